@@ -1,0 +1,52 @@
+//! Query strings as browsers write them (WHATWG URL, application/x-www-form-urlencoded).
+
+use std::borrow::Cow;
+
+/// Percent-decoded value of a query parameter: the first of that name wins, `+` is a space, what is
+/// no UTF-8 becomes U+FFFD; borrowed when nothing is escaped.
+pub fn query_param<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    query_pairs(query)
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value)
+}
+
+/// All parameters in order, decoded; empty ones (`&&`) are left out.
+pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key), decode(value))
+        })
+}
+
+fn decode(text: &str) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr2(b'%', b'+', text.as_bytes()) else {
+        return Cow::Borrowed(text);
+    };
+    let (plain, mut rest) = text.as_bytes().split_at(first);
+    let mut bytes = Vec::with_capacity(text.len());
+    bytes.extend_from_slice(plain);
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        match (byte, behind) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', [high, low, behind @ ..])
+                if let (Some(high), Some(low)) = (hex(*high), hex(*low)) =>
+            {
+                bytes.push(high << 4 | low);
+                rest = behind;
+            }
+            // A stray `%` stands for itself, as browsers have it.
+            _ => bytes.push(byte),
+        }
+    }
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Cow::Owned(text)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
