@@ -1,0 +1,72 @@
+//! The 20-character ids of Engine.IO and Socket.IO: 15 bytes in URL-safe base64 (RFC 4648 §5)
+//! without padding. 120 bits are exactly twenty characters, so every text has one value.
+
+use std::fmt;
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const INVALID: u8 = 0xff;
+/// Value of each character, [`INVALID`] for those outside the alphabet.
+const VALUES: [u8; 256] = {
+    let mut values = [INVALID; 256];
+    let mut index = 0;
+    while index < ALPHABET.len() {
+        values[ALPHABET[index] as usize] = index as u8;
+        index += 1;
+    }
+    values
+};
+
+/// Fifteen bytes <-> twenty characters `[A-Za-z0-9_-]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id20(
+    /// The bytes that the characters stand for.
+    pub [u8; 15],
+);
+
+impl Id20 {
+    /// The id as it goes over the wire.
+    pub fn encode(&self) -> [u8; 20] {
+        let mut text = [0; 20];
+        let (groups, _) = self.0.as_chunks::<3>();
+        let (quads, _) = text.as_chunks_mut::<4>();
+        for (quad, &[a, b, c]) in quads.iter_mut().zip(groups) {
+            let bits = u32::from_be_bytes([0, a, b, c]);
+            *quad = [18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift & 0x3f) as usize]);
+        }
+        text
+    }
+
+    /// `None` unless `text` is exactly 20 characters of the URL-safe alphabet.
+    pub fn decode(text: &[u8]) -> Option<Self> {
+        let text: &[u8; 20] = text.try_into().ok()?;
+        let mut bytes = [0; 15];
+        let (quads, _) = text.as_chunks::<4>();
+        let (groups, _) = bytes.as_chunks_mut::<3>();
+        for (group, quad) in groups.iter_mut().zip(quads) {
+            let values = quad.map(|character| VALUES[usize::from(character)]);
+            if values.contains(&INVALID) {
+                return None;
+            }
+            let bits = values
+                .into_iter()
+                .fold(0_u32, |bits, value| bits << 6 | u32::from(value));
+            let [_, a, b, c] = bits.to_be_bytes();
+            *group = [a, b, c];
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Id20 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.encode()
+            .iter()
+            .try_for_each(|&byte| fmt::Write::write_char(f, char::from(byte)))
+    }
+}
+
+impl fmt::Debug for Id20 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Id20({self})")
+    }
+}

@@ -1,0 +1,142 @@
+//! Engine.IO protocol 4: packets, the open packet, request errors. Polling payloads are in
+//! [`payload`]. Sessions, heartbeats and upgrades are not a codec's business.
+
+pub mod payload;
+
+use crate::json;
+
+/// First character of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PacketType {
+    /// Handshake data, server to client.
+    Open = b'0',
+    /// The session ends.
+    Close = b'1',
+    /// Heartbeat, server to client.
+    Ping = b'2',
+    /// Answer to a ping.
+    Pong = b'3',
+    /// Data for the layer above.
+    Message = b'4',
+    /// The client moves to the new transport.
+    Upgrade = b'5',
+    /// Ends a poll without data.
+    Noop = b'6',
+}
+
+impl PacketType {
+    /// The type whose digit `b` is.
+    #[inline]
+    pub fn from_byte(b: u8) -> Option<Self> {
+        Some(match b {
+            b'0' => Self::Open,
+            b'1' => Self::Close,
+            b'2' => Self::Ping,
+            b'3' => Self::Pong,
+            b'4' => Self::Message,
+            b'5' => Self::Upgrade,
+            b'6' => Self::Noop,
+            _ => return None,
+        })
+    }
+}
+
+/// Splits the text of one packet into its type and the rest. `None` is a parse error: unknown digit
+/// or empty packet. HOT PATH: allocates nothing.
+#[inline]
+pub fn parse_text(text: &str) -> Option<(PacketType, &str)> {
+    let kind = PacketType::from_byte(*text.as_bytes().first()?)?;
+    Some((kind, text.get(1..)?))
+}
+
+/// What the server tells a new client.
+#[derive(Clone, Copy, Debug)]
+pub struct Open<'a> {
+    /// Session id.
+    pub sid: &'a str,
+    /// Transports worth upgrading to.
+    pub upgrades: &'a [&'a str],
+    /// Milliseconds from a pong to the next ping.
+    pub ping_interval_ms: u64,
+    /// Milliseconds the pong may take.
+    pub ping_timeout_ms: u64,
+    /// Bytes of the longest message or POST body.
+    pub max_payload: u64,
+}
+
+impl Open<'_> {
+    /// Appends the packet, type digit included, keys in the order of the reference server.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut digits = itoa::Buffer::new();
+        out.extend_from_slice(b"0{\"sid\":");
+        json::quote(out, self.sid);
+        out.extend_from_slice(b",\"upgrades\":[");
+        for (index, name) in self.upgrades.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            json::quote(out, name);
+        }
+        out.push(b']');
+        for (key, value) in [
+            ("pingInterval", self.ping_interval_ms),
+            ("pingTimeout", self.ping_timeout_ms),
+            ("maxPayload", self.max_payload),
+        ] {
+            out.push(b',');
+            json::quote(out, key);
+            out.push(b':');
+            out.extend_from_slice(digits.format(value).as_bytes());
+        }
+        out.push(b'}');
+    }
+}
+
+/// Why an Engine.IO request is refused; the numbers are part of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// `transport` is missing, unknown or switched off.
+    UnknownTransport = 0,
+    /// `sid` names no living session.
+    UnknownSid = 1,
+    /// A handshake that is not GET.
+    BadMethod = 2,
+    /// Transport and request, or request and session, do not fit together.
+    BadRequest = 3,
+    /// The allow hook refused.
+    Forbidden = 4,
+    /// `EIO` is not 4.
+    UnsupportedVersion = 5,
+}
+
+impl RequestError {
+    /// Text of the reference server for it.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::UnknownTransport => "Transport unknown",
+            Self::UnknownSid => "Session ID unknown",
+            Self::BadMethod => "Bad handshake method",
+            Self::BadRequest => "Bad request",
+            Self::Forbidden => "Forbidden",
+            Self::UnsupportedVersion => "Unsupported protocol version",
+        }
+    }
+
+    /// HTTP status of the answer: 403 for a refusal, 400 for the rest.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Forbidden => 403,
+            _ => 400,
+        }
+    }
+
+    /// Appends the response body, `{"code":1,"message":"Session ID unknown"}`.
+    pub fn write_json(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"code\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self as u8).as_bytes());
+        out.extend_from_slice(b",\"message\":");
+        json::quote(out, self.message());
+        out.push(b'}');
+    }
+}
