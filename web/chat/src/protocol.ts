@@ -1,0 +1,85 @@
+// The chat profile's events as the server sends them, and the checks that turn untrusted JSON into them.
+
+export const CONTENT_CHARS_MAX = 1000;
+export const DEFAULT_ROOM = "global";
+
+/** One message as broadcast to a room, sender included. `sender` is the sender's socket id. */
+export interface ChatMessage {
+  id: string;
+  sender: string;
+  name?: string;
+  content: string;
+  timestamp: number;
+  room: string;
+}
+
+export interface Presence {
+  room: string;
+  count: number;
+}
+
+export interface History {
+  room: string;
+  messages: ChatMessage[];
+}
+
+export type Ack = { id: string; timestamp: number } | { error: string };
+
+type Fields = Record<string, unknown>;
+
+function fields(value: unknown): Fields | undefined {
+  return typeof value === "object" && value !== null ? (value as Fields) : undefined;
+}
+
+export function readMessage(value: unknown): ChatMessage | undefined {
+  const raw = fields(value);
+  if (!raw || typeof raw.content !== "string" || typeof raw.sender !== "string") return undefined;
+  if (typeof raw.id !== "string" && typeof raw.id !== "number") return undefined;
+  const message: ChatMessage = {
+    id: String(raw.id),
+    sender: raw.sender,
+    content: raw.content,
+    timestamp: readTime(raw.timestamp),
+    room: typeof raw.room === "string" ? raw.room : DEFAULT_ROOM,
+  };
+  if (typeof raw.name === "string" && raw.name !== "") message.name = raw.name;
+  return message;
+}
+
+export function readPresence(value: unknown): Presence | undefined {
+  const raw = fields(value);
+  if (!raw || typeof raw.room !== "string" || typeof raw.count !== "number") return undefined;
+  return { room: raw.room, count: raw.count };
+}
+
+export function readHistory(value: unknown): History | undefined {
+  const raw = fields(value);
+  if (!raw || typeof raw.room !== "string" || !Array.isArray(raw.messages)) return undefined;
+  const messages = raw.messages.map(readMessage).filter((message) => message !== undefined);
+  return { room: raw.room, messages };
+}
+
+export function readAck(value: unknown): Ack {
+  const raw = fields(value);
+  if (raw && (typeof raw.id === "string" || typeof raw.id === "number")) {
+    return { id: String(raw.id), timestamp: readTime(raw.timestamp) };
+  }
+  return { error: raw && typeof raw.error === "string" ? raw.error : "The server gave no reason" };
+}
+
+/** The text of an `error` or `SERVER_SHUTDOWN` event. */
+export function readText(value: unknown, fallback: string): string {
+  const raw = fields(value);
+  return raw && typeof raw.message === "string" && raw.message !== "" ? raw.message : fallback;
+}
+
+/** The server counts characters, not UTF-16 units. */
+export function characters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
+function readTime(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) ? value : Date.now();
+}
