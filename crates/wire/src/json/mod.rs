@@ -1,0 +1,12 @@
+//! JSON as raw text: syntax is checked without building a tree, so that arguments travel as bytes.
+//! Values are never interpreted here beyond strings; numbers keep the digits they came with.
+
+mod split;
+mod syntax;
+mod text;
+
+pub use split::{Elements, Members, elements, members};
+pub use syntax::{DEPTH_MAX, Error, skip_space, skip_value, validate};
+pub use text::{quote, unquote};
+
+pub(crate) use syntax::skip_string;

@@ -1,0 +1,117 @@
+//! JSON strings to text and back (RFC 8259 §7).
+
+use super::syntax::find_special;
+use std::borrow::Cow;
+
+/// Text of a raw JSON string (with its quotes): borrowed when it has no escape; lone surrogates
+/// become U+FFFD. `None` if `raw` is not a string.
+pub fn unquote(raw: &str) -> Option<Cow<'_, str>> {
+    let bytes = raw.as_bytes();
+    if bytes.first() != Some(&b'"') {
+        return None;
+    }
+    let special = find_special(bytes, 1);
+    match bytes.get(special) {
+        Some(b'"') if special + 1 == raw.len() => raw.get(1..special).map(Cow::Borrowed),
+        Some(b'\\') => unescape(raw).map(Cow::Owned),
+        _ => None,
+    }
+}
+
+#[cold]
+fn unescape(raw: &str) -> Option<String> {
+    let bytes = raw.as_bytes();
+    let mut text = String::with_capacity(raw.len());
+    let mut at = 1;
+    loop {
+        let special = find_special(bytes, at);
+        text.push_str(raw.get(at..special)?);
+        match bytes.get(special)? {
+            b'"' if special + 1 == raw.len() => return Some(text),
+            b'\\' => {
+                let (character, behind) = escape(bytes, special + 1)?;
+                text.push(character);
+                at = behind;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The character of the escape whose letter is at `at`, and the index behind the escape.
+fn escape(bytes: &[u8], at: usize) -> Option<(char, usize)> {
+    let character = match bytes.get(at)? {
+        b'"' => '"',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return unicode_escape(bytes, at + 1),
+        _ => return None,
+    };
+    Some((character, at + 1))
+}
+
+/// Four hex digits, and the low half behind them if they are the high half of a pair.
+fn unicode_escape(bytes: &[u8], at: usize) -> Option<(char, usize)> {
+    let high = hex4(bytes, at)?;
+    let behind = at + 4;
+    if (0xd800..0xdc00).contains(&high) && bytes.get(behind..behind + 2) == Some(b"\\u") {
+        let low = hex4(bytes, behind + 2)?;
+        if (0xdc00..0xe000).contains(&low) {
+            let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+            return Some((char::from_u32(code)?, behind + 6));
+        }
+    }
+    Some((
+        char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER),
+        behind,
+    ))
+}
+
+fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.iter().try_fold(0, |code, &digit| {
+        Some(code << 4 | char::from(digit).to_digit(16)?)
+    })
+}
+
+/// Appends `text` as a JSON string with quotes, escaping what RFC 8259 demands and nothing else:
+/// U+2028 and U+2029 stay raw, as JSON.stringify has them.
+pub fn quote(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    let mut at = 0;
+    loop {
+        let special = find_special(bytes, at);
+        out.extend_from_slice(&bytes[at..special]);
+        let Some(&byte) = bytes.get(special) else {
+            break;
+        };
+        push_escape(out, byte);
+        at = special + 1;
+    }
+    out.push(b'"');
+}
+
+fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x09 => b't',
+        0x0a => b'n',
+        0x0c => b'f',
+        0x0d => b'r',
+        _ => {
+            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0xf)]];
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&digits);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
