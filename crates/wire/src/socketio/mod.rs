@@ -1,0 +1,12 @@
+//! Socket.IO protocol 5, text parser: packets as borrowed raw text. What a packet means for a
+//! socket is not decided here.
+
+mod event;
+mod packet;
+mod placeholder;
+
+pub use event::{Event, event, is_reserved};
+pub use packet::{ATTACHMENTS_MAX, Packet, PacketType, ParseError, parse, write, written_len};
+pub use placeholder::{
+    Placeholder, PlaceholderError, Placeholders, placeholders, write_placeholder,
+};

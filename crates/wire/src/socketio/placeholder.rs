@@ -1,0 +1,139 @@
+//! Placeholders: `{"_placeholder":true,"num":0}` where an attachment stood.
+//!
+//! Every client writes exactly these two members. An object that is marked as a placeholder but
+//! written otherwise is refused: receivers would disagree on what it stands for.
+
+use crate::json;
+use std::ops::Range;
+
+const KEY: &str = "_placeholder";
+/// Attachment numbers beyond this many digits exist nowhere.
+const INDEX_DIGITS_MAX: usize = 9;
+
+/// One placeholder of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placeholder {
+    /// Where the object stands in the text.
+    pub range: Range<usize>,
+    /// Number of the attachment, to be compared with how many there are.
+    pub index: usize,
+}
+
+/// An object is marked as a placeholder but its `num` is no small whole number, or it has other
+/// members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceholderError;
+
+/// Finds the placeholders in validated JSON (or a bare list of elements), at any depth, in order.
+/// Linear time, no allocation unless a key is escaped.
+pub fn placeholders(text: &str) -> Placeholders<'_> {
+    Placeholders { text, at: 0 }
+}
+
+/// Iterator of [`placeholders`]; ends after an error.
+#[derive(Clone, Debug)]
+pub struct Placeholders<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Iterator for Placeholders<'_> {
+    type Item = Result<Placeholder, PlaceholderError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        loop {
+            let start = self.at + memchr::memchr2(b'{', b'"', bytes.get(self.at..)?)?;
+            if bytes[start] == b'{' {
+                if let Some((index, end)) = parse(self.text, start) {
+                    self.at = end;
+                    return Some(Ok(Placeholder {
+                        range: start..end,
+                        index,
+                    }));
+                }
+                self.at = start + 1;
+                continue;
+            }
+            let Ok(end) = json::skip_string(bytes, start + 1) else {
+                self.at = bytes.len();
+                return None;
+            };
+            self.at = end;
+            if marks_placeholder(self.text, start, end) {
+                self.at = bytes.len();
+                return Some(Err(PlaceholderError));
+            }
+        }
+    }
+}
+
+/// The string `text[start..end]` is the key of a `"_placeholder":true` member.
+fn marks_placeholder(text: &str, start: usize, end: usize) -> bool {
+    let bytes = text.as_bytes();
+    let colon = json::skip_space(bytes, end);
+    if bytes.get(colon) != Some(&b':') {
+        return false;
+    }
+    let value = json::skip_space(bytes, colon + 1);
+    bytes
+        .get(value..)
+        .is_some_and(|value| value.starts_with(b"true"))
+        && text
+            .get(start..end)
+            .and_then(json::unquote)
+            .is_some_and(|key| key == KEY)
+}
+
+/// The placeholder that is written at `text[start..]`: its number and the index behind it.
+fn parse(text: &str, start: usize) -> Option<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    let mut marked = false;
+    let mut index = None;
+    for opening in [b'{', b','] {
+        at = expect(bytes, at, opening)?;
+        let key_start = json::skip_space(bytes, at);
+        let key_end = json::skip_string(bytes, expect(bytes, key_start, b'"')?).ok()?;
+        at = json::skip_space(bytes, expect(bytes, key_end, b':')?);
+        match json::unquote(text.get(key_start..key_end)?)?.as_ref() {
+            KEY if !marked && bytes.get(at..at + 4) == Some(b"true") => {
+                marked = true;
+                at += 4;
+            }
+            "num" if index.is_none() => {
+                let (number, behind) = parse_index(text, at)?;
+                index = Some(number);
+                at = behind;
+            }
+            _ => return None,
+        }
+    }
+    Some((index?, expect(bytes, at, b'}')?))
+}
+
+/// Skips white space and then `byte`.
+fn expect(bytes: &[u8], at: usize, byte: u8) -> Option<usize> {
+    let at = json::skip_space(bytes, at);
+    (bytes.get(at) == Some(&byte)).then_some(at + 1)
+}
+
+fn parse_index(text: &str, at: usize) -> Option<(usize, usize)> {
+    let digits = text
+        .as_bytes()
+        .get(at..)?
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    if digits > INDEX_DIGITS_MAX {
+        return None;
+    }
+    Some((text.get(at..at + digits)?.parse().ok()?, at + digits))
+}
+
+/// Appends the placeholder of attachment `index` as the reference client writes it.
+pub fn write_placeholder(out: &mut Vec<u8>, index: usize) {
+    out.extend_from_slice(b"{\"_placeholder\":true,\"num\":");
+    out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
+    out.push(b'}');
+}
