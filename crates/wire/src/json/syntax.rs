@@ -175,8 +175,8 @@ pub(crate) fn find_special(text: &[u8], mut at: usize) -> usize {
     // spoil bytes above the first marked one, and only the first is asked for.
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*chunk);
-        let quote = word ^ LOW * u64::from(b'"');
-        let backslash = word ^ LOW * u64::from(b'\\');
+        let quote = word ^ (LOW * u64::from(b'"'));
+        let backslash = word ^ (LOW * u64::from(b'\\'));
         let below = |x: u64, n: u64| x.wrapping_sub(LOW * n) & !x;
         let found = (below(word, 0x20) | below(quote, 1) | below(backslash, 1)) & HIGH;
         if found != 0 {

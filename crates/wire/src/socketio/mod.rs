@@ -10,3 +10,5 @@ pub use packet::{ATTACHMENTS_MAX, Packet, PacketType, ParseError, parse, write, 
 pub use placeholder::{
     Placeholder, PlaceholderError, Placeholders, placeholders, write_placeholder,
 };
+
+pub(crate) use placeholder::placeholder_at;

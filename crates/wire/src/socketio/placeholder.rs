@@ -45,7 +45,7 @@ impl Iterator for Placeholders<'_> {
         loop {
             let start = self.at + memchr::memchr2(b'{', b'"', bytes.get(self.at..)?)?;
             if bytes[start] == b'{' {
-                if let Some((index, end)) = parse(self.text, start) {
+                if let Some((index, end)) = placeholder_at(self.text, start) {
                     self.at = end;
                     return Some(Ok(Placeholder {
                         range: start..end,
@@ -86,7 +86,7 @@ fn marks_placeholder(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// The placeholder that is written at `text[start..]`: its number and the index behind it.
-fn parse(text: &str, start: usize) -> Option<(usize, usize)> {
+pub(crate) fn placeholder_at(text: &str, start: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut at = start;
     let mut marked = false;

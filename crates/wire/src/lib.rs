@@ -1,0 +1,14 @@
+//! Bytes ↔ frames ↔ packets. Pure functions and small parsers: no I/O, clock, threads or randomness.
+//!
+//! Input is a peer's and may be anything: nothing here panics, allocates more than a small multiple
+//! of the bytes it was given, or takes more than linear time.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod base64url;
+pub mod engineio;
+pub mod http;
+pub mod json;
+pub mod plain;
+pub mod socketio;
+pub mod websocket;

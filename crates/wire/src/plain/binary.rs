@@ -1,0 +1,92 @@
+//! Bytes inside JSON text: `{"_binary":"<base64>"}` <-> Socket.IO placeholder and attachment.
+
+use crate::engineio::payload;
+use crate::json;
+use crate::socketio::{self, ATTACHMENTS_MAX};
+use std::borrow::Cow;
+
+const KEY: &str = "\"_binary\"";
+
+/// Takes the bytes out of validated JSON and leaves placeholders. The text comes back as it was if
+/// there are none. `None` for more than [`ATTACHMENTS_MAX`].
+///
+/// An object that is not exactly such a member with base64 in it stays what it is: data.
+pub(super) fn extract(text: Cow<'_, str>) -> Option<(Cow<'_, str>, Vec<Vec<u8>>)> {
+    let mut attachments = Vec::new();
+    if memchr::memmem::find(text.as_bytes(), KEY.as_bytes()).is_none() {
+        return Some((text, attachments));
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(text.len());
+    let (mut at, mut copied) = (0, 0);
+    while let Some(found) = memchr::memchr2(b'{', b'"', bytes.get(at..)?) {
+        let start = at + found;
+        if bytes[start] == b'"' {
+            at = json::skip_string(bytes, start + 1).ok()?;
+        } else if let Some((attachment, end)) = binary_at(&text, start) {
+            if attachments.len() == ATTACHMENTS_MAX {
+                return None;
+            }
+            out.extend_from_slice(&bytes[copied..start]);
+            socketio::write_placeholder(&mut out, attachments.len());
+            attachments.push(attachment);
+            (at, copied) = (end, end);
+        } else {
+            at = start + 1;
+        }
+    }
+    if attachments.is_empty() {
+        return Some((text, attachments));
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    Some((Cow::Owned(String::from_utf8(out).ok()?), attachments))
+}
+
+/// The bytes written at `text[start..]` and the index behind them.
+fn binary_at(text: &str, start: usize) -> Option<(Vec<u8>, usize)> {
+    let bytes = text.as_bytes();
+    let key = json::skip_space(bytes, start + 1);
+    if !bytes.get(key..)?.starts_with(KEY.as_bytes()) {
+        return None;
+    }
+    let colon = json::skip_space(bytes, key + KEY.len());
+    let value = json::skip_space(bytes, colon + 1);
+    if bytes.get(colon) != Some(&b':') || bytes.get(value) != Some(&b'"') {
+        return None;
+    }
+    let value_end = json::skip_string(bytes, value + 1).ok()?;
+    let end = json::skip_space(bytes, value_end);
+    if bytes.get(end) != Some(&b'}') {
+        return None;
+    }
+    // Some encoders write base64 with `\/`.
+    let base64 = json::unquote(text.get(value..value_end)?)?;
+    let mut attachment = Vec::new();
+    payload::decode_base64(&base64, &mut attachment).ok()?;
+    Some((attachment, end + 1))
+}
+
+/// Appends validated JSON, the bytes of `attachments` back in their places. A placeholder without
+/// attachment becomes null.
+pub(super) fn embed(out: &mut Vec<u8>, text: &str, attachments: &[&[u8]]) {
+    let mut copied = 0;
+    if !attachments.is_empty() {
+        for placeholder in socketio::placeholders(text).map_while(Result::ok) {
+            out.extend_from_slice(&text.as_bytes()[copied..placeholder.range.start]);
+            match attachments.get(placeholder.index) {
+                Some(attachment) => write_binary(out, attachment),
+                None => out.extend_from_slice(b"null"),
+            }
+            copied = placeholder.range.end;
+        }
+    }
+    out.extend_from_slice(&text.as_bytes()[copied..]);
+}
+
+fn write_binary(out: &mut Vec<u8>, attachment: &[u8]) {
+    out.push(b'{');
+    out.extend_from_slice(KEY.as_bytes());
+    out.extend_from_slice(b":\"");
+    payload::append_base64(out, attachment);
+    out.extend_from_slice(b"\"}");
+}

@@ -1,0 +1,274 @@
+//! What a plain client said.
+
+use super::{binary, msgpack};
+use crate::json;
+use crate::socketio::{ATTACHMENTS_MAX, placeholders};
+use std::borrow::Cow;
+
+/// Largest `id` that JavaScript counts exactly: 2^53.
+const ID_MAX: u64 = 1 << 53;
+
+/// One message of a plain client. `args` are raw JSON elements as in
+/// [`crate::socketio::Event::args`], with Socket.IO placeholders where `attachments` stood.
+#[derive(Debug, PartialEq)]
+pub enum Incoming<'a> {
+    /// `{"type":"join","room":"general"}`.
+    Join {
+        /// Room to enter.
+        room: Cow<'a, str>,
+        /// Ack id, if the client wants an answer.
+        id: Option<u64>,
+    },
+    /// `{"type":"leave","room":"general"}`.
+    Leave {
+        /// Room to leave.
+        room: Cow<'a, str>,
+        /// Ack id, if the client wants an answer.
+        id: Option<u64>,
+    },
+    /// `{"type":"message","room"?,"payload"}` and every other event. In
+    /// `{"type":"message","text":…}` (no payload, but other members) the payload is the rest of
+    /// the object without `type`, `room` and `id`.
+    Event {
+        /// The `type`.
+        name: Cow<'a, str>,
+        /// Room it is meant for.
+        room: Option<Cow<'a, str>>,
+        /// Raw arguments.
+        args: Cow<'a, str>,
+        /// Binary arguments, at most [`ATTACHMENTS_MAX`].
+        attachments: Vec<Vec<u8>>,
+        /// Ack id, if the client wants an answer.
+        id: Option<u64>,
+    },
+    /// `{"type":"ack","id":7,"payload":…}`: answer to a server's question.
+    Ack {
+        /// Id of the question.
+        id: u64,
+        /// Raw arguments.
+        args: Cow<'a, str>,
+        /// Binary arguments, at most [`ATTACHMENTS_MAX`].
+        attachments: Vec<Vec<u8>>,
+    },
+}
+
+/// No such message: lacks `type` or `payload`, is no map, cannot be parsed, is too deep, or has a
+/// `room`, `id` or `args` of the wrong type. Answered `INVALID_MESSAGE_FORMAT`; the connection is
+/// kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid;
+
+/// Parses one text message.
+///
+/// # Errors
+/// [`Invalid`].
+pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
+    json::validate(text.as_bytes()).map_err(|_| Invalid)?;
+    interpret(text, Binary::InText)
+}
+
+/// Parses one MessagePack message. `bin` becomes an attachment; dates (notepack's ext type 0 and
+/// the timestamp type -1) become ISO strings, NaN and infinities null; other ext types and keys that
+/// are no strings are refused.
+///
+/// # Errors
+/// [`Invalid`].
+pub fn parse_msgpack(bytes: &[u8]) -> Result<Incoming<'static>, Invalid> {
+    let msgpack::Decoded { json, attachments } = msgpack::decode(bytes).ok_or(Invalid)?;
+    interpret(&json, Binary::Apart(attachments)).map(Incoming::into_owned)
+}
+
+/// Where the bytes of a message are.
+enum Binary {
+    /// In the text, as base64.
+    InText,
+    /// Taken out already, placeholders stand for them.
+    Apart(Vec<Vec<u8>>),
+}
+
+type Args<'a> = (Cow<'a, str>, Vec<Vec<u8>>);
+
+impl Binary {
+    /// Arguments with placeholders, and what those stand for.
+    fn attach(self, args: Cow<'_, str>) -> Result<Args<'_>, Invalid> {
+        let (args, attachments) = match self {
+            Self::InText => binary::extract(args).ok_or(Invalid)?,
+            Self::Apart(attachments) => (args, attachments),
+        };
+        check_attachments(&args, &attachments)?;
+        Ok((args, attachments))
+    }
+}
+
+/// Each attachment is referred to once and nothing else looks like a placeholder.
+fn check_attachments(args: &str, attachments: &[Vec<u8>]) -> Result<(), Invalid> {
+    if attachments.is_empty() {
+        return Ok(());
+    }
+    let mut count = 0;
+    for placeholder in placeholders(args) {
+        let index = placeholder.map_err(|_| Invalid)?.index;
+        if index != count {
+            return Err(Invalid);
+        }
+        count += 1;
+    }
+    let complete = count == attachments.len() && count <= ATTACHMENTS_MAX;
+    if complete { Ok(()) } else { Err(Invalid) }
+}
+
+/// The members that mean something, raw. Of repeated ones the last counts, as in JSON.parse.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: Option<&'a str>,
+    room: Option<&'a str>,
+    id: Option<&'a str>,
+    payload: Option<&'a str>,
+    args: Option<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(object: &'a str) -> Self {
+        let mut fields = Self::default();
+        for (key, value) in json::members(object) {
+            let field = match json::unquote(key).as_deref() {
+                Some("type") => &mut fields.kind,
+                Some("room") => &mut fields.room,
+                Some("id") => &mut fields.id,
+                Some("payload") => &mut fields.payload,
+                Some("args") => &mut fields.args,
+                _ => continue,
+            };
+            *field = Some(value);
+        }
+        fields
+    }
+
+    fn room(&self) -> Result<Option<Cow<'a, str>>, Invalid> {
+        match self.room {
+            None | Some("null") => Ok(None),
+            Some(raw) => json::unquote(raw).map(Some).ok_or(Invalid),
+        }
+    }
+
+    fn id(&self) -> Result<Option<u64>, Invalid> {
+        match self.id {
+            None | Some("null") => Ok(None),
+            Some(raw) => match raw.parse() {
+                Ok(id) if id <= ID_MAX => Ok(Some(id)),
+                _ => Err(Invalid),
+            },
+        }
+    }
+
+    /// The arguments that `payload` and `args` stand for.
+    fn args(&self) -> Result<Option<&'a str>, Invalid> {
+        let Some(payload) = self.payload else {
+            return Ok(None);
+        };
+        let Some(count) = self.args else {
+            return Ok(Some(payload));
+        };
+        match count.parse().map_err(|_| Invalid)? {
+            0_usize if payload == "null" => Ok(Some("")),
+            1 => Ok(Some(payload)),
+            count if count > 1 && json::elements(payload).count() == count => {
+                let inside = payload
+                    .strip_prefix('[')
+                    .and_then(|rest| rest.strip_suffix(']'));
+                inside.map(|list| Some(list.trim_ascii())).ok_or(Invalid)
+            }
+            _ => Err(Invalid),
+        }
+    }
+}
+
+/// Turns one validated object into its meaning.
+fn interpret(text: &str, binary: Binary) -> Result<Incoming<'_>, Invalid> {
+    let fields = Fields::read(text);
+    let name = json::unquote(fields.kind.ok_or(Invalid)?).ok_or(Invalid)?;
+    let (room, id) = (fields.room()?, fields.id()?);
+    let args = fields.args()?.map(Cow::Borrowed);
+    match (name.as_ref(), room) {
+        ("join", Some(room)) => Ok(Incoming::Join { room, id }),
+        ("leave", Some(room)) => Ok(Incoming::Leave { room, id }),
+        ("ack", _) => {
+            let (args, attachments) = binary.attach(args.ok_or(Invalid)?)?;
+            Ok(Incoming::Ack {
+                id: id.ok_or(Invalid)?,
+                args,
+                attachments,
+            })
+        }
+        (_, room) => {
+            let rest = || (name == "message").then(|| rest_as_payload(text)).flatten();
+            let args = args.or_else(|| rest().map(Cow::Owned)).ok_or(Invalid)?;
+            let (args, attachments) = binary.attach(args)?;
+            Ok(Incoming::Event {
+                name,
+                room,
+                args,
+                attachments,
+                id,
+            })
+        }
+    }
+}
+
+/// The object without `type`, `room` and `id`; `None` if nothing is left.
+fn rest_as_payload(object: &str) -> Option<String> {
+    let mut payload = String::with_capacity(object.len());
+    for (key, value) in json::members(object) {
+        if let Some("type" | "room" | "id") = json::unquote(key).as_deref() {
+            continue;
+        }
+        payload.push(if payload.is_empty() { '{' } else { ',' });
+        for part in [key, ":", value] {
+            payload.push_str(part);
+        }
+    }
+    if payload.is_empty() {
+        return None;
+    }
+    payload.push('}');
+    Some(payload)
+}
+
+impl Incoming<'_> {
+    /// Frees the message from the buffer it was parsed in.
+    pub fn into_owned(self) -> Incoming<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        match self {
+            Self::Join { room, id } => Incoming::Join {
+                room: owned(room),
+                id,
+            },
+            Self::Leave { room, id } => Incoming::Leave {
+                room: owned(room),
+                id,
+            },
+            Self::Event {
+                name,
+                room,
+                args,
+                attachments,
+                id,
+            } => Incoming::Event {
+                name: owned(name),
+                room: room.map(owned),
+                args: owned(args),
+                attachments,
+                id,
+            },
+            Self::Ack {
+                id,
+                args,
+                attachments,
+            } => Incoming::Ack {
+                id,
+                args: owned(args),
+                attachments,
+            },
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The plain protocol at `/ws`: JSON text or MessagePack maps with `type` and `payload`; and the one
+//! mapping between it and Socket.IO events:
+//!
+//! | Socket.IO event          | plain message                                              |
+//! |---|---|
+//! | `["name"]`               | `{"type":"name","payload":null,"args":0}`                  |
+//! | `["name", a]`            | `{"type":"name","payload":a}`                              |
+//! | `["name", a, b]`         | `{"type":"name","payload":[a,b],"args":2}`                 |
+//! | with an ack id           | `"id":7` in the message; the answer is `{"type":"ack","id":7,"payload":…}` by the same rule |
+//! | to one room              | `"room":"general"` in what members receive                 |
+//! | binary attachment        | JSON: `{"_binary":"<base64>"}` in its place; MessagePack: bin |
+//!
+//! MessagePack is turned into the same JSON text first, so both encodings obey one set of rules.
+
+mod binary;
+mod incoming;
+mod msgpack;
+mod outgoing;
+
+pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};
+pub use outgoing::{Outgoing, write_error_json, write_error_msgpack, write_json, write_msgpack};

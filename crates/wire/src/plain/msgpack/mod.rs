@@ -1,0 +1,8 @@
+//! MessagePack <-> JSON text. Covers what clients in the field write; knows nothing of messages.
+
+mod date;
+mod decode;
+mod encode;
+
+pub(super) use decode::{Decoded, decode};
+pub(super) use encode::{array, from_json, map, nil, text, unsigned};
