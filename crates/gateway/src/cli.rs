@@ -1,0 +1,172 @@
+//! The command line: `sockeye [serve]` and `sockeye config …`. Flags are settings of the highest
+//! layer; their values are checked with the rest of the configuration.
+
+use crate::config::{Flag, Request};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Real-time gateway: Socket.IO, plain WebSocket and long-polling on one port.
+#[derive(Debug, Parser)]
+#[command(name = "sockeye", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<CommandArgs>,
+    #[command(flatten)]
+    serve: Overrides,
+}
+
+#[derive(Debug, Subcommand)]
+enum CommandArgs {
+    /// Serve until SIGTERM or SIGINT (the default).
+    Serve(Overrides),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(ConfigArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigArgs {
+    /// Report every problem; ends with 1 if there is one.
+    Check(Overrides),
+    /// Print every setting with its source.
+    Show {
+        #[command(flatten)]
+        overrides: Overrides,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the reference of all keys.
+    Reference {
+        /// As a commented configuration file.
+        #[arg(long)]
+        toml: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Overrides {
+    /// TOML file; without it `sockeye.toml` of the working directory, if there is one.
+    #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Public address; may be given several times.
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Vec<String>,
+    /// Address of metrics and health, or `off`.
+    #[arg(long, value_name = "IP:PORT")]
+    admin: Option<String>,
+    /// Data-plane threads; 0 = one for each core.
+    #[arg(long, value_name = "N")]
+    shards: Option<String>,
+    /// Set of defaults: chat, socket.io or plain.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Number of this node, or `hostname`.
+    #[arg(long, value_name = "N")]
+    node: Option<String>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Command {
+    Serve(Request),
+    Config(ConfigCommand),
+}
+
+#[derive(Debug)]
+pub enum ConfigCommand {
+    Check { request: Request },
+    Show { request: Request, json: bool },
+    Reference { toml: bool },
+}
+
+impl Cli {
+    pub fn command(self) -> Command {
+        match self.command {
+            None => Command::Serve(self.serve.request()),
+            Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
+            Some(CommandArgs::Config(config)) => Command::Config(match config {
+                ConfigArgs::Check(overrides) => ConfigCommand::Check {
+                    request: overrides.request(),
+                },
+                ConfigArgs::Show { overrides, json } => ConfigCommand::Show {
+                    request: overrides.request(),
+                    json,
+                },
+                ConfigArgs::Reference { toml } => ConfigCommand::Reference { toml },
+            }),
+        }
+    }
+}
+
+impl Overrides {
+    fn request(self) -> Request {
+        let listen = (!self.listen.is_empty()).then(|| self.listen.join(","));
+        let given = [
+            ("--listen", "server.listen", listen),
+            ("--admin", "server.admin", self.admin),
+            ("--shards", "server.shards", self.shards),
+            ("--profile", "profile", self.profile),
+            ("--node", "server.node", self.node),
+        ];
+        let flags = given.into_iter().filter_map(|(name, key, text)| {
+            Some(Flag {
+                name,
+                key,
+                text: text?,
+            })
+        });
+        Request {
+            file: self.config,
+            flags: flags.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn serve(args: &[&str]) -> Request {
+        let cli = Cli::try_parse_from(args).expect("valid arguments");
+        match cli.command() {
+            Command::Serve(request) => request,
+            Command::Config(_) => panic!("serve expected"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        <Cli as CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_is_the_default_and_takes_the_same_flags() {
+        let flags = [
+            "--listen",
+            "127.0.0.1:1",
+            "--listen",
+            "127.0.0.1:2",
+            "--shards",
+            "2",
+        ];
+        let plain = serve(&[&["sockeye"][..], &flags].concat());
+        let named = serve(&[&["sockeye", "serve"][..], &flags].concat());
+        for request in [plain, named] {
+            let texts: Vec<_> = request
+                .flags
+                .iter()
+                .map(|flag| (flag.key, &*flag.text))
+                .collect();
+            let listen = ("server.listen", "127.0.0.1:1,127.0.0.1:2");
+            assert_eq!(texts, [listen, ("server.shards", "2")]);
+        }
+    }
+
+    #[test]
+    fn unknown_flags_are_refused() {
+        assert!(Cli::try_parse_from(["sockeye", "--port", "1"]).is_err());
+        assert!(Cli::try_parse_from(["sockeye", "server"]).is_err());
+    }
+}

@@ -1,0 +1,358 @@
+//! Defaults → profile → file → environment → flags. Each later layer wins, and every setting
+//! remembers which one it came from.
+
+use super::keys::{KEYS, Profile, profile_rules};
+use super::problem::Problem;
+use super::raw::{self, Layer, Path, Setting, Source};
+use super::value::Value;
+use std::collections::BTreeSet;
+
+/// Variables of the environment that are settings.
+const ENV_PREFIX: &str = "SOCKEYE__";
+
+/// A flag of the command line that sets a key.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    pub name: &'static str,
+    pub key: &'static str,
+    pub text: String,
+}
+
+/// What the operator said, before anything is made of it.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// Name and text of the configuration file.
+    pub file: Option<(String, String)>,
+    pub env: Vec<(String, String)>,
+    pub flags: Vec<Flag>,
+}
+
+/// Merges all layers. Where something can not be read, the layer below shows through.
+pub fn merge(inputs: &Inputs) -> (Layer, Vec<Problem>) {
+    let (file, mut problems) = match &inputs.file {
+        Some((name, text)) => raw::read_file(name, text),
+        None => Default::default(),
+    };
+    let env = read_env(&inputs.env, &mut problems);
+    let flags = read_flags(&inputs.flags, &mut problems);
+
+    let mut merged = defaults();
+    for layer in [&file, &env, &flags] {
+        if let Some(setting) = layer.settings.get(&Path::fixed("profile")) {
+            merged
+                .settings
+                .insert(Path::fixed("profile"), setting.clone());
+        }
+    }
+    let profile = chosen_profile(&merged);
+    for layer in [profile_layer(profile), file, env, flags] {
+        merged.settings.extend(layer.settings);
+        merged.named.extend(layer.named);
+    }
+    fill_patterns(&mut merged);
+    (merged, problems)
+}
+
+fn chosen_profile(layer: &Layer) -> Profile {
+    match layer
+        .settings
+        .get(&Path::fixed("profile"))
+        .map(|setting| &setting.value)
+    {
+        Some(Value::Text(name)) => Profile::from_name(name).unwrap_or(Profile::Chat),
+        _ => Profile::Chat,
+    }
+}
+
+fn defaults() -> Layer {
+    let mut layer = Layer::default();
+    for key in KEYS.iter().filter(|key| !key.is_pattern()) {
+        if let Some(value) = &key.default {
+            let setting = Setting {
+                value: value.clone(),
+                source: Source::Default,
+            };
+            layer.settings.insert(Path::fixed(&key.path), setting);
+        }
+    }
+    layer
+}
+
+fn profile_layer(profile: Profile) -> Layer {
+    let source = Source::Profile(profile.name());
+    let mut layer = Layer::default();
+    let own = KEYS
+        .iter()
+        .flat_map(|key| key.profiles.iter().map(move |of| (key, of)));
+    for (key, (_, value)) in own.filter(|(_, (name, _))| *name == profile) {
+        let setting = Setting {
+            value: value.clone(),
+            source: source.clone(),
+        };
+        layer.settings.insert(Path::fixed(&key.path), setting);
+    }
+    for (path, text) in profile_rules(profile) {
+        if let Some(Ok(value)) = raw::find(path).map(|key| key.kind.read_bare(text)) {
+            layer.settings.insert(
+                Path::new(path),
+                Setting {
+                    value,
+                    source: source.clone(),
+                },
+            );
+        }
+    }
+    layer
+}
+
+/// `SOCKEYE__SOCKETIO__PING_INTERVAL=5s`. Names chosen by the operator do not survive in the name
+/// of a variable, so namespaces and events are for the file only.
+fn read_env(env: &[(String, String)], problems: &mut Vec<Problem>) -> Layer {
+    let mut layer = Layer::default();
+    for (name, text) in env {
+        let Some(rest) = name.strip_prefix(ENV_PREFIX) else {
+            continue;
+        };
+        let source = Source::Env(name.clone());
+        let path: Vec<_> = rest.to_lowercase().split("__").map(str::to_owned).collect();
+        if path.first().is_some_and(|section| section == "namespaces") {
+            let message = "cannot set namespaces here: put them into the configuration file";
+            problems.push(Problem::new(&source, message));
+            continue;
+        }
+        match raw::find(&path) {
+            Some(key) => insert(&mut layer, key.path.as_str(), text, source, problems),
+            None => problems.push(Problem::new(&source, unknown_variable(&path))),
+        }
+    }
+    layer
+}
+
+fn unknown_variable(path: &[String]) -> String {
+    let names = KEYS.iter().filter(|key| !key.is_pattern());
+    let names: Vec<_> = names.map(|key| key.path.as_str()).collect();
+    match super::problem::nearest(&path.join("."), names) {
+        Some(meant) => format!("unknown variable; did you mean {}?", variable(meant)),
+        None => raw::unknown(path),
+    }
+}
+
+/// The variable that sets a key.
+pub fn variable(path: &str) -> String {
+    format!("{ENV_PREFIX}{}", path.replace('.', "__").to_uppercase())
+}
+
+fn read_flags(flags: &[Flag], problems: &mut Vec<Problem>) -> Layer {
+    let mut layer = Layer::default();
+    for flag in flags {
+        insert(
+            &mut layer,
+            flag.key,
+            &flag.text,
+            Source::Flag(flag.name),
+            problems,
+        );
+    }
+    layer
+}
+
+fn insert(layer: &mut Layer, key: &str, text: &str, source: Source, problems: &mut Vec<Problem>) {
+    let path = Path::fixed(key);
+    let Some(kind) = raw::find(&path.0).map(|key| key.kind) else {
+        return;
+    };
+    match kind.read_bare(text) {
+        Ok(value) => {
+            layer.settings.insert(path, Setting { value, source });
+        }
+        Err(error) => problems.push(Problem::new(
+            &source,
+            format!("cannot use \"{key}\": {error}"),
+        )),
+    }
+}
+
+/// Gives every namespace and event that is named anywhere the rest of its settings.
+fn fill_patterns(layer: &mut Layer) {
+    let mut named: BTreeSet<Path> = std::mem::take(&mut layer.named);
+    named.insert(Path::new(&["namespaces", "/"]));
+    named.extend(layer.settings.keys().flat_map(|path| {
+        [2, 4]
+            .into_iter()
+            .filter_map(|depth| path.0.get(..depth))
+            .map(Path::new)
+    }));
+    let settings = named.iter().flat_map(|path| pattern_defaults(path));
+    for (path, value) in settings.collect::<Vec<_>>() {
+        let setting = Setting {
+            value,
+            source: Source::Default,
+        };
+        layer.settings.entry(path).or_insert(setting);
+    }
+    layer.named = named;
+}
+
+/// Defaults of the keys directly below a namespace or an event.
+fn pattern_defaults(table: &Path) -> Vec<(Path, Value)> {
+    let mut found = Vec::new();
+    for key in KEYS.iter().filter(|key| key.is_pattern()) {
+        let pattern: Vec<&str> = key.segments().collect();
+        let stars = pattern.iter().filter(|segment| **segment == "*").count();
+        // A namespace fills its own keys and its `default` rule; an event its own keys only.
+        let own = (stars == 1 && table.0.len() == 2) || (stars == 2 && table.0.len() == 4);
+        let fits = table
+            .0
+            .iter()
+            .zip(&pattern)
+            .all(|(name, own)| *own == "*" || own == name);
+        if let (true, true, Some(value)) = (own, fits, &key.default) {
+            let mut path = table.0.clone();
+            path.extend(
+                pattern[table.0.len()..]
+                    .iter()
+                    .map(|segment| (*segment).to_owned()),
+            );
+            found.push((Path(path), value.clone()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(inputs: &Inputs) -> Layer {
+        let (layer, problems) = merge(inputs);
+        assert_eq!(problems, []);
+        layer
+    }
+
+    fn source(layer: &Layer, key: &str) -> String {
+        layer.settings[&Path::fixed(key)].source.to_string()
+    }
+
+    fn toml(layer: &Layer, key: &str) -> String {
+        layer.settings[&Path::fixed(key)].value.to_toml()
+    }
+
+    fn file(text: &str) -> Option<(String, String)> {
+        Some(("s.toml".to_owned(), text.to_owned()))
+    }
+
+    fn env(name: &str, text: &str) -> (String, String) {
+        (name.to_owned(), text.to_owned())
+    }
+
+    fn flag(name: &'static str, key: &'static str, text: &str) -> Flag {
+        Flag {
+            name,
+            key,
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_layer_wins_over_the_ones_below() {
+        let mut inputs = Inputs::default();
+        let key = "server.shards";
+        assert_eq!(source(&merged(&inputs), key), "default");
+        inputs.file = file("[server]\nshards = 2");
+        assert_eq!(source(&merged(&inputs), key), "s.toml:2:1");
+        inputs.env.push(env("SOCKEYE__SERVER__SHARDS", "3"));
+        assert_eq!(
+            source(&merged(&inputs), key),
+            "environment SOCKEYE__SERVER__SHARDS"
+        );
+        inputs.flags.push(flag("--shards", key, "4"));
+        let layer = merged(&inputs);
+        assert_eq!(source(&layer, key), "flag --shards");
+        assert_eq!(toml(&layer, key), "4");
+    }
+
+    #[test]
+    fn a_profile_lies_between_defaults_and_file() {
+        let layer = merged(&Inputs::default());
+        assert_eq!(toml(&layer, "socketio.ping_timeout"), "\"10s\"");
+        assert_eq!(source(&layer, "socketio.ping_timeout"), "profile chat");
+        let inputs = Inputs {
+            file: file("profile = \"socket.io\""),
+            ..Inputs::default()
+        };
+        let layer = merged(&inputs);
+        assert_eq!(toml(&layer, "socketio.ping_timeout"), "\"20s\"");
+        assert_eq!(source(&layer, "socketio.ping_timeout"), "default");
+        let inputs = Inputs {
+            file: file("[socketio]\nping_timeout = \"7s\""),
+            flags: vec![flag("--profile", "profile", "plain")],
+            ..Inputs::default()
+        };
+        let layer = merged(&inputs);
+        assert_eq!(toml(&layer, "socketio.ping_timeout"), "\"7s\"");
+        assert_eq!(toml(&layer, "socketio.ping_interval"), "\"30s\"");
+        assert_eq!(toml(&layer, "socketio.max_http_buffer_size"), "\"64KiB\"");
+    }
+
+    #[test]
+    fn environment_names_are_checked_too() {
+        let inputs = Inputs {
+            env: vec![
+                env("SOCKEYE__SOCKETIO__PING_INTERVALL", "5s"),
+                env("SOCKEYE__SERVER__SHARDS", "many"),
+                env("SOCKEYE__NAMESPACES__X__CHAT", "true"),
+                env("SOCKEYE_HOME", "not ours"),
+                env("PATH", "/bin"),
+            ],
+            ..Inputs::default()
+        };
+        let (_, problems) = merge(&inputs);
+        let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), 3, "{texts:?}");
+        assert!(
+            texts[0].ends_with("did you mean SOCKEYE__SOCKETIO__PING_INTERVAL?"),
+            "{texts:?}"
+        );
+        assert!(
+            texts[1].contains("a whole number from 0 to 1024 is needed"),
+            "{texts:?}"
+        );
+        assert!(texts[2].contains("configuration file"), "{texts:?}");
+    }
+
+    #[test]
+    fn environment_lists_are_separated_by_commas() {
+        let inputs = Inputs {
+            env: vec![env("SOCKEYE__SERVER__LISTEN", "127.0.0.1:1, [::1]:2")],
+            ..Inputs::default()
+        };
+        let layer = merged(&inputs);
+        assert_eq!(
+            toml(&layer, "server.listen"),
+            "[\"127.0.0.1:1\", \"[::1]:2\"]"
+        );
+    }
+
+    #[test]
+    fn a_named_event_gets_the_rest_of_its_settings() {
+        let inputs = Inputs {
+            file: file("[namespaces.\"/game\".events.move]\necho = true"),
+            ..Inputs::default()
+        };
+        let layer = merged(&inputs);
+        let of = |path: &[&str]| layer.settings[&Path::new(path)].value.to_toml();
+        assert_eq!(
+            of(&["namespaces", "/game", "events", "move", "echo"]),
+            "true"
+        );
+        assert_eq!(
+            of(&["namespaces", "/game", "events", "move", "action"]),
+            "\"rooms\""
+        );
+        assert_eq!(
+            of(&["namespaces", "/game", "default", "action"]),
+            "\"drop\""
+        );
+        assert_eq!(of(&["namespaces", "/", "chat"]), "true");
+    }
+}

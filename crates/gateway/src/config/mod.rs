@@ -1,0 +1,202 @@
+//! Configuration: one table of keys, read in layers, checked as a whole.
+//!
+//! [`raw`] and [`layers`] hold what was typed and where; [`resolve`] and [`rules`] what it means.
+//! Nothing else in the binary looks at files or variables of the environment.
+
+mod bounds;
+mod docs;
+pub mod keys;
+mod layers;
+pub mod problem;
+mod raw;
+mod resolve;
+mod rules;
+pub mod show;
+mod units;
+mod value;
+
+pub use layers::Flag;
+pub use problem::Problems;
+pub use resolve::{Log, LogFormat, Resolved};
+
+use layers::{Inputs, merge};
+use problem::Problem;
+use raw::{Layer, Source};
+use resolve::{Machine, resolve};
+use std::path::{Path, PathBuf};
+
+/// Used when no file is named and this one lies in the working directory.
+const DEFAULT_FILE: &str = "sockeye.toml";
+
+/// Where to look: what the command line says about configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub file: Option<PathBuf>,
+    pub flags: Vec<Flag>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub resolved: Resolved,
+    pub file: Option<String>,
+    settings: Layer,
+}
+
+/// Reads everything and makes sense of it, or reports all that is wrong.
+pub fn load(request: &Request) -> Result<Loaded, Problems> {
+    let inputs = inspect(request)?;
+    let (settings, mut problems) = merge(&inputs);
+    let file = inputs.file.map(|(name, _)| name);
+    let folder = file.as_deref().and_then(|name| Path::new(name).parent());
+    let machine = Machine {
+        hostname: hostname(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        folder: folder.unwrap_or(Path::new("")).to_owned(),
+    };
+    match resolve(&settings, &machine) {
+        Ok(resolved) if problems.is_empty() => Ok(Loaded {
+            resolved,
+            file,
+            settings,
+        }),
+        Ok(_) => Err(Problems(problems)),
+        Err(more) => {
+            problems.extend(more);
+            Err(Problems(problems))
+        }
+    }
+}
+
+/// Reads file, environment and flags without judging them.
+fn inspect(request: &Request) -> Result<Inputs, Problems> {
+    let named = request.file.clone();
+    let path = named.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
+    let file = match path {
+        None => None,
+        Some(path) => {
+            let name = path.display().to_string();
+            match std::fs::read_to_string(&path) {
+                Ok(text) => Some((name, text)),
+                Err(error) => {
+                    let message = format!("cannot read the configuration file: {error}");
+                    return Err(Problems(vec![Problem::new(
+                        &Source::WholeFile(name),
+                        message,
+                    )]));
+                }
+            }
+        }
+    };
+    let env = std::env::vars_os()
+        .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
+        .collect();
+    Ok(Inputs {
+        file,
+        env,
+        flags: request.flags.clone(),
+    })
+}
+
+/// What changed between two loads: keys that apply now, keys that wait for a restart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub live: Vec<String>,
+    pub restart: Vec<String>,
+}
+
+impl Loaded {
+    /// Compares with a later load of the same request.
+    pub fn changes(&self, later: &Loaded) -> Changes {
+        let mut changes = Changes::default();
+        let (old, new) = (&self.settings.settings, &later.settings.settings);
+        let paths: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
+        for path in paths {
+            let value = |layer: &std::collections::BTreeMap<raw::Path, raw::Setting>| {
+                layer.get(path).map(|setting| setting.value.clone())
+            };
+            if value(old) == value(new) {
+                continue;
+            }
+            match raw::find(&path.0).map(|key| key.reload) {
+                Some(keys::Reload::Live) => changes.live.push(path.to_string()),
+                _ => changes.restart.push(path.to_string()),
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(unix)]
+fn hostname() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(not(unix))]
+fn hostname() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_text(folder: &tempfile::TempDir, text: &str) -> Result<Loaded, Problems> {
+        let path = folder.path().join("s.toml");
+        std::fs::write(&path, text).expect("write");
+        load(&Request {
+            file: Some(path),
+            flags: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_file_that_is_named_must_exist() {
+        let request = Request {
+            file: Some(PathBuf::from("/no/such.toml")),
+            flags: Vec::new(),
+        };
+        let problems = load(&request).expect_err("no file").to_string();
+        assert!(
+            problems.starts_with("/no/such.toml: cannot read"),
+            "{problems}"
+        );
+    }
+
+    #[test]
+    fn problems_of_reading_and_of_meaning_come_together() {
+        let folder = tempfile::tempdir().expect("folder");
+        let text = "[server]\nshard = 1\nadmin = \"x\"\n";
+        let problems = load_text(&folder, text).expect_err("two problems");
+        assert_eq!(problems.0.len(), 2, "{problems}");
+        assert!(
+            problems
+                .to_string()
+                .ends_with("2 problems in the configuration"),
+            "{problems}"
+        );
+    }
+
+    #[test]
+    fn a_reload_knows_what_waits_for_a_restart() {
+        let folder = tempfile::tempdir().expect("folder");
+        let old = load_text(&folder, "[log]\nlevel = \"info\"").expect("valid");
+        let text = "[log]\nlevel = \"debug\"\n[server]\nshards = 9\n[namespaces.\"/x\"]\n";
+        let new = load_text(&folder, text).expect("valid");
+        let changes = old.changes(&new);
+        assert_eq!(changes.live, ["log.level"]);
+        assert!(
+            changes.restart.contains(&"server.shards".to_owned()),
+            "{changes:?}"
+        );
+        assert!(
+            changes
+                .restart
+                .iter()
+                .any(|key| key.starts_with("namespaces.\"/x\""))
+        );
+        assert_eq!(old.changes(&old), Changes::default());
+    }
+}

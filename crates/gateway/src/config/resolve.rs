@@ -1,0 +1,395 @@
+//! What it means: settings become the types that hub, shard and control take, and are checked
+//! against each other. Everything wrong is collected.
+
+use super::bounds;
+use super::keys::Profile;
+use super::problem::Problem;
+use super::raw::{Layer, Path, Setting, Source};
+use super::rules;
+use super::value::Value;
+use hub::config::{Cors, Rules, SlowConsumer, Transports};
+use hub::limits::Limits;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the machine contributes to the meaning of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    pub hostname: String,
+    pub cores: usize,
+    /// Folder of the configuration file: relative paths in it start here.
+    pub folder: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    pub profile: Profile,
+    pub server: Server,
+    pub hub: hub::config::Config,
+    pub rules: Rules,
+    pub serve_client: bool,
+    pub log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    pub listen: Vec<SocketAddr>,
+    pub admin: Option<SocketAddr>,
+    pub shards: usize,
+    pub pin: bool,
+    pub node: u16,
+    pub drain_window: Duration,
+    pub drain_grace: Duration,
+    pub chat_page: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Auto,
+    Json,
+    Pretty,
+}
+
+/// Makes sense of the merged settings, or says why that can not be done.
+pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
+    let mut resolver = Resolver {
+        layer,
+        machine,
+        problems: Vec::new(),
+    };
+    let resolved = Resolved {
+        profile: Profile::from_name(&resolver.text("profile")).unwrap_or(Profile::Chat),
+        server: resolver.server(),
+        hub: resolver.hub(),
+        rules: resolver.rules(),
+        serve_client: resolver.on("socketio.serve_client"),
+        log: resolver.log(),
+    };
+    resolver.relations(&resolved);
+    if resolver.problems.is_empty() {
+        Ok(resolved)
+    } else {
+        Err(resolver.problems)
+    }
+}
+
+struct Resolver<'a> {
+    layer: &'a Layer,
+    machine: &'a Machine,
+    problems: Vec<Problem>,
+}
+
+impl Resolver<'_> {
+    fn server(&mut self) -> Server {
+        Server {
+            listen: self.listen(),
+            admin: self.admin(),
+            shards: match self.number("server.shards") {
+                0 => self.machine.cores.max(1),
+                shards => usize::try_from(shards).unwrap_or(1),
+            },
+            pin: self.on("server.pin"),
+            node: self.node(),
+            drain_window: self.duration("server.drain_window"),
+            drain_grace: self.duration("server.drain_grace"),
+            chat_page: self.on("server.chat_page"),
+        }
+    }
+
+    fn listen(&mut self) -> Vec<SocketAddr> {
+        let key = "server.listen";
+        let mut addrs = Vec::new();
+        let texts = self.list(key);
+        for text in &texts {
+            match parse_addr(text) {
+                Some(addr) if addr.port() != 0 && addrs.contains(&addr) => {
+                    self.problem(key, format!("cannot listen on {addr} twice"));
+                }
+                Some(addr) => addrs.push(addr),
+                None => self.problem(key, needs_addr(text)),
+            }
+        }
+        if texts.is_empty() {
+            self.problem(key, "at least one address is needed".to_owned());
+        }
+        addrs
+    }
+
+    fn admin(&mut self) -> Option<SocketAddr> {
+        let text = self.text("server.admin");
+        if text == "off" {
+            return None;
+        }
+        let addr = parse_addr(&text);
+        if addr.is_none() {
+            self.problem("server.admin", format!("{}, or \"off\"", needs_addr(&text)));
+        }
+        addr
+    }
+
+    fn node(&mut self) -> u16 {
+        let key = "server.node";
+        if let Some(Value::Integer(number)) = self.layer.value(key) {
+            return u16::try_from(*number).unwrap_or(0);
+        }
+        let hostname = &self.machine.hostname;
+        let ordinal = hostname
+            .rsplit_once('-')
+            .and_then(|(_, ordinal)| ordinal.parse().ok());
+        match ordinal.filter(|number| u64::from(*number) <= super::value::NODE_MAX) {
+            Some(number) => number,
+            None => {
+                let message = format!(
+                    "cannot take the node number from host name {hostname:?}: it does not end in \
+                     a dash and a number up to {}",
+                    super::value::NODE_MAX
+                );
+                self.problem(key, message);
+                0
+            }
+        }
+    }
+
+    fn hub(&mut self) -> hub::config::Config {
+        hub::config::Config {
+            socketio_path: self.text("socketio.path"),
+            plain_path: self.on("plain.enabled").then(|| self.text("plain.path")),
+            plain_namespace: self.text("plain.namespace"),
+            transports: self.transports(),
+            ping_interval: self.duration("socketio.ping_interval"),
+            ping_timeout: self.duration("socketio.ping_timeout"),
+            plain_ping_interval: self.duration("plain.ping_interval"),
+            connect_timeout: self.duration("socketio.connect_timeout"),
+            upgrade_timeout: self.duration("socketio.upgrade_timeout"),
+            max_payload: self.bytes("socketio.max_http_buffer_size"),
+            plain_max_payload: self.bytes("plain.max_payload"),
+            cors: self.cors(),
+            origins: self.list("socketio.origins"),
+            slow_consumer: match self.text("limits.slow_consumer").as_str() {
+                "drop-oldest" => SlowConsumer::DropOldest,
+                _ => SlowConsumer::Disconnect,
+            },
+            limits: self.limits(),
+            // What only programs built on the hub switch on.
+            ..hub::config::Config::default()
+        }
+    }
+
+    fn transports(&mut self) -> Transports {
+        let key = "socketio.transports";
+        let names = self.list(key);
+        for name in &names {
+            if name != "polling" && name != "websocket" {
+                let known = "\"polling\" and \"websocket\" are known";
+                self.problem(key, format!("cannot offer transport {name:?}: {known}"));
+            }
+        }
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        if names.is_empty() {
+            self.problem(key, "at least one transport is needed".to_owned());
+        }
+        Transports {
+            websocket: has("websocket"),
+            polling: has("polling"),
+            polling_user_agents: self.list("socketio.polling_user_agents"),
+        }
+    }
+
+    fn cors(&mut self) -> Cors {
+        let origins = self.list("socketio.cors");
+        if origins.is_empty() {
+            return Cors::Off;
+        }
+        if origins.iter().any(|origin| origin == "*") {
+            if origins.len() > 1 {
+                let message = "\"*\" stands for every origin: name no others beside it";
+                self.problem("socketio.cors", message.to_owned());
+            }
+            return Cors::Any;
+        }
+        for origin in &origins {
+            if !origin.contains("://") || origin.ends_with('/') {
+                let needed = "scheme, host and port as browsers send it are needed, such as \
+                              \"https://chat.example.org\"";
+                self.problem(
+                    "socketio.cors",
+                    format!("cannot use origin {origin:?}: {needed}"),
+                );
+            }
+        }
+        Cors::Origins(origins)
+    }
+
+    fn limits(&self) -> Limits {
+        bounds::build(|name| {
+            let value = self.layer.value(&format!("limits.{name}"));
+            value.cloned().unwrap_or(Value::Bool(false))
+        })
+    }
+
+    fn rules(&mut self) -> Rules {
+        let (rules, problems) = rules::read(self.layer, &self.machine.folder);
+        self.problems.extend(problems);
+        rules
+    }
+
+    fn log(&mut self) -> Log {
+        let format = match self.text("log.format").as_str() {
+            "json" => LogFormat::Json,
+            "pretty" => LogFormat::Pretty,
+            _ => LogFormat::Auto,
+        };
+        let level = self.text("log.level");
+        if let Err(error) = crate::telemetry::check_level(&level) {
+            self.problem(
+                "log.level",
+                format!("cannot use log level {level:?}: {error}"),
+            );
+        }
+        Log { level, format }
+    }
+
+    /// What no single key can say.
+    fn relations(&mut self, resolved: &Resolved) {
+        let hub = &resolved.hub;
+        self.paths(hub);
+        for key in [
+            "socketio.ping_interval",
+            "socketio.ping_timeout",
+            "plain.ping_interval",
+        ] {
+            if self.duration(key).is_zero() {
+                self.problem(key, "must be longer than zero".to_owned());
+            }
+        }
+        for (key, bytes) in [
+            ("socketio.max_http_buffer_size", hub.max_payload),
+            ("plain.max_payload", hub.plain_max_payload),
+        ] {
+            if bytes == 0 || bytes > MAX_PAYLOAD_BYTES {
+                self.problem(key, "must be from \"1B\" to \"256MiB\"".to_owned());
+            } else if bytes > hub.limits.outbox_bytes_max {
+                let message = format!(
+                    "one message may be larger than limits.outbox_bytes_max ({}): nobody could \
+                     receive it",
+                    super::units::format_size(hub.limits.outbox_bytes_max as u64)
+                );
+                self.problem(key, message);
+            }
+        }
+        let namespace = &hub.plain_namespace;
+        if hub.plain_path.is_some() && !resolved.rules.namespaces.contains_key(namespace) {
+            let message =
+                format!("there is no namespace {namespace:?}: add [namespaces.{namespace:?}]");
+            self.problem("plain.namespace", message);
+        }
+    }
+
+    fn paths(&mut self, hub: &hub::config::Config) {
+        let path = &hub.socketio_path;
+        if path.len() < 3 || !path.starts_with('/') || !path.ends_with('/') || !is_plain_path(path)
+        {
+            let message = format!("cannot use path {path:?}: it must look like \"/socket.io/\"");
+            self.problem("socketio.path", message);
+        }
+        let Some(plain) = &hub.plain_path else { return };
+        if plain.len() < 2 || !plain.starts_with('/') || !is_plain_path(plain) {
+            let message = format!("cannot use path {plain:?}: it must look like \"/ws\"");
+            self.problem("plain.path", message);
+        } else if plain.starts_with(path.as_str()) {
+            let message =
+                format!("cannot use path {plain:?}: it lies below socketio.path {path:?}");
+            self.problem("plain.path", message);
+        }
+    }
+
+    fn problem(&mut self, key: &str, message: String) {
+        let source = self.layer.source(key);
+        let place = Path::fixed(key);
+        self.problems
+            .push(Problem::new(&source, format!("\"{place}\": {message}")));
+    }
+
+    fn text(&self, key: &str) -> String {
+        match self.layer.value(key) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => String::new(),
+        }
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        match self.layer.value(key) {
+            Some(Value::List(items)) => items.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn on(&self, key: &str) -> bool {
+        matches!(self.layer.value(key), Some(Value::Bool(true)))
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        match self.layer.value(key) {
+            Some(Value::Integer(number) | Value::Size(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    fn bytes(&self, key: &str) -> usize {
+        usize::try_from(self.number(key)).unwrap_or(usize::MAX)
+    }
+
+    fn duration(&self, key: &str) -> Duration {
+        match self.layer.value(key) {
+            Some(Value::Duration(duration)) => *duration,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// Nobody means more, and a typing error in a size should not be found out by memory.
+const MAX_PAYLOAD_BYTES: usize = 256 << 20;
+
+impl Layer {
+    /// The value of a key that holds no name chosen by the operator.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.settings
+            .get(&Path::fixed(key))
+            .map(|setting: &Setting| &setting.value)
+    }
+
+    pub fn source(&self, key: &str) -> Source {
+        let setting = self.settings.get(&Path::fixed(key));
+        setting.map_or(Source::Default, |setting| setting.source.clone())
+    }
+}
+
+/// `IP:PORT`, `localhost:PORT`, or `:PORT` for all addresses.
+fn parse_addr(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.rsplit_once(':')?;
+    match host {
+        "" => Some(SocketAddr::from(([0, 0, 0, 0], port.parse().ok()?))),
+        "localhost" => Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?))),
+        _ => text.parse().ok(),
+    }
+}
+
+fn needs_addr(text: &str) -> String {
+    format!("cannot use address {text:?}: IP and port are needed, such as \"0.0.0.0:3000\"")
+}
+
+fn is_plain_path(path: &str) -> bool {
+    path.bytes()
+        .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'"'))
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,239 @@
+//! Tests of `resolve` and `rules`: text in, resolved configuration or problems out.
+
+use super::*;
+use crate::config::layers::{Inputs, merge};
+use hub::config::{Action, Rate};
+
+fn machine() -> Machine {
+    Machine {
+        hostname: "sockeye-3".to_owned(),
+        cores: 2,
+        folder: PathBuf::from("/nowhere"),
+    }
+}
+
+fn try_resolve(text: &str) -> Result<Resolved, Vec<String>> {
+    let inputs = Inputs {
+        file: Some(("s.toml".to_owned(), text.to_owned())),
+        ..Inputs::default()
+    };
+    let (layer, problems) = merge(&inputs);
+    assert_eq!(problems, []);
+    resolve(&layer, &machine())
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn resolved(text: &str) -> Resolved {
+    try_resolve(text).expect(text)
+}
+
+/// The one problem of `text`.
+fn problem(text: &str) -> String {
+    let problems = try_resolve(text).expect_err(text);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    problems[0].clone()
+}
+
+#[test]
+fn nothing_configured_is_the_chat_profile() {
+    let config = resolved("");
+    assert_eq!(config.profile, Profile::Chat);
+    assert_eq!(
+        config.server.listen,
+        ["0.0.0.0:3000".parse().expect("addr")]
+    );
+    assert_eq!(
+        config.server.admin,
+        Some("127.0.0.1:9090".parse().expect("addr"))
+    );
+    assert_eq!((config.server.shards, config.server.node), (2, 0));
+    assert!(config.server.chat_page);
+    assert_eq!(config.hub.ping_interval, Duration::from_secs(25));
+    assert_eq!(config.hub.ping_timeout, Duration::from_secs(10));
+    assert_eq!(config.hub.max_payload, 1_000_000);
+    assert_eq!(config.hub.plain_max_payload, 65_536);
+    assert_eq!(config.hub.limits, Limits::default());
+    let root = &config.rules.namespaces["/"];
+    assert!(root.chat);
+    assert_eq!(root.auto_join, ["global"]);
+    assert_eq!(root.default_event.action, Action::Drop);
+}
+
+#[test]
+fn the_other_profiles_have_their_own_values() {
+    let socketio = resolved("profile = \"socket.io\"");
+    assert!(!socketio.server.chat_page);
+    assert_eq!(socketio.hub.ping_timeout, Duration::from_secs(20));
+    let root = &socketio.rules.namespaces["/"];
+    assert!(!root.chat && root.client_joins);
+    assert_eq!(
+        root.default_event.action,
+        Action::Rooms {
+            room: None,
+            echo: false
+        }
+    );
+
+    let plain = resolved("profile = \"plain\"");
+    assert_eq!(plain.hub.max_payload, 65_536);
+    assert_eq!(plain.hub.ping_interval, Duration::from_secs(30));
+}
+
+#[test]
+fn websocket_only_is_one_line() {
+    let config = resolved("[socketio]\ntransports = [\"websocket\"]");
+    assert!(config.hub.transports.websocket && !config.hub.transports.polling);
+    assert!(problem("[socketio]\ntransports = [\"sse\"]").contains("transport \"sse\""));
+    assert!(problem("[socketio]\ntransports = []").contains("at least one transport"));
+}
+
+#[test]
+fn cors_is_off_any_or_a_list() {
+    assert_eq!(resolved("").hub.cors, Cors::Off);
+    assert_eq!(resolved("[socketio]\ncors = [\"*\"]").hub.cors, Cors::Any);
+    let origin = "https://a.example".to_owned();
+    let config = resolved("[socketio]\ncors = [\"https://a.example\"]");
+    assert_eq!(config.hub.cors, Cors::Origins(vec![origin]));
+    assert!(problem("[socketio]\ncors = [\"a.example\"]").contains("s.toml:2:1"));
+    assert!(problem("[socketio]\ncors = [\"*\", \"https://a.example\"]").contains("no others"));
+}
+
+#[test]
+fn addresses_are_checked() {
+    let config = resolved("[server]\nlisten = [\"localhost:1\", \":2\", \"[::1]:3\"]");
+    let texts: Vec<_> = config
+        .server
+        .listen
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(texts, ["127.0.0.1:1", "0.0.0.0:2", "[::1]:3"]);
+    assert_eq!(resolved("[server]\nadmin = \"off\"").server.admin, None);
+}
+
+#[test]
+fn a_wrong_address_is_named() {
+    let problems = try_resolve("[server]\nlisten = [\"3000\"]").expect_err("no host");
+    assert!(
+        problems[0].contains("cannot use address \"3000\""),
+        "{problems:?}"
+    );
+    assert!(problem("[server]\nlisten = [\"1.1.1.1:1\", \"1.1.1.1:1\"]").contains("twice"));
+    assert!(problem("[server]\nadmin = \"yes\"").contains("or \"off\""));
+}
+
+#[test]
+fn the_node_number_can_come_from_the_host_name() {
+    assert_eq!(resolved("[server]\nnode = 1023").server.node, 1023);
+    assert_eq!(resolved("[server]\nnode = \"hostname\"").server.node, 3);
+    let inputs = Inputs {
+        file: Some((
+            "s.toml".to_owned(),
+            "[server]\nnode = \"hostname\"".to_owned(),
+        )),
+        ..Inputs::default()
+    };
+    let (layer, _) = merge(&inputs);
+    for hostname in ["web", "web-x", "web-1024", ""] {
+        let machine = Machine {
+            hostname: hostname.to_owned(),
+            ..machine()
+        };
+        let problems = resolve(&layer, &machine).expect_err(hostname);
+        assert!(problems[0].message.contains("host name"), "{problems:?}");
+    }
+}
+
+#[test]
+fn rules_of_an_event() {
+    let config = resolved(
+        r#"
+        [namespaces."/game"]
+        auto_join = ["lobby"]
+        [namespaces."/game".default]
+        action = "drop"
+        [namespaces."/game".events.move]
+        room = "board"
+        echo = true
+        rate = "10/s"
+        schema = { type = "object", required = ["x"] }
+        [namespaces."/game".events."who.am.i"]
+        action = "reply"
+        "#,
+    );
+    let game = &config.rules.namespaces["/game"];
+    assert_eq!(game.auto_join, ["lobby"]);
+    let step = &game.events["move"];
+    assert_eq!(
+        step.action,
+        Action::Rooms {
+            room: Some("board".to_owned()),
+            echo: true
+        }
+    );
+    assert_eq!(
+        step.rate,
+        Some(Rate {
+            events: 10,
+            per: Duration::from_secs(1)
+        })
+    );
+    let schema: serde_json::Value =
+        serde_json::from_str(step.schema.as_deref().expect("schema")).expect("JSON");
+    assert_eq!(
+        schema,
+        serde_json::json!({"type": "object", "required": ["x"]})
+    );
+    assert_eq!(game.events["who.am.i"].action, Action::Reply);
+}
+
+#[test]
+fn rules_that_can_not_work_are_refused() {
+    let event = |text: &str| problem(&format!("[namespaces.\"/\".events.move]\n{text}"));
+    assert!(event("action = \"backend\"").contains("later release"));
+    assert!(event("action = \"drop\"\nroom = \"r\"").contains("s.toml:3:1"));
+    assert!(event("schema = '{\"type\":\"colour\"}'").contains("cannot use schema"));
+    assert!(event("schema_file = \"none.json\"").contains("/nowhere/none.json"));
+    assert!(event("schema_file = \"x\"\nschema = '{}'").contains("exclude each other"));
+    assert!(problem("[namespaces.game]\nchat = true").contains("begins with a slash"));
+    assert!(problem("[namespaces.\"/\".events.connect]\necho = true").contains("reserves"));
+}
+
+#[test]
+fn schema_files_lie_beside_the_configuration() {
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::write(folder.path().join("move.json"), "{\"type\":\"object\"}").expect("write");
+    let text = "[namespaces.\"/\".events.move]\nschema_file = \"move.json\"".to_owned();
+    let inputs = Inputs {
+        file: Some(("s.toml".to_owned(), text)),
+        ..Inputs::default()
+    };
+    let machine = Machine {
+        folder: folder.path().to_owned(),
+        ..machine()
+    };
+    let config = resolve(&merge(&inputs).0, &machine).expect("resolved");
+    let schema = config.rules.namespaces["/"].events["move"]
+        .schema
+        .as_deref();
+    assert_eq!(schema, Some("{\"type\":\"object\"}"));
+}
+
+#[test]
+fn settings_are_checked_against_each_other() {
+    assert!(problem("[plain]\nnamespace = \"/no\"").contains("no namespace \"/no\""));
+    assert!(problem("[plain]\npath = \"/socket.io/x\"").contains("below socketio.path"));
+    assert!(problem("[socketio]\npath = \"/socket.io\"").contains("must look like"));
+    assert!(problem("[socketio]\nping_timeout = \"0s\"").contains("longer than zero"));
+    assert!(problem("[plain]\nmax_payload = \"2MiB\"").contains("outbox_bytes_max (1MiB)"));
+    assert!(problem("[plain]\nmax_payload = \"0B\"").contains("\"1B\""));
+    assert!(problem("[log]\nlevel = \"x=y=z\"").contains("log level"));
+    resolved("[plain]\nenabled = false\nnamespace = \"/no\"");
+}
+
+#[test]
+fn every_problem_is_reported() {
+    let text = "[server]\nlisten = [\"a\", \"b\"]\nadmin = \"c\"\n[socketio]\npath = \"x\"";
+    let problems = try_resolve(text).expect_err("four problems");
+    assert_eq!(problems.len(), 4, "{problems:?}");
+}

@@ -1,0 +1,196 @@
+//! `[namespaces."/"]`: what a client event does without any backend. Settings become
+//! `hub::config::Rules`; what can not work is refused here and not found out by a client.
+
+use super::problem::Problem;
+use super::raw::{Layer, Path, Setting};
+use super::value::Value;
+use hub::config::{Action, EventRule, NamespaceRules, Rate, Rules};
+use std::collections::BTreeMap;
+
+/// Reads the rules of all namespaces; `folder` is where relative schema files are looked for.
+pub fn read(layer: &Layer, folder: &std::path::Path) -> (Rules, Vec<Problem>) {
+    let mut reader = Reader {
+        layer,
+        folder,
+        problems: Vec::new(),
+    };
+    let mut rules = Rules::default();
+    for name in names_below(layer, &["namespaces"]) {
+        let at = ["namespaces", name];
+        if !name.starts_with('/') || name.contains(',') {
+            let message = "a namespace begins with a slash and has no comma, such as \"/chat\"";
+            reader.problem(&at, format!("cannot use namespace {name:?}: {message}"));
+        }
+        let rule = reader.namespace(&at);
+        rules.namespaces.insert(name.to_owned(), rule);
+    }
+    (rules, reader.problems)
+}
+
+/// The operator's own names directly below a table, in order.
+fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str> {
+    let named = layer
+        .named
+        .iter()
+        .filter(|path| path.0.len() == prefix.len() + 1);
+    let below = named.filter(|path| path.0.iter().zip(prefix).all(|(own, given)| own == given));
+    below
+        .filter_map(|path| path.0.last())
+        .map(String::as_str)
+        .collect()
+}
+
+/// Events whose names belong to the protocol.
+const RESERVED_EVENTS: [&str; 6] = [
+    "connect",
+    "connect_error",
+    "disconnect",
+    "disconnecting",
+    "newListener",
+    "removeListener",
+];
+
+struct Reader<'a> {
+    layer: &'a Layer,
+    folder: &'a std::path::Path,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    fn namespace(&mut self, at: &[&str; 2]) -> NamespaceRules {
+        let [root, name] = *at;
+        let mut events = BTreeMap::new();
+        for event in names_below(self.layer, &[root, name, "events"]) {
+            let path = [root, name, "events", event];
+            if RESERVED_EVENTS.contains(&event) {
+                let message = format!("cannot use event {event:?}: Socket.IO reserves this name");
+                self.problem(&path, message);
+            }
+            events.insert(event.to_owned(), self.event(&path));
+        }
+        NamespaceRules {
+            chat: self.on(&[root, name, "chat"]),
+            client_joins: self.on(&[root, name, "client_joins"]),
+            auto_join: match self.value(&[root, name, "auto_join"]) {
+                Some(Value::List(rooms)) => rooms.clone(),
+                _ => Vec::new(),
+            },
+            events,
+            default_event: self.event(&[root, name, "default"]),
+        }
+    }
+
+    fn event(&mut self, at: &[&str]) -> EventRule {
+        EventRule {
+            action: self.action(at),
+            schema: self.schema(at),
+            rate: self.rate(at),
+            history: self.on(&below(at, "history")),
+        }
+    }
+
+    fn action(&mut self, at: &[&str]) -> Action {
+        let room = self.text(&below(at, "room"));
+        let echo = self.on(&below(at, "echo"));
+        let action = self.text(&below(at, "action")).unwrap_or_default();
+        if action != "rooms" {
+            for (name, given) in [("room", room.is_some()), ("echo", echo)] {
+                if given {
+                    let message = format!("only action \"rooms\" has a {name}, not {action:?}");
+                    self.problem(&below(at, name), message);
+                }
+            }
+        }
+        match action.as_str() {
+            "rooms" => Action::Rooms { room, echo },
+            "reply" => Action::Reply,
+            "backend" => {
+                let message = "action \"backend\" comes with a later release; use \"rooms\", \
+                               \"reply\" or \"drop\"";
+                self.problem(&below(at, "action"), message.to_owned());
+                Action::Backend
+            }
+            _ => Action::Drop,
+        }
+    }
+
+    fn schema(&mut self, at: &[&str]) -> Option<String> {
+        let inline = match self.value(&below(at, "schema")) {
+            Some(Value::Json(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let file_key = below(at, "schema_file");
+        let (key, text) = match (inline, self.text(&file_key)) {
+            (Some(_), Some(_)) => {
+                let message = "\"schema\" and \"schema_file\" exclude each other";
+                self.problem(&file_key, message.to_owned());
+                return None;
+            }
+            (Some(text), None) => (below(at, "schema"), text),
+            (None, Some(file)) => {
+                let path = self.folder.join(&file);
+                match std::fs::read_to_string(&path) {
+                    Ok(text) => (file_key, text),
+                    Err(error) => {
+                        let message = format!("cannot read schema {}: {error}", path.display());
+                        self.problem(&file_key, message);
+                        return None;
+                    }
+                }
+            }
+            (None, None) => return None,
+        };
+        if let Err(error) = control::schema::compile(&text) {
+            self.problem(&key, format!("cannot use schema: {error}"));
+        }
+        Some(text)
+    }
+
+    fn rate(&self, at: &[&str]) -> Option<Rate> {
+        match self.value(&below(at, "rate")) {
+            Some(Value::Rate(rate)) => Some(*rate),
+            _ => None,
+        }
+    }
+
+    fn text(&self, path: &[&str]) -> Option<String> {
+        match self.value(path) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn on(&self, path: &[&str]) -> bool {
+        matches!(self.value(path), Some(Value::Bool(true)))
+    }
+
+    fn value(&self, path: &[&str]) -> Option<&'a Value> {
+        self.setting(path).map(|setting| &setting.value)
+    }
+
+    fn setting(&self, path: &[&str]) -> Option<&'a Setting> {
+        self.layer.settings.get(&Path::new(path))
+    }
+
+    /// Blames the setting at `path`, or the first one below it when it is a table.
+    fn problem(&mut self, path: &[&str], message: String) {
+        let place = Path::new(path);
+        let below = |(own, _): &(&Path, &Setting)| own.0.starts_with(&place.0);
+        let said = self
+            .layer
+            .settings
+            .iter()
+            .filter(below)
+            .map(|(_, setting)| &setting.source);
+        let mut said = said.filter(|source| **source != super::raw::Source::Default);
+        let source = said.next().cloned().unwrap_or(super::raw::Source::Default);
+        self.problems
+            .push(Problem::new(&source, format!("\"{place}\": {message}")));
+    }
+}
+
+fn below<'a>(at: &[&'a str], name: &'a str) -> Vec<&'a str> {
+    let mut path = at.to_vec();
+    path.push(name);
+    path
+}

@@ -1,0 +1,174 @@
+//! `sockeye config check|show|reference`: what a configuration means, for people and for scripts.
+
+use super::docs;
+use super::layers::merge;
+use super::raw::{Layer, Path, Setting, Source};
+use super::{Request, inspect};
+use crate::cli::ConfigCommand;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Runs one `config` command.
+pub fn run(command: &ConfigCommand) -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    match command {
+        ConfigCommand::Check { request } => check(&mut out, request),
+        ConfigCommand::Show { request, json } => show(&mut out, request, *json),
+        ConfigCommand::Reference { toml } => {
+            let text = if *toml {
+                docs::toml()
+            } else {
+                docs::markdown()
+            };
+            out.write_all(text.as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn check(out: &mut impl Write, request: &Request) -> io::Result<ExitCode> {
+    match super::load(request) {
+        Ok(loaded) => {
+            let from = loaded
+                .file
+                .as_deref()
+                .unwrap_or("built-in defaults, no file");
+            writeln!(out, "configuration is valid ({from})")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problems) => {
+            writeln!(out, "{problems}")?;
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+/// Shows what is set even while something is wrong: that is when one looks.
+fn show(out: &mut impl Write, request: &Request, json: bool) -> io::Result<ExitCode> {
+    let layer = match inspect(request) {
+        Ok(inputs) => merge(&inputs).0,
+        Err(problems) => {
+            writeln!(io::stderr(), "{problems}")?;
+            return Ok(ExitCode::from(1));
+        }
+    };
+    let text = if json {
+        as_json(&layer)
+    } else {
+        as_toml(&layer)
+    };
+    out.write_all(text.as_bytes())?;
+    match super::load(request) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(problems) => {
+            writeln!(io::stderr(), "{problems}")?;
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+/// TOML that can be used as a file again; sources stand in the comments.
+fn as_toml(layer: &Layer) -> String {
+    let mut rows: Vec<(&Path, &Setting)> = layer.settings.iter().collect();
+    // Bare keys must come before the first table header.
+    rows.sort_by_key(|(path, _)| path.0.len() > 1);
+    let mut text = String::new();
+    let mut table = String::new();
+    for (path, setting) in rows {
+        let Some((leaf, parents)) = path.0.split_last() else {
+            continue;
+        };
+        let parents = Path::new(parents).to_string();
+        if parents != table {
+            text.push_str(&format!("\n[{parents}]\n"));
+            table = parents;
+        }
+        let line = format!("{} = {}", Path::new(&[leaf]), setting.value.to_toml());
+        text.push_str(&format!("{line:<44} # {}\n", setting.source));
+    }
+    text
+}
+
+fn as_json(layer: &Layer) -> String {
+    let rows = layer.settings.iter().map(|(path, setting)| {
+        let (kind, place) = match &setting.source {
+            Source::Default => ("default", None),
+            Source::Profile(name) => ("profile", Some((*name).to_owned())),
+            Source::File { .. } | Source::WholeFile(_) => {
+                ("file", Some(setting.source.to_string()))
+            }
+            Source::Env(name) => ("environment", Some(name.clone())),
+            Source::Flag(name) => ("flag", Some((*name).to_owned())),
+        };
+        let row = serde_json::json!({
+            "value": setting.value.to_json(), "source": kind, "place": place,
+        });
+        (path.to_string(), row)
+    });
+    let object: serde_json::Map<_, _> = rows.collect();
+    format!("{:#}\n", serde_json::Value::Object(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::layers::{Flag, Inputs};
+
+    fn layer() -> Layer {
+        let text = "[namespaces.\"/a.b\".events.\"x y\"]\nrate = \"5/s\"".to_owned();
+        let inputs = Inputs {
+            file: Some(("s.toml".to_owned(), text)),
+            flags: vec![Flag {
+                name: "--shards",
+                key: "server.shards",
+                text: "3".to_owned(),
+            }],
+            ..Inputs::default()
+        };
+        merge(&inputs).0
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        let shown = as_toml(&layer());
+        let file = Some(("again.toml".to_owned(), shown));
+        let (again, problems) = merge(&Inputs {
+            file,
+            ..Inputs::default()
+        });
+        assert_eq!(problems, []);
+        let values = |layer: &Layer| {
+            let rows = layer.settings.iter();
+            rows.map(|(path, setting)| (path.clone(), setting.value.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(values(&again), values(&layer()));
+    }
+
+    #[test]
+    fn every_value_has_its_source() {
+        let shown = as_toml(&layer());
+        let line = |key: &str| {
+            let found = shown
+                .lines()
+                .find(|line| line.starts_with(&format!("{key} = ")));
+            found
+                .unwrap_or_else(|| panic!("{key} in {shown}"))
+                .to_owned()
+        };
+        assert!(line("shards").ends_with("# flag --shards"));
+        assert!(line("rate").ends_with("# s.toml:2:1"));
+        assert!(line("ping_timeout").ends_with("# profile chat"));
+        assert!(line("path").contains("# default"));
+    }
+
+    #[test]
+    fn json_has_value_source_and_place() {
+        let json: serde_json::Value = serde_json::from_str(&as_json(&layer())).expect("JSON");
+        let row = &json["server.shards"];
+        assert_eq!(row["value"], 3);
+        assert_eq!(row["source"], "flag");
+        assert_eq!(row["place"], "--shards");
+        assert_eq!(json["server.listen"]["place"], serde_json::Value::Null);
+    }
+}
