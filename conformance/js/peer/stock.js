@@ -1,0 +1,80 @@
+// Stock socket.io-client, each version over each way of using the transports.
+import { io as io484 } from "socket.io-client";
+import { io as io472 } from "socket.io-client-4.7.2";
+import { url as base } from "./target.js";
+import { within } from "./patience.js";
+
+const VERSIONS = { "4.8.4": io484, "4.7.2": io472 };
+const TRANSPORTS = { "polling only": ["polling"], "websocket only": ["websocket"], "polling with upgrade": ["polling", "websocket"] };
+
+/** Every combination, as { name, version, transports, connect, create }. */
+export const COMBINATIONS = Object.entries(VERSIONS).flatMap(([version, io]) =>
+  Object.entries(TRANSPORTS).map(([way, transports]) => new Combination(version, io, way, transports)),
+);
+
+function Combination(version, io, way, transports) {
+  this.name = `socket.io-client ${version}, ${way}`;
+  this.version = version;
+  this.transports = transports;
+  this.upgrades = transports.length > 1;
+
+  /** A socket of its own connection that is still connecting; closed with the test. */
+  this.create = (t, namespace = "/lab", { from = base, ...options } = {}) => {
+    const socket = io(from + namespace, { transports, forceNew: true, reconnection: false, ...options });
+    t.after(() => socket.io._close());
+    return socket;
+  };
+
+  /** A connected socket. */
+  this.connect = async (t, namespace, options) => {
+    const socket = this.create(t, namespace, options);
+    await connected(socket);
+    return socket;
+  };
+}
+
+export function connected(socket) {
+  const outcome = new Promise((resolve, reject) => socket.once("connect", resolve).once("connect_error", reject));
+  return within(outcome, `${socket.nsp} to connect`);
+}
+
+/** The arguments of the socket's next `event`. */
+export function once(socket, event, ms) {
+  return within(new Promise((resolve) => socket.once(event, (...args) => resolve(args))), `event ${event}`, ms);
+}
+
+/** Collects the first argument of each `event`; `list` grows as they come. */
+export function record(socket, event) {
+  const list = [];
+  socket.on(event, (value) => list.push(value));
+  return list;
+}
+
+/** Emits and resolves to the ack's arguments. */
+export function ask(socket, ...args) {
+  const answer = new Promise((resolve) => socket.emit(...args, (...reply) => resolve(reply)));
+  return within(answer, `the ack of ${args[0]}`);
+}
+
+/** All that the server sent so far has arrived once this resolves: answers keep their order. */
+export const settled = (socket) => ask(socket, "echo", "settled");
+
+/** Resolves when the connection has moved to WebSocket. */
+export async function upgraded(socket) {
+  const { engine } = socket.io;
+  if (engine.transport.name === "websocket") return;
+  await within(new Promise((resolve) => engine.once("upgrade", resolve)), "the upgrade");
+}
+
+/**
+ * Keeps a client that was just created on polling until the returned function is called. On
+ * loopback the upgrade would else be over before the first event, and its window untested.
+ */
+export function holdUpgrade(socket) {
+  const { engine } = socket.io;
+  const method = "_probe" in engine ? "_probe" : "probe";
+  const held = [];
+  const probe = engine[method].bind(engine);
+  engine[method] = (...args) => held.push(args);
+  return () => held.splice(0).forEach((args) => probe(...args));
+}

@@ -1,0 +1,29 @@
+// Which server is under test. Set by ../run.sh:
+//   CONFORMANCE_URL           the conformance application, default settings
+//   CONFORMANCE_PEER          "sockeye" or "reference" (Socket.IO's Node server)
+//   CONFORMANCE_RECOVERY_URL  the same with --recovery, optional
+//   CONFORMANCE_MSGPACK_URL   the same with --parser msgpack, optional
+
+function required(name) {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set: run ../run.sh, or e.g. ${name}=http://127.0.0.1:3000 npm test`);
+  return value.replace(/\/$/, "");
+}
+
+export const url = required("CONFORMANCE_URL");
+export const recoveryUrl = process.env.CONFORMANCE_RECOVERY_URL;
+export const msgpackUrl = process.env.CONFORMANCE_MSGPACK_URL;
+
+const peer = process.env.CONFORMANCE_PEER ?? "sockeye";
+if (!["sockeye", "reference"].includes(peer)) throw new Error(`CONFORMANCE_PEER is "${peer}", give sockeye or reference`);
+
+/** True for Node's server: a few expectations name a known difference and say why. */
+export const isReference = peer === "reference";
+
+/** Settings of the conformance application that tests rely on. */
+export const PING_INTERVAL = 300;
+export const PING_TIMEOUT = 200;
+export const CONNECT_TIMEOUT = 1000;
+export const MAX_PAYLOAD = 1_000_000;
+export const UPGRADE_TIMEOUT = 10_000;
+export const ATTACHMENTS_MAX = 10;

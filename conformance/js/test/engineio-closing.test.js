@@ -1,0 +1,140 @@
+// Engine.IO: how sessions end, by the client and by the server.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { request } from "../peer/http.js";
+import { connect, event, SEPARATOR } from "../peer/packet.js";
+import { sleep, within } from "../peer/patience.js";
+import { Polling } from "../peer/polling.js";
+import { openFor } from "../peer/session.js";
+import { isReference, PING_INTERVAL, PING_TIMEOUT } from "../peer/target.js";
+import { CLOSE, frame, TcpClient, TEXT } from "../peer/tcp.js";
+import { WebSocketSession } from "../peer/websocket.js";
+
+const GONE = { status: 400, code: 1, message: "Session ID unknown" };
+const ENDPOINTS = ["/engine.io/", "/socket.io/"];
+
+describe("closing by the client", () => {
+  for (const path of ENDPOINTS) {
+    test(`polling at ${path}: POST \`1\` ends the waiting poll with a noop, the session is gone`, async (t) => {
+      const session = await openFor(t, Polling, { path });
+      const poll = session.get();
+      await sleep(50);
+      const answer = await session.post("1");
+      assert.deepEqual({ status: answer.status, body: answer.body }, { status: 200, body: "ok" });
+      const { status, body } = await within(poll, "the waiting poll");
+      assert.deepEqual({ status, body }, { status: 200, body: "6" });
+      assert.deepEqual(await session.ended(), GONE);
+      const post = await request(session.target(), { method: "POST", body: "4x" });
+      assert.equal(post.status, 400);
+      assert.deepEqual(JSON.parse(post.body), { code: 1, message: "Session ID unknown" });
+    });
+
+    test(`websocket at ${path}: a close frame ends the session`, async (t) => {
+      const session = await openFor(t, WebSocketSession, { path });
+      session.socket.close();
+      await within(session.closed, "the close");
+      const answer = await request(`${path}?EIO=4&transport=polling&sid=${session.sid}`);
+      assert.deepEqual(JSON.parse(answer.body), { code: 1, message: "Session ID unknown" });
+    });
+
+    test(`websocket at ${path}: the packet \`1\` ends the session too`, async (t) => {
+      const session = await openFor(t, WebSocketSession, { path });
+      await session.send("1");
+      await within(session.closed, "the close");
+    });
+  }
+
+  test("packets in front of the close in one POST are still handled", async (t) => {
+    const observer = await openFor(t, WebSocketSession);
+    await observer.join("/lab");
+    await observer.ask("/lab", 0, "join", "last-words");
+    const session = await openFor(t, Polling);
+    await session.join("/lab");
+    await session.send(event("/lab", ["to", "last-words", "said", "bye"]), "1");
+    assert.deepEqual((await observer.read()).data, ["said", "bye"]);
+  });
+
+  test("a WebSocket whose TCP connection just ends is gone", async (t) => {
+    const client = await TcpClient.upgrade(t, "/socket.io/?EIO=4&transport=websocket");
+    assert.equal(client.head.status, 101);
+    const open = JSON.parse((await client.readFrame()).payload.toString().slice(1));
+    client.socket.destroy();
+    await sleep(100);
+    const answer = await request(`/socket.io/?EIO=4&transport=polling&sid=${open.sid}`);
+    assert.deepEqual(JSON.parse(answer.body), { code: 1, message: "Session ID unknown" });
+  });
+});
+
+describe("closing by the server", () => {
+  test("polling: the close is `1` for the waiting poll, kept for the next one otherwise", async (t) => {
+    for (const waits of [true, false]) {
+      const session = await openFor(t, Polling);
+      await session.join("/lab");
+      const poll = waits ? session.get() : undefined;
+      if (waits) await sleep(50);
+      await session.send(event("/lab", ["drop"]));
+      if (!waits) await sleep(50);
+      const first = await within(poll ?? session.get(), "the poll");
+      const packets = await untilClosePacket(session, first);
+      assert.deepEqual(packets.filter((packet) => packet !== "6" && packet !== "2"), ["1"], `waiting: ${waits}`);
+      assert.deepEqual(await session.ended(), GONE);
+    }
+  });
+
+  test("polling: what was emitted before the close is delivered before it", async (t) => {
+    const session = await openFor(t, Polling);
+    await session.join("/lab");
+    await session.send(event("/lab", ["burst", "tick", 50]), event("/lab", ["kick-close"]));
+    const packets = (await untilClosePacket(session, await session.get())).filter((packet) => packet !== "6" && packet !== "2");
+    const expected = [...Array.from({ length: 50 }, (_, i) => event("/lab", ["tick", i])), "41/lab,", "1"];
+    assert.deepEqual(packets, expected);
+    assert.deepEqual(await session.ended(), GONE);
+  });
+
+  test("websocket: a close frame without a status, no `1` packet, queued packets first", async (t) => {
+    const client = await TcpClient.upgrade(t, "/socket.io/?EIO=4&transport=websocket");
+    const send = (text) => client.write(frame(TEXT, text));
+    await client.readFrame();
+    send(connect("/lab"));
+    assert.match((await client.readFrame()).payload.toString(), /^40\/lab,/);
+    send(event("/lab", ["burst", "tick", 50]));
+    send(event("/lab", ["kick-close"]));
+    for (let i = 0; i < 50; i++) assert.equal((await client.readFrame()).payload.toString(), event("/lab", ["tick", i]));
+    assert.equal((await client.readFrame()).payload.toString(), "41/lab,");
+    const last = await client.readFrame();
+    assert.equal(last.opcode, CLOSE);
+    assert.equal(last.payload.length, 0);
+  });
+
+  test("websocket: TCP ends soon after the close frame though the client never answers it", async (t) => {
+    const client = await TcpClient.upgrade(t, "/socket.io/?EIO=4&transport=websocket");
+    await client.readFrame();
+    client.write(frame(TEXT, connect("/lab")));
+    await client.readFrame();
+    client.write(frame(TEXT, event("/lab", ["kick-close"])));
+    assert.equal((await client.readFrame()).payload.toString(), "41/lab,");
+    assert.equal((await client.readFrame()).opcode, CLOSE);
+    // The Java client leaves the answer to its application. Node waits 30 s for it, we at most 5 s.
+    await within(client.ended, "the end of TCP", isReference ? 32_000 : 6_000);
+  });
+
+  test("a session that stops answering is closed on both transports", async (t) => {
+    const socket = await openFor(t, WebSocketSession);
+    socket.answersPings = false;
+    await socket.join("/lab");
+    await within(socket.closed, "the close", PING_INTERVAL + PING_TIMEOUT + 1500);
+    const polling = await openFor(t, Polling);
+    await sleep(PING_INTERVAL + PING_TIMEOUT + 400);
+    assert.deepEqual(await polling.ended(), GONE);
+  });
+});
+
+/** All packets of this answer and the following ones, up to and with `1`. */
+async function untilClosePacket(session, first) {
+  const packets = [];
+  for (let answer = first; ; answer = await within(session.get(), "the close packet")) {
+    if (answer.status !== 200) throw new Error(`no close packet before ${answer.status} ${answer.body}; had ${packets}`);
+    packets.push(...answer.body.split(SEPARATOR));
+    if (packets.includes("1")) return packets;
+  }
+}

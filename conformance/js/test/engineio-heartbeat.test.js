@@ -1,0 +1,117 @@
+// Engine.IO: the heartbeat. The server pings, the client answers, and silence ends the session.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { sleep, timed, within } from "../peer/patience.js";
+import { Polling } from "../peer/polling.js";
+import { openFor, PING, PONG } from "../peer/session.js";
+import { PING_INTERVAL, PING_TIMEOUT } from "../peer/target.js";
+import { WebSocketSession } from "../peer/websocket.js";
+
+/** Timers may fire this much early (clocks differ) or late (a busy machine). */
+const EARLY_MS = 15;
+const LATE_MS = 400;
+
+function assertAbout(ms, expected, what) {
+  assert.ok(ms >= expected - EARLY_MS && ms <= expected + LATE_MS, `${what} took ${Math.round(ms)} ms, expected ${expected}`);
+}
+
+async function openSilent(t, Transport) {
+  const session = await openFor(t, Transport, { path: "/engine.io/" });
+  session.answersPings = false;
+  return session;
+}
+
+const nextPing = (session) => timed(() => within(session.nextRaw(), "a ping"));
+
+for (const Transport of [Polling, WebSocketSession]) {
+  describe(`heartbeat over ${Transport.transport}`, () => {
+    test("the server pings with the text `2`, first after pingInterval", async (t) => {
+      const session = await openSilent(t, Transport);
+      const { ms, value } = await nextPing(session);
+      assert.equal(value, PING);
+      assertAbout(ms, PING_INTERVAL, "the first ping");
+    });
+
+    test("the next ping comes pingInterval after the pong, not after the ping", async (t) => {
+      const session = await openSilent(t, Transport);
+      await nextPing(session);
+      await sleep(PING_TIMEOUT / 2);
+      await session.send(PONG);
+      const { ms, value } = await nextPing(session);
+      assert.equal(value, PING);
+      assertAbout(ms, PING_INTERVAL, "the ping after the pong");
+    });
+
+    test("answered pings keep the session for many intervals", async (t) => {
+      const session = await openSilent(t, Transport);
+      for (let i = 0; i < 5; i++) {
+        assert.equal((await nextPing(session)).value, PING);
+        await session.send(PONG);
+      }
+      await session.send("4still here");
+      assert.equal(await session.next(), "4still here");
+    });
+
+    test("no pong within pingTimeout ends the session", async (t) => {
+      const session = await openSilent(t, Transport);
+      await nextPing(session);
+      const { ms } = await timed(() => within(session.ended(), "the end"));
+      assertAbout(ms, PING_TIMEOUT, "the end after the unanswered ping");
+    });
+
+    test("an unsolicited pong is harmless", async (t) => {
+      const session = await openSilent(t, Transport);
+      await session.send(PONG);
+      await session.send(PONG);
+      await session.send("4alive");
+      assert.equal(await session.next(), "4alive");
+      assert.equal((await nextPing(session)).value, PING);
+      await session.send(PONG);
+      await session.send("4alive again");
+      assert.equal(await session.next(), "4alive again");
+    });
+
+    test("a ping from the client ends the session", async (t) => {
+      const session = await openSilent(t, Transport);
+      // Node closes while it answers the POST, so how that answer ends is not the point here.
+      await session.send(PING).catch(() => {});
+      await within(session.ended(), "the end");
+    });
+
+    test("a steady stream of data does not starve the ping", async (t) => {
+      const session = await openSilent(t, Transport);
+      const start = performance.now();
+      for (let i = 0; ; i++) {
+        await session.send(`4${i}`);
+        const packet = await within(session.nextRaw(), "an echo or a ping");
+        if (packet === PING) break;
+        assert.equal(packet, `4${i}`);
+      }
+      assertAbout(performance.now() - start, PING_INTERVAL, "the ping under data");
+    });
+  });
+}
+
+test("no RFC 6455 ping is sent where browsers expect Engine.IO's", async (t) => {
+  const session = await openFor(t, WebSocketSession);
+  let pings = 0;
+  session.socket.on("ping", () => pings++);
+  await session.join("/lab");
+  await sleep(3 * PING_INTERVAL);
+  assert.equal(pings, 0);
+});
+
+test("a polling session that never polls is gone after pingInterval + pingTimeout", async (t) => {
+  const session = await openFor(t, Polling);
+  await sleep(PING_INTERVAL + PING_TIMEOUT + LATE_MS);
+  assert.deepEqual(await session.ended(), { status: 400, code: 1, message: "Session ID unknown" });
+});
+
+test("an answer to a ping may wait behind a big upload", async (t) => {
+  const session = await openSilent(t, WebSocketSession);
+  const big = "x".repeat(900_000);
+  assert.equal((await nextPing(session)).value, PING);
+  await session.send(`4${big}`, PONG);
+  assert.equal((await session.next()).length, big.length + 1);
+  assert.equal((await nextPing(session)).value, PING);
+});
