@@ -1,0 +1,121 @@
+//! The operators' listener: metrics, health, readiness. It belongs on a private address.
+
+use crate::health::{self, Readiness};
+use crate::metrics::{CONTENT_TYPE, Exporter};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+struct Admin {
+    exporter: Arc<Exporter>,
+    readiness: Readiness,
+}
+
+/// Serves until the runtime ends.
+pub async fn serve(
+    listener: TcpListener,
+    exporter: Arc<Exporter>,
+    readiness: Readiness,
+) -> io::Result<()> {
+    let sampler = tokio::spawn(sample(Arc::clone(&exporter)));
+    let routes = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/health", get(alive))
+        .route("/ready", get(ready))
+        .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
+        .with_state(Admin {
+            exporter,
+            readiness,
+        });
+    let served = axum::serve(listener, routes).await;
+    sampler.abort();
+    served
+}
+
+async fn sample(exporter: Arc<Exporter>) {
+    let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        exporter.sample(Instant::now());
+    }
+}
+
+/// On a thread where waiting is allowed: the system is asked for the process' numbers.
+async fn metrics(State(admin): State<Admin>) -> Response {
+    match tokio::task::spawn_blocking(move || admin.exporter.text()).await {
+        Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Ok(Err(_)) | Err(_) => reply(500, r#"{"error":"INTERNAL_ERROR"}"#.to_owned()),
+    }
+}
+
+async fn alive() -> Response {
+    reply(200, health::healthy())
+}
+
+async fn ready(State(admin): State<Admin>) -> Response {
+    let (status, body) = admin.readiness.answer();
+    reply(status, body)
+}
+
+fn reply(status: u16, body: String) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hub::metrics::Cells;
+    use std::sync::atomic::Ordering;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn get(addr: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(addr).await.expect("connect");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("answer");
+        answer
+    }
+
+    #[tokio::test]
+    async fn metrics_health_and_readiness_over_http() {
+        let cells = Arc::new(Cells::default());
+        let exporter = Arc::new(Exporter::new([Arc::clone(&cells)].into()));
+        let readiness = Readiness::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+        let addr = listener.local_addr().expect("addr");
+        let server = tokio::spawn(serve(listener, exporter, readiness.clone()));
+
+        cells.websockets.store(5, Ordering::Relaxed);
+        let answer = get(addr, "/metrics").await;
+        assert!(
+            answer.contains("\nwebsocket_connections_total 5\n"),
+            "{answer}"
+        );
+        assert!(answer.contains(CONTENT_TYPE), "{answer}");
+
+        let answer = get(addr, "/health").await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(
+            answer.contains(r#"{"status":"healthy","timestamp":"#),
+            "{answer}"
+        );
+
+        assert!(get(addr, "/ready").await.starts_with("HTTP/1.1 200"));
+        readiness.drain();
+        assert!(get(addr, "/ready").await.starts_with("HTTP/1.1 503"));
+        assert!(get(addr, "/none").await.starts_with("HTTP/1.1 404"));
+        server.abort();
+    }
+}

@@ -1,0 +1,149 @@
+//! Files for browsers that are part of the binary: the chat page and Socket.IO's own client
+//! bundles. Both are built by `web/build.mjs`, committed, and embedded when compiling.
+
+use rust_embed::{EmbeddedFile, RustEmbed};
+use std::borrow::Cow;
+
+#[derive(Debug, RustEmbed)]
+#[folder = "../../web/chat/dist"]
+#[allow_missing = true]
+struct Page;
+
+#[derive(Debug, RustEmbed)]
+#[folder = "../../web/bundles"]
+#[allow_missing = true]
+struct Bundles;
+
+/// The names that Socket.IO's server answers below its path.
+const BUNDLE_NAMES: [&str; 8] = [
+    "socket.io.js",
+    "socket.io.js.map",
+    "socket.io.min.js",
+    "socket.io.min.js.map",
+    "socket.io.esm.min.js",
+    "socket.io.esm.min.js.map",
+    "socket.io.msgpack.min.js",
+    "socket.io.msgpack.min.js.map",
+];
+
+/// One file as it goes out.
+#[derive(Debug)]
+pub struct Asset {
+    pub body: Cow<'static, [u8]>,
+    pub content_type: &'static str,
+    /// Content-Encoding, when the stored form is a compressed one.
+    pub encoding: Option<&'static str>,
+    /// With quotes, as in the header.
+    pub etag: String,
+}
+
+/// A file of the chat page; `accepts_gzip` as the browser says.
+pub fn page(name: &str, accepts_gzip: bool) -> Option<Asset> {
+    let name = if name.is_empty() { "index.html" } else { name };
+    if !is_plain_name(name) || name.ends_with(".gz") {
+        return None;
+    }
+    let content_type = content_type(name);
+    if accepts_gzip && let Some(file) = Page::get(&format!("{name}.gz")) {
+        return Some(asset(file, content_type, Some("gzip")));
+    }
+    Page::get(name).map(|file| asset(file, content_type, None))
+}
+
+/// A client bundle or its source map. The tag is the version, as Socket.IO's server has it.
+pub fn bundle(name: &str, accepts_gzip: bool) -> Option<Asset> {
+    if !BUNDLE_NAMES.contains(&name) {
+        return None;
+    }
+    let packed = Bundles::get(&format!("{name}.gz"));
+    let plain = Bundles::get(name);
+    // Source maps are kept compressed only: what asks for them are browsers, which all inflate.
+    let (file, encoding) = match (packed, plain) {
+        (Some(file), None) => (file, Some("gzip")),
+        (Some(file), Some(_)) if accepts_gzip => (file, Some("gzip")),
+        (_, Some(file)) => (file, None),
+        (None, None) => return None,
+    };
+    let etag = format!("\"{}\"", bundle_version());
+    Some(Asset {
+        etag,
+        ..asset(file, content_type(name), encoding)
+    })
+}
+
+/// Version of the client bundles.
+pub fn bundle_version() -> String {
+    let file = Bundles::get("VERSION")
+        .map(|file| file.data.into_owned())
+        .unwrap_or_default();
+    String::from_utf8_lossy(&file).trim().to_owned()
+}
+
+fn asset(file: EmbeddedFile, content_type: &'static str, encoding: Option<&'static str>) -> Asset {
+    let hash = file.metadata.sha256_hash();
+    let tag: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    Asset {
+        body: file.data,
+        content_type,
+        encoding,
+        etag: format!("\"{tag}\""),
+    }
+}
+
+/// No way out of the folder, in a debug build that reads from disk either.
+fn is_plain_name(name: &str) -> bool {
+    name.split('/')
+        .all(|part| !part.is_empty() && !part.starts_with('.'))
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"./-_".contains(&byte))
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "application/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("ico") => "image/x-icon",
+        Some("map" | "json") => "application/json; charset=utf-8",
+        Some("webmanifest") => "application/manifest+json",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_eight_bundles_are_embedded() {
+        for name in BUNDLE_NAMES {
+            let packed = bundle(name, true).unwrap_or_else(|| panic!("{name} is missing"));
+            assert_eq!(packed.encoding, Some("gzip"), "{name}");
+            assert!(packed.body.starts_with(&[0x1f, 0x8b]), "{name} is not gzip");
+            assert_eq!(packed.etag, format!("\"{}\"", bundle_version()));
+        }
+        let plain = bundle("socket.io.js", false).expect("bundle");
+        assert_eq!(plain.encoding, None);
+        assert!(bundle("VERSION", true).is_none());
+        assert!(bundle("socket.io.js.gz", true).is_none());
+    }
+
+    #[test]
+    fn the_page_has_a_start_and_no_way_out() {
+        let index = page("", false).expect("index.html");
+        assert_eq!(index.content_type, "text/html; charset=utf-8");
+        for name in [
+            "../bundles/VERSION",
+            "/etc/passwd",
+            "a//b",
+            ".hidden",
+            "index.html.gz",
+            "no",
+        ] {
+            assert!(page(name, false).is_none(), "{name}");
+        }
+    }
+}

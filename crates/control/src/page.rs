@@ -1,0 +1,265 @@
+//! HTTP for connections that turned out not to be realtime: a shard accepted them, read their first
+//! bytes, saw another path and handed them over. Chat page, client bundles, health.
+//!
+//! One request a connection: a browser keeps connections open and sends realtime requests over the
+//! same one, and those have to arrive at a shard.
+
+use crate::assets::{self, Asset};
+use crate::health::{self, Readiness};
+use crate::replay::Replay;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Connections answered at once; more get 503.
+const CONNS_MAX: usize = 1_024;
+/// A request head must be complete by then.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The whole exchange must be over by then, however slowly the client reads.
+const CONN_TIMEOUT: Duration = Duration::from_secs(60);
+
+const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
+    Content-Length: 0\r\nConnection: close\r\n\r\n";
+
+const CONTENT_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; \
+    object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub struct PageConfig {
+    /// The chat page at `/`.
+    pub chat_page: bool,
+    /// Path below which the client bundles are served, with both slashes; None for not at all.
+    pub client_path: Option<String>,
+}
+
+/// Answers handed-over connections.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    runtime: tokio::runtime::Handle,
+    conns: Arc<Semaphore>,
+    site: Arc<Site>,
+}
+
+#[derive(Debug)]
+struct Site {
+    config: PageConfig,
+    readiness: Readiness,
+}
+
+impl Pages {
+    /// Answers on the runtime this is called from.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new(config: PageConfig, readiness: Readiness) -> Self {
+        Pages {
+            runtime: tokio::runtime::Handle::current(),
+            conns: Arc::new(Semaphore::new(CONNS_MAX)),
+            site: Arc::new(Site { config, readiness }),
+        }
+    }
+
+    /// Takes a nonblocking connection and the bytes already read from it. Never blocks: shards
+    /// call this in the middle of a turn.
+    pub fn accept(&self, stream: TcpStream, read: Vec<u8>, peer: SocketAddr) {
+        let Ok(permit) = Arc::clone(&self.conns).try_acquire_owned() else {
+            // One attempt: whoever does not have room for a line in an empty socket buffer is gone.
+            let _ = (&stream).write(OVERLOADED);
+            return;
+        };
+        let site = Arc::clone(&self.site);
+        self.runtime.spawn(serve(site, stream, read, peer, permit));
+    }
+}
+
+async fn serve(
+    site: Arc<Site>,
+    stream: TcpStream,
+    read: Vec<u8>,
+    peer: SocketAddr,
+    _permit: OwnedSemaphorePermit,
+) {
+    let stream = match tokio::net::TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%peer, %error, "cannot take over a connection");
+            return;
+        }
+    };
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = site.respond(&request);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let conn = hyper::server::conn::http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(Replay::new(read, stream)), service);
+    match tokio::time::timeout(CONN_TIMEOUT, conn).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "page connection ended"),
+        Err(_) => tracing::debug!(%peer, "page connection was too slow"),
+    }
+}
+
+impl Site {
+    fn respond(&self, request: &Request<Incoming>) -> Response<Body> {
+        let mut response = self.route(request.method(), request.uri().path(), request.headers());
+        let headers = response.headers_mut();
+        headers.insert(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        );
+        response
+    }
+
+    fn route(&self, method: &Method, path: &str, headers: &HeaderMap) -> Response<Body> {
+        if method != Method::GET && method != Method::HEAD {
+            let mut response = json(
+                StatusCode::METHOD_NOT_ALLOWED,
+                error_body("METHOD_NOT_ALLOWED"),
+            );
+            response
+                .headers_mut()
+                .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match path {
+            "/health" => json(StatusCode::OK, health::healthy()),
+            "/ready" => {
+                let (status, body) = self.readiness.answer();
+                json(StatusCode::from_u16(status).unwrap_or_default(), body)
+            }
+            _ => self.file(path, headers),
+        }
+    }
+
+    fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
+        let gzip = accepts_gzip(headers);
+        let client_path = self.config.client_path.as_deref();
+        if let Some(name) = client_path.and_then(|prefix| path.strip_prefix(prefix)) {
+            let bundle = assets::bundle(name, gzip);
+            return bundle.map_or_else(not_found, |asset| bundle_response(asset, headers));
+        }
+        let page = self
+            .config
+            .chat_page
+            .then(|| path.strip_prefix('/'))
+            .flatten();
+        let page = page.and_then(|name| assets::page(name, gzip));
+        page.map_or_else(not_found, |asset| page_response(asset, headers))
+    }
+}
+
+fn page_response(asset: Asset, headers: &HeaderMap) -> Response<Body> {
+    let mut response = asset_response(asset, headers);
+    let out = response.headers_mut();
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    out.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(CONTENT_POLICY),
+    );
+    out.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("same-origin"),
+    );
+    response
+}
+
+/// Pages of any site may load the client from here, as module or as script.
+fn bundle_response(asset: Asset, headers: &HeaderMap) -> Response<Body> {
+    let mut response = asset_response(asset, headers);
+    let out = response.headers_mut();
+    out.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=0"),
+    );
+    out.insert(
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        HeaderValue::from_static("*"),
+    );
+    response
+}
+
+fn asset_response(asset: Asset, headers: &HeaderMap) -> Response<Body> {
+    let unchanged = is_unchanged(headers, &asset.etag);
+    let mut response = Response::new(Body::empty());
+    let out = response.headers_mut();
+    out.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    if let Ok(etag) = HeaderValue::from_str(&asset.etag) {
+        out.insert(header::ETAG, etag);
+    }
+    if unchanged {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    out.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(asset.content_type),
+    );
+    if let Some(encoding) = asset.encoding {
+        out.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    *response.body_mut() = Body::from(asset.body.into_owned());
+    response
+}
+
+fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
+    let known = headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let mut tags = known.flat_map(|value| value.split(',')).map(str::trim);
+    // RFC 9110 §13.1.2: weak comparison.
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
+/// RFC 9110 §12.5.3, as far as one coding needs it.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter();
+    let codings = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    codings.map(str::trim).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let refused = weight
+            .trim()
+            .strip_prefix("q=")
+            .is_some_and(|q| q.parse() == Ok(0.0));
+        matches!(name.trim(), "gzip" | "*") && !refused
+    })
+}
+
+fn not_found() -> Response<Body> {
+    json(StatusCode::NOT_FOUND, error_body("NOT_FOUND"))
+}
+
+fn error_body(error: &str) -> String {
+    serde_json::json!({ "error": error }).to_string()
+}
+
+fn json(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let out = response.headers_mut();
+    out.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;
