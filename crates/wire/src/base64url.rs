@@ -70,3 +70,39 @@ impl fmt::Debug for Id20 {
         write!(f, "Id20({self})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values_go_both_ways() {
+        let counting = std::array::from_fn(|index| index as u8);
+        let cases = [
+            ([0; 15], "AAAAAAAAAAAAAAAAAAAA"),
+            ([0xff; 15], "____________________"),
+            ([0xfb; 15], "-_v7-_v7-_v7-_v7-_v7"),
+            (counting, "AAECAwQFBgcICQoLDA0O"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(Id20(bytes).to_string(), text);
+            assert_eq!(Id20::decode(text.as_bytes()), Some(Id20(bytes)));
+            assert_eq!(format!("{:?}", Id20(bytes)), format!("Id20({text})"));
+        }
+    }
+
+    #[test]
+    fn other_lengths_and_alphabets_are_refused() {
+        for text in [
+            "",
+            "AAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAA+",
+            "/AAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAA=",
+            "AAAAAAAAAA AAAAAAAAA",
+        ] {
+            assert_eq!(Id20::decode(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -140,3 +140,97 @@ impl RequestError {
         out.push(b'}');
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_a_digit_and_the_rest() {
+        let cases = [
+            ("2probe", Some((PacketType::Ping, "probe"))),
+            ("3", Some((PacketType::Pong, ""))),
+            ("4ü", Some((PacketType::Message, "ü"))),
+            ("0{}", Some((PacketType::Open, "{}"))),
+            ("1", Some((PacketType::Close, ""))),
+            ("5", Some((PacketType::Upgrade, ""))),
+            ("6", Some((PacketType::Noop, ""))),
+            ("7", None),
+            ("b", None),
+            ("ü", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_text(text), expected, "{text}");
+        }
+        for byte in 0..=u8::MAX {
+            let expected = (b'0'..=b'6').contains(&byte).then_some(byte);
+            assert_eq!(PacketType::from_byte(byte).map(|kind| kind as u8), expected);
+        }
+    }
+
+    #[test]
+    fn the_open_packet_is_that_of_the_reference_server() {
+        let mut open = Open {
+            sid: "n2tYsQdc0rQqRtH-AABg",
+            upgrades: &["websocket"],
+            ping_interval_ms: 300,
+            ping_timeout_ms: 200,
+            max_payload: 1_000_000,
+        };
+        let mut out = Vec::new();
+        open.write(&mut out);
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            r#"0{"sid":"n2tYsQdc0rQqRtH-AABg","upgrades":["websocket"],"pingInterval":300,"pingTimeout":200,"maxPayload":1000000}"#
+        );
+        open.upgrades = &[];
+        out.clear();
+        open.write(&mut out);
+        assert!(String::from_utf8_lossy(&out).contains(r#""upgrades":[],"pingInterval""#));
+    }
+
+    #[test]
+    fn errors_have_the_numbers_and_texts_of_the_reference_server() {
+        let cases = [
+            (
+                RequestError::UnknownTransport,
+                400,
+                r#"{"code":0,"message":"Transport unknown"}"#,
+            ),
+            (
+                RequestError::UnknownSid,
+                400,
+                r#"{"code":1,"message":"Session ID unknown"}"#,
+            ),
+            (
+                RequestError::BadMethod,
+                400,
+                r#"{"code":2,"message":"Bad handshake method"}"#,
+            ),
+            (
+                RequestError::BadRequest,
+                400,
+                r#"{"code":3,"message":"Bad request"}"#,
+            ),
+            (
+                RequestError::Forbidden,
+                403,
+                r#"{"code":4,"message":"Forbidden"}"#,
+            ),
+            (
+                RequestError::UnsupportedVersion,
+                400,
+                r#"{"code":5,"message":"Unsupported protocol version"}"#,
+            ),
+        ];
+        for (error, status, json) in cases {
+            let mut out = Vec::new();
+            error.write_json(&mut out);
+            assert_eq!(
+                (error.status(), String::from_utf8_lossy(&out).as_ref()),
+                (status, json)
+            );
+        }
+    }
+}

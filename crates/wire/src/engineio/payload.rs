@@ -92,3 +92,74 @@ pub(crate) fn append_base64(out: &mut Vec<u8>, data: &[u8]) {
         "four characters per three bytes"
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engineio::PacketType::{Close, Message, Ping};
+
+    #[test]
+    fn payloads_are_split_lazily_up_to_the_first_fault() {
+        let text = |kind, text| Ok(Packet::Text(kind, text));
+        let cases: [(&str, Vec<Result<Packet<'_>, ()>>); 8] = [
+            ("4a", vec![text(Message, "a")]),
+            (
+                "4a\x1ebAQID\x1e2",
+                vec![
+                    text(Message, "a"),
+                    Ok(Packet::Base64("AQID")),
+                    text(Ping, ""),
+                ],
+            ),
+            ("b", vec![Ok(Packet::Base64(""))]),
+            ("", vec![Err(())]),
+            ("4a\x1e", vec![text(Message, "a"), Err(())]),
+            ("\x1e4a", vec![Err(())]),
+            ("1\x1e9\x1e4a", vec![text(Close, ""), Err(())]),
+            ("ü", vec![Err(())]),
+        ];
+        for (body, expected) in cases {
+            let packets: Option<Vec<_>> = split(body.as_bytes()).map(Iterator::collect);
+            assert_eq!(packets, Some(expected), "{body:?}");
+        }
+        assert!(split(b"4\xff").is_none());
+    }
+
+    #[test]
+    fn base64_is_strict_but_for_padding() {
+        let cases: [(&str, Option<&[u8]>); 9] = [
+            ("", Some(b"")),
+            ("AQID", Some(b"\x01\x02\x03")),
+            ("AQI=", Some(b"\x01\x02")),
+            ("AQI", Some(b"\x01\x02")),
+            ("AQ==", Some(b"\x01")),
+            ("AQ", Some(b"\x01")),
+            ("A", None),
+            ("AQ-_", None),
+            ("AQI D", None),
+        ];
+        for (text, expected) in cases {
+            let mut out = vec![7];
+            let decoded = decode_base64(text, &mut out).is_ok();
+            assert_eq!(decoded.then(|| &out[1..]), expected, "{text}");
+            assert_eq!(
+                out.len(),
+                1 + expected.map_or(0, <[u8]>::len),
+                "unchanged after an error"
+            );
+        }
+    }
+
+    #[test]
+    fn binary_is_written_with_padding() {
+        for (data, text) in [
+            (b"".as_slice(), "b"),
+            (b"\x01", "bAQ=="),
+            (b"\x01\x02\x03", "bAQID"),
+        ] {
+            let mut out = Vec::new();
+            write_binary(&mut out, data);
+            assert_eq!(String::from_utf8_lossy(&out), text);
+        }
+    }
+}

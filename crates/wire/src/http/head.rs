@@ -231,6 +231,10 @@ fn find_end(buf: &[u8], skipped: usize) -> Result<Option<usize>, HeadError> {
         }
         if line == skipped {
             check_request_line(&window[line..lf])?;
+            // RFC 9112 §3: exactly two blanks; a third one would be part of some reader's target.
+            if memchr::memchr_iter(b' ', &window[line..lf]).count() != 2 {
+                return Err(HeadError::Malformed);
+            }
         }
         line = lf + 1;
     }
@@ -313,3 +317,6 @@ fn decimal(digits: &[u8]) -> Option<u64> {
         value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,3 +50,44 @@ fn decode(text: &str) -> Cow<'_, str> {
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_and_the_first_wins() {
+        let cases = [
+            ("EIO=4&transport=polling", "transport", Some("polling")),
+            ("a=1&a=2", "a", Some("1")),
+            ("a&b=2", "a", Some("")),
+            ("&&a=1", "a", Some("1")),
+            ("a=b=c", "a", Some("b=c")),
+            ("a=x%20y+z", "a", Some("x y z")),
+            ("a=%C3%BC%e2%82%ac", "a", Some("ü€")),
+            ("%61=1", "a", Some("1")),
+            ("a=100%", "a", Some("100%")),
+            ("a=%zz%4", "a", Some("%zz%4")),
+            ("a=%ff!", "a", Some("\u{fffd}!")),
+            ("aa=1", "a", None),
+            ("", "a", None),
+        ];
+        for (query, name, expected) in cases {
+            assert_eq!(query_param(query, name).as_deref(), expected, "{query}");
+        }
+        assert!(matches!(
+            query_param("sid=abc", "sid"),
+            Some(Cow::Borrowed("abc"))
+        ));
+    }
+
+    #[test]
+    fn pairs_keep_their_order() {
+        let pairs: Vec<_> = query_pairs("b=1&a=%2B&b=2").collect();
+        let expected = [("b", "1"), ("a", "+"), ("b", "2")];
+        assert_eq!(
+            pairs,
+            expected.map(|(key, value)| (key.into(), value.into()))
+        );
+    }
+}

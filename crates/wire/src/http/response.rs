@@ -77,3 +77,28 @@ fn push_all(out: &mut Vec<u8>, parts: &[&[u8]]) {
         out.extend_from_slice(part);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_complete() {
+        let mut out = Vec::new();
+        write_response(&mut out, 200, "text/html", b"X: y\r\n", b"ok", true);
+        write_response(&mut out, 204, "", b"", b"", false);
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\nX: y\r\n\
+             Connection: keep-alive\r\n\r\nok\
+             HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn unknown_statuses_have_an_empty_reason() {
+        let mut out = Vec::new();
+        write_response(&mut out, 299, "", b"", b"", true);
+        assert!(out.starts_with(b"HTTP/1.1 299 \r\n"));
+    }
+}

@@ -53,3 +53,63 @@ pub fn write(out: &mut Vec<u8>, code: Option<u16>, reason: &str) {
     out.extend_from_slice(&code.to_be_bytes());
     out.extend_from_slice(reason.as_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_read_or_refused() {
+        let cases: [(&[u8], Result<Option<(u16, &str)>, Violation>); 8] = [
+            (b"", Ok(None)),
+            (b"\x03\xe8", Ok(Some((1000, "")))),
+            (b"\x0f\xa0bye", Ok(Some((4000, "bye")))),
+            (b"\x03\xe8\xc3\xa9", Ok(Some((1000, "é")))),
+            (b"\x03", Err(Violation::BadClose)),
+            (b"\x03\xed", Err(Violation::BadClose)),
+            (b"\x03\xe8\xc3", Err(Violation::InvalidUtf8)),
+            (b"\x03\xed\xff", Err(Violation::BadClose)),
+        ];
+        for (payload, expected) in cases {
+            let expected =
+                expected.map(|frame| frame.map(|(code, reason)| CloseFrame { code, reason }));
+            assert_eq!(parse(payload), expected, "{payload:02x?}");
+        }
+    }
+
+    #[test]
+    fn codes_that_only_exist_inside_a_peer_are_refused() {
+        let bad = (0..1000)
+            .chain(1004..=1006)
+            .chain(1015..3000)
+            .chain(5000..=u16::MAX);
+        for code in bad {
+            assert_eq!(
+                parse(&code.to_be_bytes()),
+                Err(Violation::BadClose),
+                "{code}"
+            );
+        }
+        for code in (1000..=1003_u16).chain(1007..=1014).chain(3000..5000) {
+            assert!(parse(&code.to_be_bytes()).is_ok(), "{code}");
+        }
+    }
+
+    #[test]
+    fn frames_carry_no_code_or_a_reason_cut_between_characters() {
+        let mut out = Vec::new();
+        write(&mut out, None, "not sent");
+        assert_eq!(out, [0x88, 0]);
+        out.clear();
+        write(&mut out, Some(1001), "away");
+        assert_eq!(out, *b"\x88\x06\x03\xe9away");
+        out.clear();
+        // 62 two-byte characters are 124 bytes: one too many.
+        write(&mut out, Some(1001), &"é".repeat(62));
+        assert_eq!(out.len(), 2 + 2 + 122);
+        assert_eq!(
+            parse(&out[2..]).map(|frame| frame.map(|frame| frame.reason.len())),
+            Ok(Some(122))
+        );
+    }
+}

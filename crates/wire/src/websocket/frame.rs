@@ -235,3 +235,154 @@ fn push_header(out: &mut Vec<u8>, first: u8, mask_bit: u8, payload_len: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_in_all_three_lengths() {
+        let mask = Some([1, 2, 3, 4]);
+        let cases: [(&[u8], OpCode, bool, usize, u64, Option<[u8; 4]>); 7] = [
+            (&[0x81, 0], OpCode::Text, true, 2, 0, None),
+            (&[0x02, 125], OpCode::Binary, false, 2, 125, None),
+            (
+                &[0x80, 0x83, 1, 2, 3, 4],
+                OpCode::Continuation,
+                true,
+                6,
+                3,
+                mask,
+            ),
+            (&[0x82, 126, 0, 126], OpCode::Binary, true, 4, 126, None),
+            (
+                &[0x82, 0xfe, 0xff, 0xff, 1, 2, 3, 4],
+                OpCode::Binary,
+                true,
+                8,
+                0xffff,
+                mask,
+            ),
+            (
+                &[0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0],
+                OpCode::Binary,
+                true,
+                10,
+                0x1_0000,
+                None,
+            ),
+            (&[0x8a, 0x80, 1, 2, 3, 4], OpCode::Pong, true, 6, 0, mask),
+        ];
+        for (bytes, opcode, fin, len, payload_len, mask) in cases {
+            let header = Header {
+                fin,
+                rsv1: false,
+                opcode,
+                mask,
+                len,
+                payload_len,
+            };
+            assert_eq!(parse_header(bytes), Ok(Some(header)), "{bytes:02x?}");
+            for cut in 0..bytes.len() {
+                assert_eq!(
+                    parse_header(&bytes[..cut]),
+                    Ok(None),
+                    "{:02x?}",
+                    &bytes[..cut]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn compressed_messages_are_marked_on_their_first_frame_only() {
+        for first in [0xc1, 0xc2, 0x41] {
+            assert!(parse_header(&[first, 0]).is_ok_and(|header| header.is_some_and(|h| h.rsv1)));
+        }
+        for first in [0xc0, 0xc8, 0xc9, 0xca] {
+            assert_eq!(
+                parse_header(&[first]),
+                Err(FrameError::ReservedBits),
+                "{first:02x}"
+            );
+        }
+    }
+
+    #[test]
+    fn bad_headers_are_refused_as_early_as_possible() {
+        let cases: [(&[u8], FrameError); 13] = [
+            (&[0x91], FrameError::ReservedBits),
+            (&[0xa1], FrameError::ReservedBits),
+            (&[0x83], FrameError::ReservedOpcode),
+            (&[0x87], FrameError::ReservedOpcode),
+            (&[0x8b], FrameError::ReservedOpcode),
+            (&[0x8f], FrameError::ReservedOpcode),
+            (&[0x09], FrameError::FragmentedControl),
+            (&[0x08], FrameError::FragmentedControl),
+            (&[0x89, 126], FrameError::LongControl),
+            (&[0x88, 0xff], FrameError::LongControl),
+            (&[0x81, 126, 0, 125], FrameError::NotMinimal),
+            (
+                &[0x81, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff],
+                FrameError::NotMinimal,
+            ),
+            (
+                &[0x81, 127, 0x80, 0, 0, 0, 0, 0, 0, 0],
+                FrameError::LengthBit63,
+            ),
+        ];
+        for (bytes, error) in cases {
+            assert_eq!(parse_header(bytes), Err(error), "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn unmask_is_the_byte_wise_xor_at_every_length() {
+        let mask = [0xa5, 0x5a, 0x0f, 0xf1];
+        for len in 0..70 {
+            let plain: Vec<u8> = (0..len).map(|index: u8| index.wrapping_mul(7)).collect();
+            let expected: Vec<u8> = plain
+                .iter()
+                .enumerate()
+                .map(|(at, byte)| byte ^ mask[at % 4])
+                .collect();
+            let mut masked = plain;
+            unmask(&mut masked, mask);
+            assert_eq!(masked, expected, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn written_headers_are_minimal_and_read_back() {
+        for len in [0, 1, 125, 126, 0xffff, 0x1_0000] {
+            let mut frame = Vec::new();
+            write_frame(&mut frame, OpCode::Binary, &vec![9; len]);
+            assert_eq!(frame.len(), header_len(len) + len);
+            let header = parse_header(&frame)
+                .expect("own frame")
+                .expect("whole frame");
+            assert_eq!(
+                (header.len, header.payload_len),
+                (header_len(len), len as u64)
+            );
+
+            let mut masked = Vec::new();
+            write_masked(
+                &mut masked,
+                false,
+                OpCode::Binary,
+                &vec![9; len],
+                [1, 2, 3, 4],
+            );
+            let header = parse_header(&masked)
+                .expect("own frame")
+                .expect("whole frame");
+            assert!(!header.fin);
+            unmask(&mut masked[header.len..], [1, 2, 3, 4]);
+            assert_eq!(masked[header.len..], vec![9; len]);
+        }
+        let mut compressed = Vec::new();
+        write_header(&mut compressed, OpCode::Text, true, 5);
+        assert_eq!(compressed, [0xc1, 5]);
+    }
+}

@@ -161,3 +161,164 @@ pub fn write_request(out: &mut Vec<u8>, host: &str, target: &str, key: &[u8; 24]
         out.extend_from_slice(part);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::parse_head;
+
+    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+
+    fn request(replace: &[(&str, &str)]) -> String {
+        let mut text = format!(
+            "GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n\r\n"
+        );
+        for (from, to) in replace {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        text
+    }
+
+    fn judge(text: &str) -> Result<String, Refusal> {
+        let head = parse_head(text.as_bytes())
+            .expect("well-formed")
+            .expect("complete");
+        accept(&head).map(|value| String::from_utf8_lossy(&value).into_owned())
+    }
+
+    #[test]
+    fn good_handshakes_get_the_accept_value_of_the_rfc() {
+        let spellings: [&[(&str, &str)]; 5] = [
+            &[],
+            &[("Upgrade: websocket", "upgrade: WebSocket")],
+            &[("Connection: Upgrade", "Connection: keep-alive, Upgrade")],
+            &[("Upgrade: websocket", "Upgrade: h2c, websocket")],
+            &[("Host: a", "Host: a\r\nContent-Length: 0")],
+        ];
+        for spelling in spellings {
+            let accepted = judge(&request(spelling));
+            assert_eq!(
+                accepted.as_deref(),
+                Ok("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+                "{spelling:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn bad_handshakes_are_refused_by_kind() {
+        let key = format!("Sec-WebSocket-Key: {KEY}");
+        let twice = format!("{key}\r\n{key}");
+        let cases: [(&[(&str, &str)], Refusal); 14] = [
+            (&[("GET", "POST")], Refusal::Method),
+            (&[("HTTP/1.1", "HTTP/1.0")], Refusal::Malformed),
+            (&[("Connection: Upgrade\r\n", "")], Refusal::NotUpgrade),
+            (
+                &[("Connection: Upgrade", "Connection: close")],
+                Refusal::NotUpgrade,
+            ),
+            (
+                &[("Upgrade: websocket", "Upgrade: h2c")],
+                Refusal::NotUpgrade,
+            ),
+            (
+                &[("Upgrade: websocket", "Upgrade: websockets")],
+                Refusal::NotUpgrade,
+            ),
+            (&[("Version: 13", "Version: 99")], Refusal::Version),
+            (&[("Sec-WebSocket-Version: 13\r\n", "")], Refusal::Version),
+            (&[(&key, "X: y")], Refusal::Malformed),
+            (&[(&key, &twice)], Refusal::Malformed),
+            (&[(KEY, "")], Refusal::Malformed),
+            (&[(KEY, "dGhlIHNhbXBsZSBub25jZQ")], Refusal::Malformed),
+            (&[(KEY, "dGhlIHNhbXBsZSBub25j!Q==")], Refusal::Malformed),
+            (
+                &[("Host: a", "Host: a\r\nContent-Length: 5")],
+                Refusal::Malformed,
+            ),
+        ];
+        for (replace, refusal) in cases {
+            assert_eq!(judge(&request(replace)), Err(refusal), "{replace:?}");
+        }
+    }
+
+    #[test]
+    fn subprotocols_are_chosen_in_the_servers_order() {
+        let supported = ["best", "good"];
+        let blanks = format!("x,{}good", " ,".repeat(5_000));
+        let cases = [
+            ("", None),
+            ("good", Some("good")),
+            ("good, best", Some("best")),
+            ("GOOD", None),
+            ("goods", None),
+            ("ü, good", Some("good")),
+            (&blanks, Some("good")),
+        ];
+        for (offer, expected) in cases {
+            let line = format!("Host: a\r\nSec-WebSocket-Protocol: {offer}");
+            let text = request(&[("Host: a", &line)]);
+            let head = parse_head(text.as_bytes())
+                .expect("well-formed")
+                .expect("complete");
+            assert_eq!(subprotocol(&head, &supported), expected, "{offer}");
+        }
+    }
+
+    #[test]
+    fn own_request_is_accepted_and_answers_parse() {
+        let mut key = [0; 24];
+        key.copy_from_slice(KEY.as_bytes());
+        let mut text = Vec::new();
+        write_request(&mut text, "a:1", "/ws?x=1", &key, b"Origin: http://a\r\n");
+        let head = parse_head(&text).expect("well-formed").expect("complete");
+        assert_eq!(
+            (head.target, head.header("origin")),
+            ("/ws?x=1", Some(b"http://a".as_slice()))
+        );
+        assert!(wants_upgrade(&head));
+        let value = accept(&head).expect("a good handshake");
+        let mut answer = Vec::new();
+        write_accept(&mut answer, &value, Some("good"), b"X: y\r\n");
+        assert_eq!(
+            String::from_utf8_lossy(&answer),
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: good\r\n\
+             X: y\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn refusals_say_what_is_spoken_here() {
+        let cases = [
+            (Refusal::Method, "405 Method Not Allowed", "Allow: GET\r\n"),
+            (
+                Refusal::Malformed,
+                "400 Bad Request",
+                "Connection: close\r\n",
+            ),
+            (
+                Refusal::Version,
+                "426 Upgrade Required",
+                "Sec-WebSocket-Version: 13\r\n",
+            ),
+            (
+                Refusal::NotUpgrade,
+                "426 Upgrade Required",
+                "Connection: Upgrade, close\r\n",
+            ),
+        ];
+        for (refusal, status, line) in cases {
+            let mut out = Vec::new();
+            write_refusal(&mut out, refusal);
+            let text = String::from_utf8_lossy(&out);
+            assert!(
+                text.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+                "{text}"
+            );
+            assert!(text.contains(line), "{text}");
+        }
+    }
+}

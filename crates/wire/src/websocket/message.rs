@@ -300,3 +300,6 @@ fn utf8(bytes: &[u8]) -> Result<&str, Utf8Error> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
