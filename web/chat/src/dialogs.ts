@@ -32,9 +32,13 @@ export class Dialog {
   }
 
   #submit(event: SubmitEvent): void {
-    const value = this.#input.value.trim();
-    if (value !== "") return this.#answered(value);
     event.preventDefault();
+    const value = this.#input.value.trim();
+    if (value !== "") {
+      // Closed first: closing gives the focus back, and the answer may want it elsewhere.
+      this.#dialog.close();
+      return this.#answered(value);
+    }
     this.#input.setCustomValidity("Please write something other than spaces.");
     this.#input.reportValidity();
   }

@@ -28,7 +28,7 @@ class Chat {
   #notices = new Notices(() => this.#connection?.retryNow());
   #roomList = new RoomList((room, byPointer) => {
     this.#show(room);
-    if (byPointer && matchMedia("(pointer: fine)").matches) this.#composer.focus();
+    if (byPointer) this.#readyToWrite();
   });
   #messageList = new MessageList({
     retry: (message) => this.#retry(message),
@@ -73,12 +73,20 @@ class Chat {
       problem: (text) => this.#notices.toast(text),
     });
     this.#connection.open();
-    this.#composer.focus();
+    this.#readyToWrite();
+  }
+
+  /** Not on touch screens, where focus would pull up the keyboard over the messages. */
+  #readyToWrite(): void {
+    if (matchMedia("(pointer: fine)").matches) this.#composer.focus();
   }
 
   #bindControls(): void {
     byId("rename").addEventListener("click", () => this.#nameDialog.ask(this.#name, (name) => this.#named(name)));
-    byId("add-room").addEventListener("click", () => this.#roomDialog.ask("", (room) => this.#join(room)));
+    byId("add-room").addEventListener("click", () => this.#roomDialog.ask("", (room) => {
+      this.#join(room);
+      this.#readyToWrite();
+    }));
     byId("leave").addEventListener("click", () => this.#leave());
     byId("copy-link").addEventListener("click", () => this.#copyLink());
     byId("theme").addEventListener("click", () => showTheme(toggleTheme()));

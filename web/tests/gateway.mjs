@@ -1,0 +1,99 @@
+// Starts and stops the gateway under test. SOCKEYE_BIN names its executable; if it is set, nothing else is ever run.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const READY_MS = 15_000;
+const EXIT_MS = 20_000;
+
+function command() {
+  const bin = process.env.SOCKEYE_BIN;
+  return bin === undefined ? [process.execPath, [join(here, "standin.mjs")]] : [bin, []];
+}
+
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+export class Gateway {
+  #child;
+  #output = "";
+
+  /** One pair of ports for the life of the object, so that a restart is found by waiting clients. */
+  static async start() {
+    const gateway = new Gateway();
+    gateway.port = await freePort();
+    gateway.adminPort = await freePort();
+    gateway.url = `http://127.0.0.1:${gateway.port}`;
+    await gateway.restart();
+    return gateway;
+  }
+
+  async restart() {
+    const [file, first] = command();
+    const listen = ["serve", "--listen", `127.0.0.1:${this.port}`, "--admin", `127.0.0.1:${this.adminPort}`];
+    const child = spawn(file, [...first, ...listen], { stdio: ["ignore", "pipe", "pipe"] });
+    this.#child = child;
+    this.#output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (this.#output += text));
+    let failure;
+    child.on("error", (error) => (failure = error));
+    const until = Date.now() + READY_MS;
+    while (!(await this.#answers())) {
+      if (failure) throw new Error(`cannot run the gateway ${file}: ${failure.message}`);
+      if (child.exitCode !== null) throw new Error(`the gateway ended with code ${child.exitCode}:\n${this.#output}`);
+      if (Date.now() > until) throw new Error(`the gateway did not serve ${this.url}/ in ${READY_MS} ms:\n${this.#output}`);
+      await sleep(30);
+    }
+  }
+
+  async #answers() {
+    try {
+      const response = await fetch(`${this.url}/`);
+      await response.arrayBuffer();
+      return response.ok;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Answers nothing but keeps its connections, as an overloaded server would. */
+  freeze() {
+    this.#child.kill("SIGSTOP");
+  }
+
+  thaw() {
+    this.#child.kill("SIGCONT");
+  }
+
+  /** Pulls the plug. */
+  async kill() {
+    await this.#end("SIGKILL");
+  }
+
+  /** Asks it to stop; returns the exit code. */
+  async stop() {
+    return await this.#end("SIGTERM");
+  }
+
+  async #end(signal) {
+    const child = this.#child;
+    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+    const exited = once(child, "exit");
+    const timer = setTimeout(() => child.kill("SIGKILL"), EXIT_MS);
+    child.kill(signal);
+    const [code] = await exited;
+    clearTimeout(timer);
+    return code;
+  }
+}

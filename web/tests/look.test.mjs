@@ -1,0 +1,145 @@
+// Every screen and every reader: phones, themes, keyboard, screen readers.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, describe, test } from "node:test";
+import { Gateway } from "./gateway.mjs";
+import { Person, launchBrowser } from "./person.mjs";
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+let browser;
+let gateway;
+
+before(async () => {
+  browser = await launchBrowser();
+  gateway = await Gateway.start();
+});
+
+after(async () => {
+  await browser?.close();
+  await gateway?.stop();
+});
+
+/** Rules that a machine can judge, contrast included. */
+async function accessibilityProblems(page) {
+  await page.evaluate(axeSource);
+  return await page.evaluate(async () => {
+    const { violations } = await window.axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
+  });
+}
+
+describe("on a phone", () => {
+  for (const width of [390, 320]) {
+    test(`of ${width} px nothing scrolls sideways, whatever is written`, async () => {
+      const ada = await Person.arrive(browser, gateway, "A".repeat(32), { ...PHONE, viewport: { width, height: 640 } });
+      const grace = await Person.arrive(browser, gateway, "W".repeat(32));
+      await grace.say("unbroken".repeat(120));
+      await ada.sees("unbroken".repeat(120));
+      await ada.say("https://example.org/" + "path/".repeat(60));
+      await ada.page.waitForSelector(".own a");
+      await ada.page.click("#open-rooms");
+      await ada.joinRoom("room-" + "x".repeat(43));
+      const overflow = await ada.page.evaluate(() => {
+        const wide = [...document.querySelectorAll("main *")].filter((node) => node.getBoundingClientRect().right > innerWidth + 1);
+        return { page: document.scrollingElement.scrollWidth - innerWidth, wide: wide.map((node) => node.id || node.className) };
+      });
+      assert.ok(overflow.page <= 0, `page is ${overflow.page} px too wide`);
+      assert.deepEqual(overflow.wide, []);
+      await ada.page.evaluate(() => (document.querySelector("#scroller").scrollLeft = 50));
+      assert.equal(await ada.page.evaluate(() => document.querySelector("#scroller").scrollLeft), 0);
+      await ada.leave();
+      await grace.leave();
+    });
+  }
+
+  test("the rooms are a drawer that keyboard and screen reader cannot enter while it is shut", async () => {
+    const ada = await Person.arrive(browser, gateway, "Ada", PHONE);
+    assert.equal(await ada.page.evaluate(() => document.querySelector("#side").inert), true);
+    await ada.page.click("#open-rooms");
+    await ada.page.waitForFunction(() => document.activeElement.id === "close-rooms");
+    assert.equal(await ada.page.getAttribute("#open-rooms", "aria-expanded"), "true");
+    await ada.page.keyboard.press("Escape");
+    await ada.page.waitForFunction(() => document.activeElement.id === "open-rooms" && document.querySelector("#side").inert);
+    ada.assertNoErrors();
+    await ada.leave();
+  });
+});
+
+describe("the log", () => {
+  test("follows at its end, and does not jump while the reader is higher up", async () => {
+    const ada = await Person.arrive(browser, gateway, "Ada", { path: "/#/scroll" });
+    const grace = await Person.arrive(browser, gateway, "Grace", { path: "/#/scroll" });
+    for (let n = 0; n < 40; n += 1) await grace.say(`line ${n}`);
+    await ada.sees("line 39");
+    const position = () => ada.page.$eval("#scroller", (log) => log.scrollHeight - log.clientHeight - log.scrollTop);
+    assert.ok((await position()) < 5, "at the end");
+    await ada.page.$eval("#scroller", (log) => log.scrollTo(0, 0));
+    await ada.page.waitForTimeout(100);
+    await grace.say("news below");
+    await ada.seesText("#newer", /1 new message/);
+    assert.equal(await ada.page.$eval("#scroller", (log) => log.scrollTop), 0);
+    await ada.page.click("#newer");
+    await ada.page.waitForFunction(() => document.querySelector("#newer").hidden);
+    assert.ok((await position()) < 5, "at the end again");
+    await ada.leave();
+    await grace.leave();
+  });
+});
+
+describe("themes", () => {
+  test("follow the system until the reader chooses, and the choice stays", async () => {
+    const ada = await Person.arrive(browser, gateway, "Ada", { colorScheme: "dark" });
+    const theme = () => ada.page.evaluate(() => document.documentElement.dataset.theme);
+    assert.equal(await theme(), "dark");
+    await ada.page.emulateMedia({ colorScheme: "light" });
+    await ada.page.waitForFunction(() => document.documentElement.dataset.theme === "light");
+    await ada.page.click("#theme");
+    assert.equal(await theme(), "dark");
+    await ada.page.reload();
+    assert.equal(await theme(), "dark");
+    assert.equal(await ada.page.getAttribute("#theme", "aria-label"), "Use the light theme");
+    await ada.leave();
+  });
+});
+
+describe("accessibility", () => {
+  for (const colorScheme of ["light", "dark"]) {
+    test(`rules hold in the ${colorScheme} theme`, async () => {
+      const person = await Person.arrive(browser, gateway, "Ada", { colorScheme, path: `/#/${colorScheme}` });
+      const grace = await Person.arrive(browser, gateway, "Grace", { path: `/#/${colorScheme}` });
+      await grace.say("hello");
+      await person.sees("hello");
+      await person.say("hello yourself, see https://example.org");
+      await person.seesState("hello yourself, see https://example.org", "sent");
+      assert.deepEqual(await accessibilityProblems(person.page), []);
+      await person.page.click("#add-room");
+      assert.deepEqual(await accessibilityProblems(person.page), []);
+      await person.leave();
+      await grace.leave();
+    });
+  }
+
+  test("everything can be done with the keyboard", async () => {
+    const ada = await Person.arrive(browser, gateway, "Ada");
+    await ada.page.waitForFunction(() => document.activeElement.id === "draft");
+    await ada.page.keyboard.type("typed");
+    await ada.page.keyboard.press("Shift+Enter");
+    await ada.page.keyboard.type("on two lines");
+    await ada.page.keyboard.press("Enter");
+    await ada.seesState("typed\non two lines", "sent");
+    await ada.joinRoom("keys");
+    await ada.page.waitForFunction(() => document.activeElement.id === "draft");
+    await ada.page.keyboard.press("Alt+ArrowUp");
+    await ada.seesText("#room-name", /^global$/);
+    await ada.page.focus("#add-room");
+    await ada.page.keyboard.press("Tab");
+    await ada.page.keyboard.press("Tab");
+    await ada.page.keyboard.press("Enter");
+    await ada.seesText("#room-name", /^keys$/);
+    await ada.leave();
+  });
+});
