@@ -78,3 +78,54 @@ fn take_value<'a>(rest: &mut &'a str, separator: u8) -> Option<&'a str> {
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_cut_one_level_deep() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("[]", &[]),
+            (" [ ] ", &[]),
+            ("[1]", &["1"]),
+            (
+                r#"[ 1 , "a,]" ,[2,[3]],{"b":[]} ]"#,
+                &["1", r#""a,]""#, "[2,[3]]", r#"{"b":[]}"#],
+            ),
+            ("{}", &[]),
+            ("7", &[]),
+        ];
+        for (array, expected) in cases {
+            assert_eq!(elements(array).collect::<Vec<_>>(), expected, "{array}");
+        }
+        assert_eq!(
+            Elements::bare(r#"1,{"a":2}"#).collect::<Vec<_>>(),
+            ["1", r#"{"a":2}"#]
+        );
+        assert_eq!(Elements::bare("").next(), None);
+    }
+
+    #[test]
+    fn objects_are_cut_into_pairs() {
+        let object = r#" { "a" : 1 , "b:," :{"c":[2]},"a":null}"#;
+        let pairs: Vec<_> = members(object).collect();
+        assert_eq!(
+            pairs,
+            [
+                ("\"a\"", "1"),
+                ("\"b:,\"", r#"{"c":[2]}"#),
+                ("\"a\"", "null")
+            ]
+        );
+        assert_eq!(members("{}").next(), None);
+        assert_eq!(members("[1,2]").next(), None);
+    }
+
+    #[test]
+    fn text_that_was_not_validated_ends_early() {
+        assert_eq!(elements("[1,,2]").collect::<Vec<_>>(), ["1"]);
+        assert_eq!(elements("[1,\u{fc}]").collect::<Vec<_>>(), ["1"]);
+        assert_eq!(members(r#"{"a":1,"b"}"#).count(), 1);
+    }
+}

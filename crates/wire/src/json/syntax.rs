@@ -250,3 +250,142 @@ fn skip_word(text: &[u8], at: usize) -> Result<usize, Error> {
     }
     Err(Error::Syntax)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_json_parse_takes_is_taken() {
+        let deep = format!("{}1{}", "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
+        let good = [
+            "0",
+            "-0",
+            "1.5e+10",
+            "1E9",
+            "-12.0e-3",
+            "1e999",
+            "123456789012345678901234567890",
+            "true",
+            "false",
+            "null",
+            r#""""#,
+            r#""a\"b\\\/\b\f\n\r\t""#,
+            r#""\ud800""#,
+            r#""\u00fF""#,
+            "\"\u{2028}\u{7f}\u{10ffff}\"",
+            "[]",
+            "[ ]",
+            "{}",
+            "{ }",
+            " [1 , 2 ] \t\r\n",
+            r#"{"a":{"b":[{}]},"":null}"#,
+            r#"{ "a" : 1 , "a" : 2 }"#,
+            r#"[[],{},"",0]"#,
+            &deep,
+        ];
+        for text in good {
+            assert_eq!(validate(text.as_bytes()), Ok(()), "{text}");
+            let behind = format!("{text}]");
+            assert_eq!(
+                skip_value(behind.as_bytes(), 0).map(|end| &text[..end]),
+                Ok(text.trim_end())
+            );
+        }
+    }
+
+    #[test]
+    fn what_json_parse_refuses_is_refused() {
+        let bad = [
+            "",
+            " ",
+            "01",
+            "-",
+            "+1",
+            ".5",
+            "1.",
+            "1.e1",
+            "1e",
+            "1e+",
+            "0x1",
+            "NaN",
+            "tru",
+            "nul",
+            "True",
+            "'a'",
+            r#"""#,
+            r#""a"#,
+            r#""\"#,
+            r#""\x""#,
+            r#""\u12g4""#,
+            r#""\u123"#,
+            "\"\n\"",
+            "\"\u{1f}\"",
+            "\"\0\"",
+            "[",
+            "]",
+            "[1",
+            "[1,",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[}",
+            "{",
+            "{]",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{"a" 1}"#,
+            "{1:2}",
+            "{a:1}",
+            r#"{,"a":1}"#,
+            "1 2",
+            "[]]",
+            "{}}",
+            "[1]x",
+            "/**/1",
+            "\u{feff}1",
+            "\u{a0}1",
+            "\u{b}1",
+        ];
+        for text in bad {
+            assert_eq!(validate(text.as_bytes()), Err(Error::Syntax), "{text}");
+        }
+    }
+
+    #[test]
+    fn nesting_ends_at_the_limit_not_on_the_stack() {
+        let count = 100_000;
+        for open in ["[", "{\"\":", "[{\"a\":"] {
+            assert_eq!(
+                validate(open.repeat(count).as_bytes()),
+                Err(Error::TooDeep),
+                "{open}"
+            );
+        }
+        let one_more = "[".repeat(DEPTH_MAX + 1) + &"]".repeat(DEPTH_MAX + 1);
+        assert_eq!(validate(one_more.as_bytes()), Err(Error::TooDeep));
+        // Siblings do not add up.
+        let wide = format!("[{}[]]", "[[]],".repeat(count));
+        assert_eq!(validate(wide.as_bytes()), Ok(()));
+    }
+
+    #[test]
+    fn special_bytes_are_found_at_every_place_of_a_word() {
+        for len in 0..40 {
+            let mut text = vec![0xe9; len];
+            assert_eq!(find_special(&text, 0), len);
+            for at in 0..len {
+                for special in [b'"', b'\\', 0, 0x1f] {
+                    text[at] = special;
+                    assert_eq!(find_special(&text, 0), at, "{special:02x} at {at} of {len}");
+                    assert_eq!(find_special(&text, at + 1), len);
+                }
+                for plain in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+                    text[at] = plain;
+                    assert_eq!(find_special(&text, 0), len, "{plain:02x} at {at} of {len}");
+                }
+            }
+        }
+    }
+}

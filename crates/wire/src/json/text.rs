@@ -115,3 +115,70 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
     };
     out.extend_from_slice(&[b'\\', letter]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_read_with_all_their_escapes() {
+        let cases = [
+            (r#""""#, ""),
+            (r#""abc""#, "abc"),
+            (r#""a\"\\\/\b\f\n\r\tz""#, "a\"\\/\u{8}\u{c}\n\r\tz"),
+            (r#""\u00e9\u20AC""#, "é€"),
+            (r#""\ud83d\ude00!""#, "😀!"),
+            (r#""\ud83d""#, "\u{fffd}"),
+            (r#""\ud83dx""#, "\u{fffd}x"),
+            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\u0000""#, "\0"),
+        ];
+        for (raw, expected) in cases {
+            assert_eq!(unquote(raw).as_deref(), Some(expected), "{raw}");
+        }
+        assert!(matches!(unquote(r#""abc""#), Some(Cow::Borrowed("abc"))));
+    }
+
+    #[test]
+    fn other_text_is_no_string() {
+        let bad = [
+            "",
+            "1",
+            "abc",
+            r#"""#,
+            r#""a"#,
+            r#""a"b"#,
+            r#""a"b""#,
+            r#""\"#,
+            r#""\""#,
+            r#""\x""#,
+            r#""\u12""#,
+            r#""\u+123""#,
+            r#""\ud83d\u+123""#,
+            "\"\n\"",
+            r#""\n"x""#,
+        ];
+        for raw in bad {
+            assert_eq!(unquote(raw), None, "{raw}");
+        }
+    }
+
+    #[test]
+    fn strings_are_written_as_json_stringify_does() {
+        let cases = [
+            ("", r#""""#),
+            ("a\"\\/", r#""a\"\\/""#),
+            ("\u{8}\t\n\u{c}\r", r#""\b\t\n\f\r""#),
+            ("\0\u{1f}\u{1e}\u{b}", r#""\u0000\u001f\u001e\u000b""#),
+            ("é\u{2028}\u{2029}\u{7f}😀", "\"é\u{2028}\u{2029}\u{7f}😀\""),
+        ];
+        for (text, expected) in cases {
+            let mut out = Vec::new();
+            quote(&mut out, text);
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+            assert_eq!(unquote(expected).as_deref(), Some(text));
+        }
+    }
+}

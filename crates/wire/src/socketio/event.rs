@@ -87,3 +87,65 @@ fn first_element(data: &str) -> Option<(&str, usize)> {
     let end = end.ok()?;
     Some((data.get(start..end)?, end))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_and_arguments_are_cut_apart() {
+        let cases = [
+            (r#"["a"]"#, "a", ""),
+            (r#"[ "a" ]"#, "a", ""),
+            (r#"["a",1,{"b":[2]}]"#, "a", r#"1,{"b":[2]}"#),
+            (r#"[ "a" , "]," ]"#, "a", r#""],""#),
+            (r#"["",null]"#, "", "null"),
+            (r#"["\u0061\"",1]"#, "a\"", "1"),
+            ("[1]", "1", ""),
+            ("[-1.50,2]", "-1.50", "2"),
+        ];
+        for (data, name, args) in cases {
+            assert_eq!(
+                event(data),
+                Event {
+                    name: name.into(),
+                    args
+                },
+                "{data}"
+            );
+        }
+        assert!(matches!(event(r#"["abc"]"#).name, Cow::Borrowed("abc")));
+    }
+
+    #[test]
+    fn text_that_was_not_parsed_gives_no_event() {
+        for data in ["", "[", "[]", "{}", "x", "[\""] {
+            assert_eq!(
+                event(data),
+                Event {
+                    name: "".into(),
+                    args: ""
+                },
+                "{data}"
+            );
+        }
+    }
+
+    #[test]
+    fn six_names_are_reserved() {
+        let reserved = [
+            "connect",
+            "connect_error",
+            "disconnect",
+            "disconnecting",
+            "newListener",
+            "removeListener",
+        ];
+        assert!(reserved.into_iter().all(is_reserved));
+        assert!(
+            !["Connect", "error", "connection", "", "message"]
+                .into_iter()
+                .any(is_reserved)
+        );
+    }
+}

@@ -263,3 +263,6 @@ pub fn write(out: &mut Vec<u8>, packet: &Packet<'_>) {
     }
     out.extend_from_slice(packet.data.as_bytes());
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,3 +137,54 @@ pub fn write_placeholder(out: &mut Vec<u8>, index: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
     out.push(b'}');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_found_at_any_depth_and_in_order() {
+        let text = r#"[{"a":{"_placeholder":true,"num":1}},"{",{ "num" : 0,"_placeholder":true }]"#;
+        let found: Result<Vec<_>, _> = placeholders(text).collect();
+        let found: Vec<_> = found
+            .expect("all well-formed")
+            .into_iter()
+            .map(|placeholder| (placeholder.index, &text[placeholder.range]))
+            .collect();
+        let expected = [
+            (1, r#"{"_placeholder":true,"num":1}"#),
+            (0, r#"{ "num" : 0,"_placeholder":true }"#),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn an_error_is_the_last_item() {
+        let text = r#"{"_placeholder":true},{"_placeholder":true,"num":0}"#;
+        assert_eq!(
+            placeholders(text).collect::<Vec<_>>(),
+            [Err(PlaceholderError)]
+        );
+    }
+
+    #[test]
+    fn written_placeholders_are_found_again() {
+        for index in [0, 7, 10, 999_999_999] {
+            let mut out = Vec::new();
+            write_placeholder(&mut out, index);
+            let text = String::from_utf8(out).expect("ASCII");
+            let range = 0..text.len();
+            let found: Vec<_> = placeholders(&text).collect();
+            assert_eq!(found, [Ok(Placeholder { range, index })]);
+        }
+    }
+
+    #[test]
+    fn hostile_text_takes_linear_time() {
+        // Each opening brace looks like a placeholder until its second key.
+        let text = format!("[{}0]", r#"{"num":0,"a":"#.repeat(100_000));
+        assert_eq!(placeholders(&text).count(), 0);
+        let digits = format!(r#"[{{"num":{}}}]"#, "1".repeat(1_000_000));
+        assert_eq!(placeholders(&digits).count(), 0);
+    }
+}
