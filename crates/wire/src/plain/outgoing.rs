@@ -112,3 +112,147 @@ pub fn write_error_msgpack(
         msgpack::unsigned(out, seconds);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plain::{Incoming, parse_json, parse_msgpack};
+
+    const EVENT: Outgoing<'_> = Outgoing {
+        name: "chat",
+        room: None,
+        args: "1",
+        attachments: &[],
+        id: None,
+    };
+
+    fn json(event: &Outgoing<'_>) -> String {
+        let mut out = Vec::new();
+        write_json(&mut out, event);
+        String::from_utf8(out).expect("JSON is UTF-8")
+    }
+
+    #[test]
+    fn arguments_follow_the_mapping() {
+        let cases = [
+            ("", r#"{"type":"chat","payload":null,"args":0}"#),
+            ("1", r#"{"type":"chat","payload":1}"#),
+            ("[1,2]", r#"{"type":"chat","payload":[1,2]}"#),
+            (
+                r#"1,{"a":[2]}"#,
+                r#"{"type":"chat","payload":[1,{"a":[2]}],"args":2}"#,
+            ),
+        ];
+        for (args, expected) in cases {
+            assert_eq!(json(&Outgoing { args, ..EVENT }), expected);
+        }
+        let all = Outgoing {
+            name: "a\"b",
+            room: Some("r\n"),
+            id: Some(7),
+            ..EVENT
+        };
+        assert_eq!(
+            json(&all),
+            r#"{"type":"a\"b","room":"r\n","id":7,"payload":1}"#
+        );
+    }
+
+    #[test]
+    fn bytes_are_embedded_where_their_placeholders_stand() {
+        let args = r#"{"_placeholder":true,"num":1},{"a":{"_placeholder":true,"num":0}}"#;
+        let attachments: [&[u8]; 2] = [b"\x01", b""];
+        let event = Outgoing {
+            args,
+            attachments: &attachments,
+            ..EVENT
+        };
+        assert_eq!(
+            json(&event),
+            r#"{"type":"chat","payload":[{"_binary":""},{"a":{"_binary":"AQ=="}}],"args":2}"#
+        );
+        let one_missing = Outgoing {
+            args,
+            attachments: &attachments[..1],
+            ..EVENT
+        };
+        assert!(json(&one_missing).contains(r#""payload":[null,{"a":"#));
+        // Without attachments a placeholder is data like any other.
+        assert!(json(&Outgoing { args, ..EVENT }).contains(args));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_the_same_in_both_encodings() {
+        let args = [
+            ("", ""),
+            ("null", "null"),
+            (
+                r#"[-1,0,255,65536,-129,5000000000,18446744073709551615,1.5,"é\n",true,false,{}],[[]]"#,
+                r#"[-1,0,255,65536,-129,5000000000,18446744073709551615,1.5,"é\n",true,false,{}],[[]]"#,
+            ),
+            (r#"{ "a" : [ 1 , 2 ] }"#, r#"{"a":[1,2]}"#),
+            ("1e300", "1e+300"),
+            ("100.0", "100"),
+        ];
+        for (args, compact) in args {
+            let event = Outgoing {
+                args,
+                room: Some("r"),
+                id: Some(1 << 40),
+                ..EVENT
+            };
+            let mut packed = Vec::new();
+            write_msgpack(&mut packed, &event);
+            let expected = |args: &str| Incoming::Event {
+                name: "chat".into(),
+                room: Some("r".into()),
+                args: args.to_owned().into(),
+                attachments: Vec::new(),
+                id: Some(1 << 40),
+            };
+            assert_eq!(
+                parse_msgpack(&packed),
+                Ok(expected(compact)),
+                "{packed:02x?}"
+            );
+            assert_eq!(parse_json(&json(&event)), Ok(expected(args)));
+        }
+    }
+
+    #[test]
+    fn msgpack_takes_the_shortest_forms() {
+        let mut out = Vec::new();
+        let attachments: [&[u8]; 1] = [b"\x01\x02"];
+        let args = r#"{"_placeholder":true,"num":0},"x",127"#;
+        write_msgpack(
+            &mut out,
+            &Outgoing {
+                args,
+                attachments: &attachments,
+                ..EVENT
+            },
+        );
+        assert_eq!(
+            out,
+            b"\x83\xa4type\xa4chat\xa7payload\x93\xc4\x02\x01\x02\xa1x\x7f\xa4args\x03"
+        );
+    }
+
+    #[test]
+    fn errors_name_themselves_in_both_encodings() {
+        let mut out = Vec::new();
+        write_error_json(&mut out, "INVALID_MESSAGE_FORMAT", 1_700_000_000_123, None);
+        let plain = r#"{"error":"INVALID_MESSAGE_FORMAT","timestamp":1700000000123}"#;
+        assert_eq!(String::from_utf8_lossy(&out), plain);
+        out.clear();
+        write_error_json(&mut out, "RATE_LIMIT_EXCEEDED", 5, Some(60));
+        let limited = r#"{"error":"RATE_LIMIT_EXCEEDED","timestamp":5,"retryAfter":60}"#;
+        assert_eq!(String::from_utf8_lossy(&out), limited);
+        out.clear();
+        write_error_msgpack(&mut out, "X", 5, Some(60));
+        assert_eq!(
+            out,
+            b"\x83\xa5error\xa1X\xa9timestamp\x05\xaaretryAfter\x3c"
+        );
+    }
+}

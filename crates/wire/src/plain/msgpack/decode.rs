@@ -284,3 +284,6 @@ impl<'a> Decoder<'a> {
         Some(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;
