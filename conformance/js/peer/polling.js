@@ -2,7 +2,7 @@
 import http from "node:http";
 import { request, start, query } from "./http.js";
 import { SEPARATOR } from "./packet.js";
-import { Session } from "./session.js";
+import { PING, PONG, Session } from "./session.js";
 
 export class Polling extends Session {
   static transport = "polling";
@@ -73,6 +73,8 @@ export class Polling extends Session {
     for (;;) {
       const answer = await this.get();
       if (answer.status !== 200) return { status: answer.status, ...JSON.parse(answer.body) };
+      // The session has to end for the test's reason, not for want of a pong.
+      if (this.answersPings && answer.body.split(SEPARATOR).includes(PING)) await this.post(PONG);
     }
   }
 

@@ -9,6 +9,7 @@ export const TEXT = 1;
 export const BINARY = 2;
 export const CLOSE = 8;
 export const PING_FRAME = 9;
+export const PONG_FRAME = 10;
 
 /** Encodes one frame; clients must mask (RFC 6455 5.3), a test may ask not to. */
 export function frame(opcode, payload, { fin = true, masked = true, rsv = 0 } = {}) {
@@ -43,9 +44,23 @@ export class TcpClient {
   /** Opens and upgrades; the returned client has read the 101. */
   static async upgrade(t, path, headers = {}) {
     const client = await TcpClient.open(t);
-    client.write(upgradeRequest(path, headers));
+    client.write(TcpClient.upgradeRequest(path, headers));
     client.head = await client.readHead();
     return client;
+  }
+
+  /** The text of a WebSocket handshake; a header set to undefined is left out. */
+  static upgradeRequest(path, headers = {}) {
+    const all = {
+      Host: new URL(base).host,
+      Upgrade: "websocket",
+      Connection: "Upgrade",
+      "Sec-WebSocket-Version": "13",
+      "Sec-WebSocket-Key": randomBytes(16).toString("base64"),
+      ...headers,
+    };
+    const lines = Object.entries(all).filter(([, value]) => value !== undefined).map(([name, value]) => `${name}: ${value}\r\n`);
+    return `GET ${path} HTTP/1.1\r\n${lines.join("")}\r\n`;
   }
 
   #received = Buffer.alloc(0);
@@ -110,17 +125,4 @@ export class TcpClient {
     };
     return within(search(), what, ms);
   }
-}
-
-function upgradeRequest(path, headers) {
-  const all = {
-    Host: new URL(base).host,
-    Upgrade: "websocket",
-    Connection: "Upgrade",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": randomBytes(16).toString("base64"),
-    ...headers,
-  };
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `GET ${path} HTTP/1.1\r\n${lines.join("")}\r\n`;
 }

@@ -101,7 +101,7 @@ export function disconnecting(client) {
     engine.transport.removeAllListeners();
     engine.transport.write = () => {};
     engine.transport.send = () => {};
-    await eventually(async () => !(await isThere(observer, id)), "the server forgot the socket");
+    await eventually(async () => !(await isThere(observer, id)), "the server forgot the socket", 10_000);
   });
 
   test("the whole connection can be closed and opened again by the application", async (t) => {

@@ -5,7 +5,7 @@ import { request } from "../peer/http.js";
 import { within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { openFor } from "../peer/session.js";
-import { isReference, MAX_PAYLOAD, PING_INTERVAL, PING_TIMEOUT } from "../peer/target.js";
+import { isReference, MAX_PAYLOAD, PING_INTERVAL, PING_TIMEOUT, strictUrl } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 const OPEN_KEYS = ["maxPayload", "pingInterval", "pingTimeout", "sid", "upgrades"];
@@ -23,7 +23,7 @@ function assertOpen(handshake, upgrades) {
 for (const path of ["/socket.io/", "/engine.io/"]) {
   describe(`handshake at ${path}`, () => {
     test("polling: an open packet that offers the upgrade", async (t) => {
-      const session = await openFor(t, Polling, { path });
+      const session = await openFor(t, Polling, { path, from: strictUrl });
       assertOpen(session.handshake, ["websocket"]);
     });
 
@@ -37,7 +37,7 @@ for (const path of ["/socket.io/", "/engine.io/"]) {
     });
 
     test("websocket: the open packet is the first text frame and offers nothing", async (t) => {
-      const session = await openFor(t, WebSocketSession, { path });
+      const session = await openFor(t, WebSocketSession, { path, from: strictUrl });
       assertOpen(session.handshake, []);
     });
 

@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { sleep, timed, within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { openFor, PING, PONG } from "../peer/session.js";
-import { PING_INTERVAL, PING_TIMEOUT } from "../peer/target.js";
+import { PING_INTERVAL, PING_TIMEOUT, strictUrl } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 /** Timers may fire this much early (clocks differ) or late (a busy machine). */
@@ -16,7 +16,7 @@ function assertAbout(ms, expected, what) {
 }
 
 async function openSilent(t, Transport) {
-  const session = await openFor(t, Transport, { path: "/engine.io/" });
+  const session = await openFor(t, Transport, { path: "/engine.io/", from: strictUrl });
   session.answersPings = false;
   return session;
 }
@@ -93,7 +93,7 @@ for (const Transport of [Polling, WebSocketSession]) {
 }
 
 test("no RFC 6455 ping is sent where browsers expect Engine.IO's", async (t) => {
-  const session = await openFor(t, WebSocketSession);
+  const session = await openFor(t, WebSocketSession, { from: strictUrl });
   let pings = 0;
   session.socket.on("ping", () => pings++);
   await session.join("/lab");
@@ -102,10 +102,20 @@ test("no RFC 6455 ping is sent where browsers expect Engine.IO's", async (t) => 
 });
 
 test("a polling session that never polls is gone after pingInterval + pingTimeout", async (t) => {
-  const session = await openFor(t, Polling);
+  const session = await openFor(t, Polling, { from: strictUrl });
   await sleep(PING_INTERVAL + PING_TIMEOUT + LATE_MS);
   assert.deepEqual(await session.ended(), { status: 400, code: 1, message: "Session ID unknown" });
 });
+
+for (const Transport of [Polling, WebSocketSession]) {
+  test(`a Socket.IO session over ${Transport.transport} that stops answering is closed`, async (t) => {
+    const session = await openFor(t, Transport, { from: strictUrl });
+    await session.join("/lab");
+    session.answersPings = false;
+    const { ms } = await timed(() => within(session.ended(), "the end"));
+    assert.ok(ms < PING_INTERVAL + PING_TIMEOUT + LATE_MS, `closed after ${Math.round(ms)} ms`);
+  });
+}
 
 test("an answer to a ping may wait behind a big upload", async (t) => {
   const session = await openSilent(t, WebSocketSession);

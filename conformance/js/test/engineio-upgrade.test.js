@@ -38,6 +38,14 @@ async function assertPollingWorks(session) {
   assert.equal(await session.next(), "4still polling");
 }
 
+/** A poll's answer; one that is only a heartbeat is answered and polled again. */
+async function notPing(session, poll = session.get()) {
+  const answer = await within(poll, "the poll");
+  if (answer.body !== "2") return answer;
+  await session.send("3");
+  return notPing(session);
+}
+
 describe("upgrade", () => {
   test("probe, pong, upgrade; then messages go by WebSocket", async (t) => {
     const session = await openFor(t, Polling, { path });
@@ -76,12 +84,12 @@ describe("upgrade", () => {
     const waiting = session.get();
     await sleep(20);
     const socket = await probe(t, session);
-    const first = await timed(() => waiting);
-    assert.equal(first.value.body, "6");
-    // The session's age is far below pingInterval, so no ping can have ended these.
-    const second = await timed(() => session.get());
-    assert.equal(second.value.body, "6");
-    assert.ok(second.ms < 200, `the second poll waited ${Math.round(second.ms)} ms`);
+    assert.equal((await notPing(session, waiting)).body, "6");
+    for (let i = 0; i < 3; i++) {
+      const { ms, value } = await timed(() => notPing(session));
+      assert.equal(value.body, "6");
+      assert.ok(ms < 250, `poll ${i + 2} waited ${Math.round(ms)} ms`);
+    }
     await socket.send("5", "4moved");
     assert.equal(await socket.next(), "4moved");
   });
@@ -93,8 +101,8 @@ describe("upgrade", () => {
     await sleep(5);
     await socket.send("5");
     const { status, body } = await within(waiting, "the poll", 1000);
-    // Sent in the same moment as `5`, the poll may also have come too late and be refused.
-    assert.ok((status === 200 && body === "6") || status === 400, `${status} ${body}`);
+    // A noop, or what Node says to the transport it discards; refused if it came after `5`.
+    assert.ok((status === 200 && ["6", "1"].includes(body)) || status === 400, `${status} ${body}`);
     await socket.send("4moved");
     assert.equal(await socket.next(), "4moved");
   });
@@ -229,10 +237,13 @@ describe("upgrade that fails", () => {
     assert.equal(await socket.next(), "4b");
   });
 
-  test("a second WebSocket for a session that began with WebSocket is closed, the session lives", async (t) => {
+  test("a second WebSocket for a session that began with WebSocket does the session no harm", async (t) => {
     const socket = await openFor(t, WebSocketSession, { path });
     const target = { target: () => `${path}?EIO=4&transport=websocket&sid=${socket.sid}` };
-    await assertClosedAtOnce(t, target);
+    const second = await WebSocketSession.upgrade(target).catch((error) => error);
+    // Node would even let it probe; refusing it is as good.
+    if (second instanceof WebSocketSession) await second.close();
+    else assert.equal(second.status, 400);
     await socket.send("4b");
     assert.equal(await socket.next(), "4b");
   });

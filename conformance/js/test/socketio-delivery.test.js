@@ -1,0 +1,235 @@
+// Socket.IO: who gets which packets, how many at a time, and in which order.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { ack, binaryEvent, event, placeholder, read, SEPARATOR } from "../peer/packet.js";
+import { sleep, timed, within } from "../peer/patience.js";
+import { Polling } from "../peer/polling.js";
+import { openFor } from "../peer/session.js";
+import { isReference } from "../peer/target.js";
+import { WebSocketSession } from "../peer/websocket.js";
+
+const upTo = (count) => Array.from({ length: count }, (_, i) => i);
+let rooms = 0;
+const freshRoom = () => `delivery-${process.pid}-${rooms++}`;
+
+async function joined(t, Transport, room) {
+  const session = await openFor(t, Transport);
+  session.socketId = (await session.join("/lab")).sid;
+  if (room !== undefined) await session.ask("/lab", 0, "join", room);
+  return session;
+}
+
+describe("volatile", () => {
+  test("polling: with no poll waiting the packet is dropped, never queued", async (t) => {
+    const session = await joined(t, Polling);
+    await session.send(event("/lab", ["volatile", "tick", 5]));
+    await session.send(event("/lab", ["echo", "after"], 1));
+    assert.equal(await session.next(), '43/lab,1["after"]');
+    await session.send(event("/lab", ["echo", "later"], 2));
+    assert.equal(await session.next(), '43/lab,2["later"]');
+  });
+
+  test("polling: a waiting poll takes the first of a burst", async (t) => {
+    const session = await joined(t, Polling);
+    const poll = session.get();
+    await sleep(30);
+    await session.send(event("/lab", ["volatile", "tick", 5]));
+    const [first] = (await within(poll, "the poll")).body.split(SEPARATOR);
+    assert.deepEqual(read(first).data, ["tick", 0]);
+  });
+
+  test("websocket: what passes is in order and unique, then others follow", async (t) => {
+    const session = await joined(t, WebSocketSession);
+    await session.send(event("/lab", ["volatile", "tick", 1000]), event("/lab", ["echo", "after"], 1));
+    const seen = [];
+    for (;;) {
+      const packet = await session.read();
+      if (packet.type === 3) break;
+      assert.equal(packet.data[0], "tick");
+      seen.push(packet.data[1]);
+    }
+    assert.equal(seen[0], 0, "the first of a burst finds an idle connection");
+    assert.deepEqual(seen, [...new Set(seen)].sort((a, b) => a - b));
+  });
+});
+
+describe("bursts", () => {
+  test("polling: 200 packets arrive complete and in order, at most 16 in one payload", async (t) => {
+    const session = await joined(t, Polling);
+    await session.send(event("/lab", ["burst", "tick", 200]));
+    const seen = [];
+    let largest = 0;
+    while (seen.length < 200) {
+      const packets = (await session.get()).body.split(SEPARATOR);
+      largest = Math.max(largest, packets.length);
+      if (packets.includes("2")) await session.send("3");
+      seen.push(...packets.filter((packet) => packet.startsWith("42")).map((packet) => read(packet).data[1]));
+    }
+    assert.deepEqual(seen, upTo(200));
+    // python-engineio drops a session that sends it more; Node does not mind.
+    if (!isReference) assert.ok(largest <= 16, `${largest} packets in one payload`);
+  });
+
+  test("websocket: 2000 packets arrive complete and in order, one per frame", async (t) => {
+    const session = await joined(t, WebSocketSession);
+    await session.send(event("/lab", ["burst", "tick", 2000]));
+    for (const i of upTo(2000)) assert.equal(await session.next(), `42/lab,["tick",${i}]`);
+  });
+
+  test("polling: many packets in one POST are handled in order", async (t) => {
+    const session = await joined(t, Polling);
+    await session.send(...upTo(200).map((i) => event("/lab", ["echo", i])));
+    for (const i of upTo(200)) assert.equal(await session.next(), `42/lab,["echo",${i}]`);
+  });
+
+  test("polling: a payload never splits a binary event's packets across a lost one", async (t) => {
+    const session = await joined(t, Polling);
+    for (const i of upTo(30)) await session.send(binaryEvent("/lab", 2, ["echo", i, placeholder(0), placeholder(1)]), Buffer.from([i]), Buffer.from([i, i]));
+    for (const i of upTo(30)) {
+      assert.deepEqual((await session.read()).data, ["echo", i, placeholder(0), placeholder(1)]);
+      assert.deepEqual([...(await session.nextBinary())], [i]);
+      assert.deepEqual([...(await session.nextBinary())], [i, i]);
+    }
+  });
+});
+
+test("a binary event's header and attachments are never interleaved with other traffic", async (t) => {
+  const room = freshRoom();
+  const receiver = await joined(t, WebSocketSession, room);
+  const senders = await Promise.all(upTo(4).map(() => joined(t, WebSocketSession)));
+  const rounds = 50;
+  for (const i of upTo(rounds)) {
+    for (const [who, sender] of senders.entries()) {
+      await sender.send(binaryEvent("/lab", 2, ["in", room, "blob", who, placeholder(0), placeholder(1)]), Buffer.from([who, i]), Buffer.from([i, who]));
+      await sender.send(event("/lab", ["in", room, "text", who, i]));
+    }
+    await receiver.send(event("/lab", ["echo", i]));
+  }
+  const expected = senders.length * rounds * 2 + rounds;
+  const counts = { blob: senders.map(() => 0), text: senders.map(() => 0), echo: 0 };
+  for (let n = 0; n < expected; n++) {
+    const { data: [name, who, i], attachments } = await receiver.read();
+    if (name === "echo") assert.equal(who, counts.echo++);
+    else if (name === "text") assert.equal(i, counts.text[who]++);
+    else await assertBlob(receiver, who, counts.blob[who]++, attachments);
+  }
+});
+
+async function assertBlob(receiver, who, round, attachments) {
+  assert.equal(attachments, 2);
+  assert.deepEqual([...(await receiver.nextBinary())], [who, round]);
+  assert.deepEqual([...(await receiver.nextBinary())], [round, who]);
+}
+
+describe("rooms", () => {
+  test("one copy for a socket in several target rooms, `except` wins", async (t) => {
+    const [r1, r2, not] = [freshRoom(), freshRoom(), freshRoom()];
+    const session = await joined(t, WebSocketSession, r1);
+    await session.ask("/lab", 1, "join", r2);
+    await session.send(event("/lab", ["in", [r1, r2, session.socketId], "once"]), event("/lab", ["echo", "marker"], 2));
+    assert.deepEqual((await session.read()).data, ["once"]);
+    assert.equal(await session.next(), '43/lab,2["marker"]');
+    await session.ask("/lab", 3, "join", not);
+    await session.send(event("/lab", ["except", not, "never"]), event("/lab", ["echo", "marker"], 4));
+    assert.equal(await session.next(), '43/lab,4["marker"]');
+  });
+
+  test("the room named by a socket's id reaches it, from others and from itself", async (t) => {
+    const [a, b] = [await joined(t, WebSocketSession), await joined(t, WebSocketSession)];
+    await a.send(event("/lab", ["to", b.socketId, "direct", 1]));
+    assert.deepEqual((await b.read()).data, ["direct", 1]);
+    await a.send(event("/lab", ["in", a.socketId, "self", 1]));
+    assert.deepEqual((await a.read()).data, ["self", 1]);
+    await a.send(event("/lab", ["to", a.socketId, "never"]), event("/lab", ["echo"], 1));
+    assert.equal(await a.next(), "43/lab,1[]");
+  });
+
+  test("leaving its own id's room takes a socket out of reach by id", async (t) => {
+    const session = await joined(t, WebSocketSession);
+    assert.deepEqual(await session.ask("/lab", 0, "leave", session.socketId), [[]]);
+    await session.send(event("/lab", ["in", session.socketId, "never"]), event("/lab", ["echo"], 1));
+    assert.equal(await session.next(), "43/lab,1[]");
+  });
+
+  test("a numeric room can be joined and addressed", async (t) => {
+    const number = 4_200_000 + process.pid;
+    const session = await openFor(t, WebSocketSession);
+    const { sid } = await session.join("/lab");
+    const [list] = await session.ask("/lab", 0, "join", number);
+    assert.deepEqual(list.map(String).sort(), [sid, String(number)].sort());
+    await session.send(event("/lab", ["in", number, "numbered"]));
+    assert.deepEqual((await session.read()).data, ["numbered"]);
+  });
+
+  test("room names may hold anything, glob signs and separators have no meaning", async (t) => {
+    const names = ["*", "a*", "[a-z]", "a#b", "é 😀", "", " ", "a,b", '"', "a\u0000b"].map((name) => name + freshRoom());
+    const session = await joined(t, WebSocketSession);
+    for (const [i, name] of names.entries()) {
+      const [list] = await session.ask("/lab", i, "join", name);
+      assert.deepEqual(list.sort(), [session.socketId, name].sort());
+      await session.send(event("/lab", ["in", name, "named", i]));
+      assert.deepEqual((await session.read()).data, ["named", i]);
+      await session.ask("/lab", 100 + i, "leave", name);
+    }
+    await session.send(event("/lab", ["in", `x${names[1]}`, "never"]), event("/lab", ["echo"], 1));
+    assert.equal(await session.next(), "43/lab,1[]");
+  });
+
+  test("one broadcast reaches polling and websocket members alike, binary too", async (t) => {
+    const room = freshRoom();
+    const polling = await joined(t, Polling, room);
+    const socket = await joined(t, WebSocketSession, room);
+    await socket.send(binaryEvent("/lab", 1, ["in", room, "mixed", placeholder(0)]), Buffer.from([1, 2]));
+    for (const member of [polling, socket]) {
+      assert.deepEqual((await member.read()).data, ["mixed", placeholder(0)]);
+      assert.deepEqual([...(await member.nextBinary())], [1, 2]);
+    }
+  });
+});
+
+describe("questions to many", () => {
+  test("a broadcast question has one ack id for all, free of each member's pending ones", async (t) => {
+    const room = freshRoom();
+    const members = await Promise.all(upTo(3).map(() => joined(t, WebSocketSession, room)));
+    const asked = [];
+    for (const member of members) {
+      await member.emit("/lab", "ask", "pending");
+      asked.push((await member.read()).id);
+    }
+    await members[0].send(event("/lab", ["collect", room, 2000, "poll", "q"], 50));
+    const questions = await Promise.all(members.map((member) => member.read()));
+    const ids = new Set(questions.map(({ id }) => id));
+    assert.equal(ids.size, 1);
+    for (const [i, id] of asked.entries()) assert.ok(!ids.has(id), `member ${i} waits under id ${id} already`);
+    for (const [i, member] of members.entries()) await member.send(ack("/lab", questions[i].id, [`answer ${i}`]));
+    const result = await members[0].read();
+    assert.deepEqual([result.id, result.data[0], result.data[1].sort()], [50, null, ["answer 0", "answer 1", "answer 2"]]);
+    for (const [i, member] of members.entries()) {
+      await member.send(ack("/lab", asked[i], [`own ${i}`]));
+      assert.deepEqual((await member.read()).data, ["answer", `own ${i}`]);
+    }
+  });
+
+  test("it completes with the last answer, not with the timeout", async (t) => {
+    const room = freshRoom();
+    const session = await joined(t, WebSocketSession, room);
+    const { ms } = await timed(async () => {
+      await session.send(event("/lab", ["collect", room, 3000, "poll"], 1));
+      await session.send(ack("/lab", (await session.read()).id, [1]));
+      assert.deepEqual((await session.read()).data, [null, [1]]);
+    });
+    assert.ok(ms < 1000, `${ms} ms`);
+  });
+
+  test("questions to nobody and to the cluster are answered at once", async (t) => {
+    const session = await joined(t, WebSocketSession);
+    const nobody = freshRoom();
+    const { ms } = await timed(async () => {
+      assert.deepEqual(await session.ask("/lab", 1, "fetch", nobody), [null, []]);
+      assert.deepEqual(await session.ask("/lab", 2, "collect", nobody, 3000, "poll"), [null, []]);
+      assert.deepEqual(await session.ask("/lab", 3, "server-count"), [1]);
+      assert.deepEqual(await session.ask("/lab", 4, "server-side-ask", "ping-nodes", 1), [null, []]);
+    });
+    assert.ok(ms < 1000, `${ms} ms`);
+  });
+});
