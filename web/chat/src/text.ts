@@ -44,9 +44,10 @@ export function initials(name: string): string {
 
 /** Index of the colour for a person; the same on every device. */
 export function hue(name: string): number {
-  let hash = 0;
-  for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
-  return hash % HUES;
+  // FNV-1a, then its high bits: names that differ in one letter should differ in colour.
+  let hash = 0x811c9dc5;
+  for (const char of name) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193);
+  return (hash >>> 16) % HUES;
 }
 
 export function plural(count: number, one: string, many: string): string {

@@ -1,0 +1,92 @@
+// Takes the pictures of docs/images: starts the gateway (SOCKEYE_BIN), lets people talk, and looks at their screens.
+
+import { mkdirSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Gateway } from "./tests/gateway.mjs";
+import { Person, launchBrowser } from "./tests/person.mjs";
+
+const images = join(dirname(fileURLToPath(import.meta.url)), "../docs/images");
+const IMAGE_BYTES_MAX = 200 * 1024;
+const DESKTOP = { viewport: { width: 1200, height: 750 }, deviceScaleFactor: 1.5 };
+const PHONE = { viewport: { width: 390, height: 780 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
+
+/** Who says what where; in this order. */
+const TALK = [
+  ["maya", "global", "Morning! The counting station at the ladder is live again 🐟"],
+  ["maya", "global", "Camera and sonar agree to within two fish per hour."],
+  ["ines", "global", "That is better than us on a good day."],
+  ["tom", "global", "How many came through last night?"],
+  ["maya", "global", "1,284 sockeye between sunset and five. The run is two days early."],
+  ["tom", "global", "Two days early, with the river this low? I would like to see the temperature next to that curve before we tell anyone."],
+  ["ines", "global", "Same. It was 14.2° at the weir at four, I can send the series."],
+  ["maya", "global", "Please do. Field notes are in #field-notes, or by link:\nhttps://run.example.org/notes/2026-run"],
+  ["ines", "field-notes", "Gate 3 needs a new hinge, photos tonight."],
+  ["tom", "field-notes", "I have one in the truck."],
+  ["tom", "global", "Reading. If both series hold until noon I will call the hatchery."],
+  ["ines", "global", "Uploaded. Back at the ladder in an hour 🎣"],
+];
+
+async function gather(browser, gateway) {
+  return {
+    maya: await Person.arrive(browser, gateway, "Maya Lind", DESKTOP),
+    tom: await Person.arrive(browser, gateway, "Tom Vance", { ...DESKTOP, colorScheme: "dark" }),
+    ines: await Person.arrive(browser, gateway, "Ines Okafor", { ...PHONE, colorScheme: "light" }),
+  };
+}
+
+async function enterRooms({ maya, tom, ines }) {
+  for (const room of ["field-notes", "sonar", "hatchery"]) await maya.joinRoom(room);
+  for (const room of ["field-notes", "hatchery"]) await tom.joinRoom(room);
+  await ines.page.click("#open-rooms");
+  await ines.joinRoom("field-notes");
+  await maya.openRoom("global");
+  await tom.openRoom("global");
+  await goTo(ines, "global");
+}
+
+/** On the phone the list of rooms has to be opened first. */
+async function goTo(person, room) {
+  if ((await person.page.textContent("#room-name")) === room) return;
+  if (await person.page.isVisible("#open-rooms")) await person.page.click("#open-rooms");
+  await person.openRoom(room);
+}
+
+async function talk(people) {
+  for (const [who, room, text] of TALK) {
+    await goTo(people[who], room);
+    await people[who].say(text);
+    await people[who].seesState(text, "sent");
+  }
+  for (const person of Object.values(people)) await goTo(person, "global");
+  await people.maya.sees(TALK.at(-1)[2]);
+}
+
+async function take(person, name) {
+  const path = join(images, name);
+  await person.page.waitForTimeout(400);
+  await person.page.screenshot({ path });
+  const { size } = statSync(path);
+  if (size > IMAGE_BYTES_MAX) throw new Error(`${name} has ${size} bytes, above its budget of ${IMAGE_BYTES_MAX}`);
+  console.log(`docs/images/${name}: ${size} bytes`);
+}
+
+async function main() {
+  mkdirSync(images, { recursive: true });
+  const browser = await launchBrowser();
+  const gateway = await Gateway.start();
+  try {
+    const people = await gather(browser, gateway);
+    await enterRooms(people);
+    await talk(people);
+    await people.maya.page.fill("#draft", "Thanks, both. See you at the weir");
+    await take(people.maya, "chat-desktop.png");
+    await take(people.tom, "chat-desktop-dark.png");
+    await take(people.ines, "chat-phone.png");
+  } finally {
+    await browser.close();
+    await gateway.stop();
+  }
+}
+
+await main();
