@@ -1,0 +1,123 @@
+//! The chat profile (B3): everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
+
+use crate::handler::Event;
+use crate::io::{Emit, Io};
+use crate::relay::Target;
+use crate::rules::{first, refuse};
+use crate::socket::SocketKey;
+use std::fmt::Write;
+use wire::json;
+
+/// Room of every chat socket.
+const GLOBAL: &str = "global";
+/// Characters of a message.
+const CONTENT_CHARS_MAX: usize = 1_000;
+/// Characters of a display name.
+const NAME_CHARS_MAX: usize = 64;
+
+/// A socket joins: it is in `global` from now on, under the name it gave.
+pub(crate) fn connected(io: &mut Io<'_>, socket: SocketKey, auth: &str) {
+    let name = member(auth, "\"name\"").and_then(json::unquote);
+    if let Some(name) = name.as_deref().map(str::trim)
+        && !name.is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+    {
+        let mut data = b"{\"name\":".to_vec();
+        json::quote(&mut data, name);
+        data.push(b'}');
+        io.set_data(socket, &String::from_utf8_lossy(&data));
+    }
+    // The name is fixed and the socket new: this cannot be refused.
+    let _ = io.join(socket, GLOBAL);
+    if let Some(namespace) = io.namespace(socket).map(str::to_owned) {
+        io.replay(socket, &namespace, GLOBAL);
+    }
+}
+
+/// `chat-message` `{content, room?}`.
+pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
+    const INVALID: &str = "Invalid message payload";
+    let payload = first(event.args).unwrap_or("null");
+    let content = member(payload, "\"content\"").filter(|raw| is_content(raw));
+    let room = match member(payload, "\"room\"") {
+        Some(raw) => json::unquote(raw),
+        None => Some(event.room.unwrap_or(GLOBAL).into()),
+    };
+    let (Some(content), Some(room)) = (content, room) else {
+        return refuse(io, socket, event, INVALID, "INVALID_PAYLOAD");
+    };
+    if !io.is_in(socket, &room) {
+        return refuse(io, socket, event, "Not in that room", "NOT_IN_ROOM");
+    }
+    let Some(sender) = io.id(socket) else { return };
+    let (id, timestamp) = (io.message_id(), io.now().wall_ms);
+    let name = io.data(socket).and_then(|data| member(data, "\"name\""));
+    let name = name.map_or_else(String::new, |raw| format!(",\"name\":{raw}"));
+    let mut quoted = Vec::new();
+    json::quote(&mut quoted, &room);
+    let args = format!(
+        "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{name},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
+        String::from_utf8_lossy(&quoted)
+    );
+    let target = Target {
+        namespace,
+        rooms: &[&room],
+        users: &[],
+        except: &[],
+    };
+    io.broadcast(
+        &target,
+        &Emit {
+            name: "chat-message",
+            args: &args,
+            ..Emit::default()
+        },
+    );
+    io.record(namespace, &room, &args);
+    if let Some(ack) = event.ack {
+        let mut answer = String::new();
+        let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");
+        io.ack(ack, &answer, &[]);
+    }
+}
+
+/// Tells this shard's members how many are in the room; every shard does so for its own.
+pub(crate) fn presence(io: &mut Io<'_>, namespace: &str, room: &str, count: u64) {
+    let mut args = b"{\"room\":".to_vec();
+    json::quote(&mut args, room);
+    args.extend_from_slice(format!(",\"count\":{count}}}").as_bytes());
+    let target = Target {
+        namespace,
+        rooms: &[room],
+        users: &[],
+        except: &[],
+    };
+    let args = String::from_utf8_lossy(&args);
+    io.broadcast_here(
+        &target,
+        &Emit {
+            name: "presence",
+            args: &args,
+            ..Emit::default()
+        },
+    );
+}
+
+fn is_content(raw: &str) -> bool {
+    json::unquote(raw).is_some_and(|content| {
+        !content.is_empty()
+            && content.chars().take(CONTENT_CHARS_MAX + 1).count() <= CONTENT_CHARS_MAX
+    })
+}
+
+/// Raw value of an object's member (the last of that name, as JSON.parse has it); `key` with its quotes.
+fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    let object = object.trim();
+    if !object.starts_with('{') {
+        return None;
+    }
+    json::members(object)
+        .filter(|(name, _)| *name == key)
+        .last()
+        .map(|(_, value)| value)
+}

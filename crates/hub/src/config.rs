@@ -1,0 +1,141 @@
+//! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
+
+use crate::limits::Limits;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Settings shared by all hubs of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
+    pub socketio_path: String,
+    /// Path of the plain WebSocket protocol: `/ws`; `None` switches it off.
+    pub plain_path: Option<String>,
+    /// Path of a bare Engine.IO echo-style endpoint (conformance application); `None` in the product.
+    pub engineio_path: Option<String>,
+    /// Path of a bare WebSocket endpoint whose messages go to the handler as they are (conformance application); `None` in the product.
+    pub raw_path: Option<String>,
+    /// Namespace that plain sockets join.
+    pub plain_namespace: String,
+    pub transports: Transports,
+    pub ping_interval: Duration,
+    pub ping_timeout: Duration,
+    /// Plain protocol: RFC 6455 ping after this much silence.
+    pub plain_ping_interval: Duration,
+    /// A session without any namespace is closed after this (Socket.IO connectTimeout).
+    pub connect_timeout: Duration,
+    pub upgrade_timeout: Duration,
+    /// Largest message from a Socket.IO client, bytes (advertised as maxPayload).
+    pub max_payload: usize,
+    /// Largest message from a plain client, bytes.
+    pub plain_max_payload: usize,
+    pub cors: Cors,
+    /// Allow-list for the Origin header on WebSocket and polling (403 otherwise); empty = any.
+    pub origins: Vec<String>,
+    pub slow_consumer: SlowConsumer,
+    /// Keep headers, query and auth of each session for handlers (costs memory per connection).
+    pub keep_handshake: bool,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transports {
+    pub websocket: bool,
+    pub polling: bool,
+    /// When not empty, polling is only for User-Agents that contain one of these (case-insensitive).
+    pub polling_user_agents: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cors {
+    Off,
+    Any,
+    /// These origins, echoed, with credentials.
+    Origins(Vec<String>),
+}
+
+/// What happens when `outbox_bytes_max` is reached (B9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowConsumer {
+    Disconnect,
+    DropOldest,
+}
+
+/// Built-in rules (B2): what client events do without any backend, per namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    pub namespaces: BTreeMap<String, NamespaceRules>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamespaceRules {
+    /// The chat profile's events (`join`, `leave`, `chat-message`; B3).
+    pub chat: bool,
+    /// Clients may `emit("join", room)` / `emit("leave", room)`.
+    pub client_joins: bool,
+    /// Rooms each socket is put into on connect.
+    pub auto_join: Vec<String>,
+    pub events: BTreeMap<String, EventRule>,
+    /// For events not named in `events`.
+    pub default_event: EventRule,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRule {
+    pub action: Action,
+    /// JSON Schema of the first argument, as JSON text.
+    pub schema: Option<String>,
+    /// Events per second allowed to one socket, with this burst.
+    pub rate: Option<Rate>,
+    /// Keep the last events of each room for those who join later.
+    pub history: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Broadcast to `room`, or, without one, to all rooms the sender is in; the sender excluded unless `echo`.
+    Rooms {
+        room: Option<String>,
+        echo: bool,
+    },
+    /// Send the arguments back: through the ack if the client asked for one, else as the same event.
+    Reply,
+    /// Hand to a backend (a later release; refused by `config check` until then).
+    Backend,
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub events: u32,
+    pub per: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            socketio_path: "/socket.io/".into(),
+            plain_path: Some("/ws".into()),
+            engineio_path: None,
+            raw_path: None,
+            plain_namespace: "/".into(),
+            transports: Transports {
+                websocket: true,
+                polling: true,
+                polling_user_agents: Vec::new(),
+            },
+            ping_interval: Duration::from_secs(25),
+            ping_timeout: Duration::from_secs(20),
+            plain_ping_interval: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(45),
+            upgrade_timeout: Duration::from_secs(10),
+            max_payload: 1_000_000,
+            plain_max_payload: 64 * 1024,
+            cors: Cors::Off,
+            origins: Vec::new(),
+            slow_consumer: SlowConsumer::Disconnect,
+            keep_handshake: false,
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The tables of a hub and the small operations on them that everything else is made of. Nothing here calls a handler.
+
+use crate::ack::Acks;
+use crate::close::{CloseReason, DisconnectReason};
+use crate::config::{Config, SlowConsumer};
+use crate::conn::{Conn, NONE, State};
+use crate::effect::{Effect, Notice};
+use crate::history::History;
+use crate::id::{Identity, Snowflake};
+use crate::metrics::Counts;
+use crate::outbox::{Bound, Range, TurnLog};
+use crate::room::{RoomKind, Rooms};
+use crate::session::Session;
+use crate::slab::Slab;
+use crate::socket::{Socket, SocketKey, Variant};
+use crate::timer::{Kind, Timers};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::base64url::Id20;
+
+/// The time of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic, milliseconds since any fixed point.
+    pub mono_ms: u64,
+    /// Unix time, milliseconds.
+    pub wall_ms: u64,
+}
+
+/// Source of unguessable bytes.
+pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
+
+/// What a handler must be told once it is not running.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Disconnected {
+        socket: SocketKey,
+        reason: DisconnectReason,
+    },
+    AckTimedOut {
+        socket: SocketKey,
+        token: u64,
+    },
+    Collected {
+        token: u64,
+        collected: crate::ack::Collected,
+    },
+    Fetched {
+        token: u64,
+        sockets: Vec<crate::relay::Fetched>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) name: Arc<str>,
+    /// Rooms (of all kinds) that exist in it.
+    pub(crate) rooms: u32,
+}
+
+pub(crate) struct Core {
+    pub(crate) now: Now,
+    pub(crate) config: Arc<Config>,
+    pub(crate) me: Identity,
+    pub(crate) entropy: Entropy,
+    pub(crate) snowflake: Snowflake,
+    pub(crate) conns: Slab<Conn>,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) sockets: Slab<Socket>,
+    sids: HashTable<u32>,
+    socket_ids: HashTable<u32>,
+    pub(crate) namespaces: Slab<Namespace>,
+    namespace_names: HashMap<Arc<str>, u32>,
+    pub(crate) rooms: Rooms,
+    /// Rooms whose count changed since the last announcement.
+    pub(crate) changed_rooms: Vec<u32>,
+    pub(crate) log: TurnLog,
+    pub(crate) timers: Timers,
+    pub(crate) acks: Acks,
+    pub(crate) history: History,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) told: VecDeque<Told>,
+    /// Polling sessions with something for their waiting GET.
+    pub(crate) poll_ready: Vec<u32>,
+    /// Polling sessions whose queue passed its bound under the `disconnect` policy.
+    pub(crate) overflowed: Vec<u32>,
+    /// Connections that stopped in the middle of their input.
+    pub(crate) stalled: Vec<u32>,
+    pub(crate) counts: Counts,
+    /// Deliveries of this turn.
+    pub(crate) deliveries: usize,
+    /// Fan-out number, for `Socket::mark`.
+    pub(crate) mark: u32,
+    pub(crate) draining: bool,
+    /// Reused while encoding.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core")
+            .field("me", &self.me)
+            .field("conns", &self.conns.len())
+            .field("sessions", &self.sessions.len())
+            .field("sockets", &self.sockets.len())
+            .field("rooms", &self.rooms.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ids are random and ours: a fast hash without a secret is enough.
+fn id_hash(id: &Id20) -> u64 {
+    FixedState::with_seed(0).hash_one(id)
+}
+
+impl Core {
+    pub(crate) fn new(config: Arc<Config>, me: Identity, entropy: Entropy) -> Self {
+        Self {
+            now: Now::default(),
+            config,
+            me,
+            entropy,
+            snowflake: Snowflake::new(me),
+            conns: Slab::default(),
+            sessions: Slab::default(),
+            sockets: Slab::default(),
+            sids: HashTable::new(),
+            socket_ids: HashTable::new(),
+            namespaces: Slab::default(),
+            namespace_names: HashMap::new(),
+            rooms: Rooms::default(),
+            changed_rooms: Vec::new(),
+            log: TurnLog::default(),
+            timers: Timers::default(),
+            acks: Acks::default(),
+            history: History::default(),
+            effects: Vec::new(),
+            told: VecDeque::new(),
+            poll_ready: Vec::new(),
+            overflowed: Vec::new(),
+            stalled: Vec::new(),
+            counts: Counts::default(),
+            deliveries: 0,
+            mark: 0,
+            draining: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(crate) fn bound(&self) -> Bound {
+        Bound {
+            bytes_max: self.config.limits.outbox_bytes_max,
+            policy: self.config.slow_consumer,
+        }
+    }
+
+    /// The turn has done its share: flush before going on.
+    pub(crate) fn turn_is_full(&self) -> bool {
+        const LOG_BYTES: usize = 2 * 1024 * 1024;
+        self.deliveries >= self.config.limits.deliveries_per_turn || self.log.len() >= LOG_BYTES
+    }
+
+    pub(crate) fn after(&self, delay: Duration) -> u64 {
+        self.now.mono_ms + delay.as_millis() as u64
+    }
+
+    pub(crate) fn arm_session(&mut self, kind: Kind, delay: Duration, session: u32) {
+        let (due, key) = (self.after(delay), self.sessions.key(session));
+        self.timers.arm(kind, due, key);
+    }
+
+    pub(crate) fn arm_conn(&mut self, kind: Kind, delay: Duration, conn: u32) {
+        let (due, key) = (self.after(delay), self.conns.key(conn));
+        self.timers.arm(kind, due, key);
+    }
+
+    // ---- output -------------------------------------------------------------------------------------------------------
+
+    /// Queues a range of a turn log on a connection. HOT PATH.
+    #[inline]
+    pub(crate) fn push(&mut self, conn: u32, range: Range) {
+        let Some(slot) = self.conns.get_mut(conn) else {
+            return;
+        };
+        if slot.outbox.push(&mut self.log, range) && !slot.flags.dirty {
+            slot.flags.dirty = true;
+            self.log.dirty.push(conn);
+        }
+    }
+
+    /// Lets `write` append to the private log and queues the result on a connection.
+    pub(crate) fn reply(&mut self, conn: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.log.private.len();
+        write(&mut self.log.private);
+        if self.log.private.len() > start {
+            let range = self.log.private_range(start);
+            self.push(conn, range);
+        }
+    }
+
+    pub(crate) fn mark_dirty(&mut self, conn: u32) {
+        if let Some(slot) = self.conns.get_mut(conn)
+            && !slot.flags.dirty
+        {
+            slot.flags.dirty = true;
+            self.log.dirty.push(conn);
+        }
+    }
+
+    // ---- connections --------------------------------------------------------------------------------------------------
+
+    /// Ends a connection once everything queued on it is written.
+    pub(crate) fn finish_conn(&mut self, conn: u32) {
+        if let Some(slot) = self.conns.get_mut(conn)
+            && !matches!(slot.state, State::Finishing | State::Linger)
+        {
+            slot.state = State::Finishing;
+            slot.session = NONE;
+            slot.input = None;
+            self.arm_conn(Kind::Linger, self.config.limits.close_timeout, conn);
+            self.mark_dirty(conn);
+        }
+    }
+
+    /// Drops a connection now.
+    pub(crate) fn drop_conn(&mut self, conn: u32) {
+        if let Some(slot) = self.conns.remove(conn) {
+            self.counts.websockets -= u64::from(slot.flags.websocket);
+            self.effects.push(Effect::Close { conn });
+        }
+    }
+
+    /// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).
+    pub(crate) fn release_conn(&mut self, conn: u32) {
+        self.conns.remove(conn);
+    }
+
+    // ---- sessions -----------------------------------------------------------------------------------------------------
+
+    pub(crate) fn random<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        (self.entropy)(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn insert_session(&mut self, session: Session) -> u32 {
+        let (sid, engineio) = (session.sid, session.protocol.is_engineio());
+        let index = self.sessions.insert(session).index;
+        if engineio {
+            let sessions = &self.sessions;
+            self.sids.insert_unique(id_hash(&sid), index, |index| {
+                sessions
+                    .get(*index)
+                    .map_or(0, |session| id_hash(&session.sid))
+            });
+        }
+        self.counts.sessions += 1;
+        index
+    }
+
+    pub(crate) fn find_session(&self, sid: &Id20) -> Option<u32> {
+        self.sids
+            .find(id_hash(sid), |index| {
+                self.sessions
+                    .get(*index)
+                    .is_some_and(|session| session.sid == *sid)
+            })
+            .copied()
+    }
+
+    pub(crate) fn remove_session(&mut self, index: u32) -> Option<Session> {
+        let sid = self.sessions.get(index)?.sid;
+        if let Ok(entry) = self.sids.find_entry(id_hash(&sid), |other| *other == index) {
+            entry.remove();
+        }
+        self.counts.sessions -= 1;
+        self.sessions.remove(index)
+    }
+
+    // ---- sockets ------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn insert_socket(&mut self, socket: Socket) -> SocketKey {
+        let (id, session) = (socket.id, socket.session);
+        let key = self.sockets.insert(socket);
+        let sockets = &self.sockets;
+        self.socket_ids
+            .insert_unique(id_hash(&id), key.index, |index| {
+                sockets.get(*index).map_or(0, |socket| id_hash(&socket.id))
+            });
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.sockets.push(key.index);
+        }
+        self.counts.sockets += 1;
+        SocketKey(key)
+    }
+
+    pub(crate) fn find_socket(&self, id: &Id20) -> Option<u32> {
+        self.socket_ids
+            .find(id_hash(id), |index| {
+                self.sockets
+                    .get(*index)
+                    .is_some_and(|socket| socket.id == *id && !socket.gone)
+            })
+            .copied()
+    }
+
+    /// The live socket behind a key.
+    pub(crate) fn socket(&self, key: SocketKey) -> Option<&Socket> {
+        self.sockets.live(key.0).filter(|socket| !socket.gone)
+    }
+
+    pub(crate) fn socket_key(&self, index: u32) -> SocketKey {
+        SocketKey(self.sockets.key(index))
+    }
+
+    /// The session's socket in a namespace.
+    pub(crate) fn socket_in(&self, session: u32, namespace: &str) -> Option<u32> {
+        let session = self.sessions.get(session)?;
+        session.sockets.iter().copied().find(|index| {
+            self.sockets
+                .get(*index)
+                .and_then(|socket| self.namespaces.get(socket.namespace))
+                .is_some_and(|found| *found.name == *namespace)
+        })
+    }
+
+    /// Takes a socket out of its rooms and session and leaves word for its handler; the slot is freed when that was delivered.
+    pub(crate) fn retire_socket(&mut self, index: u32, reason: DisconnectReason) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        if std::mem::replace(&mut socket.gone, true) {
+            return;
+        }
+        let (id, session) = (socket.id, socket.session);
+        self.leave_all_rooms(index);
+        if let Ok(entry) = self
+            .socket_ids
+            .find_entry(id_hash(&id), |other| *other == index)
+        {
+            entry.remove();
+        }
+        let mut peer = std::net::IpAddr::from([0, 0, 0, 0]);
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.sockets.retain(|other| *other != index);
+            peer = session.peer;
+        }
+        self.counts.sockets -= 1;
+        self.counts.disconnects += 1;
+        self.effects.push(Effect::Log(Notice::Disconnected {
+            socket: id,
+            peer,
+            reason,
+        }));
+        let socket = self.socket_key(index);
+        self.told.push_back(Told::Disconnected { socket, reason });
+    }
+
+    // ---- namespaces and rooms -----------------------------------------------------------------------------------------
+
+    pub(crate) fn find_namespace(&self, name: &str) -> Option<u32> {
+        self.namespace_names.get(name).copied()
+    }
+
+    fn namespace(&mut self, name: &str) -> u32 {
+        if let Some(index) = self.find_namespace(name) {
+            return index;
+        }
+        let name: Arc<str> = name.into();
+        let index = self
+            .namespaces
+            .insert(Namespace {
+                name: Arc::clone(&name),
+                rooms: 0,
+            })
+            .index;
+        self.namespace_names.insert(name, index);
+        index
+    }
+
+    /// The room of that name, made if need be.
+    pub(crate) fn room(&mut self, namespace: &str, kind: RoomKind, name: &str) -> u32 {
+        let namespace = self.namespace(namespace);
+        let before = self.rooms.len();
+        let room = self.rooms.find_or_insert(namespace, kind, name);
+        if self.rooms.len() > before
+            && let Some(namespace) = self.namespaces.get_mut(namespace)
+        {
+            namespace.rooms += 1;
+        }
+        room
+    }
+
+    /// Forgets a room that is empty everywhere, and its namespace with the last room.
+    pub(crate) fn tidy_room(&mut self, room: u32) {
+        let Some(room) = self.rooms.remove_if_empty(room) else {
+            return;
+        };
+        if let Some(namespace) = self.namespaces.get_mut(room.namespace) {
+            namespace.rooms -= 1;
+            if namespace.rooms == 0
+                && let Some(namespace) = self.namespaces.remove(room.namespace)
+            {
+                self.namespace_names.remove(&namespace.name);
+            }
+        }
+    }
+
+    pub(crate) fn slow_consumer_drops(&self) -> bool {
+        self.config.slow_consumer == SlowConsumer::DropOldest
+    }
+
+    /// Adjusts what fan-out needs to know when a session's transport changes.
+    pub(crate) fn route_sockets(&mut self, session: u32, conn: u32, variant: Variant) {
+        let Some(session) = self.sessions.get(session) else {
+            return;
+        };
+        for index in session.sockets.clone() {
+            if let Some(socket) = self.sockets.get_mut(index) {
+                socket.conn = conn;
+                socket.variant = variant;
+            }
+        }
+    }
+
+    pub(crate) fn count_close(&mut self, reason: CloseReason) {
+        self.counts.closes[reason as usize] += 1;
+    }
+}

@@ -1,0 +1,51 @@
+//! What a hub wants done. The shard carries these out; a simulator may delay or lose them.
+
+use crate::close::{CloseReason, DisconnectReason};
+use crate::relay::Relay;
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::base64url::Id20;
+
+#[derive(Debug)]
+pub enum Effect {
+    /// Drop the connection now.
+    Close { conn: u32 },
+    /// Shut the sending side; the peer's end of stream or a `Close` follows.
+    Shutdown { conn: u32 },
+    /// The request in `read` belongs to another shard: give it the connection.
+    Move {
+        conn: u32,
+        shard: u16,
+        read: Vec<u8>,
+    },
+    /// The request in `read` is not a realtime one: give the connection to the control plane.
+    Handover { conn: u32, read: Vec<u8> },
+    /// A message for the hub of another shard.
+    Send { shard: u16, relay: Arc<Relay> },
+    /// Something operators want in the log.
+    Log(Notice),
+}
+
+/// A line of the connection log.
+#[derive(Clone, Copy, Debug)]
+pub enum Notice {
+    Connected {
+        socket: Id20,
+        peer: IpAddr,
+        transport: &'static str,
+        protocol: &'static str,
+    },
+    Disconnected {
+        socket: Id20,
+        peer: IpAddr,
+        reason: DisconnectReason,
+    },
+    /// A session ended before it had a socket, or for a reason operators should see.
+    Refused {
+        peer: IpAddr,
+        reason: CloseReason,
+    },
+    HandlerPanic {
+        peer: IpAddr,
+    },
+}

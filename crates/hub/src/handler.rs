@@ -1,0 +1,114 @@
+//! The seam between the gateway and what it serves: built-in rules, in-process Rust code, later remote backends.
+//!
+//! One handler lives on each shard and runs inside the turn, so it must not block. Each call gets an [`Io`] to act with.
+
+use crate::ack::Collected;
+use crate::close::DisconnectReason;
+use crate::io::Io;
+use crate::relay::Fetched;
+use crate::session::Protocol;
+use crate::slab::Key;
+use crate::socket::SocketKey;
+use std::net::IpAddr;
+
+/// A client asks to join a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectRequest<'a> {
+    pub namespace: &'a str,
+    /// Raw JSON of the CONNECT payload; `{}` when there was none.
+    pub auth: &'a str,
+    /// Query string of the opening request; empty unless handshakes are kept.
+    pub query: &'a str,
+    pub protocol: Protocol,
+    pub peer: IpAddr,
+}
+
+/// Why a namespace was not joined: CONNECT_ERROR's payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    /// Raw JSON.
+    pub data: Option<String>,
+}
+
+impl Refusal {
+    pub fn invalid_namespace() -> Self {
+        Self {
+            message: "Invalid namespace".into(),
+            data: None,
+        }
+    }
+}
+
+/// An event from a client.
+#[derive(Debug)]
+pub struct Event<'a> {
+    pub name: &'a str,
+    /// Raw JSON elements behind the name, separated by commas; empty when there are none. Attachments stand in it as
+    /// Socket.IO placeholders.
+    pub args: &'a str,
+    pub attachments: &'a [Vec<u8>],
+    /// Room named by a plain client.
+    pub room: Option<&'a str>,
+    /// Present when the client wants an ack. Can be used once.
+    pub ack: Option<AckTo>,
+}
+
+/// The right to answer one event.
+#[derive(Debug)]
+pub struct AckTo {
+    pub(crate) socket: SocketKey,
+    pub(crate) id: u64,
+}
+
+/// A session without sockets (bare Engine.IO, raw WebSocket).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionKey(pub(crate) Key);
+
+/// A message of such a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    Text(&'a str),
+    Binary(&'a [u8]),
+}
+
+/// What a shard calls. All methods but [`connecting`](Self::connecting) and [`event`](Self::event) have an empty default.
+#[expect(unused_variables, reason = "defaults do nothing")]
+pub trait Handler: Send {
+    /// May this client join the namespace? The default world has no namespaces at all.
+    fn connecting(&mut self, io: &mut Io<'_>, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Err(Refusal::invalid_namespace())
+    }
+    /// The client has joined and was told so. `auth` is the raw JSON of its CONNECT payload.
+    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, auth: &str) {}
+    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>);
+    /// The socket is gone: its rooms are left, its key names nothing any more after this call.
+    fn disconnected(&mut self, io: &mut Io<'_>, socket: SocketKey, reason: DisconnectReason) {}
+    /// Answer to [`Io::ask`].
+    fn acked(
+        &mut self,
+        io: &mut Io<'_>,
+        socket: SocketKey,
+        token: u64,
+        args: &str,
+        attachments: &[Vec<u8>],
+    ) {
+    }
+    /// No answer to [`Io::ask`] in time.
+    fn ack_timed_out(&mut self, io: &mut Io<'_>, socket: SocketKey, token: u64) {}
+    /// Result of [`Io::collect`].
+    fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: Collected) {}
+    /// Result of [`Io::fetch`].
+    fn fetched(&mut self, io: &mut Io<'_>, token: u64, sockets: Vec<Fetched>) {}
+    /// The number of sockets in a room changed (coalesced; over all shards).
+    fn room_count_changed(&mut self, io: &mut Io<'_>, namespace: &str, room: &str, count: u64) {}
+    /// A message of a session that has no sockets.
+    fn message(&mut self, io: &mut Io<'_>, session: SessionKey, data: Data<'_>) {}
+    /// The process is shutting down: sockets are still connected and may be told.
+    fn draining(&mut self, io: &mut Io<'_>) {}
+}
+
+/// Builds one handler per shard.
+pub trait HandlerFactory: Send + Sync {
+    fn build(&self, shard: u16) -> Box<dyn Handler>;
+}

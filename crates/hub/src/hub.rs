@@ -1,0 +1,575 @@
+//! The entry points of a hub: everything a shard tells it and asks of it.
+
+use crate::close::CloseReason;
+use crate::config::Config;
+use crate::conn::{Conn, NONE, State};
+use crate::core::{Core, Entropy, Now, Told};
+use crate::effect::{Effect, Notice};
+use crate::fanout::Outgoing;
+use crate::handler::Handler;
+use crate::id::Identity;
+use crate::io::Io;
+use crate::metrics::{Cells, Limit};
+use crate::outbox::{Flushed, Sink, Tally};
+use crate::relay::Relay;
+use crate::timer::Kind;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// All realtime state of one shard.
+pub struct Hub {
+    pub(crate) core: Core,
+    pub(crate) handler: Box<dyn Handler>,
+    cells: Arc<Cells>,
+    messages_before: u64,
+    announce_due: u64,
+    pub(crate) drain: Option<crate::drain::Drain>,
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.core.fmt(f)
+    }
+}
+
+/// Room counts are told to handlers and other shards this often.
+const ANNOUNCE_MS: u64 = 250;
+
+impl Hub {
+    pub fn new(
+        config: Arc<Config>,
+        me: Identity,
+        handler: Box<dyn Handler>,
+        cells: Arc<Cells>,
+        entropy: Entropy,
+    ) -> Self {
+        Self {
+            core: Core::new(config, me, entropy),
+            handler,
+            cells,
+            messages_before: 0,
+            announce_due: 0,
+            drain: None,
+        }
+    }
+
+    /// Sets the time of the turn; call first.
+    pub fn begin_turn(&mut self, now: Now) {
+        self.core.now = now;
+        self.core.deliveries = 0;
+    }
+
+    /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
+    pub fn opened(&mut self, peer: IpAddr) -> u32 {
+        let conn = self.core.conns.insert(Conn::new(peer)).index;
+        self.core.counts.accepted += 1;
+        let timeout = self.core.config.limits.handshake_timeout;
+        self.core.arm_conn(Kind::Handshake, timeout, conn);
+        conn
+    }
+
+    /// Bytes arrived. The buffer is scratch: frames are unmasked in it.
+    pub fn bytes(&mut self, conn: u32, buf: &mut [u8]) {
+        self.core.counts.bytes_in += buf.len() as u64;
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        if let Some(mut input) = slot.input.take() {
+            input.extend_from_slice(buf);
+            self.process_owned(conn, input);
+        } else {
+            let used = self.process(conn, buf);
+            if used < buf.len() {
+                self.stash(conn, &buf[used..]);
+            }
+        }
+        self.settle();
+    }
+
+    /// Works on what an earlier turn left unread because it was full.
+    pub fn resume(&mut self) {
+        for conn in std::mem::take(&mut self.core.stalled) {
+            let Some(slot) = self.core.conns.get_mut(conn) else {
+                continue;
+            };
+            slot.flags.stalled = false;
+            if let Some(input) = slot.input.take() {
+                self.process_owned(conn, input);
+            }
+        }
+        self.settle();
+    }
+
+    pub fn has_stalled(&self) -> bool {
+        !self.core.stalled.is_empty()
+    }
+
+    /// The connection still has input that an earlier turn left; do not read more yet.
+    pub fn is_stalled(&self, conn: u32) -> bool {
+        self.core
+            .conns
+            .get(conn)
+            .is_some_and(|slot| slot.flags.stalled)
+    }
+
+    /// The turn has done its share of deliveries: flush before reading on.
+    pub fn turn_is_full(&self) -> bool {
+        self.core.turn_is_full()
+    }
+
+    fn process_owned(&mut self, conn: u32, mut input: Box<Vec<u8>>) {
+        let used = self.process(conn, &mut input);
+        if used == input.len() {
+            return;
+        }
+        input.drain(..used);
+        if let Some(slot) = self.core.conns.get_mut(conn)
+            && !matches!(slot.state, State::Finishing | State::Linger)
+        {
+            slot.input = Some(input);
+            self.watch_input(conn);
+        }
+    }
+
+    /// Keeps incomplete input.
+    fn stash(&mut self, conn: u32, rest: &[u8]) {
+        if let Some(slot) = self.core.conns.get_mut(conn)
+            && !matches!(slot.state, State::Finishing | State::Linger)
+        {
+            slot.input = Some(Box::new(rest.to_vec()));
+            self.watch_input(conn);
+        }
+    }
+
+    /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
+    pub(crate) fn watch_input(&mut self, conn: u32) {
+        let timeout = self.core.config.limits.message_timeout;
+        let now = self.core.now.mono_ms as u32 | 1;
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        if slot.since_ms == 0 {
+            slot.since_ms = now;
+        }
+        if !std::mem::replace(&mut slot.flags.message_timer, true) {
+            self.core.arm_conn(Kind::Message, timeout, conn);
+        }
+    }
+
+    /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
+    fn process(&mut self, conn: u32, data: &mut [u8]) -> usize {
+        let mut at = 0;
+        while at < data.len() {
+            let Some(slot) = self.core.conns.get_mut(conn) else {
+                return data.len();
+            };
+            let state = slot.state;
+            if matches!(state, State::Finishing | State::Linger) {
+                return data.len();
+            }
+            if self.core.turn_is_full() {
+                self.stall(conn);
+                break;
+            }
+            let used = match state {
+                State::Head => self.on_head(conn, &data[at..]),
+                State::Body { len } => self.on_body(conn, len as usize, &data[at..]),
+                State::Poll => self.on_pipelined(conn, data.len() - at),
+                _ => {
+                    at += self.on_frames(conn, &mut data[at..]);
+                    break;
+                }
+            };
+            if used == 0 {
+                break;
+            }
+            at += used;
+            self.input_complete(conn);
+        }
+        at
+    }
+
+    /// A request or message is complete: what is incomplete from now on is another one.
+    pub(crate) fn input_complete(&mut self, conn: u32) {
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.since_ms = 0;
+        }
+    }
+
+    pub(crate) fn stall(&mut self, conn: u32) {
+        if let Some(slot) = self.core.conns.get_mut(conn)
+            && !std::mem::replace(&mut slot.flags.stalled, true)
+        {
+            self.core.counts.hit(Limit::DeliveriesPerTurn);
+            self.core.stalled.push(conn);
+        }
+    }
+
+    /// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
+    fn on_pipelined(&mut self, conn: u32, len: usize) -> usize {
+        if len > wire::http::HEAD_BYTES_MAX {
+            self.lost(conn, CloseReason::ProtocolError);
+            return len;
+        }
+        0
+    }
+
+    /// The peer closed its sending side.
+    pub fn eof(&mut self, conn: u32) {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        slot.flags.eof = true;
+        match slot.state {
+            // Answer what was asked before the end, then close.
+            State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
+                self.core.finish_conn(conn);
+            }
+            State::Finishing if !slot.outbox.is_empty() => {}
+            _ => self.lost(conn, CloseReason::TransportClose),
+        }
+        self.settle();
+    }
+
+    /// The connection broke.
+    pub fn broken(&mut self, conn: u32) {
+        self.lost(conn, CloseReason::TransportError);
+        self.settle();
+    }
+
+    /// A connection is gone; so is the session that needed it.
+    pub(crate) fn lost(&mut self, conn: u32, reason: CloseReason) {
+        let Some(slot) = self.core.conns.get(conn) else {
+            return;
+        };
+        let (state, session) = (slot.state, slot.session);
+        self.core.drop_conn(conn);
+        match state {
+            State::WebSocket | State::Poll | State::Body { .. } => {
+                self.core.close_session(session, reason);
+            }
+            State::Probe => self.core.abort_upgrade(session, conn),
+            State::Head | State::Finishing | State::Linger => {}
+        }
+    }
+
+    /// The kernel takes bytes again.
+    pub fn writable(&mut self, conn: u32, sink: &mut dyn Sink) {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        if !slot.outbox.is_blocked() {
+            return;
+        }
+        let mut tally = Tally::default();
+        let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
+        self.book(tally);
+        self.after_flush(conn, flushed);
+        self.settle();
+    }
+
+    /// Writes what the turn produced: at most a few calls per connection.
+    pub fn flush(&mut self, sink: &mut dyn Sink) {
+        self.close_overflowed();
+        self.answer_polls();
+        self.settle();
+        while !self.core.log.dirty.is_empty() {
+            let dirty = std::mem::take(&mut self.core.log.dirty);
+            for conn in &dirty {
+                self.flush_conn(*conn, sink);
+            }
+            self.settle();
+            self.answer_polls();
+            if self.core.log.dirty.is_empty() {
+                self.core.log.dirty = dirty;
+                break;
+            }
+        }
+        self.core.log.clear();
+        self.core.deliveries = 0;
+    }
+
+    #[inline]
+    fn flush_conn(&mut self, conn: u32, sink: &mut dyn Sink) {
+        let bound = self.core.bound();
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        slot.flags.dirty = false;
+        let mut tally = Tally::default();
+        let flushed = slot
+            .outbox
+            .flush(&self.core.log, conn, sink, bound, &mut tally);
+        let finishing = slot.state == State::Finishing;
+        self.book(tally);
+        if flushed != Flushed::Empty || finishing {
+            self.after_flush(conn, flushed);
+        }
+    }
+
+    fn book(&mut self, tally: Tally) {
+        self.core.counts.bytes_out += tally.bytes;
+        self.core.counts.writes += tally.writes;
+        self.core.counts.dropped_slow += tally.dropped;
+    }
+
+    fn after_flush(&mut self, conn: u32, flushed: Flushed) {
+        match flushed {
+            Flushed::Waiting => {}
+            Flushed::Gone => self.lost(conn, CloseReason::TransportError),
+            Flushed::Overflow => self.overflow(conn),
+            Flushed::Empty => {
+                let Some(slot) = self.core.conns.get_mut(conn) else {
+                    return;
+                };
+                if slot.state == State::Finishing {
+                    slot.state = State::Linger;
+                    if slot.flags.eof {
+                        self.core.drop_conn(conn);
+                    } else {
+                        self.core.effects.push(Effect::Shutdown { conn });
+                    }
+                }
+            }
+        }
+    }
+
+    /// A slow consumer: what it has not begun to receive is dropped and it is told why.
+    fn overflow(&mut self, conn: u32) {
+        self.core.counts.hit(Limit::OutboxBytes);
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        slot.outbox.discard_unstarted();
+        let session = slot.session;
+        if session == NONE {
+            self.lost(conn, CloseReason::SlowConsumer);
+        } else {
+            self.core.close_session(session, CloseReason::SlowConsumer);
+        }
+    }
+
+    fn close_overflowed(&mut self) {
+        for session in std::mem::take(&mut self.core.overflowed) {
+            self.core.close_session(session, CloseReason::SlowConsumer);
+        }
+    }
+
+    /// A message from another hub.
+    pub fn relay(&mut self, relay: &Relay) {
+        match relay {
+            Relay::Broadcast {
+                to,
+                name,
+                args,
+                attachments,
+                volatile,
+                ack,
+            } => to.with(|target| {
+                let mut out = Outgoing::new(target.namespace, name, args);
+                out.attachments = attachments;
+                out.volatile = *volatile;
+                if let ([room], []) = (target.rooms, target.users) {
+                    out.room = Some(room);
+                }
+                match ack {
+                    None => {
+                        self.core.fan_out(target, &mut out, None);
+                    }
+                    Some(reply) => {
+                        let count = self.core.fan_out_asking(target, &mut out, *reply);
+                        let answer = Relay::AckCount {
+                            request: reply.request,
+                            count,
+                        };
+                        self.core.send(reply.shard, answer);
+                    }
+                }
+            }),
+            Relay::Join { of, rooms } => {
+                of.with(|target| self.core.join_selected(target, &borrowed(rooms)));
+            }
+            Relay::Leave { of, rooms } => {
+                of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));
+            }
+            Relay::Disconnect { of, close } => {
+                of.with(|target| self.core.disconnect_selected(target, *close));
+            }
+            Relay::Fetch { of, reply } => {
+                let sockets = of.with(|target| self.core.describe(target));
+                self.core.send(
+                    reply.shard,
+                    Relay::Fetched {
+                        request: reply.request,
+                        sockets,
+                    },
+                );
+            }
+            Relay::AckCount { request, count } => self.core.ack_count(*request, *count),
+            Relay::Ack { request, answer } => self.core.ack_answer(*request, answer.clone()),
+            Relay::Fetched { request, sockets } => self.core.fetched(*request, sockets),
+            Relay::Record {
+                namespace,
+                room,
+                event,
+            } => self.core.record(namespace, room, event),
+            Relay::Replay {
+                namespace,
+                room,
+                shard,
+                socket,
+            } => {
+                self.core.replay(namespace, room, *shard, *socket);
+            }
+            Relay::Replayed { socket, args } => self.core.replayed(*socket, args),
+            Relay::RoomCount {
+                namespace,
+                kind,
+                room,
+                shard,
+                count,
+            } => {
+                self.core.room_count(namespace, *kind, room, *shard, *count);
+            }
+        }
+        self.settle();
+    }
+
+    /// Carries out what is due.
+    pub fn tick(&mut self) {
+        let now = self.core.now.mono_ms;
+        while let Some((kind, key)) = self.core.timers.pop_due(now) {
+            self.on_timer(kind, key);
+        }
+        while let Some(id) = self.core.timers.pop_ack_due(now) {
+            self.core.ack_due(id);
+        }
+        if now >= self.announce_due && !self.core.changed_rooms.is_empty() {
+            self.announce_due = now + ANNOUNCE_MS;
+            for (namespace, room, count) in self.core.announce_changes() {
+                self.call(NONE, |handler, io| {
+                    handler.room_count_changed(io, &namespace, &room, count);
+                });
+            }
+        }
+        self.drain_step();
+        self.settle();
+    }
+
+    /// When `tick` has something to do next, on the clock of `Now::mono_ms`.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let announce = (!self.core.changed_rooms.is_empty()).then_some(self.announce_due);
+        let drain = self
+            .drain
+            .as_ref()
+            .map(|_| self.core.now.mono_ms + crate::drain::STEP_MS);
+        [self.core.timers.next_due(), announce, drain]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// What is to be done outside; call after each entry point that may close connections.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.core.effects)
+    }
+
+    /// Gives an emptied list back, so that it need not be allocated again.
+    pub fn recycle_effects(&mut self, effects: Vec<Effect>) {
+        if self.core.effects.is_empty() {
+            self.core.effects = effects;
+        }
+    }
+
+    pub fn has_effects(&self) -> bool {
+        !self.core.effects.is_empty()
+    }
+
+    /// Books the turn and publishes the counters. `took_us`: from readiness to the end of the flush.
+    pub fn end_turn(&mut self, took_us: u64, mailbox: usize) {
+        let counts = &mut self.core.counts;
+        let messages = counts.messages_in - self.messages_before;
+        self.messages_before = counts.messages_in;
+        if messages > 0 {
+            counts.turn_took(took_us, messages);
+        }
+        counts.turns += 1;
+        counts.mailbox = mailbox as u64;
+        counts.conns = self.core.conns.len() as u64;
+        counts.rooms = self.core.rooms.len() as u64;
+        self.cells.publish(&self.core.counts);
+    }
+
+    /// The shard stopped accepting because no descriptor was free.
+    pub fn accept_paused(&mut self) {
+        self.core.counts.accept_pauses += 1;
+        self.core.counts.hit(Limit::Conns);
+    }
+
+    /// The shard shed a connection over the process's bound.
+    pub fn connection_shed(&mut self) {
+        self.core.counts.shed += 1;
+        self.core.counts.hit(Limit::Conns);
+    }
+
+    pub fn conns(&self) -> usize {
+        self.core.conns.len()
+    }
+
+    // ---- handler --------------------------------------------------------------------------------------------------------
+
+    /// Calls the handler; if it panics, the session it was called for ends and the rest go on.
+    #[inline]
+    pub(crate) fn call<R>(
+        &mut self,
+        session: u32,
+        f: impl FnOnce(&mut dyn Handler, &mut Io<'_>) -> R,
+    ) -> Option<R> {
+        let (core, handler) = (&mut self.core, &mut *self.handler);
+        match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Io { core }))) {
+            Ok(result) => Some(result),
+            Err(_) => {
+                self.handler_failed(session);
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn handler_failed(&mut self, session: u32) {
+        self.core.counts.handler_panics += 1;
+        if let Some(slot) = self.core.sessions.get(session) {
+            let peer = slot.peer;
+            self.core
+                .effects
+                .push(Effect::Log(Notice::HandlerPanic { peer }));
+            self.core.close_session(session, CloseReason::InternalError);
+        }
+    }
+
+    /// Delivers what the handler must be told, until nothing is left.
+    pub(crate) fn settle(&mut self) {
+        while let Some(told) = self.core.told.pop_front() {
+            match told {
+                Told::Disconnected { socket, reason } => {
+                    self.call(NONE, |handler, io| handler.disconnected(io, socket, reason));
+                    self.core.sockets.remove(socket.0.index);
+                }
+                Told::AckTimedOut { socket, token } => {
+                    self.call(NONE, |handler, io| handler.ack_timed_out(io, socket, token));
+                }
+                Told::Collected { token, collected } => {
+                    self.call(NONE, |handler, io| handler.collected(io, token, collected));
+                }
+                Told::Fetched { token, sockets } => {
+                    self.call(NONE, |handler, io| handler.fetched(io, token, sockets));
+                }
+            }
+        }
+    }
+}
+
+fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}

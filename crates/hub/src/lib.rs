@@ -1,0 +1,54 @@
+//! All realtime state of one shard: sessions, sockets, rooms, fan-out, outboxes, acks, timers. Input in, effects out; time and
+//! randomness are passed in, so that the same code runs in production, in simulation, in fuzzing and in transcript tests.
+#![forbid(unsafe_code)]
+
+mod ack;
+mod chat;
+mod close;
+pub mod config;
+mod conn;
+mod core;
+mod drain;
+mod effect;
+mod fanout;
+mod handler;
+mod history;
+#[expect(clippy::module_inception, reason = "the type the crate is named after")]
+mod hub;
+mod id;
+mod io;
+mod lifecycle;
+pub mod limits;
+pub mod mailbox;
+mod member;
+pub mod metrics;
+mod outbox;
+mod packet;
+mod plain;
+mod polling;
+mod rate;
+mod relay;
+mod requests;
+mod room;
+pub mod rules;
+mod session;
+mod slab;
+mod socket;
+mod timer;
+mod websocket;
+
+pub use ack::Collected;
+pub use close::{CloseReason, DisconnectReason};
+pub use core::{Entropy, Now};
+pub use effect::{Effect, Notice};
+pub use handler::{
+    AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal, SessionKey,
+};
+pub use hub::Hub;
+pub use id::{Identity, Owner};
+pub use io::{Emit, Io, Rejection, SocketInfo};
+pub use member::JoinError;
+pub use outbox::{Sink, Written};
+pub use relay::{Answer, Fetched, Relay, Target};
+pub use session::Protocol;
+pub use socket::SocketKey;

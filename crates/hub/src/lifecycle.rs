@@ -1,0 +1,332 @@
+//! A session's life: start, heartbeat, deadlines, end.
+
+use crate::close::CloseReason;
+use crate::conn::{NONE, State};
+use crate::core::Core;
+use crate::effect::{Effect, Notice};
+use crate::hub::Hub;
+use crate::metrics::Limit;
+use crate::session::Protocol;
+use crate::slab::Key;
+use crate::timer::Kind;
+use wire::engineio::PacketType;
+use wire::websocket::close;
+use wire::websocket::frame::{self, OpCode};
+
+impl Hub {
+    /// Arms what a new session needs.
+    pub(crate) fn start_session(&mut self, session: u32) {
+        let Some(slot) = self.core.sessions.get(session) else {
+            return;
+        };
+        let config = &self.core.config;
+        let (ping, plain, connect) = (
+            config.ping_interval,
+            config.plain_ping_interval,
+            config.connect_timeout,
+        );
+        match slot.protocol {
+            Protocol::SocketIo => {
+                self.core.arm_session(Kind::Ping, ping, session);
+                self.core.arm_session(Kind::Connect, connect, session);
+            }
+            Protocol::EngineIo => self.core.arm_session(Kind::Ping, ping, session),
+            _ => self.core.arm_session(Kind::PlainPing, plain, session),
+        }
+    }
+
+    /// A sign of life that is not a pong.
+    #[inline]
+    pub(crate) fn heard(&mut self, session: u32) {
+        if let Some(slot) = self.core.sessions.get_mut(session) {
+            slot.flags.heard = true;
+        }
+    }
+
+    /// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
+    pub(crate) fn on_pong(&mut self, session: u32) {
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        if !std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+            slot.flags.heard = true;
+            return;
+        }
+        slot.flags.heard = false;
+        slot.flags.extended = false;
+        let (kind, interval) = if slot.protocol.is_engineio() {
+            (Kind::Ping, self.core.config.ping_interval)
+        } else {
+            (Kind::PlainPing, self.core.config.plain_ping_interval)
+        };
+        self.core.arm_session(kind, interval, session);
+    }
+
+    pub(crate) fn on_timer(&mut self, kind: Kind, key: Key) {
+        match kind {
+            Kind::Handshake | Kind::Message | Kind::KeepAlive | Kind::Linger => {
+                if self.core.conns.live(key).is_some() {
+                    self.on_conn_timer(kind, key.index);
+                }
+            }
+            _ => {
+                if self.core.sessions.live(key).is_some() {
+                    self.on_session_timer(kind, key.index);
+                }
+            }
+        }
+    }
+
+    fn on_session_timer(&mut self, kind: Kind, session: u32) {
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        match kind {
+            Kind::Ping => self.ping(session),
+            Kind::Pong => self.pong_due(session),
+            Kind::PlainPing => {
+                if std::mem::replace(&mut slot.flags.heard, false) {
+                    let interval = self.core.config.plain_ping_interval;
+                    self.core.arm_session(Kind::PlainPing, interval, session);
+                } else {
+                    self.ping(session);
+                }
+            }
+            Kind::Connect if !slot.flags.joined => {
+                self.core.counts.hit(Limit::ConnectTimeout);
+                self.core
+                    .close_session(session, CloseReason::ConnectTimeout);
+            }
+            Kind::Upgrade if slot.probe != NONE => {
+                let probe = slot.probe;
+                self.core.abort_upgrade(session, probe);
+            }
+            Kind::Attachments => self.attachments_due(session),
+            Kind::PollClose if slot.flags.closing => {
+                self.core.remove_session(session);
+            }
+            _ => {}
+        }
+    }
+
+    fn ping(&mut self, session: u32) {
+        let now = self.core.now.mono_ms as u32;
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.flags.awaiting_pong || slot.flags.closing {
+            return;
+        }
+        slot.flags.awaiting_pong = true;
+        slot.flags.heard = false;
+        slot.flags.extended = false;
+        slot.pinged_ms = now;
+        let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
+        if engineio {
+            self.core.send_packet(session, &[PacketType::Ping as u8]);
+        } else {
+            self.core
+                .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
+        }
+        let timeout = self.core.config.ping_timeout;
+        self.core.arm_session(Kind::Pong, timeout, session);
+    }
+
+    fn pong_due(&mut self, session: u32) {
+        let (now, timeout) = (self.core.now.mono_ms as u32, self.core.config.ping_timeout);
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        let waited = now.wrapping_sub(slot.pinged_ms);
+        if !slot.flags.awaiting_pong || u128::from(waited) < timeout.as_millis() {
+            return;
+        }
+        // A pong may be stuck behind a large upload: one extension if anything else came (as engine.io 6.6.12 does).
+        if slot.flags.heard && !slot.flags.extended {
+            slot.flags.extended = true;
+            slot.pinged_ms = now;
+            self.core.arm_session(Kind::Pong, timeout, session);
+            return;
+        }
+        self.core.close_session(session, CloseReason::PingTimeout);
+    }
+
+    fn on_conn_timer(&mut self, kind: Kind, conn: u32) {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        match kind {
+            Kind::Handshake if !slot.flags.served => {
+                self.core.counts.hit(Limit::HandshakeTimeout);
+                self.cut(conn, CloseReason::HandshakeTimeout);
+            }
+            Kind::Message => self.message_due(conn),
+            Kind::KeepAlive => {
+                slot.flags.keep_alive_timer = false;
+                let active = std::mem::replace(&mut slot.flags.active, false);
+                let timeout = self.core.config.limits.keep_alive_timeout;
+                match slot.state {
+                    State::Head if !active => self.core.drop_conn(conn),
+                    State::Head | State::Poll | State::Body { .. } => {
+                        slot.flags.keep_alive_timer = true;
+                        self.core.arm_conn(Kind::KeepAlive, timeout, conn);
+                    }
+                    _ => {}
+                }
+            }
+            Kind::Linger => self.core.drop_conn(conn),
+            _ => {}
+        }
+    }
+
+    /// Something incomplete was seen a message timeout ago: is it that same message still?
+    fn message_due(&mut self, conn: u32) {
+        let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
+        let now = self.core.now.mono_ms;
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        slot.flags.message_timer = false;
+        // What waits behind a poll waits for us, not for the peer.
+        if slot.since_ms == 0 || slot.state == State::Poll {
+            return;
+        }
+        let waited = u64::from((now as u32).wrapping_sub(slot.since_ms));
+        if waited + 1 >= timeout_ms {
+            self.core.counts.hit(Limit::MessageTimeout);
+            self.cut(conn, CloseReason::MessageTimeout);
+            return;
+        }
+        slot.flags.message_timer = true;
+        let key = self.core.conns.key(conn);
+        self.core
+            .timers
+            .arm_odd(Kind::Message, now + timeout_ms - waited, key);
+    }
+
+    /// Attachments were announced a message timeout ago: are they still missing?
+    fn attachments_due(&mut self, session: u32) {
+        let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
+        let now = self.core.now.mono_ms;
+        let binary = self
+            .core
+            .sessions
+            .get(session)
+            .and_then(|slot| slot.binary.as_ref());
+        if binary.is_some_and(|partial| now >= partial.since_ms + timeout_ms) {
+            self.core.counts.hit(Limit::MessageTimeout);
+            self.core
+                .close_session(session, CloseReason::MessageTimeout);
+        }
+    }
+
+    /// Ends a connection that took too long, with its session.
+    fn cut(&mut self, conn: u32, reason: CloseReason) {
+        let Some(slot) = self.core.conns.get(conn) else {
+            return;
+        };
+        let (state, session, peer) = (slot.state, slot.session, slot.peer);
+        match state {
+            State::WebSocket => self.core.close_session(session, reason),
+            State::Probe => self.core.abort_upgrade(session, conn),
+            State::Head => {
+                self.core.count_close(reason);
+                self.core
+                    .effects
+                    .push(Effect::Log(Notice::Refused { peer, reason }));
+                if let Some(slot) = self.core.conns.get_mut(conn) {
+                    slot.flags.keep_alive = false;
+                }
+                self.respond(conn, 408, "text/plain", &[], b"");
+            }
+            _ => self.lost(conn, reason),
+        }
+    }
+}
+
+impl Core {
+    /// Ends a session: its sockets leave, its transport is closed in an orderly way.
+    pub(crate) fn close_session(&mut self, session: u32, reason: CloseReason) {
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.flags.closing {
+            // Second end of a polling session that waited for its last poll.
+            if reason == CloseReason::TransportClose {
+                self.remove_session(session);
+            }
+            return;
+        }
+        slot.flags.closing = true;
+        let (conn, probe, polls) = (slot.conn, slot.probe, slot.polling.is_some());
+        self.count_close(reason);
+        self.log_refusal(session, reason);
+        let sockets = self.sessions.get(session).map(|slot| slot.sockets.clone());
+        for socket in sockets.into_iter().flatten() {
+            self.retire_socket(socket, reason.disconnect_reason());
+        }
+        if probe != NONE {
+            self.abort_upgrade(session, probe);
+        }
+        if conn != NONE {
+            self.close_websocket(conn, reason);
+        }
+        let gone = matches!(
+            reason,
+            CloseReason::TransportClose | CloseReason::TransportError | CloseReason::PingTimeout
+        );
+        if polls && !gone {
+            self.close_polling(session);
+        } else {
+            if polls {
+                self.release_polling(session);
+            }
+            self.remove_session(session);
+        }
+    }
+
+    fn log_refusal(&mut self, session: u32, reason: CloseReason) {
+        let Some(slot) = self.sessions.get(session) else {
+            return;
+        };
+        if slot.sockets.is_empty() && reason != CloseReason::TransportClose {
+            let peer = slot.peer;
+            self.effects
+                .push(Effect::Log(Notice::Refused { peer, reason }));
+        }
+    }
+
+    fn close_websocket(&mut self, conn: u32, reason: CloseReason) {
+        let open = self
+            .conns
+            .get(conn)
+            .is_some_and(|slot| slot.state == State::WebSocket);
+        if !open {
+            return;
+        }
+        if !matches!(
+            reason,
+            CloseReason::TransportClose | CloseReason::TransportError
+        ) {
+            self.reply(conn, |out| {
+                close::write(out, reason.close_code(), reason.text())
+            });
+        }
+        self.finish_conn(conn);
+    }
+
+    /// The requests of a polling session that is gone need no session any more.
+    fn release_polling(&mut self, session: u32) {
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(polling) = slot.polling.take() else {
+            return;
+        };
+        for conn in [polling.get, polling.post] {
+            if conn != NONE {
+                self.finish_conn(conn);
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
+
+use std::time::Duration;
+
+/// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// A request head that is not complete by then closes the connection (C7).
+    pub handshake_timeout: Duration,
+    /// A started WebSocket message or POST body must be complete by then (F22, F25).
+    pub message_timeout: Duration,
+    /// An HTTP connection without a request is closed after this; longer than a heartbeat, because a client whose kept-alive
+    /// connection is cut while it posts a pong takes it for a transport error.
+    pub keep_alive_timeout: Duration,
+    /// A peer that does not answer our close frame is cut after this (F27-F29).
+    pub close_timeout: Duration,
+    /// Fragments of one WebSocket message.
+    pub fragments_max: u32,
+    /// Unsent bytes per connection; above it the slow-consumer policy acts (B9).
+    pub outbox_bytes_max: usize,
+    /// Attachments of one packet.
+    pub attachments_max: usize,
+    /// Packets in one polling payload the server sends (python-engineio refuses more than 16).
+    pub poll_packets_max: usize,
+    /// Packets in one POST body (E11).
+    pub post_packets_max: usize,
+    /// Rooms one socket may be in.
+    pub rooms_per_socket_max: usize,
+    /// Bytes of a room name.
+    pub room_name_bytes_max: usize,
+    /// Refused namespaces before the session is closed (E21).
+    pub namespace_refusals_max: u8,
+    /// Namespaces one session may be connected to.
+    pub sockets_per_session_max: usize,
+    /// Outstanding server-side ack requests per shard.
+    pub acks_outstanding_max: usize,
+    /// Connections per shard; above it new ones get 503 + Retry-After (C7).
+    pub conns_max: usize,
+    /// Messages waiting in the mailbox of one shard.
+    pub mailbox_messages_max: usize,
+    /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
+    pub deliveries_per_turn: usize,
+    /// Bytes read from one connection per turn (fairness, F30).
+    pub read_bytes_per_turn: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(10),
+            message_timeout: Duration::from_secs(30),
+            keep_alive_timeout: Duration::from_secs(75),
+            close_timeout: Duration::from_secs(5),
+            fragments_max: 16_384,
+            outbox_bytes_max: 1024 * 1024,
+            attachments_max: wire::socketio::ATTACHMENTS_MAX,
+            poll_packets_max: 16,
+            post_packets_max: 1_024,
+            rooms_per_socket_max: 1_000,
+            room_name_bytes_max: 256,
+            namespace_refusals_max: 32,
+            sockets_per_session_max: 32,
+            acks_outstanding_max: 500_000,
+            conns_max: 1_000_000,
+            mailbox_messages_max: 65_536,
+            deliveries_per_turn: 65_536,
+            read_bytes_per_turn: 128 * 1024,
+        }
+    }
+}

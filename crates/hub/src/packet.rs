@@ -1,0 +1,401 @@
+//! What a session's client says: Engine.IO packets, and the Socket.IO packets in them (protocol 4).
+//!
+//! HOT PATH: `on_event` allocates nothing for text.
+
+use crate::close::{CloseReason, DisconnectReason};
+use crate::conn::NONE;
+use crate::effect::{Effect, Notice};
+use crate::handler::{AckTo, ConnectRequest, Event, Refusal, SessionKey};
+use crate::hub::Hub;
+use crate::id;
+use crate::metrics::Limit;
+use crate::relay::Answer;
+use crate::room::RoomKind;
+use crate::session::{Partial, Protocol};
+use crate::socket::{Extra, Socket, SocketKey, Variant};
+use crate::timer::Kind;
+use crate::websocket::Data;
+use smallvec::SmallVec;
+use std::mem;
+use wire::engineio::PacketType as EnginePacket;
+use wire::json;
+use wire::socketio::{self, Packet, PacketType};
+
+impl Hub {
+    /// One Engine.IO packet; `false` = a violation, the session ends with `parse error`.
+    #[inline]
+    pub(crate) fn on_engine_packet(
+        &mut self,
+        session: u32,
+        kind: EnginePacket,
+        data: &str,
+    ) -> bool {
+        match kind {
+            EnginePacket::Message => self.on_data(session, Data::Text(data)),
+            EnginePacket::Pong => self.on_pong(session),
+            EnginePacket::Close => self.on_close_packet(session),
+            // Pings go from server to client only (protocol 3.4).
+            EnginePacket::Ping | EnginePacket::Open => return false,
+            EnginePacket::Upgrade | EnginePacket::Noop => {}
+        }
+        true
+    }
+
+    fn on_close_packet(&mut self, session: u32) {
+        let Some(slot) = self.core.sessions.get(session) else {
+            return;
+        };
+        let conn = slot.conn;
+        if slot.polling.is_some() {
+            self.client_closed_polling(session);
+        } else {
+            self.core
+                .close_session(session, CloseReason::TransportClose);
+            self.core.finish_conn(conn);
+        }
+    }
+
+    /// A message of whatever protocol the session speaks.
+    #[inline]
+    pub(crate) fn on_data(&mut self, session: u32, data: Data<'_>) {
+        self.core.counts.messages_in += 1;
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.heard = true;
+        match (slot.protocol, data) {
+            (Protocol::SocketIo, Data::Text(text)) => self.on_packet_text(session, text),
+            (Protocol::SocketIo, Data::Binary(bytes)) => self.on_attachment(session, bytes),
+            (Protocol::PlainJson | Protocol::PlainMsgpack, data) => self.on_plain(session, data),
+            (Protocol::EngineIo | Protocol::Raw, data) => {
+                let key = SessionKey(self.core.sessions.key(session));
+                self.call(session, |handler, io| handler.message(io, key, data));
+            }
+        }
+    }
+
+    fn parse_error(&mut self, session: u32) {
+        self.core.counts.dropped_in += 1;
+        self.core.close_session(session, CloseReason::ParseError);
+    }
+
+    #[inline]
+    fn on_packet_text(&mut self, session: u32, text: &str) {
+        let interrupted = self
+            .core
+            .sessions
+            .get(session)
+            .is_none_or(|slot| slot.binary.is_some());
+        match socketio::parse(text) {
+            // Nothing may come between a header and its attachments.
+            Ok(_) if interrupted => self.parse_error(session),
+            Ok(packet) if packet.attachments > 0 => self.announce_binary(session, text, &packet),
+            Ok(packet) => self.on_packet(session, &packet, &[]),
+            Err(socketio::ParseError::Attachments) => {
+                self.core.counts.hit(Limit::Attachments);
+                self.parse_error(session);
+            }
+            // `42` alone is ignored, as the reference does.
+            Err(_) if text == "2" => self.core.counts.dropped_in += 1,
+            Err(_) => self.parse_error(session),
+        }
+    }
+
+    fn announce_binary(&mut self, session: u32, text: &str, packet: &Packet<'_>) {
+        if packet.attachments > self.core.config.limits.attachments_max {
+            self.core.counts.hit(Limit::Attachments);
+            return self.parse_error(session);
+        }
+        let since_ms = self.core.now.mono_ms;
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        slot.binary = Some(Box::new(Partial {
+            text: text.into(),
+            wanted: packet.attachments,
+            attachments: Vec::new(),
+            since_ms,
+        }));
+        let timeout = self.core.config.limits.message_timeout;
+        self.core.arm_session(Kind::Attachments, timeout, session);
+    }
+
+    fn on_attachment(&mut self, session: u32, bytes: &[u8]) {
+        let max = self.core.config.max_payload;
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(partial) = slot.binary.as_mut() else {
+            return self.parse_error(session);
+        };
+        // A packet with its attachments is one message and has one message's bound, each attachment as well.
+        if partial.bytes() + bytes.len() > max.saturating_mul(2) {
+            self.core.counts.hit(Limit::Payload);
+            return self.core.close_session(session, CloseReason::MessageTooBig);
+        }
+        partial.attachments.push(bytes.to_vec());
+        if partial.attachments.len() < partial.wanted {
+            return;
+        }
+        if let Some(partial) = slot.binary.take() {
+            match socketio::parse(&partial.text) {
+                Ok(packet) => self.on_packet(session, &packet, &partial.attachments),
+                Err(_) => self.parse_error(session),
+            }
+        }
+    }
+
+    #[inline]
+    fn on_packet(&mut self, session: u32, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
+        if packet.kind == PacketType::Connect {
+            return self.on_connect(session, packet);
+        }
+        let Some(index) = self.core.socket_in(session, packet.namespace) else {
+            return self.on_stranger(session);
+        };
+        let socket = self.core.socket_key(index);
+        match packet.kind {
+            PacketType::Event | PacketType::BinaryEvent => {
+                self.on_event(session, socket, packet, attachments);
+            }
+            PacketType::Ack | PacketType::BinaryAck => {
+                if let Some(id) = packet.id {
+                    self.on_ack(session, socket, id, inside(packet.data), attachments);
+                }
+            }
+            PacketType::Disconnect => {
+                self.core
+                    .retire_socket(index, DisconnectReason::ClientNamespaceDisconnect);
+            }
+            PacketType::Connect | PacketType::ConnectError => self.parse_error(session),
+        }
+    }
+
+    /// A packet for a namespace the client is not in. Late ones, after the server removed it, are forgiven.
+    fn on_stranger(&mut self, session: u32) {
+        self.core.counts.dropped_in += 1;
+        if self
+            .core
+            .sessions
+            .get(session)
+            .is_some_and(|slot| !slot.flags.kicked)
+        {
+            self.core.close_session(session, CloseReason::ParseError);
+        }
+    }
+
+    #[inline]
+    fn on_event(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        packet: &Packet<'_>,
+        attachments: &[Vec<u8>],
+    ) {
+        let event = socketio::event(packet.data);
+        let event = Event {
+            name: &event.name,
+            args: event.args,
+            attachments,
+            room: None,
+            ack: packet.id.map(|id| AckTo { socket, id }),
+        };
+        self.call(session, |handler, io| handler.event(io, socket, event));
+    }
+
+    pub(crate) fn on_ack(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        id: u64,
+        args: &str,
+        attachments: &[Vec<u8>],
+    ) {
+        let answer = || Answer {
+            args: args.to_owned(),
+            attachments: attachments.to_vec(),
+        };
+        if let crate::ack::Acked::ToHandler { token } = self.core.acked(socket, id, answer) {
+            self.call(session, |handler, io| {
+                handler.acked(io, socket, token, args, attachments)
+            });
+        }
+    }
+
+    // ---- joining a namespace ----------------------------------------------------------------------------------------------
+
+    fn on_connect(&mut self, session: u32, packet: &Packet<'_>) {
+        let sockets_max = self.core.config.limits.sockets_per_session_max;
+        if self.core.socket_in(session, packet.namespace).is_some() {
+            return self.parse_error(session);
+        }
+        if self
+            .core
+            .sessions
+            .get(session)
+            .is_none_or(|slot| slot.sockets.len() >= sockets_max)
+        {
+            self.core.counts.hit(Limit::SocketsPerSession);
+            return self.core.close_session(session, CloseReason::LimitExceeded);
+        }
+        let auth = if packet.data.is_empty() {
+            "{}"
+        } else {
+            packet.data
+        };
+        match self.ask_handler(session, packet.namespace, auth) {
+            Some(Ok(())) => {
+                let socket = self.add_socket(session, packet.namespace, auth);
+                self.greet(session, socket, packet.namespace);
+                self.call(session, |handler, io| handler.connected(io, socket, auth));
+            }
+            Some(Err(refusal)) => self.refuse_namespace(session, packet.namespace, &refusal),
+            None => {}
+        }
+    }
+
+    /// Asks the handler whether the session may join.
+    pub(crate) fn ask_handler(
+        &mut self,
+        session: u32,
+        namespace: &str,
+        auth: &str,
+    ) -> Option<Result<(), Refusal>> {
+        let slot = self.core.sessions.get_mut(session)?;
+        let (protocol, peer) = (slot.protocol, slot.peer);
+        let handshake = slot.handshake.take();
+        let query = handshake.as_ref().map_or("", |handshake| &*handshake.query);
+        let request = ConnectRequest {
+            namespace,
+            auth,
+            query,
+            protocol,
+            peer,
+        };
+        let answer = self.call(session, |handler, io| handler.connecting(io, &request));
+        if let Some(slot) = self.core.sessions.get_mut(session) {
+            slot.handshake = handshake;
+        }
+        answer
+    }
+
+    /// Makes the socket of a session in a namespace.
+    pub(crate) fn add_socket(&mut self, session: u32, namespace: &str, auth: &str) -> SocketKey {
+        let room = self.core.room(namespace, RoomKind::All, "");
+        let namespace = self
+            .core
+            .rooms
+            .get(room)
+            .map_or(NONE, |room| room.namespace);
+        let snowflake = self.core.snowflake.next(self.core.now.wall_ms);
+        let id = id::socket_id(snowflake, self.core.random());
+        let keep = self.core.config.keep_handshake && auth != "{}";
+        let extra = keep.then(|| {
+            Box::new(Extra {
+                auth: Some(auth.into()),
+                ..Extra::default()
+            })
+        });
+        let (conn, variant) = self.route(session);
+        let socket = self.core.insert_socket(Socket {
+            id,
+            variant,
+            gone: false,
+            conn,
+            session,
+            namespace,
+            mark: 0,
+            rooms: SmallVec::new(),
+            extra,
+        });
+        self.core.add_member(socket.0.index, room);
+        self.core.counts.connects += 1;
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return socket;
+        };
+        slot.flags.joined = true;
+        let notice = Notice::Connected {
+            socket: id,
+            peer: slot.peer,
+            transport: slot.transport(),
+            protocol: slot.protocol.name(),
+        };
+        self.core.effects.push(Effect::Log(notice));
+        socket
+    }
+
+    /// How the session's sockets receive events now.
+    fn route(&self, session: u32) -> (u32, Variant) {
+        let Some(slot) = self.core.sessions.get(session) else {
+            return (NONE, Variant::Polling);
+        };
+        let variant = match slot.protocol {
+            Protocol::PlainJson => Variant::PlainJson,
+            Protocol::PlainMsgpack => Variant::PlainMsgpack,
+            _ if slot.polling.is_some() => Variant::Polling,
+            _ if slot.flags.b64 => Variant::WebSocketBase64,
+            _ => Variant::WebSocket,
+        };
+        (slot.conn, variant)
+    }
+
+    /// The CONNECT reply with the socket's id.
+    fn greet(&mut self, session: u32, socket: SocketKey, namespace: &str) {
+        let Some(id) = self.core.socket(socket).map(|slot| slot.id.encode()) else {
+            return;
+        };
+        let mut data = *b"{\"sid\":\"....................\"}";
+        data[8..28].copy_from_slice(&id);
+        let data = std::str::from_utf8(&data).unwrap_or_default();
+        self.send_control(session, PacketType::Connect, namespace, data);
+    }
+
+    fn refuse_namespace(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
+        let refusals_max = self.core.config.limits.namespace_refusals_max;
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        slot.refusals = slot.refusals.saturating_add(1);
+        if slot.refusals > refusals_max {
+            self.core.counts.hit(Limit::NamespaceRefusals);
+            return self.core.close_session(session, CloseReason::LimitExceeded);
+        }
+        let mut data = b"{\"message\":".to_vec();
+        json::quote(&mut data, &refusal.message);
+        if let Some(more) = &refusal.data {
+            data.extend_from_slice(b",\"data\":");
+            data.extend_from_slice(more.as_bytes());
+        }
+        data.push(b'}');
+        let data = String::from_utf8_lossy(&data);
+        self.send_control(session, PacketType::ConnectError, namespace, &data);
+    }
+
+    fn send_control(&mut self, session: u32, kind: PacketType, namespace: &str, data: &str) {
+        let mut text = mem::take(&mut self.core.scratch);
+        text.clear();
+        text.push(EnginePacket::Message as u8);
+        socketio::write(
+            &mut text,
+            &Packet {
+                kind,
+                attachments: 0,
+                namespace,
+                id: None,
+                data,
+            },
+        );
+        self.core.send_packet(session, &text);
+        self.core.scratch = text;
+    }
+}
+
+/// The elements of an array's text, without its brackets.
+fn inside(array: &str) -> &str {
+    let array = array.trim();
+    array
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or("")
+        .trim()
+}

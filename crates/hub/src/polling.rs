@@ -1,0 +1,285 @@
+//! HTTP long-polling: one GET waits for packets, POSTs bring them (protocol 3.3, 3.6).
+
+use crate::close::CloseReason;
+use crate::conn::{NONE, State};
+use crate::hub::Hub;
+use crate::metrics::Limit;
+use crate::session::{Polling, Protocol};
+use crate::timer::Kind;
+use crate::websocket::Data;
+use wire::engineio::{self, PacketType, RequestError, payload};
+use wire::http::Head;
+
+const TEXT: &str = "text/plain; charset=UTF-8";
+
+impl Hub {
+    /// A handshake over polling: the open packet is the answer.
+    pub(crate) fn open_polling(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) {
+        let session = self.new_session(conn, head, protocol);
+        if let Some(slot) = self.core.sessions.get_mut(session) {
+            slot.polling = Some(Box::default());
+        }
+        self.start_session(session);
+        let mut body = Vec::new();
+        self.write_open(session, &mut body);
+        let mut extra = self.cors_headers(head);
+        extra.extend_from_slice(b"cache-control: no-store\r\n");
+        self.respond(conn, 200, TEXT, &extra, &body);
+    }
+
+    /// Appends the open packet of a session.
+    pub(crate) fn write_open(&self, session: u32, out: &mut Vec<u8>) {
+        let Some(slot) = self.core.sessions.get(session) else {
+            return;
+        };
+        let config = &self.core.config;
+        let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
+            &["websocket"]
+        } else {
+            &[]
+        };
+        let sid = slot.sid.encode();
+        engineio::Open {
+            sid: std::str::from_utf8(&sid).unwrap_or_default(),
+            upgrades,
+            ping_interval_ms: config.ping_interval.as_millis() as u64,
+            ping_timeout_ms: config.ping_timeout.as_millis() as u64,
+            max_payload: config.max_payload as u64,
+        }
+        .write(out);
+    }
+
+    /// A GET for packets. A second one while the first waits ends the session.
+    pub(crate) fn poll(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        let cors = self.cors_headers(head);
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        if polling.get != NONE {
+            self.core.close_session(session, CloseReason::ParseError);
+            self.refuse(conn, head, RequestError::BadRequest);
+            return;
+        }
+        polling.get = conn;
+        polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.state = State::Poll;
+            slot.session = session;
+        }
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        let waiting = slot
+            .polling
+            .as_ref()
+            .is_some_and(|polling| !polling.queue.is_empty());
+        let due = waiting || slot.flags.upgrading || slot.flags.closing;
+        if due && !std::mem::replace(&mut slot.flags.poll_ready, true) {
+            self.core.poll_ready.push(session);
+        }
+    }
+
+    fn polling(&mut self, session: u32) -> Option<&mut Polling> {
+        self.core.sessions.get_mut(session)?.polling.as_deref_mut()
+    }
+
+    /// Ends waiting polls that have something to bring; packets of a turn travel together, at most sixteen at a time.
+    pub(crate) fn answer_polls(&mut self) {
+        while let Some(session) = self.core.poll_ready.pop() {
+            let packets_max = self.core.config.limits.poll_packets_max;
+            let Some(slot) = self.core.sessions.get_mut(session) else {
+                continue;
+            };
+            slot.flags.poll_ready = false;
+            let (upgrading, closing) = (slot.flags.upgrading, slot.flags.closing);
+            let Some(polling) = slot.polling.as_deref_mut() else {
+                continue;
+            };
+            if polling.get == NONE {
+                continue;
+            }
+            let mut body = take_payload(polling, packets_max);
+            let drained = polling.queue.is_empty();
+            if closing && drained {
+                append(&mut body, PacketType::Close);
+            } else if body.is_empty() && upgrading {
+                append(&mut body, PacketType::Noop);
+            }
+            if body.is_empty() {
+                continue;
+            }
+            self.answer_poll(session, &body);
+            if closing && drained {
+                self.core.remove_session(session);
+            }
+        }
+    }
+
+    /// Ends the waiting poll, if there is one, with this payload.
+    pub(crate) fn answer_poll(&mut self, session: u32, body: &[u8]) {
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        let conn = std::mem::replace(&mut polling.get, NONE);
+        let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
+        if conn == NONE {
+            return;
+        }
+        extra.extend_from_slice(b"cache-control: no-store\r\n");
+        self.respond(conn, 200, TEXT, &extra, body);
+        self.revive(conn);
+    }
+
+    /// Goes on with what was pipelined behind an answered poll.
+    fn revive(&mut self, conn: u32) {
+        if let Some(slot) = self.core.conns.get_mut(conn)
+            && slot.input.is_some()
+            && !std::mem::replace(&mut slot.flags.stalled, true)
+        {
+            self.core.stalled.push(conn);
+        }
+    }
+
+    /// The head of a POST: checks it and waits for the body.
+    pub(crate) fn post(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        let len = head.content_length.unwrap_or(0);
+        if len > self.core.config.max_payload as u64 {
+            // The session lives on (protocol 3.3); the body is not read.
+            self.core.counts.hit(Limit::Payload);
+            if let Some(slot) = self.core.conns.get_mut(conn) {
+                slot.flags.keep_alive = false;
+            }
+            let cors = self.cors_headers(head);
+            return self.respond(conn, 413, "", &cors, b"");
+        }
+        let binary = head
+            .header("content-type")
+            .is_some_and(|value| value.starts_with(b"application/octet-stream"));
+        let cors = self.cors_headers(head);
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        if polling.post != NONE || binary {
+            self.core.close_session(session, CloseReason::ParseError);
+            self.refuse(conn, head, RequestError::BadRequest);
+            return;
+        }
+        polling.post = conn;
+        polling.post_cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        slot.session = session;
+        slot.state = State::Body { len: len as u32 };
+        if len == 0 {
+            self.on_body(conn, 0, b"");
+        }
+    }
+
+    /// The body of a POST, once it is all there.
+    pub(crate) fn on_body(&mut self, conn: u32, len: usize, data: &[u8]) -> usize {
+        if data.len() < len {
+            return 0;
+        }
+        let Some(session) = self.core.conns.get(conn).map(|slot| slot.session) else {
+            return len;
+        };
+        let cors = self.polling(session).and_then(|polling| {
+            polling.post = NONE;
+            polling.post_cors.take()
+        });
+        let extra = cors.map_or_else(Vec::new, Vec::from);
+        if self.take_packets(session, &data[..len]) {
+            self.respond(conn, 200, "text/html", &extra, b"ok");
+        } else {
+            self.core.close_session(session, CloseReason::ParseError);
+            self.respond(conn, 400, "text/plain", &extra, b"parse error");
+        }
+        len
+    }
+
+    /// Takes in the packets of a body; `false` = not Engine.IO, the session ends.
+    fn take_packets(&mut self, session: u32, body: &[u8]) -> bool {
+        let Some(packets) = payload::split(body) else {
+            return false;
+        };
+        for (n, packet) in packets.enumerate() {
+            if n >= self.core.config.limits.post_packets_max {
+                self.core.counts.hit(Limit::PostPackets);
+                return false;
+            }
+            let alive = self
+                .core
+                .sessions
+                .get(session)
+                .is_some_and(|slot| !slot.flags.closing);
+            if !alive {
+                return true;
+            }
+            match packet {
+                Ok(payload::Packet::Text(kind, data)) => {
+                    if !self.on_engine_packet(session, kind, data) {
+                        return false;
+                    }
+                }
+                Ok(payload::Packet::Base64(text)) => {
+                    let mut bytes = Vec::new();
+                    if payload::decode_base64(text, &mut bytes).is_err() {
+                        return false;
+                    }
+                    self.on_data(session, Data::Binary(&bytes));
+                }
+                Err(()) => return false,
+            }
+        }
+        true
+    }
+
+    /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
+    pub(crate) fn client_closed_polling(&mut self, session: u32) {
+        self.answer_poll(session, b"6");
+        self.core
+            .close_session(session, CloseReason::TransportClose);
+    }
+}
+
+/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit.
+fn take_payload(polling: &mut Polling, packets_max: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut packets = 0;
+    while let Some(unit) = polling.queue.front() {
+        if packets > 0 && packets + unit.packets > packets_max {
+            break;
+        }
+        packets += unit.packets;
+        if let Some(unit) = polling.queue.pop() {
+            if !body.is_empty() {
+                body.push(payload::SEPARATOR);
+            }
+            body.extend_from_slice(&unit.text);
+        }
+    }
+    body
+}
+
+fn append(body: &mut Vec<u8>, packet: PacketType) {
+    if !body.is_empty() {
+        body.push(payload::SEPARATOR);
+    }
+    body.push(packet as u8);
+}
+
+impl crate::core::Core {
+    /// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
+    pub(crate) fn close_polling(&mut self, session: u32) {
+        const POLL_CLOSE: std::time::Duration = std::time::Duration::from_secs(30);
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.closing = true;
+        if !std::mem::replace(&mut slot.flags.poll_ready, true) {
+            self.poll_ready.push(session);
+        }
+        self.arm_session(Kind::PollClose, POLL_CLOSE, session);
+    }
+}

@@ -1,0 +1,376 @@
+//! HTTP requests on realtime paths: which endpoint, which session, which shard; and the errors of Engine.IO (protocol 3.2).
+
+use crate::config::Cors;
+use crate::conn::{NONE, State};
+use crate::effect::Effect;
+use crate::hub::Hub;
+use crate::id;
+use crate::metrics::Limit;
+use crate::session::{Handshake, Protocol, Session};
+use crate::timer::Kind;
+use wire::base64url::Id20;
+use wire::engineio::RequestError;
+use wire::http::{self, Head, HeadError, Method};
+use wire::websocket::handshake;
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endpoint {
+    Engine(Protocol),
+    Plain,
+    Raw,
+    /// Not ours: the control plane answers.
+    Elsewhere,
+}
+
+impl Hub {
+    /// Takes one request head off the front of `data`.
+    pub(crate) fn on_head(&mut self, conn: u32, data: &[u8]) -> usize {
+        let head = match http::parse_head(data) {
+            Ok(Some(head)) => head,
+            Ok(None) => return 0,
+            Err(error) => {
+                self.refuse_head(conn, error);
+                return data.len();
+            }
+        };
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return data.len();
+        };
+        slot.flags.served = true;
+        slot.flags.active = true;
+        slot.flags.keep_alive = head.keep_alive;
+        let len = head.len;
+        match self.endpoint(&head) {
+            Endpoint::Elsewhere => return self.leave_hub(conn, data, None),
+            Endpoint::Engine(protocol) => {
+                if let Some(owner) = self.foreign_owner(&head) {
+                    return self.leave_hub(conn, data, Some(owner));
+                }
+                self.engine_request(conn, &head, protocol);
+            }
+            Endpoint::Plain => self.plain_request(conn, &head),
+            Endpoint::Raw => self.open_websocket(conn, &head, Protocol::Raw, None),
+        }
+        len
+    }
+
+    fn refuse_head(&mut self, conn: u32, error: HeadError) {
+        if matches!(
+            error,
+            HeadError::TooLarge | HeadError::TooManyHeaders | HeadError::TargetTooLong
+        ) {
+            self.core.counts.hit(Limit::HeadBytes);
+        }
+        self.core.counts.shed += 1;
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        self.respond(conn, error.status(), "text/plain", &[], b"");
+    }
+
+    fn endpoint(&self, head: &Head<'_>) -> Endpoint {
+        let config = &self.core.config;
+        let is = |path: &Option<String>| path.as_deref() == Some(head.path);
+        if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
+            let bundle = rest.starts_with("socket.io.") && head.method == Method::Get;
+            return if bundle {
+                Endpoint::Elsewhere
+            } else {
+                Endpoint::Engine(Protocol::SocketIo)
+            };
+        }
+        if config
+            .engineio_path
+            .as_deref()
+            .is_some_and(|path| head.path.starts_with(path))
+        {
+            return Endpoint::Engine(Protocol::EngineIo);
+        }
+        if is(&config.plain_path) {
+            return Endpoint::Plain;
+        }
+        if is(&config.raw_path) {
+            Endpoint::Raw
+        } else {
+            Endpoint::Elsewhere
+        }
+    }
+
+    /// The shard of this process that owns the request's session, if it is not this one.
+    fn foreign_owner(&self, head: &Head<'_>) -> Option<u16> {
+        if self.core.me.shards == 1 {
+            return None;
+        }
+        let sid = http::query_param(head.query, "sid")?;
+        let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
+        let ours = owner.node == self.core.me.node && owner.shard < self.core.me.shards;
+        (ours && owner.shard != self.core.me.shard).then_some(owner.shard)
+    }
+
+    /// Gives the connection, with the request, to another shard or the control plane.
+    fn leave_hub(&mut self, conn: u32, data: &[u8], shard: Option<u16>) -> usize {
+        let Some(slot) = self.core.conns.get(conn) else {
+            return data.len();
+        };
+        if slot.outbox.is_blocked() {
+            // It pipelines requests but does not read the answers.
+            self.core.finish_conn(conn);
+            return data.len();
+        }
+        if !slot.outbox.is_empty() {
+            self.stall(conn);
+            return 0;
+        }
+        let read = data.to_vec();
+        self.core.release_conn(conn);
+        self.core.effects.push(match shard {
+            Some(shard) => {
+                self.core.counts.moved += 1;
+                Effect::Move { conn, shard, read }
+            }
+            None => Effect::Handover { conn, read },
+        });
+        data.len()
+    }
+
+    fn engine_request(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) {
+        if !self.origin_allowed(head) {
+            self.refuse(conn, head, RequestError::Forbidden);
+            return;
+        }
+        if head.method == Method::Options {
+            self.preflight(conn, head);
+            return;
+        }
+        let websocket = match http::query_param(head.query, "transport").as_deref() {
+            Some("websocket") => true,
+            Some("polling") => false,
+            _ => return self.refuse(conn, head, RequestError::UnknownTransport),
+        };
+        if !self.transport_enabled(head, websocket) {
+            return self.refuse(conn, head, RequestError::UnknownTransport);
+        }
+        let upgrade = handshake::wants_upgrade(head);
+        match http::query_param(head.query, "sid") {
+            Some(sid) => {
+                let session =
+                    Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
+                match session {
+                    Some(session) => self.session_request(conn, head, session, websocket, upgrade),
+                    None => self.refuse(conn, head, RequestError::UnknownSid),
+                }
+            }
+            None => self.new_session_request(conn, head, protocol, websocket, upgrade),
+        }
+    }
+
+    fn transport_enabled(&self, head: &Head<'_>, websocket: bool) -> bool {
+        let transports = &self.core.config.transports;
+        if websocket {
+            return transports.websocket;
+        }
+        if !transports.polling || transports.polling_user_agents.is_empty() {
+            return transports.polling;
+        }
+        let agent = head.header("user-agent").unwrap_or_default();
+        let agent = String::from_utf8_lossy(agent).to_ascii_lowercase();
+        transports
+            .polling_user_agents
+            .iter()
+            .any(|part| agent.contains(&part.to_ascii_lowercase()))
+    }
+
+    fn session_request(
+        &mut self,
+        conn: u32,
+        head: &Head<'_>,
+        session: u32,
+        websocket: bool,
+        upgrade: bool,
+    ) {
+        if http::query_param(head.query, "EIO").is_some_and(|version| version != "4") {
+            return self.refuse(conn, head, RequestError::BadRequest);
+        }
+        let Some(slot) = self.core.sessions.get(session) else {
+            return;
+        };
+        if websocket {
+            if upgrade {
+                self.open_probe(conn, head, session);
+            } else {
+                self.refuse(conn, head, RequestError::BadRequest);
+            }
+        } else if upgrade || slot.polling.is_none() {
+            self.refuse(conn, head, RequestError::BadRequest);
+        } else {
+            match head.method {
+                Method::Get => self.poll(conn, head, session),
+                Method::Post => self.post(conn, head, session),
+                _ => self.refuse(conn, head, RequestError::BadMethod),
+            }
+        }
+    }
+
+    fn new_session_request(
+        &mut self,
+        conn: u32,
+        head: &Head<'_>,
+        protocol: Protocol,
+        websocket: bool,
+        upgrade: bool,
+    ) {
+        if head.method != Method::Get && !(websocket && upgrade) {
+            return self.refuse(conn, head, RequestError::BadMethod);
+        }
+        if websocket != upgrade {
+            return self.refuse(conn, head, RequestError::BadRequest);
+        }
+        if http::query_param(head.query, "EIO").as_deref() != Some("4") {
+            return self.refuse(conn, head, RequestError::UnsupportedVersion);
+        }
+        if self.core.draining {
+            return self.refuse_draining(conn);
+        }
+        if websocket {
+            self.open_websocket(conn, head, protocol, None);
+        } else {
+            self.open_polling(conn, head, protocol);
+        }
+    }
+
+    fn plain_request(&mut self, conn: u32, head: &Head<'_>) {
+        if !self.origin_allowed(head) {
+            self.refuse(conn, head, RequestError::Forbidden);
+        } else if self.core.draining {
+            self.refuse_draining(conn);
+        } else {
+            let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
+            let protocol = match chosen {
+                Some("sockeye.msgpack") => Protocol::PlainMsgpack,
+                _ => Protocol::PlainJson,
+            };
+            self.open_websocket(conn, head, protocol, chosen);
+        }
+    }
+
+    /// Makes a session for a request; the caller attaches its transport.
+    pub(crate) fn new_session(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) -> u32 {
+        let random = self.core.random();
+        let sid = id::session_id(self.core.me, random);
+        let peer = self
+            .core
+            .conns
+            .get(conn)
+            .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
+        let mut session = Session::new(sid, protocol, NONE, peer);
+        if self.core.config.keep_handshake {
+            session.handshake = Some(Box::new(Handshake {
+                query: head.query.into(),
+            }));
+        }
+        session.flags.b64 =
+            http::query_param(head.query, "b64").is_some_and(|v| !v.is_empty() && v != "0");
+        self.core.insert_session(session)
+    }
+
+    // ---- answers --------------------------------------------------------------------------------------------------------
+
+    /// Writes a response and makes the connection ready for the next request, or ends it.
+    pub(crate) fn respond(
+        &mut self,
+        conn: u32,
+        status: u16,
+        content_type: &str,
+        extra: &[u8],
+        body: &[u8],
+    ) {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !self.core.draining;
+        slot.session = NONE;
+        slot.state = State::Head;
+        let arm = keep_alive && !std::mem::replace(&mut slot.flags.keep_alive_timer, true);
+        self.core.reply(conn, |out| {
+            http::write_response(out, status, content_type, extra, body, keep_alive);
+        });
+        if !keep_alive {
+            self.core.finish_conn(conn);
+        } else if arm {
+            let timeout = self.core.config.limits.keep_alive_timeout;
+            self.core.arm_conn(Kind::KeepAlive, timeout, conn);
+        }
+    }
+
+    /// An Engine.IO error. The request's body, if any, is not read, so the connection ends.
+    pub(crate) fn refuse(&mut self, conn: u32, head: &Head<'_>, error: RequestError) {
+        self.core.counts.shed += 1;
+        let mut extra = self.cors_headers(head);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            let websocket = handshake::wants_upgrade(head);
+            slot.flags.keep_alive &= head.content_length.unwrap_or(0) == 0 && !websocket;
+        }
+        let mut body = Vec::new();
+        error.write_json(&mut body);
+        if error == RequestError::BadMethod && extra.is_empty() {
+            extra.extend_from_slice(b"Allow: GET, POST\r\n");
+        }
+        self.respond(conn, error.status(), "application/json", &extra, &body);
+    }
+
+    pub(crate) fn refuse_draining(&mut self, conn: u32) {
+        self.core.counts.shed += 1;
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        self.respond(
+            conn,
+            503,
+            "text/plain",
+            b"Retry-After: 1\r\n",
+            b"Server is shutting down",
+        );
+    }
+
+    fn preflight(&mut self, conn: u32, head: &Head<'_>) {
+        let mut extra = self.cors_headers(head);
+        if extra.is_empty() {
+            return self.refuse(conn, head, RequestError::BadRequest);
+        }
+        extra.extend_from_slice(b"Access-Control-Allow-Methods: GET,POST,OPTIONS\r\n");
+        if let Some(asked) = head.header("access-control-request-headers") {
+            extra.extend_from_slice(b"Access-Control-Allow-Headers: ");
+            extra.extend_from_slice(asked);
+            extra.extend_from_slice(b"\r\nVary: Access-Control-Request-Headers\r\n");
+        }
+        self.respond(conn, 204, "", &extra, b"");
+    }
+
+    /// Header lines for cross-origin callers; nothing unless CORS is on (and allocates nothing then).
+    pub(crate) fn cors_headers(&self, head: &Head<'_>) -> Vec<u8> {
+        match &self.core.config.cors {
+            Cors::Off => Vec::new(),
+            Cors::Any => b"Access-Control-Allow-Origin: *\r\n".to_vec(),
+            Cors::Origins(allowed) => {
+                let mut extra = b"Vary: Origin\r\n".to_vec();
+                let origin = head.header("origin").unwrap_or_default();
+                if allowed.iter().any(|allowed| allowed.as_bytes() == origin) {
+                    extra.extend_from_slice(b"Access-Control-Allow-Origin: ");
+                    extra.extend_from_slice(origin);
+                    extra.extend_from_slice(b"\r\nAccess-Control-Allow-Credentials: true\r\n");
+                }
+                extra
+            }
+        }
+    }
+
+    /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).
+    pub(crate) fn origin_allowed(&self, head: &Head<'_>) -> bool {
+        let allowed = &self.core.config.origins;
+        allowed.is_empty()
+            || head
+                .header("origin")
+                .is_none_or(|origin| allowed.iter().any(|allowed| allowed.as_bytes() == origin))
+    }
+}

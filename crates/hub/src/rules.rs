@@ -1,0 +1,375 @@
+//! The built-in handler: what client events do is read from the configuration (B2), no backend needed.
+
+use crate::chat;
+use crate::config::{Action, EventRule, Rate, Rules};
+use crate::handler::{ConnectRequest, Event, Handler, HandlerFactory, Refusal};
+use crate::io::{Emit, Io, Rejection};
+use crate::member::JoinError;
+use crate::rate::Gcra;
+use crate::relay::Target;
+use crate::socket::SocketKey;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use wire::json;
+
+/// Checks a payload against a schema. Implemented outside, so that the hub needs no schema library.
+pub trait PayloadCheck: Send + Sync {
+    /// `payload` is raw JSON, `null` when the event has no argument. The error is for people.
+    fn check(&self, payload: &str) -> Result<(), String>;
+}
+
+/// Compiles a JSON Schema's text.
+pub type Compile<'a> = dyn Fn(&str) -> Result<Arc<dyn PayloadCheck>, String> + 'a;
+
+struct Rule {
+    action: Action,
+    schema: Option<Arc<dyn PayloadCheck>>,
+    rate: Option<Limit>,
+    history: bool,
+}
+
+struct Limit {
+    /// Key of the limiter's state in a socket.
+    number: u32,
+    gcra: Gcra,
+    /// `Rate limit exceeded: 10 messages/second`
+    message: String,
+    retry_after_s: u64,
+}
+
+struct Namespace {
+    chat: bool,
+    client_joins: bool,
+    auto_join: Vec<String>,
+    events: HashMap<String, Rule>,
+    default: Rule,
+}
+
+/// Rules as compiled at start, shared by all shards.
+struct Book {
+    namespaces: Vec<(String, Namespace)>,
+}
+
+/// Builds the rules' handler for each shard.
+pub struct RulesFactory(Arc<Book>);
+
+impl fmt::Debug for RulesFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RulesFactory")
+            .field("namespaces", &self.0.namespaces.len())
+            .finish()
+    }
+}
+
+impl RulesFactory {
+    /// Compiles the rules. The error names namespace and event.
+    pub fn new(rules: &Rules, compile: &Compile<'_>) -> Result<Self, String> {
+        let mut number = 0;
+        let mut namespaces = Vec::new();
+        for (name, source) in &rules.namespaces {
+            let mut compiled = |event: &str, source: &EventRule| {
+                number += 1;
+                rule(source, number, compile).map_err(|error| {
+                    format!("cannot compile the schema of event {event:?} in namespace {name:?}: {error}")
+                })
+            };
+            let mut events = HashMap::new();
+            for (event, source) in &source.events {
+                events.insert(event.clone(), compiled(event, source)?);
+            }
+            let default = compiled("*", &source.default_event)?;
+            namespaces.push((
+                name.clone(),
+                Namespace {
+                    chat: source.chat,
+                    client_joins: source.client_joins,
+                    auto_join: source.auto_join.clone(),
+                    events,
+                    default,
+                },
+            ));
+        }
+        Ok(Self(Arc::new(Book { namespaces })))
+    }
+}
+
+fn rule(source: &EventRule, number: u32, compile: &Compile<'_>) -> Result<Rule, String> {
+    Ok(Rule {
+        action: source.action.clone(),
+        schema: source.schema.as_deref().map(compile).transpose()?,
+        rate: source.rate.map(|rate| limit(rate, number)),
+        history: source.history,
+    })
+}
+
+fn limit(rate: Rate, number: u32) -> Limit {
+    let seconds = rate.per.as_secs();
+    let per = if seconds == 1 {
+        "second".to_owned()
+    } else {
+        format!("{seconds} seconds")
+    };
+    Limit {
+        number,
+        gcra: Gcra::new(rate),
+        message: format!("Rate limit exceeded: {} messages/{per}", rate.events),
+        retry_after_s: seconds.max(1),
+    }
+}
+
+impl HandlerFactory for RulesFactory {
+    fn build(&self, _shard: u16) -> Box<dyn Handler> {
+        Box::new(RulesHandler {
+            book: Arc::clone(&self.0),
+            last: 0,
+        })
+    }
+}
+
+struct RulesHandler {
+    book: Arc<Book>,
+    /// Namespace found last: most processes have one.
+    last: usize,
+}
+
+impl RulesHandler {
+    fn find(&mut self, namespace: &str) -> Option<usize> {
+        let all = &self.book.namespaces;
+        if all
+            .get(self.last)
+            .is_some_and(|(name, _)| name == namespace)
+        {
+            return Some(self.last);
+        }
+        self.last = all.iter().position(|(name, _)| name == namespace)?;
+        Some(self.last)
+    }
+}
+
+impl Handler for RulesHandler {
+    fn connecting(
+        &mut self,
+        _io: &mut Io<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
+        match self.find(request.namespace) {
+            Some(_) => Ok(()),
+            None => Err(Refusal::invalid_namespace()),
+        }
+    }
+
+    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, auth: &str) {
+        let Some(at) = io.namespace(socket).and_then(|name| self.find(name)) else {
+            return;
+        };
+        let (_, namespace) = &self.book.namespaces[at];
+        for room in &namespace.auto_join {
+            // A configured room has a checked name.
+            let _ = io.join(socket, room);
+        }
+        if namespace.chat {
+            chat::connected(io, socket, auth);
+        }
+    }
+
+    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+        let Some(at) = io.namespace(socket).and_then(|name| self.find(name)) else {
+            return;
+        };
+        let (name, namespace) = &self.book.namespaces[at];
+        let rule = namespace.events.get(event.name);
+        if let Some(limit) = rule.unwrap_or(&namespace.default).rate.as_ref()
+            && !within(limit, io, socket)
+        {
+            return;
+        }
+        match (rule, event.name) {
+            (Some(rule), _) => rule.apply(io, socket, name, event),
+            (None, "join" | "leave") if namespace.client_joins => {
+                membership(io, socket, name, event, namespace.chat);
+            }
+            (None, "chat-message") if namespace.chat => chat::message(io, socket, name, event),
+            (None, _) => namespace.default.apply(io, socket, name, event),
+        }
+    }
+
+    fn room_count_changed(&mut self, io: &mut Io<'_>, namespace: &str, room: &str, count: u64) {
+        if let Some(at) = self.find(namespace)
+            && self.book.namespaces[at].1.chat
+        {
+            chat::presence(io, namespace, room, count);
+        }
+    }
+}
+
+/// Books the event; over the limit the client is told and the event dropped.
+fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey) -> bool {
+    let now_us = io.now().mono_ms * 1000 + 1;
+    let passed = io.extra(socket, |extra| {
+        let at = extra
+            .rates
+            .iter()
+            .position(|(number, _)| *number == limit.number);
+        let at = at.unwrap_or_else(|| {
+            extra.rates.push((limit.number, 0));
+            extra.rates.len() - 1
+        });
+        limit.gcra.check(&mut extra.rates[at].1, now_us).is_ok()
+    });
+    if passed == Some(false) {
+        let (message, retry_after_s) = (&limit.message, limit.retry_after_s);
+        io.reject(
+            socket,
+            Rejection::RateLimited {
+                message,
+                retry_after_s,
+            },
+        );
+    }
+    passed == Some(true)
+}
+
+impl Rule {
+    fn apply(&self, io: &mut Io<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
+        if let Some(schema) = &self.schema
+            && let Err(error) = schema.check(first(event.args).unwrap_or("null"))
+        {
+            return refuse(
+                io,
+                socket,
+                event,
+                &format!("Invalid payload: {error}"),
+                "INVALID_PAYLOAD",
+            );
+        }
+        match &self.action {
+            Action::Rooms { room, echo } => {
+                self.to_rooms(io, socket, namespace, event, room.as_deref(), *echo);
+            }
+            Action::Reply => match event.ack {
+                Some(ack) => io.ack(ack, event.args, event.attachments),
+                None => io.emit(socket, &as_emit(&event)),
+            },
+            Action::Backend => refuse(io, socket, event, "No backend is connected", "NO_BACKEND"),
+            Action::Drop => io.drop_event(),
+        }
+    }
+
+    /// Broadcasts to the room the client named, to the rule's room, or to all rooms of the sender.
+    fn to_rooms(
+        &self,
+        io: &mut Io<'_>,
+        socket: SocketKey,
+        namespace: &str,
+        event: Event<'_>,
+        room: Option<&str>,
+        echo: bool,
+    ) {
+        let Some(id) = io.id(socket).map(|id| id.encode()) else {
+            return;
+        };
+        let id = std::str::from_utf8(&id).unwrap_or_default();
+        let own: Vec<String>;
+        let rooms: SmallVec<[&str; 4]> = match event.room.or(room) {
+            Some(named) => {
+                if event.room.is_some() && room != event.room && !io.is_in(socket, named) {
+                    return refuse(io, socket, event, "Not in that room", "NOT_IN_ROOM");
+                }
+                [named].into_iter().collect()
+            }
+            None => {
+                own = io.rooms(socket);
+                own.iter().skip(1).map(String::as_str).collect()
+            }
+        };
+        if !rooms.is_empty() {
+            let except: &[&str] = if echo { &[] } else { &[id] };
+            let target = Target {
+                namespace,
+                rooms: &rooms,
+                users: &[],
+                except,
+            };
+            io.broadcast(&target, &as_emit(&event));
+            if self.history && event.attachments.is_empty() {
+                rooms
+                    .iter()
+                    .for_each(|room| io.record(namespace, room, event.args));
+            }
+        }
+        if let Some(ack) = event.ack {
+            io.ack(ack, "", &[]);
+        }
+    }
+}
+
+fn as_emit<'a>(event: &Event<'a>) -> Emit<'a> {
+    Emit {
+        name: event.name,
+        args: event.args,
+        attachments: event.attachments,
+        volatile: false,
+    }
+}
+
+/// First of several raw elements.
+pub(crate) fn first(args: &str) -> Option<&str> {
+    let start = json::skip_space(args.as_bytes(), 0);
+    let end = json::skip_value(args.as_bytes(), start).ok()?;
+    args.get(start..end)
+}
+
+/// Tells the client that its event was not carried out, and answers its ack likewise.
+pub(crate) fn refuse(
+    io: &mut Io<'_>,
+    socket: SocketKey,
+    event: Event<'_>,
+    message: &str,
+    code: &str,
+) {
+    io.reject(socket, Rejection::Refused { message, code });
+    if let Some(ack) = event.ack {
+        let mut args = b"{\"error\":".to_vec();
+        json::quote(&mut args, message);
+        args.push(b'}');
+        io.ack(ack, &String::from_utf8_lossy(&args), &[]);
+    }
+}
+
+/// `join` and `leave` by a client; the ack gets the list of its rooms.
+fn membership(
+    io: &mut Io<'_>,
+    socket: SocketKey,
+    namespace: &str,
+    event: Event<'_>,
+    history: bool,
+) {
+    let Some(room) = first(event.args).and_then(json::unquote) else {
+        return refuse(io, socket, event, "Room must be a string", "INVALID_ROOM");
+    };
+    if event.name == "leave" {
+        io.leave(socket, &room);
+    } else if let Err(error) = io.join(socket, &room) {
+        let (message, code) = match error {
+            JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),
+            JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
+        };
+        return refuse(io, socket, event, message, code);
+    } else if history {
+        io.replay(socket, namespace, &room);
+    }
+    if let Some(ack) = event.ack {
+        let rooms = io.rooms(socket);
+        let mut args = b"[".to_vec();
+        for (n, room) in rooms.iter().skip(1).enumerate() {
+            if n > 0 {
+                args.push(b',');
+            }
+            json::quote(&mut args, room);
+        }
+        args.push(b']');
+        io.ack(ack, &String::from_utf8_lossy(&args), &[]);
+    }
+}

@@ -1,0 +1,243 @@
+//! A session: one client's presence, whatever transport carries it.
+
+use crate::conn::NONE;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use wire::base64url::Id20;
+
+/// Protocol a session speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Engine.IO carrying Socket.IO.
+    SocketIo,
+    /// Engine.IO alone: messages go to the handler as they are.
+    EngineIo,
+    /// Plain protocol, JSON text.
+    PlainJson,
+    /// Plain protocol, MessagePack.
+    PlainMsgpack,
+    /// WebSocket messages go to the handler as they are.
+    Raw,
+}
+
+impl Protocol {
+    /// Name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SocketIo => "socket.io",
+            Self::EngineIo => "engine.io",
+            Self::PlainJson => "plain.json",
+            Self::PlainMsgpack => "plain.msgpack",
+            Self::Raw => "raw",
+        }
+    }
+
+    pub fn is_engineio(self) -> bool {
+        matches!(self, Self::SocketIo | Self::EngineIo)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) sid: Id20,
+    pub(crate) protocol: Protocol,
+    pub(crate) flags: Flags,
+    pub(crate) refusals: u8,
+    /// Low 32 bits of the millisecond clock at the last ping.
+    pub(crate) pinged_ms: u32,
+    /// The WebSocket, or `NONE` while polling.
+    pub(crate) conn: u32,
+    /// WebSocket that probes for an upgrade.
+    pub(crate) probe: u32,
+    pub(crate) peer: IpAddr,
+    /// Sockets, one per namespace.
+    pub(crate) sockets: SmallVec<[u32; 4]>,
+    pub(crate) polling: Option<Box<Polling>>,
+    pub(crate) binary: Option<Box<Partial>>,
+    pub(crate) handshake: Option<Box<Handshake>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// A ping is unanswered.
+    pub(crate) awaiting_pong: bool,
+    /// Something arrived since the ping: one extension of the deadline is granted.
+    pub(crate) heard: bool,
+    pub(crate) extended: bool,
+    /// Client asked for base64 binary on WebSocket (`b64=1`).
+    pub(crate) b64: bool,
+    /// A namespace was joined at least once.
+    pub(crate) joined: bool,
+    /// The server removed a socket: late packets for it are ignored, not punished.
+    pub(crate) kicked: bool,
+    /// `3probe` was sent: polls are ended with a noop at once.
+    pub(crate) upgrading: bool,
+    /// In the list of polls to answer at the end of the turn.
+    pub(crate) poll_ready: bool,
+    /// Polling and closed: the close packet waits for the next poll.
+    pub(crate) closing: bool,
+}
+
+impl Session {
+    pub(crate) fn new(sid: Id20, protocol: Protocol, conn: u32, peer: IpAddr) -> Self {
+        Self {
+            sid,
+            protocol,
+            flags: Flags::default(),
+            refusals: 0,
+            pinged_ms: 0,
+            conn,
+            probe: NONE,
+            peer,
+            sockets: SmallVec::new(),
+            polling: None,
+            binary: None,
+            handshake: None,
+        }
+    }
+
+    pub(crate) fn transport(&self) -> &'static str {
+        if self.polling.is_some() {
+            "polling"
+        } else {
+            "websocket"
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let polling = self
+            .polling
+            .as_ref()
+            .map_or(0, |p| size_of::<Polling>() + p.queue.heap());
+        let binary = self
+            .binary
+            .as_ref()
+            .map_or(0, |b| size_of::<Partial>() + b.bytes());
+        let handshake = self
+            .handshake
+            .as_ref()
+            .map_or(0, |h| size_of::<Handshake>() + h.query.len());
+        let spilled = if self.sockets.spilled() {
+            self.sockets.capacity() * 4
+        } else {
+            0
+        };
+        polling + binary + handshake + spilled
+    }
+}
+
+/// What only polling sessions need.
+#[derive(Debug)]
+pub(crate) struct Polling {
+    /// Connection of the waiting GET.
+    pub(crate) get: u32,
+    /// Connection of the POST being received.
+    pub(crate) post: u32,
+    pub(crate) queue: Queue,
+    /// CORS header lines for the waiting GET's answer.
+    pub(crate) cors: Option<Box<[u8]>>,
+    /// CORS header lines for the POST's answer.
+    pub(crate) post_cors: Option<Box<[u8]>>,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self {
+            get: NONE,
+            post: NONE,
+            queue: Queue::default(),
+            cors: None,
+            post_cors: None,
+        }
+    }
+}
+
+/// Packets waiting for a poll, already in payload form (text, or `b` + base64). A unit is a packet with its attachments.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    units: VecDeque<Unit>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// Packets joined by the separator.
+    pub(crate) text: Box<[u8]>,
+    /// How many packets that are.
+    pub(crate) packets: usize,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, text: &[u8], packets: usize) {
+        self.bytes += text.len();
+        self.units.push_back(Unit {
+            text: text.into(),
+            packets,
+        });
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Unit> {
+        let unit = self.units.pop_front()?;
+        self.bytes -= unit.text.len();
+        Some(unit)
+    }
+
+    pub(crate) fn front(&self) -> Option<&Unit> {
+        self.units.front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Bytes of the waiting packets, with what each costs to keep.
+    pub(crate) fn cost(&self) -> usize {
+        self.bytes + self.units.len() * size_of::<Unit>()
+    }
+
+    /// Drops the oldest events (never acks, connects or control packets) until `cost` is at most `bytes_max`; returns how many.
+    pub(crate) fn drop_oldest(&mut self, bytes_max: usize) -> u64 {
+        let mut excess = self.cost().saturating_sub(bytes_max);
+        let mut freed = 0;
+        let before = self.units.len();
+        self.units.retain(|unit| {
+            let event = matches!(*unit.text, [b'4', b'2' | b'5', ..]);
+            if excess == 0 || !event {
+                return true;
+            }
+            excess = excess.saturating_sub(unit.text.len() + size_of::<Unit>());
+            freed += unit.text.len();
+            false
+        });
+        self.bytes -= freed;
+        (before - self.units.len()) as u64
+    }
+
+    fn heap(&self) -> usize {
+        self.bytes + self.units.capacity() * size_of::<Unit>()
+    }
+}
+
+/// A binary packet whose attachments are still coming.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    /// Text of the packet, without the Engine.IO `4`.
+    pub(crate) text: Box<str>,
+    pub(crate) wanted: usize,
+    pub(crate) attachments: Vec<Vec<u8>>,
+    /// When it was announced, monotonic milliseconds.
+    pub(crate) since_ms: u64,
+}
+
+impl Partial {
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.attachments.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
+/// What handlers may ask about the opening request (kept only when configured).
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub(crate) query: Box<str>,
+}

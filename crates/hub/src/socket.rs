@@ -1,0 +1,78 @@
+//! A socket: one session's membership in one namespace.
+
+use crate::slab::Key;
+use smallvec::SmallVec;
+use wire::base64url::Id20;
+
+/// Names a socket on this shard for as long as it is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketKey(pub(crate) Key);
+
+impl SocketKey {
+    /// As one number, for handlers that keep it in tokens.
+    pub fn to_u64(self) -> u64 {
+        u64::from(self.0.index) << 32 | u64::from(self.0.generation)
+    }
+
+    pub fn from_u64(n: u64) -> Self {
+        Self(Key {
+            index: (n >> 32) as u32,
+            generation: n as u32,
+        })
+    }
+}
+
+/// In which form a socket receives events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Socket.IO packets as WebSocket frames.
+    WebSocket,
+    /// The same with binary as base64 text (`b64=1`).
+    WebSocketBase64,
+    /// Socket.IO packets in polling payloads.
+    Polling,
+    PlainJson,
+    PlainMsgpack,
+}
+
+/// A room a socket is in, and where in the room's list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Membership {
+    pub(crate) room: u32,
+    pub(crate) at: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) id: Id20,
+    pub(crate) variant: Variant,
+    /// Left already: waits for its handler to be told.
+    pub(crate) gone: bool,
+    /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
+    pub(crate) conn: u32,
+    pub(crate) session: u32,
+    pub(crate) namespace: u32,
+    /// Fan-out that visited this socket last.
+    pub(crate) mark: u32,
+    pub(crate) rooms: SmallVec<[Membership; 2]>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What few sockets have.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    /// Raw JSON a handler attached (`socket.data`).
+    pub(crate) data: Option<Box<str>>,
+    /// Raw JSON of the CONNECT payload, when handshakes are kept.
+    pub(crate) auth: Option<Box<str>>,
+    /// Rate limiter states by rule number.
+    pub(crate) rates: SmallVec<[(u32, u64); 2]>,
+}
+
+impl Extra {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.data.as_ref().map_or(0, |text| text.len())
+            + self.auth.as_ref().map_or(0, |text| text.len())
+    }
+}

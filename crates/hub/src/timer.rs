@@ -1,0 +1,164 @@
+//! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop,
+//! and a timer whose slot has moved on is ignored when it comes up. Odd durations go through a heap.
+
+use crate::slab::Key;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What comes due. Each kind has one duration per process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Session: send an Engine.IO ping.
+    Ping,
+    /// Session: pong overdue.
+    Pong,
+    /// Session: plain protocol, check for silence.
+    PlainPing,
+    /// Session: no namespace joined.
+    Connect,
+    /// Session: upgrade not finished.
+    Upgrade,
+    /// Session: polling close not fetched.
+    PollClose,
+    /// Session: announced attachments not complete.
+    Attachments,
+    /// Conn: head not complete.
+    Handshake,
+    /// Conn: message or body not complete.
+    Message,
+    /// Conn: kept alive without a request.
+    KeepAlive,
+    /// Conn: peer did not close after us.
+    Linger,
+}
+
+const KINDS: usize = Kind::Linger as usize + 1;
+const ALL: [Kind; KINDS] = [
+    Kind::Ping,
+    Kind::Pong,
+    Kind::PlainPing,
+    Kind::Connect,
+    Kind::Upgrade,
+    Kind::PollClose,
+    Kind::Attachments,
+    Kind::Handshake,
+    Kind::Message,
+    Kind::KeepAlive,
+    Kind::Linger,
+];
+
+/// Due time on the monotonic clock, milliseconds.
+pub(crate) type Millis = u64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    lanes: [VecDeque<(Millis, Key)>; KINDS],
+    /// Timers that are not armed in the order in which they come due.
+    odd: BinaryHeap<Reverse<(Millis, Kind, Key)>>,
+    /// (due, id) of server-side ack requests.
+    acks: BinaryHeap<Reverse<(Millis, u64)>>,
+}
+
+impl Timers {
+    /// Arms a timer. `due` must not be earlier than that of the last one of this kind.
+    pub(crate) fn arm(&mut self, kind: Kind, due: Millis, key: Key) {
+        let lane = &mut self.lanes[kind as usize];
+        debug_assert!(
+            lane.back().is_none_or(|(last, _)| *last <= due),
+            "lane {kind:?} not sorted"
+        );
+        lane.push_back((due, key));
+    }
+
+    /// Arms a timer for any time.
+    pub(crate) fn arm_odd(&mut self, kind: Kind, due: Millis, key: Key) {
+        self.odd.push(Reverse((due, kind, key)));
+    }
+
+    pub(crate) fn arm_ack(&mut self, due: Millis, id: u64) {
+        self.acks.push(Reverse((due, id)));
+    }
+
+    /// Forgets the deadlines of settled acks when they outnumber the live ones.
+    pub(crate) fn compact_acks(&mut self, live: usize, is_live: impl Fn(u64) -> bool) {
+        if self.acks.len() > 2 * live + 1024 {
+            self.acks.retain(|Reverse((_, id))| is_live(*id));
+        }
+    }
+
+    pub(crate) fn pop_due(&mut self, now: Millis) -> Option<(Kind, Key)> {
+        if let Some(Reverse((due, kind, key))) = self.odd.peek().copied()
+            && due <= now
+        {
+            self.odd.pop();
+            return Some((kind, key));
+        }
+        ALL.into_iter().find_map(|kind| {
+            let lane = &mut self.lanes[kind as usize];
+            match lane.front() {
+                Some((due, key)) if *due <= now => {
+                    let key = *key;
+                    lane.pop_front();
+                    Some((kind, key))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    pub(crate) fn pop_ack_due(&mut self, now: Millis) -> Option<u64> {
+        match self.acks.peek() {
+            Some(Reverse((due, id))) if *due <= now => {
+                let id = *id;
+                self.acks.pop();
+                Some(id)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        let lanes = self
+            .lanes
+            .iter()
+            .filter_map(|lane| lane.front().map(|(due, _)| *due));
+        let odd = self.odd.peek().map(|Reverse((due, _, _))| *due);
+        lanes
+            .chain(odd)
+            .chain(self.acks.peek().map(|Reverse((due, _))| *due))
+            .min()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.lanes
+            .iter()
+            .map(|lane| lane.capacity() * size_of::<(Millis, Key)>())
+            .sum::<usize>()
+            + self.acks.len() * size_of::<(Millis, u64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pops_what_is_due_and_no_more() {
+        let mut timers = Timers::default();
+        let key = |index| Key {
+            index,
+            generation: 0,
+        };
+        timers.arm(Kind::Pong, 50, key(1));
+        timers.arm(Kind::Ping, 30, key(2));
+        timers.arm_ack(40, 7);
+        assert_eq!(timers.next_due(), Some(30));
+        assert_eq!(timers.pop_due(49), Some((Kind::Ping, key(2))));
+        assert_eq!(timers.pop_due(49), None);
+        assert_eq!(timers.pop_ack_due(39), None);
+        assert_eq!(timers.pop_ack_due(40), Some(7));
+        assert_eq!(timers.pop_due(50), Some((Kind::Pong, key(1))));
+        assert_eq!(timers.next_due(), None);
+    }
+}

@@ -1,0 +1,368 @@
+//! WebSocket connections: opening them, upgrading a polling session to one (protocol 3.5), and taking in their frames.
+//!
+//! HOT PATH: `on_frames` and `on_message` allocate nothing for whole text messages.
+
+use crate::close::CloseReason;
+use crate::conn::{NONE, State};
+use crate::hub::Hub;
+use crate::metrics::Limit;
+use crate::session::Protocol;
+use crate::socket::Variant;
+use crate::timer::Kind;
+use wire::engineio::{self, PacketType, RequestError};
+use wire::http::Head;
+use wire::websocket::frame::{self, OpCode};
+use wire::websocket::message::{Limits, Message, Step, Violation};
+use wire::websocket::{close, handshake};
+
+/// A message of a session, whatever transport brought it.
+pub(crate) use crate::handler::Data;
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Stop,
+}
+
+impl Hub {
+    /// Answers an opening handshake and starts the session on it.
+    pub(crate) fn open_websocket(
+        &mut self,
+        conn: u32,
+        head: &Head<'_>,
+        protocol: Protocol,
+        subprotocol: Option<&str>,
+    ) {
+        if !self.accept_websocket(conn, head, subprotocol) {
+            return;
+        }
+        let session = self.new_session(conn, head, protocol);
+        if let Some(slot) = self.core.sessions.get_mut(session) {
+            slot.conn = conn;
+        }
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.state = State::WebSocket;
+            slot.session = session;
+        }
+        if protocol.is_engineio() {
+            let mut open = std::mem::take(&mut self.core.scratch);
+            open.clear();
+            self.write_open(session, &mut open);
+            self.core
+                .reply(conn, |out| frame::write_frame(out, OpCode::Text, &open));
+            self.core.scratch = open;
+        }
+        self.start_session(session);
+        if matches!(protocol, Protocol::PlainJson | Protocol::PlainMsgpack) {
+            self.open_plain(session);
+        }
+    }
+
+    fn accept_websocket(&mut self, conn: u32, head: &Head<'_>, subprotocol: Option<&str>) -> bool {
+        let cors = self.cors_headers(head);
+        match handshake::accept(head) {
+            Ok(accept) => {
+                self.core.reply(conn, |out| {
+                    handshake::write_accept(out, &accept, subprotocol, &cors);
+                });
+                self.core.counts.websockets += 1;
+                if let Some(slot) = self.core.conns.get_mut(conn) {
+                    slot.flags.websocket = true;
+                }
+                true
+            }
+            Err(refusal) => {
+                self.core.counts.shed += 1;
+                self.core
+                    .reply(conn, |out| handshake::write_refusal(out, refusal));
+                self.core.finish_conn(conn);
+                false
+            }
+        }
+    }
+
+    /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
+    pub(crate) fn open_probe(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        if handshake::accept(head).is_err() {
+            return self.refuse(conn, head, RequestError::BadRequest);
+        }
+        self.accept_websocket(conn, head, None);
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.polling.is_none() || slot.probe != NONE || slot.flags.closing {
+            self.core.reply(conn, |out| close::write(out, None, ""));
+            self.core.finish_conn(conn);
+            return;
+        }
+        slot.probe = conn;
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.state = State::Probe;
+            slot.session = session;
+        }
+        let timeout = self.core.config.upgrade_timeout;
+        self.core.arm_session(Kind::Upgrade, timeout, session);
+    }
+
+    /// Takes complete frames off the front of `data`; returns how many bytes that were.
+    pub(crate) fn on_frames(&mut self, conn: u32, data: &mut [u8]) -> usize {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return data.len();
+        };
+        let (mut state, session) = (slot.state, slot.session);
+        let mut assembler = std::mem::take(&mut slot.assembler);
+        let limits = self.message_limits(session);
+        let (mut at, mut complete) = (0, false);
+        while at < data.len() {
+            match assembler.step(&mut data[at..], &limits) {
+                Ok(Step::NeedMore { .. }) => break,
+                Ok(Step::Fragment { consumed }) => at += consumed,
+                Ok(Step::Message {
+                    consumed, message, ..
+                }) => {
+                    at += consumed;
+                    complete |= matches!(message, Message::Text(_) | Message::Binary(_));
+                    if self.on_message(conn, state, session, message) == Next::Stop {
+                        return data.len();
+                    }
+                    if self.core.turn_is_full() && at < data.len() {
+                        self.stall(conn);
+                        break;
+                    }
+                    let Some(slot) = self.core.conns.get_mut(conn) else {
+                        return data.len();
+                    };
+                    if slot.state == State::Probe {
+                        continue;
+                    }
+                    if slot.state != State::WebSocket {
+                        return data.len();
+                    }
+                    state = State::WebSocket;
+                }
+                Err(violation) => {
+                    self.violated(conn, state, session, violation);
+                    return data.len();
+                }
+            }
+        }
+        let mid_message = assembler.is_mid_message();
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return data.len();
+        };
+        slot.assembler = assembler;
+        if complete {
+            slot.since_ms = 0;
+        }
+        if mid_message {
+            self.watch_input(conn);
+        }
+        at
+    }
+
+    fn message_limits(&self, session: u32) -> Limits {
+        let config = &self.core.config;
+        let protocol = self.core.sessions.get(session).map(|slot| slot.protocol);
+        let message_bytes_max = match protocol {
+            Some(Protocol::PlainJson | Protocol::PlainMsgpack) => config.plain_max_payload,
+            // Echo service of the conformance application; the suite sends 16 MiB.
+            Some(Protocol::Raw) => 64 * 1024 * 1024,
+            _ => config.max_payload,
+        };
+        Limits {
+            message_bytes_max,
+            fragments_max: config.limits.fragments_max,
+            masked: true,
+            deflate: false,
+        }
+    }
+
+    #[inline]
+    fn on_message(&mut self, conn: u32, state: State, session: u32, message: Message<'_>) -> Next {
+        match message {
+            Message::Text(text) if state == State::Probe => self.on_probe(conn, session, text),
+            Message::Binary(_) if state == State::Probe => {
+                self.core.abort_upgrade(session, conn);
+                return Next::Stop;
+            }
+            Message::Text(text) => return self.on_text(session, text),
+            Message::Binary(bytes) => self.on_data(session, Data::Binary(bytes)),
+            Message::Ping(payload) => {
+                self.heard(session);
+                // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
+                if self
+                    .core
+                    .conns
+                    .get(conn)
+                    .is_some_and(|slot| !slot.outbox.is_blocked())
+                {
+                    self.core
+                        .reply(conn, |out| frame::write_frame(out, OpCode::Pong, payload));
+                }
+            }
+            Message::Pong(_) => self.on_pong(session),
+            Message::Close(frame) => {
+                let code = frame.map(|frame| frame.code);
+                self.core.reply(conn, |out| close::write(out, code, ""));
+                self.core.finish_conn(conn);
+                if state == State::Probe {
+                    self.core.abort_upgrade(session, conn);
+                } else {
+                    self.core
+                        .close_session(session, CloseReason::TransportClose);
+                }
+                return Next::Stop;
+            }
+        }
+        Next::Continue
+    }
+
+    #[inline]
+    fn on_text(&mut self, session: u32, text: &str) -> Next {
+        let Some(slot) = self.core.sessions.get(session) else {
+            return Next::Stop;
+        };
+        if !slot.protocol.is_engineio() {
+            self.on_data(session, Data::Text(text));
+            return Next::Continue;
+        }
+        let taken = match engineio::parse_text(text) {
+            Some((kind, data)) => self.on_engine_packet(session, kind, data),
+            None => self.on_base64(session, text),
+        };
+        if !taken {
+            self.core.close_session(session, CloseReason::ParseError);
+            return Next::Stop;
+        }
+        Next::Continue
+    }
+
+    /// `b` + base64 in a text frame: binary from clients that cannot send it.
+    fn on_base64(&mut self, session: u32, text: &str) -> bool {
+        let Some(text) = text.strip_prefix('b') else {
+            return false;
+        };
+        let mut bytes = Vec::new();
+        if engineio::payload::decode_base64(text, &mut bytes).is_err() {
+            return false;
+        }
+        self.on_data(session, Data::Binary(&bytes));
+        true
+    }
+
+    fn violated(&mut self, conn: u32, state: State, session: u32, violation: Violation) {
+        let reason = match violation {
+            Violation::InvalidUtf8 => CloseReason::InvalidUtf8,
+            Violation::MessageTooBig => CloseReason::MessageTooBig,
+            Violation::TooManyFragments => CloseReason::LimitExceeded,
+            _ => CloseReason::ProtocolError,
+        };
+        match violation {
+            Violation::MessageTooBig => self.core.counts.hit(Limit::Payload),
+            Violation::TooManyFragments => self.core.counts.hit(Limit::Fragments),
+            _ => {}
+        }
+        self.core.reply(conn, |out| {
+            close::write(out, Some(violation.close_code()), "")
+        });
+        self.core.finish_conn(conn);
+        if state == State::Probe {
+            self.core.abort_upgrade(session, conn);
+        } else {
+            self.core.close_session(session, reason);
+        }
+    }
+
+    /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
+    fn on_probe(&mut self, conn: u32, session: u32, text: &str) {
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        match text {
+            "2probe" if !slot.flags.upgrading => {
+                slot.flags.upgrading = true;
+                if !std::mem::replace(&mut slot.flags.poll_ready, true) {
+                    self.core.poll_ready.push(session);
+                }
+                self.core
+                    .reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
+            }
+            "5" if slot.flags.upgrading => self.upgrade(conn, session),
+            _ => self.core.abort_upgrade(session, conn),
+        }
+    }
+
+    /// The WebSocket takes over: everything queued goes to it, in order.
+    fn upgrade(&mut self, conn: u32, session: u32) {
+        self.answer_poll(session, &[PacketType::Noop as u8]);
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        slot.probe = NONE;
+        slot.conn = conn;
+        slot.flags.upgrading = false;
+        // The pong timer is cleared, the ping timer goes on (protocol 3.5).
+        if std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+            let interval = self.core.config.ping_interval;
+            self.core.arm_session(Kind::Ping, interval, session);
+        }
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        let (polling, base64) = (slot.polling.take(), slot.flags.b64);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.state = State::WebSocket;
+        }
+        let variant = if base64 {
+            Variant::WebSocketBase64
+        } else {
+            Variant::WebSocket
+        };
+        self.core.route_sockets(session, conn, variant);
+        let Some(mut polling) = polling else { return };
+        while let Some(unit) = polling.queue.pop() {
+            self.core
+                .reply(conn, |out| write_unit(out, &unit.text, base64));
+        }
+        if polling.post != NONE {
+            self.core.finish_conn(polling.post);
+        }
+    }
+}
+
+/// Polling packets as WebSocket frames.
+fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
+    for packet in text.split(|byte| *byte == engineio::payload::SEPARATOR) {
+        match packet {
+            [b'b', encoded @ ..] if !base64 => {
+                let encoded = std::str::from_utf8(encoded).unwrap_or_default();
+                let mut bytes = Vec::new();
+                if engineio::payload::decode_base64(encoded, &mut bytes).is_ok() {
+                    frame::write_frame(out, OpCode::Binary, &bytes);
+                }
+            }
+            _ => frame::write_frame(out, OpCode::Text, packet),
+        }
+    }
+}
+
+impl crate::core::Core {
+    /// Drops a probing WebSocket; the session stays with polling.
+    pub(crate) fn abort_upgrade(&mut self, session: u32, conn: u32) {
+        if let Some(slot) = self.sessions.get_mut(session)
+            && slot.probe == conn
+        {
+            slot.probe = NONE;
+            slot.flags.upgrading = false;
+        }
+        if self
+            .conns
+            .get(conn)
+            .is_some_and(|slot| slot.state == State::Probe)
+        {
+            self.reply(conn, |out| close::write(out, None, ""));
+            self.finish_conn(conn);
+        }
+    }
+}
