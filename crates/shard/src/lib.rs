@@ -1,0 +1,11 @@
+//! The data plane: threads that own sockets. Each runs one hub in a readiness loop; every syscall of the hot path is here.
+#![deny(unsafe_code)]
+
+mod clock;
+mod entropy;
+mod listener;
+mod shards;
+mod sockets;
+mod turn;
+
+pub use shards::{Handover, Outside, Settings, ShardDied, Shards, start};

@@ -1,0 +1,242 @@
+//! Starting, steering and ending the shard threads.
+
+use crate::clock::Clock;
+use crate::entropy::entropy;
+use crate::listener;
+use crate::turn::Shard;
+use hub::mailbox::{Receiver, Sender, mailbox, waker};
+use hub::metrics::Cells;
+use hub::{HandlerFactory, Hub, Identity, Notice, Relay};
+use mio::{Poll, Token, Waker};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Most shards a process may have: the session id names its shard in eight bits.
+pub const SHARDS_MAX: usize = 256;
+
+/// What the shards are told at start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Public addresses; port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// Threads; 1..=256.
+    pub shards: usize,
+    /// Number of this process in the cluster; 0..=1023.
+    pub node: u16,
+    pub hub: hub::config::Config,
+    /// Bind each thread to a core.
+    pub pin: bool,
+    /// Connections of the whole process; above it new ones get 503.
+    pub conns_max: usize,
+}
+
+/// What the data plane needs from outside. Called on shard threads: must not block.
+pub trait Outside: Send + Sync {
+    /// A connection whose request is not a realtime one.
+    fn handover(&self, handover: Handover);
+    /// Something for the log.
+    fn log(&self, notice: Notice);
+}
+
+/// A connection for the control plane: non-blocking, with the bytes already read from it.
+#[derive(Debug)]
+pub struct Handover {
+    pub stream: TcpStream,
+    pub read: Vec<u8>,
+    pub peer: SocketAddr,
+}
+
+/// A shard thread ended by a panic; what it was is on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardDied {
+    pub shard: u16,
+}
+
+impl std::fmt::Display for ShardDied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "shard {} died", self.shard)
+    }
+}
+
+impl std::error::Error for ShardDied {}
+
+/// What a shard finds in its mailbox.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    Relay(Arc<Relay>),
+    /// A connection whose request belongs here.
+    Conn {
+        stream: TcpStream,
+        peer: IpAddr,
+        read: Vec<u8>,
+    },
+    Drain {
+        window_ms: u64,
+    },
+    Stop,
+}
+
+/// Running shard threads.
+#[derive(Debug)]
+pub struct Shards {
+    addrs: Vec<SocketAddr>,
+    cells: Arc<[Arc<Cells>]>,
+    mail: Vec<Sender<Mail>>,
+    open: Arc<AtomicUsize>,
+    ended: mpsc::Receiver<Result<(), ShardDied>>,
+}
+
+pub(crate) const WAKE: Token = Token(usize::MAX);
+
+/// Opens the listeners and starts the threads.
+pub fn start(
+    settings: &Settings,
+    handlers: &dyn HandlerFactory,
+    outside: Arc<dyn Outside>,
+) -> io::Result<Shards> {
+    let shards = settings.shards.clamp(1, SHARDS_MAX);
+    let mut addrs = Vec::new();
+    for addr in &settings.listen {
+        addrs.push(listener::claim(*addr)?);
+    }
+    let config = Arc::new(settings.hub.clone());
+    let cells: Arc<[Arc<Cells>]> = (0..shards).map(|_| Arc::default()).collect();
+    let (mut polls, mut mail) = (Vec::new(), Vec::new());
+    for _ in 0..shards {
+        let (poll, sender, receiver) = post_office()?;
+        polls.push((poll, receiver));
+        mail.push(sender);
+    }
+    let open = Arc::new(AtomicUsize::new(0));
+    let (ended_sender, ended) = mpsc::channel();
+    let clock = Clock::new();
+    for (number, (poll, receiver)) in polls.into_iter().enumerate() {
+        let me = Identity {
+            node: settings.node,
+            shard: number as u16,
+            shards: shards as u16,
+        };
+        let hub = Hub::new(
+            Arc::clone(&config),
+            me,
+            handlers.build(me.shard),
+            Arc::clone(&cells[number]),
+            entropy(),
+        );
+        let shard = Shard::new(crate::turn::Parts {
+            hub,
+            me,
+            poll,
+            receiver,
+            mail: mail.clone(),
+            addrs: addrs.clone(),
+            clock,
+            open: Arc::clone(&open),
+            conns_max: settings.conns_max,
+            outside: Arc::clone(&outside),
+        })?;
+        spawn(shard, me, settings.pin && shards > 1, ended_sender.clone())?;
+    }
+    Ok(Shards {
+        addrs,
+        cells,
+        mail,
+        open,
+        ended,
+    })
+}
+
+fn post_office() -> io::Result<(Poll, Sender<Mail>, Receiver<Mail>)> {
+    let poll = Poll::new()?;
+    let wake = Waker::new(poll.registry(), WAKE)?;
+    let (sender, receiver) = mailbox(waker(move || {
+        // Fails only if the eventfd is gone, that is, with the shard.
+        let _ = wake.wake();
+    }));
+    Ok((poll, sender, receiver))
+}
+
+fn spawn(
+    mut shard: Shard,
+    me: Identity,
+    pin: bool,
+    ended: mpsc::Sender<Result<(), ShardDied>>,
+) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name(format!("shard-{}", me.shard))
+        .spawn(move || {
+            if pin {
+                pin_to_core(me.shard);
+            }
+            // A panic here is a bug of ours: the process reports it and ends (the supervisor starts another).
+            let run = catch_unwind(AssertUnwindSafe(|| shard.run()));
+            let result = run.map_err(|_| ShardDied { shard: me.shard });
+            let _ = ended.send(result);
+        })?;
+    Ok(())
+}
+
+fn pin_to_core(shard: u16) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(usize::from(shard));
+    // Pinning is an optimisation; a container may forbid it.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+impl Shards {
+    /// Addresses listened on, with the ports taken.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    /// Counters, one set per shard.
+    pub fn metrics(&self) -> Arc<[Arc<Cells>]> {
+        Arc::clone(&self.cells)
+    }
+
+    /// Connections open now.
+    pub fn open_conns(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Stops accepting, tells the clients, closes them with 1001 evenly over the window; the threads end when all are gone.
+    pub fn drain(&self, window: Duration) {
+        let window_ms = window.as_millis() as u64;
+        self.mail
+            .iter()
+            .for_each(|mail| mail.send(Mail::Drain { window_ms }));
+    }
+
+    /// Ends the threads at once.
+    pub fn stop(&self) {
+        self.mail.iter().for_each(|mail| mail.send(Mail::Stop));
+    }
+
+    /// Waits until every thread has ended in order, or one died.
+    pub fn wait(&self) -> Result<(), ShardDied> {
+        for _ in &self.mail {
+            self.ended.recv().unwrap_or(Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// The same with a limit; `None` = time is over.
+    pub fn wait_for(&self, limit: Duration) -> Option<Result<(), ShardDied>> {
+        let deadline = std::time::Instant::now() + limit;
+        for _ in &self.mail {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            match self.ended.recv_timeout(left) {
+                Ok(Ok(())) => {}
+                Ok(Err(died)) => return Some(Err(died)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Some(Ok(())),
+                Err(mpsc::RecvTimeoutError::Timeout) => return None,
+            }
+        }
+        Some(Ok(()))
+    }
+}

@@ -1,0 +1,402 @@
+//! One pass of the loop: collect readiness, take mail, read, tick, flush once, carry out effects.
+//!
+//! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
+
+use crate::clock::Clock;
+use crate::listener;
+use crate::shards::{Handover, Mail, Outside, WAKE};
+use crate::sockets::{Got, Sockets};
+use hub::mailbox::{Receiver, Sender};
+use hub::{Effect, Hub, Identity};
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of one read; a connection with more waits for the next turn.
+const READ_BYTES: usize = 64 * 1024;
+/// Readiness events per turn.
+const EVENTS: usize = 1024;
+/// Connections accepted per turn and listener: enough for a storm, few enough to keep the established ones served.
+const ACCEPTS: usize = 64;
+/// Mails per turn.
+const MAILS: usize = 4096;
+/// Mailbox length of a peer above which this shard stops reading from its clients.
+const CONGESTED: usize = 65_536;
+/// How long accepting rests when no descriptor is free and none of ours is closed.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// Answer of a process that is full.
+const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// What a shard is made of.
+pub(crate) struct Parts {
+    pub(crate) hub: Hub,
+    pub(crate) me: Identity,
+    pub(crate) poll: Poll,
+    pub(crate) receiver: Receiver<Mail>,
+    pub(crate) mail: Vec<Sender<Mail>>,
+    pub(crate) addrs: Vec<SocketAddr>,
+    pub(crate) clock: Clock,
+    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) conns_max: usize,
+    pub(crate) outside: Arc<dyn Outside>,
+}
+
+/// One thread and all it owns.
+pub(crate) struct Shard {
+    parts: Parts,
+    listeners: Vec<TcpListener>,
+    sockets: Sockets,
+    /// Connections with something to read.
+    ready: VecDeque<u32>,
+    buf: Box<[u8]>,
+    accept: Accept,
+    running: bool,
+}
+
+/// State of accepting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accept {
+    /// Listeners tell when somebody comes.
+    Waiting,
+    /// There may be more in the backlog: edge-triggered listeners do not tell again.
+    Pending,
+    /// No descriptor was free; try again then, or when one is closed.
+    Paused(Instant),
+}
+
+impl Shard {
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        for (n, addr) in parts.addrs.iter().enumerate() {
+            let mut listener = listener::listen(*addr)?;
+            parts
+                .poll
+                .registry()
+                .register(&mut listener, token(n), Interest::READABLE)?;
+            listeners.push(listener);
+        }
+        Ok(Self {
+            parts,
+            listeners,
+            sockets: Sockets::default(),
+            ready: VecDeque::new(),
+            buf: vec![0; READ_BYTES].into(),
+            accept: Accept::Waiting,
+            running: true,
+        })
+    }
+
+    /// Runs until drained or stopped.
+    pub(crate) fn run(&mut self) {
+        let mut events = Events::with_capacity(EVENTS);
+        while self.running {
+            let timeout = self.timeout();
+            match self.parts.poll.poll(&mut events, timeout) {
+                Ok(()) => self.turn(&events),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => panic!("cannot wait for readiness: {error}"),
+            }
+        }
+    }
+
+    fn turn(&mut self, events: &Events) {
+        let started = Instant::now();
+        self.parts.hub.begin_turn(self.parts.clock.now(started));
+        // Mail before input: whoever acts on a join has seen it announced.
+        self.take_mail();
+        for event in events {
+            self.on_event(event);
+        }
+        self.accept_more(started);
+        if self.parts.hub.has_stalled() {
+            self.parts.hub.resume();
+        }
+        self.read_ready();
+        self.parts.hub.tick();
+        self.parts.hub.flush(&mut self.sockets);
+        self.apply_effects();
+        let took_us = started.elapsed().as_micros() as u64;
+        self.parts.hub.end_turn(took_us, self.parts.receiver.len());
+        if self.parts.hub.is_drained() {
+            self.running = false;
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let busy = self.parts.hub.has_stalled()
+            || self.accept == Accept::Pending
+            || !self.parts.receiver.is_empty();
+        if busy || (!self.ready.is_empty() && !self.congested()) {
+            return Some(Duration::ZERO);
+        }
+        if !self.ready.is_empty() {
+            return Some(Duration::from_millis(1));
+        }
+        let now = Instant::now();
+        let mono_ms = self.parts.clock.now(now).mono_ms;
+        let due = self
+            .parts
+            .hub
+            .next_deadline()
+            .map(|due| due.saturating_sub(mono_ms));
+        let due = due.map(Duration::from_millis);
+        match self.accept {
+            Accept::Paused(until) => {
+                let pause = until.saturating_duration_since(now);
+                Some(due.map_or(pause, |due| due.min(pause)))
+            }
+            _ => due,
+        }
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        let Token(number) = event.token();
+        if event.token() == WAKE {
+            return;
+        }
+        if number >= token(self.listeners.len().max(1) - 1).0 {
+            if self.accept == Accept::Waiting {
+                self.accept = Accept::Pending;
+            }
+            return;
+        }
+        let conn = number as u32;
+        if event.is_writable() {
+            self.parts.hub.writable(conn, &mut self.sockets);
+            self.apply_effects();
+        }
+        if (event.is_readable() || event.is_error()) && self.sockets.set_ready(conn, true) {
+            self.ready.push_back(conn);
+        }
+    }
+
+    // ---- mail -----------------------------------------------------------------------------------------------------------
+
+    fn take_mail(&mut self) {
+        self.parts.receiver.begin();
+        for _ in 0..MAILS {
+            match self.parts.receiver.pop() {
+                Some(Mail::Relay(relay)) => self.parts.hub.relay(&relay),
+                Some(Mail::Conn {
+                    stream,
+                    peer,
+                    mut read,
+                }) => {
+                    if let Some(conn) = self.adopt(TcpStream::from_std(stream), peer) {
+                        self.parts.hub.bytes(conn, &mut read);
+                    }
+                }
+                Some(Mail::Drain { window_ms }) => {
+                    self.listeners.clear();
+                    self.parts.hub.drain(window_ms);
+                }
+                Some(Mail::Stop) => self.running = false,
+                None => break,
+            }
+            if self.parts.hub.turn_is_full() {
+                self.parts.hub.flush(&mut self.sockets);
+            }
+            self.apply_effects();
+        }
+    }
+
+    fn congested(&self) -> bool {
+        self.parts.mail.len() > 1 && self.parts.mail.iter().any(|mail| mail.len() > CONGESTED)
+    }
+
+    // ---- accepting --------------------------------------------------------------------------------------------------------
+
+    fn accept_more(&mut self, now: Instant) {
+        match self.accept {
+            Accept::Waiting => return,
+            Accept::Paused(until) if now < until => return,
+            _ => self.accept = Accept::Waiting,
+        }
+        for n in 0..self.listeners.len() {
+            self.accept_from(n, now);
+            if let Accept::Paused(_) = self.accept {
+                return;
+            }
+        }
+    }
+
+    fn accept_from(&mut self, listener: usize, now: Instant) {
+        for _ in 0..ACCEPTS {
+            match self.listeners[listener].accept() {
+                Ok((stream, peer)) => self.admit(stream, peer.ip()),
+                Err(error) => return self.accept_failed(&error, now),
+            }
+        }
+        self.accept = Accept::Pending;
+    }
+
+    fn accept_failed(&mut self, error: &io::Error, now: Instant) {
+        const EMFILE: i32 = 24;
+        const ENFILE: i32 = 23;
+        match error.raw_os_error() {
+            Some(EMFILE | ENFILE) => {
+                self.parts.hub.accept_paused();
+                self.accept = Accept::Paused(now + ACCEPT_PAUSE);
+            }
+            _ if error.kind() == io::ErrorKind::WouldBlock => {}
+            // The peer gave up while waiting, or the like: the next one may be fine.
+            _ => self.accept = Accept::Pending,
+        }
+    }
+
+    fn admit(&mut self, mut stream: TcpStream, peer: IpAddr) {
+        if self.parts.open.load(Ordering::Relaxed) >= self.parts.conns_max {
+            self.parts.hub.connection_shed();
+            // Best effort: the buffer of a new connection takes it.
+            let _ = stream.write(SHED);
+            return;
+        }
+        self.adopt(stream, peer);
+    }
+
+    fn adopt(&mut self, mut stream: TcpStream, peer: IpAddr) -> Option<u32> {
+        let peer = peer.to_canonical();
+        let conn = self.parts.hub.opened(peer);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered =
+            self.parts
+                .poll
+                .registry()
+                .register(&mut stream, Token(conn as usize), interest);
+        self.sockets.insert(conn, stream);
+        self.parts.open.fetch_add(1, Ordering::Relaxed);
+        if registered.is_err() {
+            // epoll has no memory or watches left; the connection cannot be served.
+            self.parts.hub.broken(conn);
+            self.apply_effects();
+            return None;
+        }
+        Some(conn)
+    }
+
+    // ---- reading ----------------------------------------------------------------------------------------------------------
+
+    /// Reads once from each connection that has something, until the turn is full.
+    fn read_ready(&mut self) {
+        if self.congested() {
+            return;
+        }
+        for _ in 0..self.ready.len() {
+            if self.parts.hub.turn_is_full() {
+                return;
+            }
+            let Some(conn) = self.ready.pop_front() else {
+                return;
+            };
+            self.read(conn);
+        }
+    }
+
+    fn read(&mut self, conn: u32) {
+        if self.parts.hub.is_stalled(conn) {
+            self.ready.push_back(conn);
+            return;
+        }
+        match self.sockets.read(conn, &mut self.buf) {
+            Got::Bytes(n) => {
+                if n == self.buf.len() {
+                    self.ready.push_back(conn);
+                } else {
+                    self.sockets.set_ready(conn, false);
+                }
+                self.parts.hub.bytes(conn, &mut self.buf[..n]);
+            }
+            Got::Nothing => {
+                self.sockets.set_ready(conn, false);
+            }
+            Got::End => {
+                self.sockets.set_ready(conn, false);
+                self.parts.hub.eof(conn);
+            }
+            Got::Broken => {
+                self.sockets.set_ready(conn, false);
+                self.parts.hub.broken(conn);
+            }
+        }
+        if self.parts.hub.has_effects() {
+            self.apply_effects();
+        }
+    }
+
+    // ---- effects ----------------------------------------------------------------------------------------------------------
+
+    fn apply_effects(&mut self) {
+        while self.parts.hub.has_effects() {
+            let mut effects = self.parts.hub.take_effects();
+            for effect in effects.drain(..) {
+                self.apply(effect);
+            }
+            self.parts.hub.recycle_effects(effects);
+        }
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Close { conn } => {
+                if self.release(conn).is_some()
+                    && let Accept::Paused(_) = self.accept
+                {
+                    self.accept = Accept::Pending;
+                }
+            }
+            Effect::Shutdown { conn } => self.sockets.shutdown(conn),
+            Effect::Send { shard, relay } => {
+                if let Some(mail) = self.parts.mail.get(usize::from(shard)) {
+                    mail.send(Mail::Relay(relay));
+                }
+            }
+            Effect::Move { conn, shard, read } => self.hand_to_shard(conn, shard, read),
+            Effect::Handover { conn, read } => self.hand_over(conn, read),
+            Effect::Log(notice) => self.parts.outside.log(notice),
+        }
+    }
+
+    fn release(&mut self, conn: u32) -> Option<TcpStream> {
+        let stream = self.sockets.remove(conn)?;
+        self.parts.open.fetch_sub(1, Ordering::Relaxed);
+        Some(stream)
+    }
+
+    /// Takes a connection off this shard's loop.
+    fn detach(&mut self, conn: u32) -> Option<(std::net::TcpStream, SocketAddr)> {
+        let mut stream = self.release(conn)?;
+        self.parts.poll.registry().deregister(&mut stream).ok()?;
+        let peer = stream.peer_addr().ok()?;
+        Some((stream.into(), peer))
+    }
+
+    fn hand_to_shard(&mut self, conn: u32, shard: u16, read: Vec<u8>) {
+        debug_assert_ne!(shard, self.parts.me.shard);
+        if let Some((stream, peer)) = self.detach(conn)
+            && let Some(mail) = self.parts.mail.get(usize::from(shard))
+        {
+            mail.send(Mail::Conn {
+                stream,
+                peer: peer.ip(),
+                read,
+            });
+        }
+    }
+
+    fn hand_over(&mut self, conn: u32, read: Vec<u8>) {
+        if let Some((stream, peer)) = self.detach(conn) {
+            self.parts.outside.handover(Handover { stream, read, peer });
+        }
+    }
+}
+
+/// Tokens of listeners are the highest, below the waker's.
+fn token(listener: usize) -> Token {
+    Token(usize::MAX - 1 - listener)
+}
