@@ -1,0 +1,24 @@
+//! The load generator and benchmark suite: drives Socket.IO and WebSocket servers from many
+//! loopback addresses, counts what should have arrived, and sets servers beside each other.
+//!
+//! `swarm` holds the connections of one process, `worker` carries out commands on a swarm, `fleet`
+//! commands several workers, `measure` turns that into figures, `suite` into a comparison.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod clock;
+pub mod dialect;
+pub mod fleet;
+pub mod floor;
+pub mod latency;
+pub mod ledger;
+pub mod machine;
+pub mod measure;
+pub mod process;
+pub mod report;
+pub mod results;
+pub mod server;
+pub mod stamp;
+pub mod suite;
+pub mod swarm;
+pub mod worker;

@@ -1,0 +1,127 @@
+//! Owns what /proc says about a server process: CPU time, resident memory, open files.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+
+/// One observed process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    pub pid: u32,
+}
+
+impl Process {
+    /// User + system time of all threads, in nanoseconds. The scheduler's own count is finer than
+    /// the 10 ms ticks of `stat`, which remains the fallback (and keeps ended threads).
+    pub fn cpu_ns(&self) -> Result<u64> {
+        match self.cpu_ns_of_threads() {
+            Ok(ns) if ns > 0 => Ok(ns),
+            _ => self.cpu_ns_of_ticks(),
+        }
+    }
+
+    fn cpu_ns_of_threads(&self) -> Result<u64> {
+        let mut total = 0;
+        for thread in fs::read_dir(self.path("task"))? {
+            // A thread may end between the listing and the reading.
+            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else {
+                continue;
+            };
+            total += text
+                .split_whitespace()
+                .next()
+                .map_or(Ok(0), str::parse::<u64>)?;
+        }
+        Ok(total)
+    }
+
+    fn cpu_ns_of_ticks(&self) -> Result<u64> {
+        let text = self.read("stat")?;
+        // proc(5): the command name may hold anything, even parentheses; fields count behind it.
+        let (_, fields) = text.rsplit_once(')').context("odd /proc stat line")?;
+        let ticks: u64 = fields
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|field| field.parse::<u64>().unwrap_or(0))
+            .sum();
+        Ok(ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+    }
+
+    /// Resident memory in bytes, as exact as the kernel offers.
+    pub fn rss_bytes(&self) -> Result<u64> {
+        let exact = self.read("smaps_rollup").ok().and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("Rss:"))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        if let Some(kib) = exact {
+            return Ok(kib * 1024);
+        }
+        let text = self.read("statm")?;
+        let pages: u64 = text
+            .split_whitespace()
+            .nth(1)
+            .context("odd /proc statm line")?
+            .parse()?;
+        Ok(pages * rustix::param::page_size() as u64)
+    }
+
+    pub fn open_files(&self) -> Result<usize> {
+        Ok(fs::read_dir(self.path("fd"))?.count())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.pid))
+    }
+
+    fn read(&self, name: &str) -> Result<String> {
+        let path = self.path(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn burn(duration: Duration) -> u64 {
+        let end = Instant::now() + duration;
+        let mut work = 0u64;
+        while Instant::now() < end {
+            work = work.wrapping_mul(31).wrapping_add(1);
+        }
+        std::hint::black_box(work)
+    }
+
+    #[test]
+    fn cpu_time_counts_the_work_of_other_threads() {
+        let own = Process {
+            pid: std::process::id(),
+        };
+        let (before, ticks_before) = (own.cpu_ns().unwrap(), own.cpu_ns_of_ticks().unwrap());
+        let own_clock = crate::clock::own_cpu_ns();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                burn(Duration::from_millis(300));
+                let used = own.cpu_ns().unwrap() - before;
+                let clock = crate::clock::own_cpu_ns() - own_clock;
+                // Both see the same threads; the scheduler's file lags by up to one tick a thread.
+                assert!(used.abs_diff(clock) < 100_000_000, "{used} against {clock}");
+                assert!(own.cpu_ns_of_ticks().unwrap() > ticks_before);
+            });
+        });
+    }
+
+    #[test]
+    fn memory_and_files_of_this_process_are_seen() {
+        let own = Process {
+            pid: std::process::id(),
+        };
+        let before = own.rss_bytes().unwrap();
+        let block = vec![1u8; 32 << 20];
+        assert!(own.rss_bytes().unwrap() >= before + (30 << 20));
+        assert!(own.open_files().unwrap() >= 3);
+        drop(block);
+    }
+}

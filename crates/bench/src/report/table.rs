@@ -1,0 +1,86 @@
+//! Owns one table: rows of text, drawn as aligned Markdown.
+
+use std::fmt;
+
+#[derive(Debug)]
+pub struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(header: Vec<impl Into<String>>) -> Self {
+        Table {
+            header: header.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub fn push(&mut self, row: Vec<String>) {
+        debug_assert_eq!(row.len(), self.header.len());
+        self.rows.push(row);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![3; self.header.len()];
+        for row in self.rows.iter().chain([&self.header]) {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        widths
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        write_row(f, &self.header, &widths)?;
+        for (column, width) in widths.iter().enumerate() {
+            // Labels to the left, figures to the right.
+            let rule = "-".repeat(width + 1);
+            write!(
+                f,
+                "|{}",
+                if column == 0 {
+                    format!("{rule}-")
+                } else {
+                    format!("{rule}:")
+                }
+            )?;
+        }
+        writeln!(f, "|")?;
+        self.rows
+            .iter()
+            .try_for_each(|row| write_row(f, row, &widths))
+    }
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fmt::Result {
+    for (column, (cell, &width)) in row.iter().zip(widths).enumerate() {
+        match column {
+            0 => write!(f, "| {cell:<width$} ")?,
+            _ => write!(f, "| {cell:>width$} ")?,
+        }
+    }
+    writeln!(f, "|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_line_up() {
+        let mut table = Table::new(vec!["", "a"]);
+        table.push(vec!["row".into(), "1,000".into()]);
+        assert_eq!(
+            table.to_string(),
+            "|     |     a |\n|-----|------:|\n| row | 1,000 |\n"
+        );
+    }
+}
