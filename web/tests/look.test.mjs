@@ -23,6 +23,20 @@ after(async () => {
   await gateway?.stop();
 });
 
+/** Everyone's colour comes from their name: shows a received message in each of them. */
+async function showAllHues(page) {
+  await page.evaluate(() => {
+    const row = document.querySelector(".message.first:not(.own)");
+    for (let hue = 0; hue < 12; hue += 1) {
+      const copy = row.cloneNode(true);
+      copy.querySelector(".avatar").className = `avatar hue-${hue}`;
+      copy.querySelector(".avatar").removeAttribute("aria-hidden");
+      copy.querySelector(".author").className = `author hue-${hue}`;
+      row.after(copy);
+    }
+  });
+}
+
 /** Rules that a machine can judge, contrast included. */
 async function accessibilityProblems(page) {
   await page.evaluate(axeSource);
@@ -109,12 +123,15 @@ describe("themes", () => {
 describe("accessibility", () => {
   for (const colorScheme of ["light", "dark"]) {
     test(`rules hold in the ${colorScheme} theme`, async () => {
-      const person = await Person.arrive(browser, gateway, "Ada", { colorScheme, path: `/#/${colorScheme}` });
+      // Tall, because what is scrolled out of sight is not judged.
+      const viewport = { width: 1100, height: 1800 };
+      const person = await Person.arrive(browser, gateway, "Ada", { colorScheme, viewport, path: `/#/${colorScheme}` });
       const grace = await Person.arrive(browser, gateway, "Grace", { path: `/#/${colorScheme}` });
       await grace.say("hello");
       await person.sees("hello");
       await person.say("hello yourself, see https://example.org");
       await person.seesState("hello yourself, see https://example.org", "sent");
+      await showAllHues(person.page);
       assert.deepEqual(await accessibilityProblems(person.page), []);
       await person.page.click("#add-room");
       assert.deepEqual(await accessibilityProblems(person.page), []);
