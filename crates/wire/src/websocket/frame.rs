@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn headers_are_read_in_all_three_lengths() {
         let mask = Some([1, 2, 3, 4]);
-        let cases: [(&[u8], OpCode, bool, usize, u64, Option<[u8; 4]>); 7] = [
-            (&[0x81, 0], OpCode::Text, true, 2, 0, None),
+        let cases = [
+            ([0x81, 0].as_slice(), OpCode::Text, true, 2, 0, None),
             (&[0x02, 125], OpCode::Binary, false, 2, 125, None),
             (
                 &[0x80, 0x83, 1, 2, 3, 4],

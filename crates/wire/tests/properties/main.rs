@@ -1,0 +1,10 @@
+//! Properties of the codecs over random input: round trips, the same result for any chunking of the
+//! same bytes, agreement with serde_json, and no panic on anything.
+
+mod engineio;
+mod http;
+mod json;
+mod plain;
+mod socketio;
+mod values;
+mod websocket;
