@@ -91,11 +91,10 @@ impl Bench {
         sample.settle(&report);
         sample.cpu_us = Some(sample.value);
         sample.value = sample.latency.map_or(0.0, |latency| latency.p99_ms);
-        if end.counters.open != u64::from(members) {
-            sample.problems.push(format!(
-                "{} of {members} connections open",
-                end.counters.open
-            ));
+        if end.counters.open != u64::from(members) || files < members as usize {
+            let open = end.counters.open;
+            let problem = format!("{open} of {members} connections open, {files} server files");
+            sample.problems.push(problem);
         }
         Ok(sample)
     }
