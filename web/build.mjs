@@ -1,5 +1,6 @@
-// Regenerates what the binary embeds: the chat page (chat/dist) and the Socket.IO client bundles (bundles).
-// `node build.mjs` writes; `node build.mjs --check` writes nothing and fails when the committed files are stale.
+// Regenerates what the binary embeds: the chat page (chat/dist) and the Socket.IO client bundles
+// (bundles). `node build.mjs` writes; `node build.mjs --check` writes nothing and fails when the
+// committed files are stale.
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { execFileSync } from "node:child_process";
 import { dirname, join, relative } from "node:path";
@@ -12,12 +13,24 @@ const web = dirname(fileURLToPath(import.meta.url));
 const PAGE_BYTES_MAX = 48 * 1024;
 const PAGE_GZIP_BYTES_MAX = 16 * 1024;
 
-/** The names that Socket.IO's own server answers under its path; browsers in the field ask for all of them. */
-const BUNDLES = ["socket.io.js", "socket.io.min.js", "socket.io.esm.min.js", "socket.io.msgpack.min.js"];
+/**
+ * The names that Socket.IO's own server answers under its path; browsers in the field ask for all
+ * of them.
+ */
+const BUNDLES = [
+  "socket.io.js",
+  "socket.io.min.js",
+  "socket.io.esm.min.js",
+  "socket.io.msgpack.min.js",
+];
 
 /** Installs the exact versions of package-lock.json if they are missing. */
 function ensureDependencies() {
-  if (existsSync(join(web, "node_modules/rolldown")) && existsSync(join(web, "node_modules/socket.io-client"))) return;
+  if (
+    existsSync(join(web, "node_modules/rolldown")) &&
+    existsSync(join(web, "node_modules/socket.io-client"))
+  )
+    return;
   console.log("web: node_modules is missing, running `npm ci`");
   execFileSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: web, stdio: "inherit" });
 }
@@ -25,7 +38,11 @@ function ensureDependencies() {
 /** One file of script: strict bundles in, one minified ES module out. */
 async function bundleScript(entry) {
   const { rolldown } = await import("rolldown");
-  const bundle = await rolldown({ input: join(web, "chat/src", entry), cwd: web, logLevel: "warn" });
+  const bundle = await rolldown({
+    input: join(web, "chat/src", entry),
+    cwd: web,
+    logLevel: "warn",
+  });
   const { output } = await bundle.generate({ format: "esm", minify: true, comments: false });
   await bundle.close();
   return Buffer.from(output[0].code);
@@ -36,9 +53,14 @@ function squeezeMarkup(html) {
   return Buffer.from(html.replace(/^\s+/gm, ""));
 }
 
-/** Style sheets in reading order, without comments and needless spaces. Our strings and selectors hold neither. */
+/**
+ * Style sheets in reading order, without comments and needless spaces. Our strings and selectors
+ * hold neither.
+ */
 function joinStyles(names) {
-  const css = names.map((name) => readFileSync(join(web, "chat/src/style", name), "utf8")).join("\n");
+  const css = names
+    .map((name) => readFileSync(join(web, "chat/src/style", name), "utf8"))
+    .join("\n");
   const squeezed = css
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .replace(/\s+/g, " ")
@@ -46,12 +68,13 @@ function joinStyles(names) {
     .replace(/: /g, ":")
     .replace(/, /g, ",")
     .replace(/;}/g, "}");
-  return Buffer.from(squeezed.trim() + "\n");
+  return Buffer.from(`${squeezed.trim()}\n`);
 }
 
 function checkBudget(what, files, bytesMax) {
   const bytes = byteCount(files);
-  if (bytes > bytesMax) throw new Error(`${what} has ${bytes} bytes, above its budget of ${bytesMax}: make it smaller`);
+  if (bytes > bytesMax)
+    throw new Error(`${what} has ${bytes} bytes, above its budget of ${bytesMax}: make it smaller`);
 }
 
 function byteCount(files) {
@@ -65,7 +88,9 @@ async function chatPage() {
   page.set("style.css", joinStyles(["base.css", "rooms.css", "messages.css", "controls.css"]));
   page.set("theme.js", await bundleScript("theme-boot.ts"));
   page.set("app.js", await bundleScript("main.ts"));
-  const packed = new Map([...page].map(([name, file]) => [`${name}.gz`, gzipSync(file, { level: 9 })]));
+  const packed = new Map(
+    [...page].map(([name, file]) => [`${name}.gz`, gzipSync(file, { level: 9 })]),
+  );
   checkBudget("chat page", page, PAGE_BYTES_MAX);
   checkBudget("compressed chat page", packed, PAGE_GZIP_BYTES_MAX);
   return new Map([...page, ...packed]);
@@ -83,7 +108,10 @@ function clientBundles() {
     const script = readFileSync(join(from, "dist", name));
     files.set(name, script);
     files.set(`${name}.gz`, gzipSync(script, { level: 9 }));
-    files.set(`${name}.map.gz`, gzipSync(readFileSync(join(from, "dist", `${name}.map`)), { level: 9 }));
+    files.set(
+      `${name}.map.gz`,
+      gzipSync(readFileSync(join(from, "dist", `${name}.map`)), { level: 9 }),
+    );
   }
   return files;
 }
@@ -98,10 +126,15 @@ function staleFiles(folder, files) {
   const stale = [];
   for (const [name, fresh] of files) {
     const path = join(folder, name);
-    if (!existsSync(path) || !sameContent(name, readFileSync(path), fresh)) stale.push(relative(web, path));
+    if (!existsSync(path) || !sameContent(name, readFileSync(path), fresh))
+      stale.push(relative(web, path));
   }
   const present = existsSync(folder) ? readdirSync(folder) : [];
-  return stale.concat(present.filter((name) => !files.has(name)).map((name) => `${relative(web, folder)}/${name} (extra)`));
+  return stale.concat(
+    present
+      .filter((name) => !files.has(name))
+      .map((name) => `${relative(web, folder)}/${name} (extra)`),
+  );
 }
 
 function write(folder, files) {
@@ -109,7 +142,8 @@ function write(folder, files) {
   for (const name of readdirSync(folder)) if (!files.has(name)) rmSync(join(folder, name));
   for (const [name, fresh] of files) {
     const path = join(folder, name);
-    if (!existsSync(path) || !sameContent(name, readFileSync(path), fresh)) writeFileSync(path, fresh);
+    if (!existsSync(path) || !sameContent(name, readFileSync(path), fresh))
+      writeFileSync(path, fresh);
   }
 }
 
@@ -122,7 +156,9 @@ async function main() {
   if (process.argv.includes("--check")) {
     const stale = outputs.flatMap(([folder, files]) => staleFiles(folder, files));
     if (stale.length === 0) return console.log("web: generated files are fresh");
-    console.error(`web: stale generated files, run \`node web/build.mjs\` and commit:\n  ${stale.join("\n  ")}`);
+    console.error(
+      `web: stale generated files, run \`node web/build.mjs\` and commit:\n  ${stale.join("\n  ")}`,
+    );
     process.exitCode = 1;
     return;
   }

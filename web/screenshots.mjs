@@ -1,4 +1,5 @@
-// Takes the pictures of docs/images: starts the gateway (SOCKEYE_BIN), lets people talk, and looks at their screens.
+// Takes the pictures of docs/images: starts the gateway (SOCKEYE_BIN), lets people talk, and looks
+// at their screens.
 
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,7 +10,12 @@ import { Person, launchBrowser } from "./tests/person.mjs";
 const images = join(dirname(fileURLToPath(import.meta.url)), "../docs/images");
 const IMAGE_BYTES_MAX = 200 * 1024;
 const DESKTOP = { viewport: { width: 1200, height: 750 }, deviceScaleFactor: 1.5 };
-const PHONE = { viewport: { width: 390, height: 780 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
+const PHONE = {
+  viewport: { width: 390, height: 780 },
+  deviceScaleFactor: 2,
+  isMobile: true,
+  hasTouch: true,
+};
 
 /** Who says what where; in this order. */
 const TALK = [
@@ -18,9 +24,17 @@ const TALK = [
   ["ines", "global", "That is better than us on a good day."],
   ["tom", "global", "How many came through last night?"],
   ["maya", "global", "1,284 sockeye between sunset and five. The run is two days early."],
-  ["tom", "global", "Two days early, with the river this low? I would like to see the temperature next to that curve before we tell anyone."],
+  [
+    "tom",
+    "global",
+    "Two days early, with the river this low? I would like to see the temperature next to that curve before we tell anyone.",
+  ],
   ["ines", "global", "Same. It was 14.2° at the weir at four, I can send the series."],
-  ["maya", "global", "Please do. Field notes are in #field-notes, or by link:\nhttps://run.example.org/notes/2026-run"],
+  [
+    "maya",
+    "global",
+    "Please do. Field notes are in #field-notes, or by link:\nhttps://run.example.org/notes/2026-run",
+  ],
   ["ines", "field-notes", "Gate 3 needs a new hinge, photos tonight."],
   ["tom", "field-notes", "I have one in the truck."],
   ["tom", "global", "Reading. If both series hold until noon I will call the hatchery."],
@@ -67,7 +81,8 @@ async function take(person, name) {
   await person.page.waitForTimeout(400);
   await person.page.screenshot({ path });
   const { size } = statSync(path);
-  if (size > IMAGE_BYTES_MAX) throw new Error(`${name} has ${size} bytes, above its budget of ${IMAGE_BYTES_MAX}`);
+  if (size > IMAGE_BYTES_MAX)
+    throw new Error(`${name} has ${size} bytes, above its budget of ${IMAGE_BYTES_MAX}`);
   console.log(`docs/images/${name}: ${size} bytes`);
 }
 

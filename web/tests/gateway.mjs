@@ -1,4 +1,5 @@
-// Starts and stops the gateway under test. SOCKEYE_BIN names its executable; if it is set, nothing else is ever run.
+// Starts and stops the gateway under test. SOCKEYE_BIN names its executable; if it is set, nothing
+// else is ever run.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -29,7 +30,9 @@ export class Gateway {
   #child;
   #output = "";
 
-  /** One pair of ports for the life of the object, so that a restart is found by waiting clients. */
+  /**
+   * One pair of ports for the life of the object, so that a restart is found by waiting clients.
+   */
   static async start() {
     const gateway = new Gateway();
     gateway.port = await freePort();
@@ -41,18 +44,29 @@ export class Gateway {
 
   async restart() {
     const [file, first] = command();
-    const listen = ["serve", "--listen", `127.0.0.1:${this.port}`, "--admin", `127.0.0.1:${this.adminPort}`];
+    const listen = [
+      "serve",
+      "--listen",
+      `127.0.0.1:${this.port}`,
+      "--admin",
+      `127.0.0.1:${this.adminPort}`,
+    ];
     const child = spawn(file, [...first, ...listen], { stdio: ["ignore", "pipe", "pipe"] });
     this.#child = child;
     this.#output = "";
-    for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (this.#output += text));
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (text) => (this.#output += text));
     let failure;
     child.on("error", (error) => (failure = error));
     const until = Date.now() + READY_MS;
     while (!(await this.#answers())) {
       if (failure) throw new Error(`cannot run the gateway ${file}: ${failure.message}`);
-      if (child.exitCode !== null) throw new Error(`the gateway ended with code ${child.exitCode}:\n${this.#output}`);
-      if (Date.now() > until) throw new Error(`the gateway did not serve ${this.url}/ in ${READY_MS} ms:\n${this.#output}`);
+      if (child.exitCode !== null)
+        throw new Error(`the gateway ended with code ${child.exitCode}:\n${this.#output}`);
+      if (Date.now() > until)
+        throw new Error(
+          `the gateway did not serve ${this.url}/ in ${READY_MS} ms:\n${this.#output}`,
+        );
       await sleep(30);
     }
   }

@@ -7,8 +7,16 @@ import { after, before, describe, test } from "node:test";
 import { Gateway } from "./gateway.mjs";
 import { Person, launchBrowser } from "./person.mjs";
 
-const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+const axeSource = readFileSync(
+  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
+  "utf8",
+);
+const PHONE = {
+  viewport: { width: 390, height: 844 },
+  isMobile: true,
+  hasTouch: true,
+  deviceScaleFactor: 2,
+};
 
 let browser;
 let gateway;
@@ -42,29 +50,43 @@ async function accessibilityProblems(page) {
   await page.evaluate(axeSource);
   return await page.evaluate(async () => {
     const { violations } = await window.axe.run();
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
+    return violations.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes.map((node) => `${node.html} ${node.any[0]?.message ?? ""}`).join(" | ")}`,
+    );
   });
 }
 
 describe("on a phone", () => {
   for (const width of [390, 320]) {
     test(`of ${width} px nothing scrolls sideways, whatever is written`, async () => {
-      const ada = await Person.arrive(browser, gateway, "A".repeat(32), { ...PHONE, viewport: { width, height: 640 } });
+      const ada = await Person.arrive(browser, gateway, "A".repeat(32), {
+        ...PHONE,
+        viewport: { width, height: 640 },
+      });
       const grace = await Person.arrive(browser, gateway, "W".repeat(32));
       await grace.say("unbroken".repeat(120));
       await ada.sees("unbroken".repeat(120));
-      await ada.say("https://example.org/" + "path/".repeat(60));
+      await ada.say(`https://example.org/${"path/".repeat(60)}`);
       await ada.page.waitForSelector(".own a");
       await ada.page.click("#open-rooms");
-      await ada.joinRoom("room-" + "x".repeat(43));
+      await ada.joinRoom(`room-${"x".repeat(43)}`);
       const overflow = await ada.page.evaluate(() => {
-        const wide = [...document.querySelectorAll("main *")].filter((node) => node.getBoundingClientRect().right > innerWidth + 1);
-        return { page: document.scrollingElement.scrollWidth - innerWidth, wide: wide.map((node) => node.id || node.className) };
+        const wide = [...document.querySelectorAll("main *")].filter(
+          (node) => node.getBoundingClientRect().right > innerWidth + 1,
+        );
+        return {
+          page: document.scrollingElement.scrollWidth - innerWidth,
+          wide: wide.map((node) => node.id || node.className),
+        };
       });
       assert.ok(overflow.page <= 0, `page is ${overflow.page} px too wide`);
       assert.deepEqual(overflow.wide, []);
       await ada.page.evaluate(() => (document.querySelector("#scroller").scrollLeft = 50));
-      assert.equal(await ada.page.evaluate(() => document.querySelector("#scroller").scrollLeft), 0);
+      assert.equal(
+        await ada.page.evaluate(() => document.querySelector("#scroller").scrollLeft),
+        0,
+      );
       await ada.leave();
       await grace.leave();
     });
@@ -77,7 +99,9 @@ describe("on a phone", () => {
     await ada.page.waitForFunction(() => document.activeElement.id === "close-rooms");
     assert.equal(await ada.page.getAttribute("#open-rooms", "aria-expanded"), "true");
     await ada.page.keyboard.press("Escape");
-    await ada.page.waitForFunction(() => document.activeElement.id === "open-rooms" && document.querySelector("#side").inert);
+    await ada.page.waitForFunction(
+      () => document.activeElement.id === "open-rooms" && document.querySelector("#side").inert,
+    );
     ada.assertNoErrors();
     await ada.leave();
   });
@@ -89,7 +113,8 @@ describe("the log", () => {
     const grace = await Person.arrive(browser, gateway, "Grace", { path: "/#/scroll" });
     for (let n = 0; n < 40; n += 1) await grace.say(`line ${n}`);
     await ada.sees("line 39");
-    const position = () => ada.page.$eval("#scroller", (log) => log.scrollHeight - log.clientHeight - log.scrollTop);
+    const position = () =>
+      ada.page.$eval("#scroller", (log) => log.scrollHeight - log.clientHeight - log.scrollTop);
     assert.ok((await position()) < 5, "at the end");
     await ada.page.$eval("#scroller", (log) => log.scrollTo(0, 0));
     await ada.page.waitForTimeout(100);
@@ -125,7 +150,11 @@ describe("accessibility", () => {
     test(`rules hold in the ${colorScheme} theme`, async () => {
       // Tall, because what is scrolled out of sight is not judged.
       const viewport = { width: 1100, height: 1800 };
-      const person = await Person.arrive(browser, gateway, "Ada", { colorScheme, viewport, path: `/#/${colorScheme}` });
+      const person = await Person.arrive(browser, gateway, "Ada", {
+        colorScheme,
+        viewport,
+        path: `/#/${colorScheme}`,
+      });
       const grace = await Person.arrive(browser, gateway, "Grace", { path: `/#/${colorScheme}` });
       await grace.say("hello");
       await person.sees("hello");

@@ -1,4 +1,5 @@
-// The page's model without a page: the outbox under a rate limit, and how history merges with what is known.
+// The page's model without a page: the outbox under a rate limit, and how history merges with what
+// is known.
 
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
@@ -8,16 +9,23 @@ import { rolldown } from "rolldown";
 
 /** Compiles a module of the page in memory: Node 20 does not read TypeScript. */
 async function load(name) {
-  const bundle = await rolldown({ input: join(dirname(fileURLToPath(import.meta.url)), "../chat/src", name) });
+  const bundle = await rolldown({
+    input: join(dirname(fileURLToPath(import.meta.url)), "../chat/src", name),
+  });
   const { output } = await bundle.generate({ format: "esm" });
   await bundle.close();
-  return await import(`data:text/javascript;base64,${Buffer.from(output[0].code).toString("base64")}`);
+  return await import(
+    `data:text/javascript;base64,${Buffer.from(output[0].code).toString("base64")}`
+  );
 }
 
 const { Outbox } = await load("outbox.ts");
 const { Rooms } = await load("rooms.ts");
 
-function message(id, { content = `text ${id}`, sender = "other", timestamp = Number(id), room = "global" } = {}) {
+function message(
+  id,
+  { content = `text ${id}`, sender = "other", timestamp = Number(id), room = "global" } = {},
+) {
   return { id, sender, content, timestamp, room };
 }
 
@@ -33,7 +41,8 @@ describe("outbox", () => {
     const outbox = new Outbox({
       send: (entry, done) => {
         allowed -= 1;
-        if (allowed < 0) return done({ kind: "refused", reason: "Rate limit exceeded: 10 messages/second" });
+        if (allowed < 0)
+          return done({ kind: "refused", reason: "Rate limit exceeded: 10 messages/second" });
         sent.push(entry.content);
         done({ kind: "accepted", id: entry.content, timestamp: 0 });
       },
@@ -43,11 +52,17 @@ describe("outbox", () => {
     const entries = ["a", "b", "c", "d"].map((content) => ({ content, state: "queued" }));
     outbox.online();
     for (const entry of entries) outbox.push(entry);
-    assert.deepEqual(entries.map((entry) => entry.state), ["sent", "sent", "queued", "queued"]);
+    assert.deepEqual(
+      entries.map((entry) => entry.state),
+      ["sent", "sent", "queued", "queued"],
+    );
     allowed = 10;
     mock.timers.tick(2000);
     assert.deepEqual(sent, ["a", "b", "c", "d"]);
-    assert.deepEqual(entries.map((entry) => entry.state), ["sent", "sent", "sent", "sent"]);
+    assert.deepEqual(
+      entries.map((entry) => entry.state),
+      ["sent", "sent", "sent", "sent"],
+    );
     mock.timers.reset();
   });
 });
@@ -56,9 +71,18 @@ describe("rooms", () => {
   test("merge history in the order of the server, each message once", () => {
     const rooms = new Rooms();
     for (const id of ["2", "5"]) rooms.receive(message(id));
-    const missed = rooms.receiveHistory("global", ["1", "2", "4", "5", "6"].map((id) => message(id)));
-    assert.deepEqual(rooms.current().messages.map((entry) => entry.id), ["1", "2", "4", "5", "6"]);
-    assert.deepEqual(missed.map((entry) => entry.id), ["6"]);
+    const missed = rooms.receiveHistory(
+      "global",
+      ["1", "2", "4", "5", "6"].map((id) => message(id)),
+    );
+    assert.deepEqual(
+      rooms.current().messages.map((entry) => entry.id),
+      ["1", "2", "4", "5", "6"],
+    );
+    assert.deepEqual(
+      missed.map((entry) => entry.id),
+      ["6"],
+    );
   });
 
   test("keep unconfirmed messages behind what was there, and place them when confirmed", () => {

@@ -1,4 +1,5 @@
-// The server goes away and comes back: offline queue, unconfirmed messages, notices, what a reload keeps.
+// The server goes away and comes back: offline queue, unconfirmed messages, notices, what a reload
+// keeps.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
@@ -30,7 +31,9 @@ async function observer() {
   const socket = io(gateway.url, { auth: { name: "Observer" }, transports: ["websocket"] });
   const contents = [];
   socket.on("chat-message", (message) => contents.push(message.content));
-  await new Promise((resolve, reject) => socket.once("connect", resolve).once("connect_error", reject));
+  await new Promise((resolve, reject) =>
+    socket.once("connect", resolve).once("connect_error", reject),
+  );
   return { contents, leave: () => socket.disconnect() };
 }
 
@@ -42,9 +45,15 @@ describe("offline queue", () => {
     // Cut off as well, so that the observer is back before her.
     await ada.context.setOffline(true);
     for (let n = 1; n <= 55; n += 1) await ada.say(`queued ${n}`);
-    await ada.seesText("#queue-notice", /50 messages are waiting to be sent\..*5 older messages were taken out/);
+    await ada.seesText(
+      "#queue-notice",
+      /50 messages are waiting to be sent\..*5 older messages were taken out/,
+    );
     const before = await ada.messages();
-    assert.deepEqual(before.map((message) => message.state), [...Array(5).fill("failed"), ...Array(50).fill("queued")]);
+    assert.deepEqual(
+      before.map((message) => message.state),
+      [...Array(5).fill("failed"), ...Array(50).fill("queued")],
+    );
     assert.match(before[0].problem, /queue holds 50/);
 
     await gateway.restart();
@@ -54,7 +63,9 @@ describe("offline queue", () => {
     await ada.seesState("queued 55", "sent");
     const expected = Array.from({ length: 50 }, (_, index) => `queued ${index + 6}`);
     assert.deepEqual(watching.contents, expected);
-    const states = (await ada.messages()).filter((message) => expected.includes(message.text)).map((message) => message.state);
+    const states = (await ada.messages())
+      .filter((message) => expected.includes(message.text))
+      .map((message) => message.state);
     assert.deepEqual(states, Array(50).fill("sent"));
     assert.equal(await ada.page.isVisible("#queue-notice"), false);
     watching.leave();
@@ -105,7 +116,11 @@ describe("a message without an answer", () => {
     await ada.seesState("lost on the way", "failed");
     await gateway.restart();
     await ada.isOnline();
-    assert.equal((await ada.messages()).at(-1).state, "failed", "it must not be sent again unasked");
+    assert.equal(
+      (await ada.messages()).at(-1).state,
+      "failed",
+      "it must not be sent again unasked",
+    );
     await ada.page.click(".problem >> text=Retry");
     await ada.seesState("lost on the way", "sent");
     assert.equal(await ada.sees("lost on the way"), 1);
@@ -146,7 +161,8 @@ describe("notices", () => {
     await ada.seesText("#notice-text", /Connection lost|cannot be reached/);
     await ada.seesText("#countdown", /Trying again in \d+ s/);
     await gateway.restart();
-    await ada.page.click("#retry-now", { timeout: 2000 }).catch(() => {}); // it may have come back by itself
+    // It may have come back by itself; then there is nothing to click.
+    await ada.page.click("#retry-now", { timeout: 2000 }).catch(() => {});
     await ada.isOnline();
     assert.equal(await ada.page.isVisible("#notice"), false);
     await ada.leave();

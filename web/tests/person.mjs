@@ -6,15 +6,27 @@ import { chromium } from "playwright-core";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const ARGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
 ];
 
-/** Chromium reports every refused connection as a console error; while the server is down that is the truth. */
+/**
+ * Chromium reports every refused connection as a console error; while the server is down that is
+ * the truth.
+ */
 const NETWORK_DOWN = /net::ERR_|WebSocket connection to .* failed/;
 
 export async function launchBrowser() {
-  assert.ok(existsSync(CHROMIUM), `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\``);
+  assert.ok(
+    existsSync(CHROMIUM),
+    `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\``,
+  );
   return await chromium.launch({ executablePath: CHROMIUM, args: ARGS });
 }
 
@@ -39,7 +51,8 @@ export class Person {
   #collectErrors() {
     this.page.on("pageerror", (error) => this.errors.push(String(error)));
     this.page.on("console", (message) => {
-      if (message.type() === "error" && !NETWORK_DOWN.test(message.text())) this.errors.push(message.text());
+      if (message.type() === "error" && !NETWORK_DOWN.test(message.text()))
+        this.errors.push(message.text());
     });
   }
 
@@ -69,7 +82,10 @@ export class Person {
     await this.page.click("#add-room");
     await this.page.fill("#room-input", room);
     await this.page.press("#room-input", "Enter");
-    await this.page.waitForFunction((name) => document.querySelector("#room-name").textContent === name, room);
+    await this.page.waitForFunction(
+      (name) => document.querySelector("#room-name").textContent === name,
+      room,
+    );
   }
 
   async openRoom(room) {
@@ -79,40 +95,59 @@ export class Person {
   /** Waits until the open room shows the text; returns how often it does. */
   async sees(text) {
     await this.page.waitForFunction(
-      (wanted) => [...document.querySelectorAll(".message .content")].some((node) => node.textContent === wanted), text);
+      (wanted) =>
+        [...document.querySelectorAll(".message .content")].some(
+          (node) => node.textContent === wanted,
+        ),
+      text,
+    );
     return (await this.messages()).filter((message) => message.text === text).length;
   }
 
   /** Waits until the message with this text is in the state. */
   async seesState(text, state) {
     await this.page.waitForFunction(
-      ([wanted, inState]) => [...document.querySelectorAll(`.message[data-state="${inState}"] .content`)]
-        .some((node) => node.textContent === wanted), [text, state]);
+      ([wanted, inState]) =>
+        [...document.querySelectorAll(`.message[data-state="${inState}"] .content`)].some(
+          (node) => node.textContent === wanted,
+        ),
+      [text, state],
+    );
   }
 
   async messages() {
-    return await this.page.$$eval(".message", (rows) => rows.map((row) => ({
-      text: row.querySelector(".content").textContent,
-      state: row.dataset.state,
-      id: row.dataset.id,
-      own: row.classList.contains("own"),
-      problem: row.querySelector(".problem")?.firstChild.textContent ?? "",
-    })));
+    return await this.page.$$eval(".message", (rows) =>
+      rows.map((row) => ({
+        text: row.querySelector(".content").textContent,
+        state: row.dataset.state,
+        id: row.dataset.id,
+        own: row.classList.contains("own"),
+        problem: row.querySelector(".problem")?.firstChild.textContent ?? "",
+      })),
+    );
   }
 
   async rooms() {
-    return await this.page.$$eval("#rooms [data-room]", (items) => items.map((item) => item.dataset.room));
+    return await this.page.$$eval("#rooms [data-room]", (items) =>
+      items.map((item) => item.dataset.room),
+    );
   }
 
   async seesPresence(count) {
     await this.page.waitForFunction(
-      (text) => document.querySelector("#presence-count").textContent === text && !document.querySelector("#presence").hidden,
-      `${count} online`);
+      (text) =>
+        document.querySelector("#presence-count").textContent === text &&
+        !document.querySelector("#presence").hidden,
+      `${count} online`,
+    );
   }
 
   async seesText(selector, pattern) {
     await this.page.waitForFunction(
-      ([where, source]) => new RegExp(source).test(document.querySelector(where)?.textContent ?? ""), [selector, pattern.source]);
+      ([where, source]) =>
+        new RegExp(source).test(document.querySelector(where)?.textContent ?? ""),
+      [selector, pattern.source],
+    );
   }
 
   assertNoErrors() {

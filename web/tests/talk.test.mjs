@@ -26,7 +26,10 @@ describe("two tabs of one browser", () => {
     assert.equal(await second.sees("hello from the first tab"), 1);
     await second.say("hello from the second tab");
     assert.equal(await first.sees("hello from the second tab"), 1);
-    assert.equal((await first.messages()).find((message) => message.text === "hello from the second tab").own, false);
+    assert.equal(
+      (await first.messages()).find((message) => message.text === "hello from the second tab").own,
+      false,
+    );
     first.assertNoErrors();
     second.assertNoErrors();
     await first.leave();
@@ -75,7 +78,9 @@ describe("a message", () => {
     await ada.seesState("quick 19", "sent");
     await grace.sees("quick 19");
     for (const person of [ada, grace]) {
-      const quick = (await person.messages()).map((message) => message.text).filter((text) => text.startsWith("quick"));
+      const quick = (await person.messages())
+        .map((message) => message.text)
+        .filter((text) => text.startsWith("quick"));
       assert.deepEqual(quick, texts);
     }
     await ada.leave();
@@ -93,13 +98,19 @@ describe("rooms", () => {
     await ada.openRoom("global");
     await ada.say("for everyone");
     await grace.sees("for everyone");
-    assert.equal((await grace.messages()).some((message) => message.text === "only for rust"), false);
+    assert.equal(
+      (await grace.messages()).some((message) => message.text === "only for rust"),
+      false,
+    );
     assert.deepEqual(await grace.rooms(), ["global"]);
     await grace.joinRoom("rust");
     await grace.say("me too");
     await ada.openRoom("rust");
     await ada.sees("me too");
-    assert.equal((await ada.messages()).some((message) => message.text === "for everyone"), false);
+    assert.equal(
+      (await ada.messages()).some((message) => message.text === "for everyone"),
+      false,
+    );
     await ada.leave();
     await grace.leave();
   });
@@ -178,7 +189,9 @@ describe("presence", () => {
 describe("transports", () => {
   for (const transport of ["polling", "websocket"]) {
     test(`${transport} alone works`, async () => {
-      const ada = await Person.arrive(browser, gateway, "Ada", { path: `/?transport=${transport}` });
+      const ada = await Person.arrive(browser, gateway, "Ada", {
+        path: `/?transport=${transport}`,
+      });
       const grace = await Person.arrive(browser, gateway, "Grace");
       await ada.say(`sent by ${transport}`);
       await ada.seesState(`sent by ${transport}`, "sent");

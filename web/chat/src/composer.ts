@@ -1,4 +1,5 @@
-// The box one writes in: a draft per room, Enter to send, and the limit of the chat profile before the server says it.
+// The box one writes in: a draft per room, Enter to send, and the limit of the chat profile before
+// the server says it.
 
 import { byId } from "./dom.ts";
 import { CONTENT_CHARS_MAX, characters } from "./protocol.ts";
@@ -47,8 +48,8 @@ export class Composer {
     const length = characters(content);
     if (length === 0) return;
     if (length > CONTENT_CHARS_MAX) {
-      this.#hint.textContent =
-        `${length.toLocaleString()} characters are too many: a message holds at most ${CONTENT_CHARS_MAX.toLocaleString()}.`;
+      const [is, max] = [length.toLocaleString(), CONTENT_CHARS_MAX.toLocaleString()];
+      this.#hint.textContent = `${is} characters are too many: a message holds at most ${max}.`;
       return;
     }
     this.#draft.value = "";

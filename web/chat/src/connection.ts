@@ -1,10 +1,19 @@
-// The one connection of the page: the stock Socket.IO client, with reconnection done here so that the wait can be
-// shown and cut short. Delay: min(1000 x 2^n, 30000) ms plus up to 30 % jitter, so that a crowd does not return at once.
+// The one connection of the page: the stock Socket.IO client, with reconnection done here so that
+// the wait can be shown and cut short. Delay: min(1000 x 2^n, 30000) ms plus up to 30 % jitter, so
+// that a crowd does not return at once.
 
 import type { Socket } from "socket.io-client";
 import type { Outcome } from "./outbox.ts";
 import {
-  type Ack, type ChatMessage, type History, type Presence, readAck, readHistory, readMessage, readPresence, readText,
+  type Ack,
+  type ChatMessage,
+  type History,
+  type Presence,
+  readAck,
+  readHistory,
+  readMessage,
+  readPresence,
+  readText,
 } from "./protocol.ts";
 
 export type Link =
@@ -90,10 +99,13 @@ export class Connection {
 
   #membership(event: "join" | "leave", room: string): void {
     if (!this.#socket.connected) return;
-    this.#socket.timeout(ACK_TIMEOUT_MS).emit(event, room, (error: Error | null, answer: unknown) => {
-      if (error && this.#socket.connected) this.#events.problem(`No answer to ${event} #${room}`);
-      if (!error && !Array.isArray(answer)) this.#events.problem(`Cannot ${event} #${room}: ${refusal(answer)}`);
-    });
+    this.#socket
+      .timeout(ACK_TIMEOUT_MS)
+      .emit(event, room, (error: Error | null, answer: unknown) => {
+        if (error && this.#socket.connected) this.#events.problem(`No answer to ${event} #${room}`);
+        if (!error && !Array.isArray(answer))
+          this.#events.problem(`Cannot ${event} #${room}: ${refusal(answer)}`);
+      });
   }
 
   #listen(): void {
@@ -104,7 +116,9 @@ export class Connection {
     socket.on("chat-message", (value) => forward(readMessage(value), this.#events.message));
     socket.on("presence", (value) => forward(readPresence(value), this.#events.presence));
     socket.on("history", (value) => forward(readHistory(value), this.#events.history));
-    socket.on("error", (value) => this.#events.problem(readText(value, "The server reported an error")));
+    socket.on("error", (value) =>
+      this.#events.problem(readText(value, "The server reported an error")),
+    );
     socket.on("SERVER_SHUTDOWN", (value) => {
       this.#shutdown = readText(value, "Server is shutting down");
       this.#events.problem(this.#shutdown);
@@ -125,7 +139,9 @@ export class Connection {
   #disconnected(reason: Socket.DisconnectReason): void {
     this.#events.offline();
     if (reason === "io client disconnect") return;
-    this.#wait(reason === "io server disconnect" ? "The server closed the connection" : "Connection lost");
+    this.#wait(
+      reason === "io server disconnect" ? "The server closed the connection" : "Connection lost",
+    );
   }
 
   #wait(why: string): void {
@@ -143,7 +159,10 @@ export class Connection {
   }
 }
 
-/** `?transport=polling` or `?transport=websocket` in the address fixes the transport, to try it out. */
+/**
+ * `?transport=polling` or `?transport=websocket` in the address fixes the transport, to try it
+ * out.
+ */
 function transportChoice(): { transports?: string[] } {
   const wanted = new URLSearchParams(location.search).get("transport");
   return wanted !== null && TRANSPORTS.includes(wanted) ? { transports: [wanted] } : {};
@@ -160,7 +179,9 @@ function refusal(answer: unknown): string {
 
 /** A refused handshake says why in its message; a transport error only names the transport. */
 function explain(error: Error & { type?: string }): string {
-  return error.type === "TransportError" || error.message === "timeout" ? "The server cannot be reached" : error.message;
+  return error.type === "TransportError" || error.message === "timeout"
+    ? "The server cannot be reached"
+    : error.message;
 }
 
 function forward<T>(value: T | undefined, to: (value: T) => void): void {

@@ -34,12 +34,13 @@ export class Dialog {
   #submit(event: SubmitEvent): void {
     event.preventDefault();
     const value = this.#input.value.trim();
-    if (value !== "") {
-      // Closed first: closing gives the focus back, and the answer may want it elsewhere.
-      this.#dialog.close();
-      return this.#answered(value);
+    if (value === "") {
+      this.#input.setCustomValidity("Please write something other than spaces.");
+      this.#input.reportValidity();
+      return;
     }
-    this.#input.setCustomValidity("Please write something other than spaces.");
-    this.#input.reportValidity();
+    // Closed first: closing gives the focus back, and the answer may want it elsewhere.
+    this.#dialog.close();
+    this.#answered(value);
   }
 }

@@ -8,7 +8,9 @@ export function byId<T extends HTMLElement>(id: string): T {
 }
 
 export function make<K extends keyof HTMLElementTagNameMap>(
-  tag: K, className = "", text?: string,
+  tag: K,
+  className = "",
+  text?: string,
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   if (className) element.className = className;

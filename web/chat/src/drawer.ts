@@ -1,4 +1,5 @@
-// On narrow screens the room list is a drawer over the messages. While it is shut nothing in it can be focused.
+// On narrow screens the room list is a drawer over the messages. While it is shut nothing in it
+// can be focused.
 
 import { byId } from "./dom.ts";
 

@@ -1,4 +1,5 @@
-// Puts the parts of the chat page together: rooms (what is known), outbox (what is unsent), connection, and the views.
+// Puts the parts of the chat page together: rooms (what is known), outbox (what is unsent),
+// connection, and the views.
 
 import { Composer } from "./composer.ts";
 import { Connection } from "./connection.ts";
@@ -52,17 +53,29 @@ class Chat {
       accepted: (message, id, timestamp) => this.#rooms.confirm(message, id, timestamp),
       changed: () => this.#changed(),
     });
-    const waiting = this.#rooms.restore(tab?.rooms ?? loadRoomNames().map((name) => ({ name, messages: [], unread: 0 })));
+    const waiting = this.#rooms.restore(
+      tab?.rooms ?? loadRoomNames().map((name) => ({ name, messages: [], unread: 0 })),
+    );
     if (tab && this.#rooms.all.has(tab.active)) this.#rooms.active = tab.active;
     for (const message of waiting) this.#outbox.push(message);
     this.#bindControls();
     this.#show(roomInAddress() ?? this.#rooms.active);
   }
 
+  /** Asks for the name first if this device does not know one. */
   start(): void {
-    if (this.#name === "") return this.#nameDialog.ask("", (name) => this.#named(name), true);
+    if (this.#name === "") this.#nameDialog.ask("", (name) => this.#named(name), true);
+    else this.#connect();
+  }
+
+  #connect(): void {
     this.#showName();
-    if (typeof io === "undefined") return this.#notices.toast("The Socket.IO client could not be loaded. Reload the page to try again.");
+    if (typeof io === "undefined") {
+      this.#notices.toast(
+        "The Socket.IO client could not be loaded. Reload the page to try again.",
+      );
+      return;
+    }
     this.#connection = new Connection(io, this.#name, {
       link: (link) => this.#notices.link(link),
       online: (id) => this.#connected(id),
@@ -82,11 +95,15 @@ class Chat {
   }
 
   #bindControls(): void {
-    byId("rename").addEventListener("click", () => this.#nameDialog.ask(this.#name, (name) => this.#named(name)));
-    byId("add-room").addEventListener("click", () => this.#roomDialog.ask("", (room) => {
-      this.#join(room);
-      this.#readyToWrite();
-    }));
+    byId("rename").addEventListener("click", () =>
+      this.#nameDialog.ask(this.#name, (name) => this.#named(name)),
+    );
+    byId("add-room").addEventListener("click", () =>
+      this.#roomDialog.ask("", (room) => {
+        this.#join(room);
+        this.#readyToWrite();
+      }),
+    );
     byId("leave").addEventListener("click", () => this.#leave());
     byId("copy-link").addEventListener("click", () => this.#copyLink());
     byId("theme").addEventListener("click", () => showTheme(toggleTheme()));
@@ -113,7 +130,7 @@ class Chat {
     saveName(name);
     this.#showName();
     if (this.#connection) this.#connection.rename(name);
-    else this.start();
+    else this.#connect();
   }
 
   #showName(): void {
@@ -126,8 +143,10 @@ class Chat {
   #connected(id: string): void {
     this.#online = true;
     this.#rooms.addOwnId(id);
-    for (const room of this.#rooms.all.keys()) if (room !== DEFAULT_ROOM) this.#connection?.join(room);
-    // The joins travel ahead of the queue on the same connection, so the server knows the rooms first.
+    for (const room of this.#rooms.all.keys())
+      if (room !== DEFAULT_ROOM) this.#connection?.join(room);
+    // The joins travel ahead of the queue on the same connection, so the server knows the
+    // rooms first.
     this.#outbox.online();
   }
 
@@ -139,7 +158,8 @@ class Chat {
 
   #received(incoming: ChatMessage): void {
     const message = this.#rooms.receive(incoming);
-    if (message && !message.own && !this.#isBeingRead(message.room)) this.#rooms.countUnread(message);
+    if (message && !message.own && !this.#isBeingRead(message.room))
+      this.#rooms.countUnread(message);
     this.#changed();
   }
 
@@ -234,7 +254,11 @@ class Chat {
   }
 
   #save(): void {
-    saveTab({ rooms: this.#rooms.snapshot(), active: this.#rooms.active, ownIds: [...this.#rooms.ownIds] });
+    saveTab({
+      rooms: this.#rooms.snapshot(),
+      active: this.#rooms.active,
+      ownIds: [...this.#rooms.ownIds],
+    });
     saveRoomNames([...this.#rooms.all.keys()]);
   }
 }

@@ -1,9 +1,19 @@
-// The message log of the open room. Rows are kept by key and only rebuilt when what they show changed, so that
-// the reader's selection, focus and scroll position survive each new message.
+// The message log of the open room. Rows are kept by key and only rebuilt when what they show
+// changed, so that the reader's selection, focus and scroll position survive each new message.
 
 import { byId, icon, make, spoken } from "./dom.ts";
 import type { Message, MessageState, Room } from "./rooms.ts";
-import { dayKey, dayName, displayName, exactTime, hue, initials, pieces, plural, timeOfDay } from "./text.ts";
+import {
+  dayKey,
+  dayName,
+  displayName,
+  exactTime,
+  hue,
+  initials,
+  pieces,
+  plural,
+  timeOfDay,
+} from "./text.ts";
 
 export interface MessageListEvents {
   retry(message: Message): void;
@@ -19,7 +29,10 @@ interface Row {
 }
 
 const STATE_NAMES: Record<MessageState, string> = {
-  queued: "Queued, will be sent when connected", sending: "Sending", sent: "Sent", failed: "Not sent",
+  queued: "Queued, will be sent when connected",
+  sending: "Sending",
+  sent: "Sent",
+  failed: "Not sent",
 };
 
 const GROUP_GAP_MS = 5 * 60_000;
@@ -79,7 +92,8 @@ export class MessageList {
 
   #settleScroll(opened: boolean, room: Room): void {
     this.scrollToEnd();
-    const divider = opened && room.firstUnread !== undefined ? this.#rows.get("unread")?.element : undefined;
+    const divider =
+      opened && room.firstUnread !== undefined ? this.#rows.get("unread")?.element : undefined;
     divider?.scrollIntoView({ block: "center" });
   }
 
@@ -157,7 +171,10 @@ export class MessageList {
   }
 
   #build(message: Message, first: boolean, last: boolean): HTMLLIElement {
-    const row = make("li", `message${message.own ? " own" : ""}${first ? " first" : ""}${last ? " last" : ""}`);
+    const row = make(
+      "li",
+      `message${message.own ? " own" : ""}${first ? " first" : ""}${last ? " last" : ""}`,
+    );
     row.dataset.state = message.state;
     row.dataset.id = message.id ?? "";
     const author = displayName(message.name, message.sender);
@@ -198,12 +215,21 @@ function labelRow(kind: string, text: string): HTMLLIElement {
 }
 
 function sameGroup(a: Message | undefined, b: Message): boolean {
-  return a !== undefined && a.own === b.own && (a.own || (a.sender === b.sender && a.name === b.name))
-    && Math.abs(b.timestamp - a.timestamp) < GROUP_GAP_MS && dayKey(a.timestamp) === dayKey(b.timestamp);
+  return (
+    a !== undefined &&
+    a.own === b.own &&
+    (a.own || (a.sender === b.sender && a.name === b.name)) &&
+    Math.abs(b.timestamp - a.timestamp) < GROUP_GAP_MS &&
+    dayKey(a.timestamp) === dayKey(b.timestamp)
+  );
 }
 
 function avatar(name: string, visible: boolean): HTMLElement {
-  const circle = make("span", visible ? `avatar hue-${hue(name)}` : "avatar-gap", visible ? initials(name) : undefined);
+  const circle = make(
+    "span",
+    visible ? `avatar hue-${hue(name)}` : "avatar-gap",
+    visible ? initials(name) : undefined,
+  );
   circle.setAttribute("aria-hidden", "true");
   return circle;
 }

@@ -1,4 +1,5 @@
-// What the page has to say about the connection and the offline queue, and short messages at the bottom.
+// What the page has to say about the connection and the offline queue, and short messages at the
+// bottom.
 
 import type { Link } from "./connection.ts";
 import { byId, make } from "./dom.ts";
@@ -31,8 +32,7 @@ export class Notices {
   }
 
   queue(waiting: number, dropped: number, online: boolean): void {
-    const lost = dropped > 0 ? ` The queue is full: ${plural(dropped, "older message was", "older messages were")} taken out.` : "";
-    const text = waiting > 0 && !online ? `${plural(waiting, "message is", "messages are")} waiting to be sent.${lost}` : "";
+    const text = waiting > 0 && !online ? queueText(waiting, dropped) : "";
     if (this.#queue.textContent !== text) this.#queue.textContent = text;
     this.#queue.hidden = text === "";
   }
@@ -47,7 +47,8 @@ export class Notices {
   }
 
   #wait(why: string, retryAt: number): void {
-    // The sentence is set once and the seconds are hidden from screen readers, which would read each of them aloud.
+    // The sentence is set once and the seconds are hidden from screen readers, which would
+    // read each of them aloud.
     this.#text.textContent = `${why}.`;
     this.#notice.hidden = false;
     const step = () => {
@@ -62,4 +63,11 @@ export class Notices {
 function stateText(link: Link): string {
   if (link.phase === "online") return `Connected · ${link.transport}`;
   return link.phase === "connecting" ? "Connecting…" : "Offline";
+}
+
+function queueText(waiting: number, dropped: number): string {
+  const kept = `${plural(waiting, "message is", "messages are")} waiting to be sent.`;
+  if (dropped === 0) return kept;
+  const lost = plural(dropped, "older message was", "older messages were");
+  return `${kept} The queue is full: ${lost} taken out.`;
 }

@@ -1,5 +1,6 @@
-// Own messages on their way to the server: a bounded queue, one message in flight, order kept.
-// One at a time, because a refusal in the middle (a rate limit, say) would otherwise let later messages overtake.
+// Own messages on their way to the server: a bounded queue, one message in flight, order kept. One
+// at a time, because a refusal in the middle (a rate limit, say) would otherwise let later
+// messages overtake.
 
 import type { Message } from "./rooms.ts";
 import { markCut } from "./rooms.ts";
@@ -87,10 +88,11 @@ export class Outbox {
   #settle(message: Message, outcome: Outcome): void {
     if (this.#inFlight !== message) return;
     this.#inFlight = undefined;
+    // Without an ack the broadcast of the message may still have come, and with it the id.
     if (outcome.kind === "accepted") this.#events.accepted(message, outcome.id, outcome.timestamp);
-    else if (message.id !== undefined) message.state = "sent"; // its broadcast came although the ack did not
+    else if (message.id !== undefined) message.state = "sent";
     else if (outcome.kind === "cut") markCut(message);
-    else if (outcome.kind === "refused" && /rate limit/i.test(outcome.reason)) return this.#pause(message);
+    else if (isRateLimit(outcome)) this.#pause(message);
     else this.#fail(message, outcome);
     this.#pump();
     this.#events.changed();
@@ -99,14 +101,16 @@ export class Outbox {
   #fail(message: Message, outcome: Outcome): void {
     message.state = "failed";
     message.uncertain = outcome.kind === "timeout";
-    message.problem = outcome.kind === "refused" ? `Refused by the server: ${outcome.reason}` : "The server did not answer.";
+    message.problem =
+      outcome.kind === "refused"
+        ? `Refused by the server: ${outcome.reason}`
+        : "The server did not answer.";
   }
 
   #pause(message: Message): void {
     message.state = "queued";
     this.#queue.unshift(message);
     this.#paused = true;
-    this.#events.changed();
     setTimeout(() => this.#resume(), RATE_LIMIT_PAUSE_MS);
   }
 
@@ -115,4 +119,8 @@ export class Outbox {
     this.#pump();
     this.#events.changed();
   }
+}
+
+function isRateLimit(outcome: Outcome): boolean {
+  return outcome.kind === "refused" && /rate limit/i.test(outcome.reason);
 }

@@ -1,4 +1,5 @@
-// The chat profile's events as the server sends them, and the checks that turn untrusted JSON into them.
+// The chat profile's events as the server sends them, and the checks that turn untrusted JSON into
+// them.
 
 export const CONTENT_CHARS_MAX = 1000;
 export const DEFAULT_ROOM = "global";

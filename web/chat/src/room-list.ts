@@ -1,4 +1,5 @@
-// The list of rooms at the side, and the same facts in the bar above the messages and in the tab's title.
+// The list of rooms at the side, and the same facts in the bar above the messages and in the tab's
+// title.
 
 import { byId, make, spoken } from "./dom.ts";
 import { DEFAULT_ROOM } from "./protocol.ts";
@@ -27,7 +28,10 @@ export class RoomList {
 
   render(rooms: Rooms): void {
     const all = [...rooms.all.values()];
-    const signature = JSON.stringify([rooms.active, all.map(({ name, unread, count }) => [name, unread, count])]);
+    const signature = JSON.stringify([
+      rooms.active,
+      all.map(({ name, unread, count }) => [name, unread, count]),
+    ]);
     if (signature === this.#signature) return;
     this.#signature = signature;
     this.#renderList(all, rooms.active);
@@ -38,14 +42,17 @@ export class RoomList {
   }
 
   #renderList(all: Room[], active: string): void {
-    const focused = document.activeElement?.closest<HTMLElement>("#rooms [data-room]")?.dataset.room;
+    const focused =
+      document.activeElement?.closest<HTMLElement>("#rooms [data-room]")?.dataset.room;
     const items = all.map((room) => roomItem(room, room.name === active));
     this.#list.replaceChildren(...items);
     if (focused !== undefined) this.#button(focused)?.focus();
   }
 
   #button(room: string): HTMLElement | undefined {
-    return [...this.#list.querySelectorAll<HTMLElement>("[data-room]")].find((item) => item.dataset.room === room);
+    return [...this.#list.querySelectorAll<HTMLElement>("[data-room]")].find(
+      (item) => item.dataset.room === room,
+    );
   }
 
   #renderBar(room: Room): void {
@@ -65,7 +72,13 @@ function roomItem(room: Room, active: boolean): HTMLLIElement {
   if (active) button.setAttribute("aria-current", "true");
   button.append(make("span", "hash", "#"), make("bdi", "room-label", room.name));
   if (room.unread > 0) {
-    button.append(make("span", "badge", room.unread > COUNT_SHOWN_MAX ? `${COUNT_SHOWN_MAX}+` : String(room.unread)));
+    button.append(
+      make(
+        "span",
+        "badge",
+        room.unread > COUNT_SHOWN_MAX ? `${COUNT_SHOWN_MAX}+` : String(room.unread),
+      ),
+    );
     button.append(spoken(plural(room.unread, "unread message", "unread messages")));
   } else if (room.count !== undefined) {
     const count = make("span", "room-count", room.count.toLocaleString());

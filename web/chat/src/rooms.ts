@@ -1,6 +1,7 @@
 // The rooms of this tab: messages in order, unread counts, presence. Knows no DOM and no network.
-// Invariant: within a room a server id occurs once, and messages are ordered by the server's time; own messages
-// that the server has not confirmed stay behind everything that was there when they were written.
+// Invariant: within a room a server id occurs once, and messages are ordered by the server's time;
+// own messages that the server has not confirmed stay behind everything that was there when they
+// were written.
 
 import { type ChatMessage, DEFAULT_ROOM } from "./protocol.ts";
 import type { StoredRoom } from "./storage.ts";
@@ -35,7 +36,10 @@ export interface Room {
   count?: number;
 }
 
-/** Older messages are forgotten on this device; chosen so that the copy for a reload fits any browser's quota. */
+/**
+ * Older messages are forgotten on this device; chosen so that the copy for a reload fits any
+ * browser's quota.
+ */
 const MESSAGES_MAX = 300;
 const OWN_IDS_MAX = 20;
 
@@ -104,7 +108,14 @@ export class Rooms {
     this.#lastKey += 1;
     const key = `own-${Date.now().toString(36)}-${this.#lastKey}`;
     const message: Message = {
-      key, room, name, content, sender: this.#ownIds.at(-1) ?? "", timestamp: Date.now(), own: true, state: "queued",
+      key,
+      room,
+      name,
+      content,
+      sender: this.#ownIds.at(-1) ?? "",
+      timestamp: Date.now(),
+      own: true,
+      state: "queued",
     };
     this.#place(this.open(room), message);
     return message;
@@ -150,7 +161,9 @@ export class Rooms {
     const room = this.open(incoming.room);
     if (room.ids.has(incoming.id)) return undefined;
     const own = this.#ownIds.includes(incoming.sender);
-    const waiting = own ? room.messages.find((message) => isWaitingFor(message, incoming.content)) : undefined;
+    const waiting = own
+      ? room.messages.find((message) => isWaitingFor(message, incoming.content))
+      : undefined;
     if (waiting) {
       this.confirm(waiting, incoming.id, incoming.timestamp);
       return undefined;
@@ -167,12 +180,17 @@ export class Rooms {
     room.unread += 1;
   }
 
-  /** Merges what the server remembers. Missed messages count as unread once the room was known here. */
+  /**
+   * Merges what the server remembers. Missed messages count as unread once the room was known
+   * here.
+   */
   receiveHistory(name: string, messages: ChatMessage[]): Message[] {
     if (this.#left.has(name)) return [];
     const room = this.open(name);
     const seenUntil = room.messages.findLast((message) => message.id !== undefined)?.timestamp;
-    const fresh = messages.map((message) => this.receive({ ...message, room: name })).filter((message) => message !== undefined);
+    const fresh = messages
+      .map((message) => this.receive({ ...message, room: name }))
+      .filter((message) => message !== undefined);
     if (seenUntil === undefined) return [];
     return fresh.filter((message) => !message.own && message.timestamp >= seenUntil);
   }
@@ -186,7 +204,10 @@ export class Rooms {
     return [...this.all.values()].map(({ name, messages, unread }) => ({ name, unread, messages }));
   }
 
-  /** Rebuilds rooms from an earlier page of this tab. Returns own messages that still wait to be sent, oldest first. */
+  /**
+   * Rebuilds rooms from an earlier page of this tab. Returns own messages that still wait to be
+   * sent, oldest first.
+   */
   restore(stored: StoredRoom[]): Message[] {
     const waiting: Message[] = [];
     for (const { name, messages, unread } of stored) {
@@ -212,7 +233,9 @@ export class Rooms {
   }
 }
 
-/** The connection ended between sending and ack: only the reader can decide whether to send again. */
+/**
+ * The connection ended between sending and ack: only the reader can decide whether to send again.
+ */
 export function markCut(message: Message): void {
   message.state = "failed";
   message.problem = "The connection was lost before the server confirmed it.";
@@ -224,9 +247,13 @@ function isWaitingFor(message: Message, content: string): boolean {
   return message.own && open && message.id === undefined && message.content === content;
 }
 
-/** Unconfirmed messages carry this device's clock, so they are only compared by position, never by time. */
+/**
+ * Unconfirmed messages carry this device's clock, so they are only compared by position, never by
+ * time.
+ */
 function goesBefore(message: Message, other: Message | undefined): boolean {
   if (!other || message.id === undefined) return false;
-  if (other.id === undefined) return other.state !== "failed" || other.timestamp > message.timestamp;
+  if (other.id === undefined)
+    return other.state !== "failed" || other.timestamp > message.timestamp;
   return other.timestamp > message.timestamp;
 }

@@ -1,5 +1,5 @@
-// What this browser remembers: the name, the theme and the list of rooms per device; messages and own ids per tab.
-// Storage may be blocked or full: then the page works without memory.
+// What this browser remembers: the name, the theme and the list of rooms per device; messages and
+// own ids per tab. Storage may be blocked or full: then the page works without memory.
 
 export interface StoredRoom {
   name: string;

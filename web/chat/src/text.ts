@@ -1,8 +1,16 @@
 // How times, days, names and links are written for the reader.
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const dayAndMonth = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
-const fullDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
+const dayAndMonth = new Intl.DateTimeFormat(undefined, {
+  weekday: "long",
+  day: "numeric",
+  month: "long",
+});
+const fullDay = new Intl.DateTimeFormat(undefined, {
+  day: "numeric",
+  month: "long",
+  year: "numeric",
+});
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 
 const HUES = 12;
@@ -60,7 +68,10 @@ export interface Piece {
   href?: string;
 }
 
-/** Splits a message into plain text and web addresses, without the punctuation that ends a sentence. */
+/**
+ * Splits a message into plain text and web addresses, without the punctuation that ends a
+ * sentence.
+ */
 export function pieces(content: string): Piece[] {
   const found: Piece[] = [];
   let from = 0;
