@@ -1,0 +1,270 @@
+//! Namespace `/lab`: every operation of the seam behind an event of its own.
+
+use hub::{AckTo, Collected, Emit, Event, Fetched, Io, Refusal, SocketKey, Target};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Answers that wait for other shards.
+#[derive(Debug, Default)]
+pub(crate) struct Lab {
+    waiting: HashMap<u64, AckTo>,
+    next: u64,
+}
+
+const NAMESPACE: &str = "/lab";
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The namespace's middleware.
+pub(crate) fn admit(auth: &str) -> Result<(), Refusal> {
+    let auth: Value = serde_json::from_str(auth).unwrap_or_default();
+    match truthy(&auth["reject"]) {
+        true => Err(Refusal { message: "rejected by token".into(), data: None }),
+        false => Ok(()),
+    }
+}
+
+fn truthy(value: &Value) -> bool {
+    !matches!(value, Value::Null | Value::Bool(false))
+        && value.as_f64() != Some(0.0)
+        && value.as_str() != Some("")
+}
+
+pub(crate) fn connected(io: &mut Io<'_>, socket: SocketKey, auth: &str) {
+    let auth: Value = serde_json::from_str(auth).unwrap_or_default();
+    if let Some(user) = auth.get("user") {
+        io.set_data(socket, &json!({ "user": user }).to_string());
+        if let Some(user) = user.as_str() {
+            // A name that is no room name is simply not addressable.
+            let _ = io.set_user(socket, user);
+        }
+    }
+}
+
+/// Arguments of an event, unparsed.
+struct Args<'a>(Vec<&'a RawValue>);
+
+impl<'a> Args<'a> {
+    /// `text` is the event's arguments in brackets.
+    fn new(text: &'a str) -> Self {
+        Self(serde_json::from_str(text).unwrap_or_default())
+    }
+
+    fn raw(&self, at: usize) -> &'a str {
+        self.0.get(at).map_or("null", |raw| raw.get())
+    }
+
+    fn value(&self, at: usize) -> Value {
+        serde_json::from_str(self.raw(at)).unwrap_or_default()
+    }
+
+    fn text(&self, at: usize) -> String {
+        self.value(at).as_str().unwrap_or_default().to_owned()
+    }
+
+    fn number(&self, at: usize) -> u64 {
+        self.value(at).as_u64().unwrap_or_default()
+    }
+
+    /// One room's name or an array of them.
+    fn rooms(&self, at: usize) -> Vec<String> {
+        match self.value(at) {
+            Value::String(room) => vec![room],
+            Value::Array(rooms) => {
+                rooms.iter().filter_map(|room| room.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Arguments from `at` on, as raw elements.
+    fn rest(&self, at: usize) -> String {
+        let rest: Vec<&str> = self.0.iter().skip(at).map(|raw| raw.get()).collect();
+        rest.join(",")
+    }
+}
+
+impl Lab {
+    pub(crate) fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+        let text = format!("[{}]", event.args);
+        let args = Args::new(&text);
+        match event.name {
+            "echo" => echo(io, socket, event),
+            "ask" => {
+                let (args, attachments) = (event.args, event.attachments);
+                let question = Emit { name: "question", args, attachments, volatile: false };
+                io.ask(socket, &question, ASK_TIMEOUT, 0);
+            }
+            "who" => answer(io, event.ack, &who(io, socket)),
+            "join" | "leave" => membership(io, socket, event, &args.text(0)),
+            "to" | "in" | "except" | "all" | "local" | "to-user" | "all-date" => {
+                broadcast(io, socket, &event, &args);
+            }
+            "burst" | "volatile" => series(io, socket, event.name == "volatile", &args),
+            "collect" => self.collect(io, event, &args),
+            "fetch" => self.fetch(io, event, &args),
+            "sockets-join" | "sockets-leave" | "sockets-kick" => select(io, event.name, &args),
+            "server-side-emit" => {}
+            "server-side-ask" => answer(io, event.ack, "null,[]"),
+            "server-count" => answer(io, event.ack, "1"),
+            "kick" => io.disconnect(socket, false),
+            "kick-close" => io.disconnect(socket, true),
+            "drop" => io.drop_transport(socket),
+            "length" => {
+                let length = event.attachments.first().map_or(-1, |bytes| bytes.len() as i64);
+                answer(io, event.ack, &length.to_string());
+            }
+            // Stands for a bug in an application: the session that triggered it ends, others go on.
+            "panic" => panic!("asked to"),
+            _ => {}
+        }
+    }
+
+    fn wait(&mut self, ack: Option<AckTo>) -> Option<u64> {
+        self.next += 1;
+        self.waiting.insert(self.next, ack?);
+        Some(self.next)
+    }
+
+    /// `collect(room, ms, ev, any…, ack)`
+    fn collect(&mut self, io: &mut Io<'_>, event: Event<'_>, args: &Args<'_>) {
+        let (rooms, name, rest) = (args.rooms(0), args.text(2), args.rest(3));
+        let timeout = Duration::from_millis(args.number(1));
+        let attachments = event.attachments;
+        let Some(token) = self.wait(event.ack) else { return };
+        let rooms = borrowed(&rooms);
+        let target = Target { namespace: NAMESPACE, rooms: &rooms, ..Target::default() };
+        let emit = Emit { name: &name, args: &rest, attachments, volatile: false };
+        io.collect(&target, &emit, timeout, token);
+    }
+
+    pub(crate) fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: &Collected) {
+        let first = |args: &str| Args::new(&format!("[{args}]")).raw(0).to_owned();
+        let answers: Vec<String> = collected.answers.iter().map(|a| first(&a.args)).collect();
+        let error = if collected.complete { "null" } else { r#""operation has timed out""# };
+        let args = format!("{error},[{}]", answers.join(","));
+        answer(io, self.waiting.remove(&token), &args);
+    }
+
+    /// `fetch(room or null, ack)`
+    fn fetch(&mut self, io: &mut Io<'_>, event: Event<'_>, args: &Args<'_>) {
+        let Some(token) = self.wait(event.ack) else { return };
+        let rooms = args.rooms(0);
+        let rooms = borrowed(&rooms);
+        let target = Target { namespace: NAMESPACE, rooms: &rooms, ..Target::default() };
+        io.fetch(&target, FETCH_TIMEOUT, token);
+    }
+
+    pub(crate) fn fetched(&mut self, io: &mut Io<'_>, token: u64, sockets: &[Fetched]) {
+        let sockets: Vec<Value> = sockets
+            .iter()
+            .map(|socket| {
+                let data: Value = serde_json::from_str(&socket.data).unwrap_or_default();
+                json!({ "id": socket.id, "rooms": socket.rooms, "data": data })
+            })
+            .collect();
+        answer(io, self.waiting.remove(&token), &format!("null,{}", Value::from(sockets)));
+    }
+}
+
+fn answer(io: &mut Io<'_>, ack: Option<AckTo>, args: &str) {
+    if let Some(ack) = ack {
+        io.ack(ack, args, &[]);
+    }
+}
+
+fn echo(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+    let (args, attachments) = (event.args, event.attachments);
+    match event.ack {
+        Some(ack) => io.ack(ack, args, attachments),
+        None => io.emit(socket, &Emit { name: "echo", args, attachments, volatile: false }),
+    }
+}
+
+fn who(io: &Io<'_>, socket: SocketKey) -> String {
+    let Some(info) = io.info(socket) else { return "null".into() };
+    let query: serde_json::Map<String, Value> = wire::http::query_pairs(info.query)
+        .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
+        .collect();
+    let auth: Value = serde_json::from_str(info.auth).unwrap_or_default();
+    json!({
+        "id": info.id, "transport": info.transport, "recovered": false, "auth": auth, "query": query,
+    })
+    .to_string()
+}
+
+fn membership(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>, room: &str) {
+    if event.name == "join" {
+        // The limits' metric tells of refused joins; the list in the ack shows them.
+        let _ = io.join(socket, room);
+    } else {
+        io.leave(socket, room);
+    }
+    let rooms = json!(io.rooms(socket)).to_string();
+    answer(io, event.ack, &rooms);
+}
+
+fn broadcast(io: &mut Io<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<'_>) {
+    let Some(id) = io.id(socket).map(|id| id.to_string()) else { return };
+    let everyone = matches!(event.name, "all" | "local" | "all-date");
+    let names = if everyone { Vec::new() } else { args.rooms(0) };
+    let names = borrowed(&names);
+    let at = usize::from(!everyone);
+    let (name, mut rest) = (args.text(at), args.rest(at + 1));
+    if event.name == "all-date" {
+        rest = json!(iso_date(args.number(1))).to_string();
+    }
+    let own = [id.as_str()];
+    let mut target = Target { namespace: NAMESPACE, ..Target::default() };
+    match event.name {
+        "to" => (target.rooms, target.except) = (&names, &own),
+        "in" => target.rooms = &names,
+        "to-user" => target.users = &names,
+        "except" => target.except = &names,
+        _ => {}
+    }
+    let attachments = event.attachments;
+    io.broadcast(&target, &Emit { name: &name, args: &rest, attachments, volatile: false });
+}
+
+/// A date as JSON has it: `1970-01-01T00:00:00.000Z`.
+fn iso_date(ms: u64) -> String {
+    let (days, ms) = ((ms / 86_400_000) as i64, ms % 86_400_000);
+    // Civil date of a day number (proleptic Gregorian calendar, eras of 400 years from 0000-03-01).
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let (date, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year:04}-{month:02}-{date:02}T{h:02}:{m:02}:{s:02}.{:03}Z", ms % 1000)
+}
+
+/// `n` separate events.
+fn series(io: &mut Io<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
+    let name = args.text(0);
+    for n in 0..args.number(1).min(100_000) {
+        let args = n.to_string();
+        io.emit(socket, &Emit { name: &name, args: &args, attachments: &[], volatile });
+    }
+}
+
+/// Operations on the sockets that a room selects.
+fn select(io: &mut Io<'_>, what: &str, args: &Args<'_>) {
+    let (selector, room) = (args.rooms(0), args.text(1));
+    let rooms = borrowed(&selector);
+    let target = Target { namespace: NAMESPACE, rooms: &rooms, ..Target::default() };
+    match what {
+        "sockets-join" => io.join_all(&target, &[&room]),
+        "sockets-leave" => io.leave_all(&target, &[&room]),
+        _ => io.disconnect_all(&target, args.value(1) == Value::Bool(true)),
+    }
+}
+
+fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}

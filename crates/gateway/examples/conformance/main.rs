@@ -1,0 +1,178 @@
+//! A small application on the handler seam, so that protocol suites can be pointed at the gateway's own code.
+//!
+//! `cargo run --release -p gateway --example conformance -- --port 3000`
+//!
+//! It is an ordinary in-process handler: nothing in the gateway knows it. Besides `/socket.io/` it serves a bare Engine.IO
+//! echo at `/engine.io/` and a pure WebSocket echo at `/echo`.
+
+mod lab;
+
+use clap::Parser;
+use control::health::Readiness;
+use control::page::{PageConfig, Pages};
+use hub::config::{Config, Cors};
+use hub::{
+    ConnectRequest, Data, Emit, Event, Handler, HandlerFactory, Io, Notice, Refusal, SessionKey,
+    SocketKey,
+};
+use lab::Lab;
+use shard::{Handover, Outside, Settings};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Parser)]
+struct Flags {
+    #[arg(long, default_value_t = 3000)]
+    port: u16,
+    /// Milliseconds.
+    #[arg(long, default_value_t = 300)]
+    ping_interval: u64,
+    /// Milliseconds.
+    #[arg(long, default_value_t = 200)]
+    ping_timeout: u64,
+    /// Milliseconds.
+    #[arg(long, default_value_t = 1000)]
+    connect_timeout: u64,
+    /// Bytes.
+    #[arg(long, default_value_t = 1_000_000)]
+    max_payload: usize,
+    /// Threads. Two by default, so that requests land on shards that do not own their session.
+    #[arg(long, default_value_t = 2)]
+    shards: usize,
+    /// `json`; other parsers come later.
+    #[arg(long, default_value = "json", value_parser = ["json"])]
+    parser: String,
+}
+
+impl Flags {
+    fn config(&self) -> Config {
+        Config {
+            engineio_path: Some("/engine.io/".into()),
+            raw_path: Some("/echo".into()),
+            ping_interval: Duration::from_millis(self.ping_interval),
+            ping_timeout: Duration::from_millis(self.ping_timeout),
+            connect_timeout: Duration::from_millis(self.connect_timeout),
+            max_payload: self.max_payload,
+            cors: Cors::Any,
+            keep_handshake: true,
+            ..Config::default()
+        }
+    }
+}
+
+/// One per shard.
+#[derive(Debug, Default)]
+struct Application {
+    lab: Lab,
+}
+
+struct Applications;
+
+impl HandlerFactory for Applications {
+    fn build(&self, _shard: u16) -> Box<dyn Handler> {
+        Box::new(Application::default())
+    }
+}
+
+impl Handler for Application {
+    fn connecting(&mut self, _: &mut Io<'_>, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        match request.namespace {
+            "/" | "/custom" => Ok(()),
+            "/lab" => lab::admit(request.auth),
+            "/forbidden" => Err(Refusal {
+                message: "not authorized".into(),
+                data: Some(r#"{"code":"E_AUTH","retry":false}"#.into()),
+            }),
+            name if is_dynamic(name) => Ok(()),
+            _ => Err(Refusal::invalid_namespace()),
+        }
+    }
+
+    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, auth: &str) {
+        let Some(namespace) = io.namespace(socket).map(str::to_owned) else { return };
+        match namespace.as_str() {
+            "/" | "/custom" => emit(io, socket, "auth", auth),
+            "/lab" => lab::connected(io, socket, auth),
+            name => emit(io, socket, "dyn", &format!("{name:?}")),
+        }
+    }
+
+    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+        match (io.namespace(socket), event.name) {
+            (Some("/"), "message") => {
+                let (args, attachments) = (event.args, event.attachments);
+                let name = "message-back";
+                io.emit(socket, &Emit { name, args, attachments, volatile: false });
+            }
+            (Some("/"), "message-with-ack") => {
+                if let Some(ack) = event.ack {
+                    io.ack(ack, event.args, event.attachments);
+                }
+            }
+            (Some("/lab"), _) => self.lab.event(io, socket, event),
+            _ => {}
+        }
+    }
+
+    fn acked(&mut self, io: &mut Io<'_>, socket: SocketKey, _: u64, args: &str, bin: &[Vec<u8>]) {
+        let answer = Emit { name: "answer", args, attachments: bin, volatile: false };
+        io.emit(socket, &answer);
+    }
+
+    fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: hub::Collected) {
+        self.lab.collected(io, token, &collected);
+    }
+
+    fn fetched(&mut self, io: &mut Io<'_>, token: u64, sockets: Vec<hub::Fetched>) {
+        self.lab.fetched(io, token, &sockets);
+    }
+
+    /// Bare Engine.IO and raw WebSocket: everything comes back as it came.
+    fn message(&mut self, io: &mut Io<'_>, session: SessionKey, data: Data<'_>) {
+        io.send(session, data);
+    }
+}
+
+/// `/dyn-<digits>`
+fn is_dynamic(name: &str) -> bool {
+    name.strip_prefix("/dyn-")
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn emit(io: &mut Io<'_>, to: SocketKey, name: &str, args: &str) {
+    io.emit(to, &Emit { name, args, ..Emit::default() });
+}
+
+/// What is not realtime goes to the control plane's pages: health and the client bundles.
+struct Pager(Pages);
+
+impl Outside for Pager {
+    fn handover(&self, handover: Handover) {
+        self.0.accept(handover.stream, handover.read, handover.peer);
+    }
+
+    fn log(&self, _: Notice) {}
+}
+
+fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    let settings = Settings {
+        listen: vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)],
+        shards: flags.shards,
+        node: 0,
+        hub: flags.config(),
+        pin: false,
+        conns_max: 18_000,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+    let _context = runtime.enter();
+    let page = PageConfig { chat_page: false, client_path: Some("/socket.io/".into()) };
+    let outside = Arc::new(Pager(Pages::new(page, Readiness::default())));
+    let shards = shard::start(&settings, &Applications, outside)?;
+    for addr in shards.local_addrs() {
+        println!("listening on {addr}");
+    }
+    shards.wait()?;
+    Ok(())
+}
