@@ -1,6 +1,8 @@
 //! JSON Schema for the payload of events (built-in rules). Schemas are compiled once, when the
 //! configuration is read; a shard only runs them.
 
+use hub::rules::PayloadCheck;
+
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
@@ -17,9 +19,9 @@ pub fn compile(text: &str) -> Result<Schema, String> {
     }
 }
 
-impl Schema {
-    /// Checks one payload, given as JSON text; the error names the first violation and its place.
-    pub fn check(&self, payload: &str) -> Result<(), String> {
+impl PayloadCheck for Schema {
+    /// The error names the first violation and its place.
+    fn check(&self, payload: &str) -> Result<(), String> {
         let value = serde_json::from_str(payload).map_err(|error| format!("not JSON: {error}"))?;
         match self.validator.validate(&value) {
             Ok(()) => Ok(()),

@@ -1,17 +1,49 @@
-//! `sockeye`: assembly and command line.
+//! `sockeye`: assembly and command line. This file is the boot in one screen; `serve.rs` is the
+//! life after it.
+#![forbid(unsafe_code)]
 
 mod cli;
 mod config;
+mod outside;
+mod serve;
 mod signals;
 mod telemetry;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use config::Request;
 use std::process::ExitCode;
+use telemetry::Telemetry;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// 0: asked to stop, and did. 1: cannot go on; a supervisor should start another process.
+/// 2: cannot start like this; starting again will not help.
 fn main() -> ExitCode {
     match Cli::parse().command() {
-        Command::Serve(_) => ExitCode::from(2),
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
+        Command::Serve(request) => boot(&request),
+    }
+}
+
+fn boot(request: &Request) -> ExitCode {
+    let loaded = match config::load(request) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return ExitCode::from(2);
+        }
+    };
+    let telemetry = Telemetry::start(&loaded.resolved.log);
+    let served = serve::run(request, loaded, &telemetry);
+    if let Err(error) = &served {
+        tracing::error!("{error:#}");
+    }
+    telemetry.flush();
+    if served.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
     }
 }

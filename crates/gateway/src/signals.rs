@@ -1,7 +1,8 @@
 //! Signals of the operating system as two wishes: stop, and look at the configuration again.
 
 use std::io;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::sync::mpsc::{Receiver, channel};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -11,28 +12,23 @@ pub enum Wish {
     Reload,
 }
 
-#[derive(Debug)]
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    /// Takes over the signals of the process. Needs a tokio runtime.
-    pub fn install() -> io::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    pub async fn next(&mut self) -> Wish {
-        tokio::select! {
-            _ = self.terminate.recv() => Wish::Stop,
-            _ = self.interrupt.recv() => Wish::Stop,
-            _ = self.hangup.recv() => Wish::Reload,
+/// Takes over the signals of the process. Needs the context of a tokio runtime.
+pub fn listen() -> io::Result<Receiver<Wish>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (sender, wishes) = channel();
+    tokio::spawn(async move {
+        loop {
+            let wish = tokio::select! {
+                _ = terminate.recv() => Wish::Stop,
+                _ = interrupt.recv() => Wish::Stop,
+                _ = hangup.recv() => Wish::Reload,
+            };
+            if sender.send(wish).is_err() {
+                return;
+            }
         }
-    }
+    });
+    Ok(wishes)
 }

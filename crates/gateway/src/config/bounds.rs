@@ -91,7 +91,7 @@ bounds! {
     namespace_refusals_max: Count, "Refused namespaces before the session is closed.";
     sockets_per_session_max: Count, "Namespaces that one session may be connected to.";
     acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.";
-    conns_max: Count, "Connections per shard; above it new ones get 503 with Retry-After.";
+    conns_max: Count, "Connections of the process; above it new ones get 503 with Retry-After.";
     mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.";
     deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.";
     keep_alive_timeout: Time, "An HTTP connection without a request is closed after this; keep it longer than a heartbeat.";

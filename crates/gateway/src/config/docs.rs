@@ -177,7 +177,6 @@ Profile `chat` starts with
 [namespaces."/"]
 chat = true
 client_joins = true
-auto_join = ["global"]
 [namespaces."/".events.message]
 action = "rooms"
 [namespaces."/".events.typing]

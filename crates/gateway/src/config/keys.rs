@@ -99,6 +99,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         top(),
         server(),
         socketio(),
+        socketio_access(),
         plain(),
         limits(),
         log(),
@@ -185,7 +186,7 @@ fn server() -> Vec<Key> {
         ),
         Key::new(
             "server.shards",
-            Kind::Integer { min: 0, max: 1024 },
+            Kind::Integer { min: 0, max: 256 },
             "0",
             "Data-plane threads; 0 = one for each core.",
         ),
@@ -279,6 +280,12 @@ fn socketio() -> Vec<Key> {
             "10s",
             "An upgrade from polling to WebSocket must be complete by then.",
         ),
+    ]
+}
+
+/// Who may use it from where.
+fn socketio_access() -> Vec<Key> {
+    vec![
         Key::new(
             "socketio.cors",
             Kind::List,
@@ -365,6 +372,12 @@ fn log() -> Vec<Key> {
             "auto",
             "`auto` is pretty on a terminal and JSON everywhere else.",
         ),
+        Key::new(
+            "log.connections",
+            Kind::Bool,
+            "true",
+            "A line for each client that connects or disconnects, with id, address and reason.",
+        ),
     ]
 }
 
@@ -374,7 +387,8 @@ fn namespaces() -> Vec<Key> {
             "namespaces.*.chat",
             Kind::Bool,
             "false",
-            "The chat events `join`, `leave` and `chat-message`.",
+            "The chat events: every socket is in room `global`, `chat-message` is checked, stamped with an \
+             id and sent to its room, members are told how many they are.",
         ),
         Key::new(
             "namespaces.*.client_joins",
@@ -447,7 +461,6 @@ pub fn profile_rules(profile: Profile) -> Vec<(&'static [&'static str], &'static
         Profile::Chat => vec![
             (&["namespaces", "/", "chat"], "true"),
             (&["namespaces", "/", "client_joins"], "true"),
-            (&["namespaces", "/", "auto_join"], "global"),
             (&["namespaces", "/", "events", "message", "action"], "rooms"),
             (&["namespaces", "/", "events", "typing", "action"], "rooms"),
         ],

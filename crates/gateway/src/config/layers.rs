@@ -314,7 +314,7 @@ mod tests {
             "{texts:?}"
         );
         assert!(
-            texts[1].contains("a whole number from 0 to 1024 is needed"),
+            texts[1].contains("a whole number from 0 to 256 is needed"),
             "{texts:?}"
         );
         assert!(texts[2].contains("configuration file"), "{texts:?}");

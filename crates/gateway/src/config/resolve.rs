@@ -48,6 +48,8 @@ pub struct Server {
 pub struct Log {
     pub level: String,
     pub format: LogFormat,
+    /// A line for each client that comes or goes.
+    pub connections: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,7 +255,11 @@ impl Resolver<'_> {
                 format!("cannot use log level {level:?}: {error}"),
             );
         }
-        Log { level, format }
+        Log {
+            level,
+            format,
+            connections: self.on("log.connections"),
+        }
     }
 
     /// What no single key can say.

@@ -54,8 +54,14 @@ fn nothing_configured_is_the_chat_profile() {
     assert_eq!(config.hub.plain_max_payload, 65_536);
     assert_eq!(config.hub.limits, Limits::default());
     let root = &config.rules.namespaces["/"];
-    assert!(root.chat);
-    assert_eq!(root.auto_join, ["global"]);
+    assert!(root.chat && root.client_joins);
+    assert_eq!(
+        root.events["typing"].action,
+        Action::Rooms {
+            room: None,
+            echo: false
+        }
+    );
     assert_eq!(root.default_event.action, Action::Drop);
 }
 

@@ -1,0 +1,95 @@
+//! The shards' way out: connections for the control plane, and lines for the log. Shards call this
+//! in the middle of a turn, so both are handed on without waiting and without formatting.
+
+use control::page::Pages;
+use hub::Notice;
+use shard::{Handover, Outside};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Notices waiting to become lines; more are dropped and counted.
+const QUEUE_NOTICES: usize = 65_536;
+
+#[derive(Debug)]
+pub struct Link {
+    pages: Pages,
+    notices: Option<SyncSender<Notice>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Link {
+    /// `log_connections`: write a line for each client that comes and goes.
+    pub fn start(pages: Pages, log_connections: bool) -> io::Result<Self> {
+        let dropped = Arc::new(AtomicU64::new(0));
+        if !log_connections {
+            return Ok(Link {
+                pages,
+                notices: None,
+                dropped,
+            });
+        }
+        let (notices, queue) = sync_channel(QUEUE_NOTICES);
+        let lost = Arc::clone(&dropped);
+        let thread = std::thread::Builder::new().name("notices".to_owned());
+        thread.spawn(move || write(&queue, &lost))?;
+        Ok(Link {
+            pages,
+            notices: Some(notices),
+            dropped,
+        })
+    }
+}
+
+impl Outside for Link {
+    fn handover(&self, handover: Handover) {
+        self.pages
+            .accept(handover.stream, handover.read, handover.peer);
+    }
+
+    fn log(&self, notice: Notice) {
+        let Some(notices) = &self.notices else { return };
+        if tracing::enabled!(tracing::Level::INFO) && notices.try_send(notice).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write(queue: &Receiver<Notice>, dropped: &AtomicU64) {
+    for notice in queue {
+        let lost = dropped.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!(count = lost, "connection log lines dropped");
+        }
+        line(notice);
+    }
+}
+
+fn line(notice: Notice) {
+    match notice {
+        Notice::Connected {
+            socket,
+            peer,
+            transport,
+            protocol,
+        } => {
+            let id = socket.encode();
+            let id = String::from_utf8_lossy(&id);
+            tracing::info!(%id, %peer, transport, protocol, "connected");
+        }
+        Notice::Disconnected {
+            socket,
+            peer,
+            reason,
+        } => {
+            let id = socket.encode();
+            let id = String::from_utf8_lossy(&id);
+            tracing::info!(%id, %peer, reason = reason.as_str(), "disconnected");
+        }
+        Notice::Refused { peer, reason } => {
+            tracing::info!(%peer, reason = reason.name(), "refused");
+        }
+        Notice::HandlerPanic { peer } => tracing::error!(%peer, "a handler failed"),
+    }
+}

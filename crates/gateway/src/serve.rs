@@ -1,0 +1,227 @@
+//! From a resolved configuration to a running node, and from a signal to its end.
+
+use crate::config::{self, Loaded, Request, Resolved};
+use crate::outside::Link;
+use crate::signals::{self, Wish};
+use crate::telemetry::Telemetry;
+use anyhow::{Context, Result};
+use control::health::Readiness;
+use control::metrics::Exporter;
+use control::page::{PageConfig, Pages};
+use hub::rules::{PayloadCheck, RulesFactory};
+use shard::{Settings, Shards};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// How often the main thread looks for wishes; it has nothing else to do.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Threads of the control plane: it answers operators and page loads, nothing hot.
+const CONTROL_THREADS: usize = 2;
+/// What is still being answered to browsers when all else has ended.
+const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves until asked to stop (`Ok`) or until something is beyond repair.
+pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<()> {
+    raise_descriptor_limit();
+    let runtime = control_runtime()?;
+    let _context = runtime.enter();
+    let wishes = signals::listen().context("cannot listen for signals")?;
+    let readiness = Readiness::default();
+    let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
+    let shards = start_shards(&loaded.resolved, &readiness)?;
+    let admin_addr = match admin {
+        Some(listener) => Some(serve_admin(&runtime, listener, &shards, &readiness)?),
+        None => None,
+    };
+    announce(&loaded.resolved, &shards, admin_addr);
+    let mut node = Node {
+        request,
+        loaded,
+        telemetry,
+        readiness,
+        shards,
+        wishes,
+    };
+    let ended = node.run();
+    runtime.shutdown_timeout(PAGES_TIMEOUT);
+    ended
+}
+
+fn control_runtime() -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(CONTROL_THREADS)
+        .thread_name("control")
+        .enable_all();
+    builder.build().context("cannot start the control plane")
+}
+
+fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(addr);
+    let listener = listener.with_context(|| format!("cannot listen on {addr} (server.admin)"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
+    let pages = Pages::new(
+        PageConfig {
+            chat_page: config.server.chat_page,
+            client_path: config
+                .serve_client
+                .then(|| config.hub.socketio_path.clone()),
+        },
+        readiness.clone(),
+    );
+    let compile = |text: &str| {
+        let schema = control::schema::compile(text)?;
+        Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
+    };
+    let rules = RulesFactory::new(&config.rules, &compile).map_err(anyhow::Error::msg)?;
+    let settings = Settings {
+        listen: config.server.listen.clone(),
+        shards: config.server.shards,
+        node: config.server.node,
+        hub: config.hub.clone(),
+        pin: config.server.pin,
+        conns_max: config.hub.limits.conns_max,
+    };
+    let link = Link::start(pages, config.log.connections)?;
+    let listen: Vec<_> = settings.listen.iter().map(ToString::to_string).collect();
+    shard::start(&settings, &rules, Arc::new(link))
+        .with_context(|| format!("cannot listen on {} (server.listen)", listen.join(", ")))
+}
+
+fn serve_admin(
+    runtime: &Runtime,
+    listener: TcpListener,
+    shards: &Shards,
+    readiness: &Readiness,
+) -> Result<SocketAddr> {
+    let addr = listener.local_addr()?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let exporter = Arc::new(Exporter::new(shards.metrics()));
+    let readiness = readiness.clone();
+    runtime.spawn(async move {
+        if let Err(error) = control::admin::serve(listener, exporter, readiness).await {
+            tracing::error!(%error, "the admin listener ended");
+        }
+    });
+    Ok(addr)
+}
+
+/// The line that says: ready.
+fn announce(config: &Resolved, shards: &Shards, admin: Option<SocketAddr>) {
+    let addresses: Vec<_> = shards
+        .local_addrs()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    tracing::info!(
+        addresses = addresses.join(","),
+        admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),
+        profile = config.profile.name(),
+        shards = config.server.shards,
+        node = config.server.node,
+        version = env!("CARGO_PKG_VERSION"),
+        "listening"
+    );
+}
+
+/// A node that runs.
+struct Node<'a> {
+    request: &'a Request,
+    loaded: Loaded,
+    telemetry: &'a Telemetry,
+    readiness: Readiness,
+    shards: Shards,
+    wishes: Receiver<Wish>,
+}
+
+impl Node<'_> {
+    fn run(&mut self) -> Result<()> {
+        loop {
+            if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
+                return ended.context("cannot go on");
+            }
+            match self.wishes.try_recv() {
+                Ok(Wish::Stop) => return self.drain(),
+                Ok(Wish::Reload) => self.reload(),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Not ready, no new clients; the others are told, closed over the window, and waited for.
+    fn drain(&mut self) -> Result<()> {
+        let server = &self.loaded.resolved.server;
+        let (window, grace) = (server.drain_window, server.drain_grace);
+        tracing::info!(
+            connections = self.shards.open_conns(),
+            window_ms = window.as_millis() as u64,
+            "draining"
+        );
+        self.readiness.drain();
+        self.shards.drain(window);
+        let deadline = Instant::now() + window + grace;
+        loop {
+            if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
+                tracing::info!("stopped");
+                return ended.context("cannot drain");
+            }
+            let hurried = matches!(self.wishes.try_recv(), Ok(Wish::Stop));
+            if hurried || Instant::now() >= deadline {
+                let connections = self.shards.open_conns();
+                tracing::warn!(
+                    connections,
+                    hurried,
+                    "stopped before all connections were closed"
+                );
+                self.shards.stop();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Applies what can be applied now and names what can not.
+    fn reload(&mut self) {
+        let later = match config::load(self.request) {
+            Ok(later) => later,
+            Err(problems) => {
+                for problem in &problems.0 {
+                    tracing::error!(%problem, "cannot reload: the old configuration stays");
+                }
+                return;
+            }
+        };
+        let changes = self.loaded.changes(&later);
+        self.telemetry.set_level(&later.resolved.log.level);
+        let server = &mut self.loaded.resolved.server;
+        server.drain_window = later.resolved.server.drain_window;
+        server.drain_grace = later.resolved.server.drain_grace;
+        tracing::info!(
+            applied = changes.live.join(","),
+            needs_restart = changes.restart.join(","),
+            "reloaded"
+        );
+    }
+}
+
+/// Each connection is a descriptor; the soft limit is a default for programs that hold few.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        // A refusal leaves the limit as it was; accepting copes with any.
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                ..limit
+            },
+        );
+    }
+}

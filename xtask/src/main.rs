@@ -1,0 +1,89 @@
+//! `cargo xtask`: everything a developer or CI does to this repository. Each command prints what
+//! it runs, so that it can also be run by hand.
+
+mod bench;
+mod check;
+mod generate;
+mod install;
+mod law;
+mod law_table;
+mod repository;
+mod steps;
+mod suite;
+mod tally;
+mod tidy;
+mod versions;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Checks, tests and measurements of this repository"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Formatting, lints, law, sizes, generated files: all that needs no run.
+    Check,
+    /// Who may import whom (ARCHITECTURE.md), and exact versions everywhere.
+    Law,
+    /// Sizes and names of files and functions.
+    Tidy,
+    /// Write the generated files: configuration reference, example file, web assets.
+    Gen {
+        /// Only say which are stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Install what is missing, then run `check` and every test there is.
+    Test {
+        /// Only steps whose name contains one of these.
+        only: Vec<String>,
+        /// Take the machine as it is.
+        #[arg(long)]
+        no_install: bool,
+    },
+    /// All WebSocket conformance cases (Autobahn), compression included.
+    Conformance {
+        /// Passed on to conformance/autobahn/run.sh.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Measure: `sockeye-bench` with the release binary; further arguments are passed on.
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Take the screenshots of the chat page that the documents show.
+    Demo,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Check => check::run(),
+        Command::Law => law::run(),
+        Command::Tidy => tidy::run(),
+        Command::Gen { check } => generate::run(check),
+        Command::Test { only, no_install } => suite::run(&only, !no_install),
+        Command::Conformance { args } => suite::conformance(&args),
+        Command::Bench { args } => bench::run(&args),
+        Command::Demo => bench::demo(),
+    }
+}
