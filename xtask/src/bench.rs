@@ -1,22 +1,28 @@
 //! Measurements and screenshots: what the documents show, made again by a command.
 
+use crate::install;
+use crate::repository::built;
 use crate::steps::Step;
-use crate::{install, repository};
 use anyhow::Result;
 
-/// The release binary, where cargo puts it.
-pub const RELEASE_BIN: &str = "target/release/sockeye";
+/// Commands of `sockeye-bench` that do not want the gateway.
+const OTHERS: [&str; 6] = ["measure", "render", "floor", "help", "--help", "-h"];
 
 /// Builds both sides and lets `sockeye-bench` do the rest.
 pub fn run(args: &[String]) -> Result<()> {
     release(&["--package", "gateway", "--package", "bench"]).run()?;
-    let bin = repository::root().join(RELEASE_BIN).display().to_string();
-    let known = ["suite", "render", "floor"];
-    let first = args.first().map(String::as_str).unwrap_or_default();
-    let step = Step::new("bench", "target/release/sockeye-bench");
-    if known.contains(&first) || first.starts_with('-') && first.contains("help") {
+    let step = Step::new(
+        "bench",
+        &built("release/sockeye-bench").display().to_string(),
+    );
+    if args
+        .first()
+        .is_some_and(|first| OTHERS.contains(&first.as_str()))
+    {
         return step.args(args).run();
     }
+    let args = args.strip_prefix(&["suite".to_owned()]).unwrap_or(args);
+    let bin = built("release/sockeye").display().to_string();
     step.args(&["suite".to_owned(), "--sockeye-bin".to_owned(), bin])
         .args(args)
         .run()
@@ -27,7 +33,7 @@ pub fn demo() -> Result<()> {
     install::browser()?;
     install::npm("web")?;
     release(&["--package", "gateway"]).run()?;
-    let bin = repository::root().join(RELEASE_BIN).display().to_string();
+    let bin = built("release/sockeye").display().to_string();
     Step::new("screenshots", "node web/screenshots.mjs")
         .env("SOCKEYE_BIN", &bin)
         .run()

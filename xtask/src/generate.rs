@@ -31,7 +31,9 @@ pub fn run(check: bool) -> Result<()> {
             println!("gen: wrote {path}");
         }
     }
-    web(check).run()?;
+    Step::new("web assets", "node web/build.mjs")
+        .args(&web_args(check))
+        .run()?;
     if !stale.is_empty() {
         bail!(
             "stale: {}; run `cargo xtask gen` and commit",
@@ -42,13 +44,11 @@ pub fn run(check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the web assets, or only looks whether the committed ones are fresh.
-pub fn web(check: bool) -> Step {
-    let step = Step::new("web assets", "node web/build.mjs");
+fn web_args(check: bool) -> Vec<String> {
     if check {
-        step.args(&["--check".to_owned()])
+        vec!["--check".to_owned()]
     } else {
-        step
+        Vec::new()
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::repository;
 use crate::steps::Step;
 use anyhow::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A tool: how to see that it is there, and Debian's packages that bring it.
@@ -52,10 +52,8 @@ const TOOLS: [Tool; 6] = [
 /// Everything the tests need.
 pub fn all() -> Result<()> {
     tools(&TOOLS)?;
-    for folder in ["web", "conformance/js"] {
-        npm(folder)?;
-    }
-    Ok(())
+    // The runners in conformance/ install what they need beside themselves.
+    npm("web")
 }
 
 pub fn browser() -> Result<()> {
@@ -124,6 +122,31 @@ fn is_newer(file: &Path, than: &Path) -> bool {
     modified(file)
         .zip(modified(than))
         .is_some_and(|(file, than)| file >= than)
+}
+
+/// A Python 2.7: named by PYTHON27, pyenv's, or one on the path.
+pub fn python27() -> Option<PathBuf> {
+    let named = std::env::var_os("PYTHON27").map(PathBuf::from);
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let versions = std::fs::read_dir(home.join(".pyenv/versions"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let pyenv = versions.map(|version| version.path().join("bin/python2.7"));
+    let on_path = ["python2.7", "python2"].map(PathBuf::from);
+    let probe = "import sys; assert sys.version_info[:2] == (2, 7)";
+    named
+        .into_iter()
+        .chain(pyenv)
+        .chain(on_path)
+        .find(|python| {
+            // A pyenv shim exists even when no such version is active, so each is tried.
+            python
+                .to_str()
+                .is_some_and(|python| works(&[python, "-c", probe]))
+        })
 }
 
 /// Whether a command runs and succeeds.

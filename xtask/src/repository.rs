@@ -22,6 +22,14 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(&here).to_owned()
 }
 
+/// A file that cargo built: `release/sockeye`.
+pub fn built(path: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root()
+        .join(target.unwrap_or_else(|| PathBuf::from("target")))
+        .join(path)
+}
+
 pub fn read(path: &str) -> Result<String> {
     let path = root().join(path);
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))

@@ -9,9 +9,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Sums up every closing line in `output`: cargo, node, pytest, Maven, or the plain
-    /// `N passed, N failed`.
+    /// Takes the plain `N passed, N failed` of the last line, else sums up every closing line in
+    /// `output`: cargo, node, pytest, Maven.
     pub fn read(output: &str) -> Tally {
+        let last = output.lines().rev().find(|line| !line.trim().is_empty());
+        if let Some(total) = last.filter(|line| line.contains(" failed")).and_then(words) {
+            return total;
+        }
         output
             .lines()
             .filter_map(line)
@@ -208,6 +212,16 @@ mod tests {
             "we have 3 passed tests, and more\n3 green, 4 blue\n",
             0,
             0,
+            0,
+        );
+    }
+
+    #[test]
+    fn a_closing_line_of_the_whole_stands_for_its_parts() {
+        check(
+            "ℹ pass 2\njs: 2 passed, 0 failed (3 s)\n4 passed, 1 failed\n6 passed, 1 failed\n",
+            6,
+            1,
             0,
         );
     }
