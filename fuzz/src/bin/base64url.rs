@@ -1,0 +1,17 @@
+//! Ids: twenty characters of the alphabet and nothing else, one value per text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::base64url::Id20;
+
+fuzz_target!(|text: &[u8]| {
+    let is_alphabet = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let id = Id20::decode(text);
+    assert_eq!(
+        id.is_some(),
+        text.len() == 20 && text.iter().all(is_alphabet)
+    );
+    if let Some(id) = id {
+        assert_eq!(id.encode(), text);
+    }
+});

@@ -1,0 +1,34 @@
+//! Socket.IO packets: what is taken is JSON, and reads the same when written again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::value::RawValue;
+use wire::json;
+use wire::socketio::{self, ATTACHMENTS_MAX, PacketType};
+
+fuzz_target!(|text: &str| {
+    let Ok(packet) = socketio::parse(text) else {
+        return;
+    };
+    assert!(packet.attachments <= ATTACHMENTS_MAX);
+    assert_eq!(packet.kind.is_binary(), packet.attachments > 0);
+    assert!(packet.data.is_empty() || serde_json::from_str::<&RawValue>(packet.data).is_ok());
+    let mut written = Vec::new();
+    socketio::write(&mut written, &packet);
+    assert_eq!(written.len(), socketio::written_len(&packet));
+    let written = std::str::from_utf8(&written).expect("UTF-8 in, UTF-8 out");
+    assert_eq!(socketio::parse(written), Ok(packet));
+
+    if matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent) {
+        let event = socketio::event(packet.data);
+        assert!(!socketio::is_reserved(&event.name) || !packet.data.contains('"'));
+        let count = json::Elements::bare(event.args).count();
+        assert_eq!(count + 1, json::elements(packet.data).count());
+    }
+    if packet.kind.is_binary() {
+        assert!(
+            socketio::placeholders(packet.data)
+                .all(|found| found.is_ok_and(|found| found.index < packet.attachments))
+        );
+    }
+});

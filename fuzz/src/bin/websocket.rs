@@ -1,0 +1,22 @@
+//! WebSocket frames and messages: any chunking of a stream gives the same messages and the same end.
+//! Input: masked, deflate, four sizes of pieces, then the stream.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::websocket::message::Limits;
+
+fuzz_target!(|input: &[u8]| {
+    let Some(([masked, deflate, sizes @ ..], bytes)) = input.split_first_chunk::<6>() else {
+        return;
+    };
+    let (masked, deflate) = (masked & 1 == 1, deflate & 1 == 1);
+    let limits = Limits {
+        message_bytes_max: 4_096,
+        fragments_max: 32,
+        masked,
+        deflate,
+    };
+    let whole = fuzz::receive(bytes, &[255], &limits);
+    assert_eq!(fuzz::receive(bytes, sizes, &limits), whole);
+    assert_eq!(fuzz::receive(bytes, &[0], &limits), whole);
+});
