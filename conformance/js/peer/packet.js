@@ -24,6 +24,14 @@ export function binaryEvent(namespace, attachments, args, ackId = "") {
 
 export const placeholder = (num) => ({ _placeholder: true, num });
 
+/**
+ * Suites run side by side against one server, so a broadcast to everybody reaches strangers. Its
+ * event is named with this prefix, and raw sessions overhear it.
+ */
+const EVERYONE = "everyone-";
+
+export const isStray = (packet) => typeof packet === "string" && packet.startsWith(`42/lab,["${EVERYONE}`);
+
 const SHAPE = /^4([0-6])(?:(\d+)-)?(?:(\/[^,]*)(?:,|$))?(\d+)?([[{][^]*)?$/;
 
 /** Splits a text packet into { type, attachments, namespace, id, data }; throws on anything else. */

@@ -1,8 +1,8 @@
 // A raw Engine.IO session over HTTP long-polling.
 import http from "node:http";
 import { request, start, query } from "./http.js";
-import { SEPARATOR } from "./packet.js";
-import { PING, PONG, Session } from "./session.js";
+import { isStray, SEPARATOR } from "./packet.js";
+import { NOOP, PING, PONG, Session } from "./session.js";
 
 export class Polling extends Session {
   static transport = "polling";
@@ -66,6 +66,11 @@ export class Polling extends Session {
     const packet = await this.next("an attachment");
     if (!packet.startsWith("b")) throw new Error(`expected an attachment, got ${packet}`);
     return Buffer.from(packet.slice(1), "base64");
+  }
+
+  /** The packets of an answer that a test looks at: no heartbeat, no noop, no strangers' broadcast. */
+  static packets(answer) {
+    return answer.body.split(SEPARATOR).filter((packet) => packet !== PING && packet !== NOOP && !isStray(packet));
   }
 
   /** Resolves to the JSON error once the session is gone. */

@@ -1,6 +1,6 @@
 // What raw polling and raw WebSocket sessions share: a queue of received packets, the
 // heartbeat answered on the way, and the Socket.IO steps nearly every dialogue needs.
-import { connect, event, read } from "./packet.js";
+import { connect, event, isStray, read } from "./packet.js";
 import { within } from "./patience.js";
 
 export const PING = "2";
@@ -29,7 +29,7 @@ export class Session {
     for (;;) {
       const packet = await this.nextRaw();
       if (packet === PING && this.answersPings) await this.send(PONG);
-      else if (packet !== NOOP) return packet;
+      else if (packet !== NOOP && !isStray(packet)) return packet;
     }
   }
 

@@ -3,7 +3,9 @@
 import net from "node:net";
 import { randomBytes } from "node:crypto";
 import { url as base } from "./target.js";
+import { isStray } from "./packet.js";
 import { within } from "./patience.js";
+import { PING } from "./session.js";
 
 export const TEXT = 1;
 export const BINARY = 2;
@@ -88,9 +90,13 @@ export class TcpClient {
     return { status: Number(head.split(" ")[1]), text: head };
   }
 
-  /** The next frame as { opcode, payload, masked, rsv }. */
+  /** The next frame as { opcode, payload, masked, rsv }; pings and strangers' broadcasts are passed over. */
   async readFrame(ms) {
-    return this.#until(() => this.#parse(), "a frame", ms);
+    for (;;) {
+      const next = await this.#until(() => this.#parse(), "a frame", ms);
+      const text = next.opcode === TEXT ? next.payload.toString() : "";
+      if (text !== PING && !isStray(text)) return next;
+    }
   }
 
   #parse() {

@@ -7,15 +7,17 @@ import { ask, connected, once, record } from "../peer/stock.js";
 async function trio(t, client) {
   const members = await Promise.all(["a", "b", "c"].map((user) => client.connect(t, "/lab", { auth: { user } })));
   const [{ id }] = members;
-  const heard = members.map((socket) => record(socket, `said-${id}`));
+  // Named so that the raw sessions of other suites know to overhear it.
+  const event = `everyone-said-${id}`;
+  const heard = members.map((socket) => record(socket, event));
   return {
     members,
-    event: `said-${id}`,
+    event,
     room: (name) => `${name}-${id}`,
-    /** A marker to everybody behind the broadcasts; then what each heard. */
+    /** A marker to the three behind the broadcasts; then what each heard. */
     async tally() {
       const markers = members.map((socket) => once(socket, `marker-${id}`));
-      members[0].emit("all", `marker-${id}`);
+      members[0].emit("in", members.map((socket) => socket.id).filter(Boolean), `marker-${id}`);
       await Promise.all(markers);
       return heard.map((list) => list.splice(0));
     },

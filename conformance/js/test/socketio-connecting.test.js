@@ -107,6 +107,15 @@ for (const Transport of [Polling, WebSocketSession]) {
       assert.deepEqual(who.auth, { user: "ann" });
     });
 
+    test("a recovering client meets a server without recovery: fresh id, no error, no offsets", async (t) => {
+      const session = await openFor(t, Transport);
+      await session.send(connect("/lab", { pid: "abcdefghijklmnopqrst", offset: "Q7_ddRX", user: "ann" }));
+      assert.match(await session.next(), /^40\/lab,\{"sid":"[A-Za-z0-9_-]{20}"\}$/);
+      await session.emit("/lab", "echo", 1);
+      assert.equal(await session.next(), '42/lab,["echo",1]');
+      assert.equal((await session.ask("/lab", 0, "who"))[0].recovered, false);
+    });
+
     test("several CONNECTs in flight are all answered", async (t) => {
       const session = await openFor(t, Transport);
       await session.send(connect("/dyn-1"), connect("/dyn-2"), connect("/nope"), connect("/dyn-3"));

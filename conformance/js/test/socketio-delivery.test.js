@@ -31,11 +31,10 @@ describe("volatile", () => {
 
   test("polling: a waiting poll takes the first of a burst", async (t) => {
     const session = await joined(t, Polling);
-    const poll = session.get();
+    const poll = firstMeaningful(session);
     await sleep(30);
     await session.send(event("/lab", ["volatile", "tick", 5]));
-    const [first] = (await within(poll, "the poll")).body.split(SEPARATOR);
-    assert.deepEqual(read(first).data, ["tick", 0]);
+    assert.deepEqual(read(await within(poll, "the poll")).data, ["tick", 0]);
   });
 
   test("websocket: what passes is in order and unique, then others follow", async (t) => {
@@ -53,6 +52,16 @@ describe("volatile", () => {
   });
 });
 
+/** The first packet of the first answer that has one; a heartbeat in between is answered. */
+async function firstMeaningful(session) {
+  for (;;) {
+    const answer = await session.get();
+    if (answer.body.split(SEPARATOR).includes("2")) await session.send("3");
+    const [first] = Polling.packets(answer);
+    if (first !== undefined) return first;
+  }
+}
+
 describe("bursts", () => {
   test("polling: 200 packets arrive complete and in order, at most 16 in one payload", async (t) => {
     const session = await joined(t, Polling);
@@ -60,10 +69,11 @@ describe("bursts", () => {
     const seen = [];
     let largest = 0;
     while (seen.length < 200) {
-      const packets = (await session.get()).body.split(SEPARATOR);
+      const answer = await session.get();
+      const packets = answer.body.split(SEPARATOR);
       largest = Math.max(largest, packets.length);
       if (packets.includes("2")) await session.send("3");
-      seen.push(...packets.filter((packet) => packet.startsWith("42")).map((packet) => read(packet).data[1]));
+      seen.push(...Polling.packets(answer).map((packet) => read(packet).data[1]));
     }
     assert.deepEqual(seen, upTo(200));
     // python-engineio drops a session that sends it more; Node does not mind.
@@ -130,8 +140,12 @@ describe("rooms", () => {
     assert.deepEqual((await session.read()).data, ["once"]);
     assert.equal(await session.next(), '43/lab,2["marker"]');
     await session.ask("/lab", 3, "join", not);
-    await session.send(event("/lab", ["except", not, "never"]), event("/lab", ["echo", "marker"], 4));
-    assert.equal(await session.next(), '43/lab,4["marker"]');
+    const never = `everyone-but-${not}`;
+    await session.send(event("/lab", ["except", not, never]), event("/lab", ["echo", "marker"], 4));
+    const heard = [];
+    do heard.push(await session.nextRaw());
+    while (heard.at(-1) !== '43/lab,4["marker"]');
+    assert.ok(!heard.some((packet) => packet.includes(never)), `${heard}`);
   });
 
   test("the room named by a socket's id reaches it, from others and from itself", async (t) => {
