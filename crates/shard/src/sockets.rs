@@ -15,6 +15,8 @@ struct Slot {
     stream: Option<TcpStream>,
     /// In the list of connections to read.
     ready: bool,
+    /// The end of the stream is in the kernel, perhaps behind bytes: no further event will tell.
+    ending: bool,
 }
 
 /// What a read brought.
@@ -35,6 +37,7 @@ impl Sockets {
         self.slots[at] = Slot {
             stream: Some(stream),
             ready: false,
+            ending: false,
         };
     }
 
@@ -54,7 +57,19 @@ impl Sockets {
         }
     }
 
-    /// One read. Fewer bytes than asked for mean that the kernel has no more (epoll(7), Q9).
+    /// Notes that the peer has closed its side.
+    pub(crate) fn set_ending(&mut self, conn: u32) {
+        if let Some(slot) = self.slots.get_mut(conn as usize) {
+            slot.ending = true;
+        }
+    }
+
+    pub(crate) fn is_ending(&self, conn: u32) -> bool {
+        self.slots.get(conn as usize).is_some_and(|slot| slot.ending)
+    }
+
+    /// One read. Fewer bytes than asked for mean that the kernel has no more bytes (epoll(7), Q9); of the end of the stream
+    /// they say nothing.
     pub(crate) fn read(&mut self, conn: u32, buf: &mut [u8]) -> Got {
         let Some(stream) = self.get_mut(conn) else {
             return Got::Nothing;

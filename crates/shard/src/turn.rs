@@ -171,6 +171,9 @@ impl Shard {
             self.parts.hub.writable(conn, &mut self.sockets);
             self.apply_effects();
         }
+        if event.is_read_closed() {
+            self.sockets.set_ending(conn);
+        }
         if (event.is_readable() || event.is_error()) && self.sockets.set_ready(conn, true) {
             self.ready.push_back(conn);
         }
@@ -305,7 +308,8 @@ impl Shard {
         }
         match self.sockets.read(conn, &mut self.buf) {
             Got::Bytes(n) => {
-                if n == self.buf.len() {
+                // Bytes and the end of the stream may come as one event: then the end is still to be read.
+                if n == self.buf.len() || self.sockets.is_ending(conn) {
                     self.ready.push_back(conn);
                 } else {
                     self.sockets.set_ready(conn, false);
