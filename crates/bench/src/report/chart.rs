@@ -6,7 +6,7 @@ use crate::measure::{Case, Unit};
 use crate::results::Results;
 use std::fmt::Write;
 
-const PANEL_WIDTH: u32 = 380;
+const PANEL_WIDTH: u32 = 400;
 const BAR_HEIGHT: u32 = 20;
 const BAR_GAP: u32 = 6;
 const TITLE_HEIGHT: u32 = 34;

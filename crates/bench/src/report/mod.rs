@@ -254,12 +254,12 @@ fn load_table(results: &Results) -> Table {
 fn label(case: &Case) -> String {
     match case {
         Case::Idle { low, high, plain } => {
-            let protocol = if *plain {
-                "plain WebSocket"
+            let what = if *plain {
+                "idle, plain WebSocket"
             } else {
-                "own protocol"
+                "idle connection"
             };
-            format!("idle connection, {protocol} ({low} → {high})")
+            format!("{what} ({} → {})", digits(*low), digits(*high))
         }
         Case::Connect { .. } => "connect".into(),
         Case::Ack { connections, depth } => {
