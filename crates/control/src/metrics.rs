@@ -453,7 +453,10 @@ mod tests {
             "process_open_fds",
             "process_start_time_seconds",
         ] {
-            assert!(value(name).is_some_and(|value| value > 0.0), "{name} in {text}");
+            assert!(
+                value(name).is_some_and(|value| value > 0.0),
+                "{name} in {text}"
+            );
         }
         // Counted in hundredths of a second: a test may not have used one yet.
         assert!(value("process_cpu_seconds_total").is_some());
@@ -496,6 +499,26 @@ mod tests {
             }
         }
         assert_eq!(meter.per_second(), 0.0);
+    }
+
+    #[test]
+    fn close_reasons_are_documented_with_their_codes() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
+        let page = std::fs::read_to_string(page).expect("docs/protocol.md");
+        for reason in CloseReason::ALL {
+            let code = reason
+                .close_code()
+                .map_or("none".to_owned(), |code| code.to_string());
+            let name = format!("`{}`", reason.name());
+            let row = page
+                .lines()
+                .find(|line| line.starts_with('|') && line.contains(&name));
+            let row = row.unwrap_or_else(|| panic!("{name} has no row"));
+            assert!(
+                row.contains(&format!("| {code} |")),
+                "{name} has {code}, the page says {row}"
+            );
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! made from the table of keys. Tests fail while the files in the repository differ.
 
 use super::keys::{KEYS, Key, Profile, Reload, SECTIONS, profile_rules};
-use super::layers::variable;
 use super::value::Kind;
 use std::fmt::Write as _;
 
@@ -302,6 +301,5 @@ mod tests {
                 key.path
             );
         }
-        assert!(variable("socketio.ping_interval") == "SOCKEYE__SOCKETIO__PING_INTERVAL");
     }
 }

@@ -182,7 +182,7 @@ fn fill_patterns(layer: &mut Layer) {
             .filter_map(|depth| path.0.get(..depth))
             .map(Path::new)
     }));
-    let settings = named.iter().flat_map(|path| pattern_defaults(path));
+    let settings = named.iter().flat_map(pattern_defaults);
     for (path, value) in settings.collect::<Vec<_>>() {
         let setting = Setting {
             value,
