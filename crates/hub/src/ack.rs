@@ -21,11 +21,6 @@ pub struct Collected {
 enum Pending {
     /// One socket was asked.
     One { socket: SocketKey, token: u64 },
-    /// Local receivers of a broadcast that still owe their answer.
-    Receivers {
-        waiting: HashSet<u32>,
-        reply: ReplyTo,
-    },
     /// A broadcast or fetch of ours that waits for the shards.
     Round {
         token: u64,
@@ -39,10 +34,30 @@ enum Pending {
     },
 }
 
+/// Local receivers of a broadcast that still owe their answer.
+#[derive(Debug)]
+struct Receivers {
+    waiting: HashSet<u32>,
+    reply: ReplyTo,
+}
+
+/// Ids count up in steps of the number of shards, so that no two shards give out the same one: a broadcast has one id for all
+/// its receivers, wherever they are.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     pending: HashMap<u64, Pending>,
-    next: u64,
+    receivers: HashMap<u64, Receivers>,
+    given: u64,
+}
+
+impl Acks {
+    fn len(&self) -> usize {
+        self.pending.len() + self.receivers.len()
+    }
+
+    fn is_live(&self, id: u64) -> bool {
+        self.pending.contains_key(&id) || self.receivers.contains_key(&id)
+    }
 }
 
 /// An answer that the handler gets.
@@ -54,24 +69,34 @@ pub(crate) enum Acked {
 
 impl Core {
     fn pend(&mut self, pending: Pending, timeout_ms: u64) -> Option<u64> {
-        if self.acks.pending.len() >= self.config.limits.acks_outstanding_max {
-            self.counts.hit(Limit::AcksOutstanding);
+        if !self.ack_admitted() {
             return None;
         }
-        let id = self.acks.next;
-        self.acks.next += 1;
+        let id = self.acks.given * u64::from(self.me.shards) + u64::from(self.me.shard);
+        self.acks.given += 1;
         self.acks.pending.insert(id, pending);
-        self.counts.acks_outstanding = self.acks.pending.len() as u64;
-        self.timers.arm_ack(self.now.mono_ms + timeout_ms, id);
-        let pending = &self.acks.pending;
-        self.timers
-            .compact_acks(pending.len(), |id| pending.contains_key(&id));
+        self.watch_ack(id, timeout_ms);
         Some(id)
+    }
+
+    fn ack_admitted(&mut self) -> bool {
+        let admitted = self.acks.len() < self.config.limits.acks_outstanding_max;
+        if !admitted {
+            self.counts.hit(Limit::AcksOutstanding);
+        }
+        admitted
+    }
+
+    fn watch_ack(&mut self, id: u64, timeout_ms: u64) {
+        self.counts.acks_outstanding = self.acks.len() as u64;
+        self.timers.arm_ack(self.now.mono_ms + timeout_ms, id);
+        let acks = &self.acks;
+        self.timers.compact_acks(acks.len(), |id| acks.is_live(id));
     }
 
     fn settle(&mut self, id: u64) -> Option<Pending> {
         let pending = self.acks.pending.remove(&id);
-        self.counts.acks_outstanding = self.acks.pending.len() as u64;
+        self.counts.acks_outstanding = self.acks.len() as u64;
         pending
     }
 
@@ -92,27 +117,26 @@ impl Core {
         id: u64,
         answer: impl FnOnce() -> Answer,
     ) -> Acked {
-        match self.acks.pending.get_mut(&id) {
-            Some(Pending::One {
-                socket: asked,
-                token,
-            }) if *asked == socket => {
-                let token = *token;
-                self.settle(id);
-                Acked::ToHandler { token }
-            }
-            Some(Pending::Receivers { waiting, reply }) => {
-                if waiting.remove(&socket.0.index) {
-                    let (reply, done) = (*reply, waiting.is_empty());
-                    if done {
-                        self.settle(id);
-                    }
-                    self.deliver_answer(reply, answer());
-                }
-                Acked::Settled
-            }
-            _ => Acked::Settled,
+        if let Some(Pending::One {
+            socket: asked,
+            token,
+        }) = self.acks.pending.get(&id)
+            && *asked == socket
+        {
+            let token = *token;
+            self.settle(id);
+            return Acked::ToHandler { token };
         }
+        if let Some(receivers) = self.acks.receivers.get_mut(&id)
+            && receivers.waiting.remove(&socket.0.index)
+        {
+            let (reply, done) = (receivers.reply, receivers.waiting.is_empty());
+            if done {
+                self.acks.receivers.remove(&id);
+            }
+            self.deliver_answer(reply, answer());
+        }
+        Acked::Settled
     }
 
     fn deliver_answer(&mut self, reply: ReplyTo, answer: Answer) {
@@ -177,20 +201,19 @@ impl Core {
         out: &mut Outgoing<'_>,
         reply: ReplyTo,
     ) -> u64 {
-        let receivers = Pending::Receivers {
-            waiting: HashSet::new(),
-            reply,
-        };
-        let Some(id) = self.pend(receivers, reply.timeout_ms) else {
+        if !self.ack_admitted() {
             return 0;
-        };
-        out.ack = Some(id);
+        }
+        out.ack = Some(reply.request);
         let mut got = Vec::new();
         let count = self.fan_out(target, out, Some(&mut got)) as u64;
-        if got.is_empty() {
-            self.settle(id);
-        } else if let Some(Pending::Receivers { waiting, .. }) = self.acks.pending.get_mut(&id) {
-            waiting.extend(got);
+        if !got.is_empty() {
+            let receivers = Receivers {
+                waiting: got.into_iter().collect(),
+                reply,
+            };
+            self.acks.receivers.insert(reply.request, receivers);
+            self.watch_ack(reply.request, reply.timeout_ms);
         }
         count
     }
@@ -313,6 +336,7 @@ impl Core {
 
     /// A question's time is over.
     pub(crate) fn ack_due(&mut self, id: u64) {
+        self.acks.receivers.remove(&id);
         match self.settle(id) {
             Some(Pending::One { socket, token }) => {
                 self.told.push_back(Told::AckTimedOut { socket, token });
@@ -325,7 +349,7 @@ impl Core {
             Some(Pending::Fetch { token, sockets, .. }) => {
                 self.told.push_back(Told::Fetched { token, sockets });
             }
-            Some(Pending::Receivers { .. }) | None => {}
+            None => {}
         }
     }
 }

@@ -14,6 +14,8 @@ pub(crate) enum State {
     Head,
     /// The rest of a POST body of this many bytes.
     Body { len: u32 },
+    /// The rest of a POST body in chunks.
+    ChunkedBody,
     /// Nothing: a poll is waiting for its answer. Pipelined bytes wait.
     Poll,
     /// Frames of the session's transport.

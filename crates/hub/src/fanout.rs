@@ -219,7 +219,8 @@ impl Core {
     /// The socket whose id (and so whose own room) this is.
     pub(crate) fn socket_named(&self, namespace: u32, name: &str) -> Option<u32> {
         let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
-        (self.sockets.get(index)?.namespace == namespace).then_some(index)
+        let socket = self.sockets.get(index)?;
+        (socket.namespace == namespace && !socket.nameless).then_some(index)
     }
 
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.

@@ -175,6 +175,7 @@ impl Hub {
             let used = match state {
                 State::Head => self.on_head(conn, &data[at..]),
                 State::Body { len } => self.on_body(conn, len as usize, &data[at..]),
+                State::ChunkedBody => self.on_chunks(conn, &data[at..]),
                 State::Poll => self.on_pipelined(conn, data.len() - at),
                 _ => {
                     at += self.on_frames(conn, &mut data[at..]);
@@ -185,7 +186,9 @@ impl Hub {
                 break;
             }
             at += used;
-            self.input_complete(conn);
+            if !matches!(state, State::ChunkedBody) {
+                self.input_complete(conn);
+            }
         }
         at
     }
@@ -246,7 +249,7 @@ impl Hub {
         let (state, session) = (slot.state, slot.session);
         self.core.drop_conn(conn);
         match state {
-            State::WebSocket | State::Poll | State::Body { .. } => {
+            State::WebSocket | State::Poll | State::Body { .. } | State::ChunkedBody => {
                 self.core.close_session(session, reason);
             }
             State::Probe => self.core.abort_upgrade(session, conn),

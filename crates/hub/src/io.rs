@@ -397,6 +397,7 @@ impl Io<'_> {
             return;
         };
         let (conn, engineio) = (session.conn, session.protocol.is_engineio());
+        let base64 = session.flags.b64;
         if session.polling.is_some() {
             let mut text = Vec::new();
             match data {
@@ -416,6 +417,11 @@ impl Io<'_> {
                 out.extend_from_slice(data.as_bytes());
             }
             Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
+            Data::Binary(data) if engineio && base64 => {
+                let mut text = Vec::new();
+                payload::write_binary(&mut text, data);
+                frame::write_frame(out, OpCode::Text, &text);
+            }
             Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
         });
     }

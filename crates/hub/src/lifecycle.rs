@@ -167,7 +167,7 @@ impl Hub {
                 let timeout = self.core.config.limits.keep_alive_timeout;
                 match slot.state {
                     State::Head if !active => self.core.drop_conn(conn),
-                    State::Head | State::Poll | State::Body { .. } => {
+                    State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                         slot.flags.keep_alive_timer = true;
                         self.core.arm_conn(Kind::KeepAlive, timeout, conn);
                     }

@@ -29,7 +29,8 @@ impl Core {
             .filter(|s| !s.gone)
             .ok_or(JoinError::Gone)?;
         let (namespace, joined) = (socket.namespace, socket.rooms.len());
-        if kind == RoomKind::Named && self.socket_named(namespace, name) == Some(index) {
+        if kind == RoomKind::Named && name.as_bytes() == socket.id.encode() {
+            self.set_nameless(index, false);
             return Ok(());
         }
         if let Some(room) = self.rooms.find(namespace, kind, name)
@@ -54,6 +55,13 @@ impl Core {
         let room = self.room(&namespace, kind, name);
         self.add_member(index, room);
         Ok(())
+    }
+
+    /// The room of a socket's own id exists without a table entry; leaving it is a flag.
+    fn set_nameless(&mut self, index: u32, nameless: bool) {
+        if let Some(socket) = self.sockets.get_mut(index) {
+            socket.nameless = nameless;
+        }
     }
 
     pub(crate) fn add_member(&mut self, index: u32, room: u32) {

@@ -95,8 +95,8 @@ impl Hub {
                 self.core.counts.hit(Limit::Attachments);
                 self.parse_error(session);
             }
-            // `42` alone is ignored, as the reference does.
-            Err(_) if text == "2" => self.core.counts.dropped_in += 1,
+            // An event without any data is ignored, as the reference does.
+            Err(_) if !interrupted && is_empty_event(text) => self.core.counts.dropped_in += 1,
             Err(_) => self.parse_error(session),
         }
     }
@@ -301,6 +301,7 @@ impl Hub {
             id,
             variant,
             gone: false,
+            nameless: false,
             conn,
             session,
             namespace,
@@ -388,6 +389,18 @@ impl Hub {
         self.core.send_packet(session, &text);
         self.core.scratch = text;
     }
+}
+
+/// `2`, `2/lab,` or `2/lab,7`: an event packet that ends before its array.
+fn is_empty_event(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('2') else {
+        return false;
+    };
+    let rest = match rest.strip_prefix('/') {
+        Some(rest) => rest.split_once(',').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    rest.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The elements of an array's text, without its brackets.

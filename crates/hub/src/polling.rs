@@ -8,7 +8,7 @@ use crate::session::{Polling, Protocol};
 use crate::timer::Kind;
 use crate::websocket::Data;
 use wire::engineio::{self, PacketType, RequestError, payload};
-use wire::http::Head;
+use wire::http::{ChunkError, Head};
 
 const TEXT: &str = "text/plain; charset=UTF-8";
 
@@ -99,17 +99,18 @@ impl Hub {
                 continue;
             }
             let mut body = take_payload(polling, packets_max);
-            let drained = polling.queue.is_empty();
-            if closing && drained {
-                append(&mut body, PacketType::Close);
+            // The close packet travels alone: clients carry it out before what is in the same payload (protocol 3.6).
+            let close = closing && body.is_empty();
+            if close {
+                body.push(PacketType::Close as u8);
             } else if body.is_empty() && upgrading {
-                append(&mut body, PacketType::Noop);
+                body.push(PacketType::Noop as u8);
             }
             if body.is_empty() {
                 continue;
             }
             self.answer_poll(session, &body);
-            if closing && drained {
+            if close {
                 self.core.remove_session(session);
             }
         }
@@ -170,10 +171,67 @@ impl Hub {
             return;
         };
         slot.session = session;
+        if head.chunked {
+            slot.state = State::ChunkedBody;
+            if let Some(polling) = self.polling(session) {
+                polling.chunked = Some(Box::default());
+            }
+            return;
+        }
         slot.state = State::Body { len: len as u32 };
         if len == 0 {
             self.on_body(conn, 0, b"");
         }
+    }
+
+    /// A POST body in chunks: decoded as it comes, taken in when it is whole.
+    pub(crate) fn on_chunks(&mut self, conn: u32, data: &[u8]) -> usize {
+        let Some(session) = self.core.conns.get(conn).map(|slot| slot.session) else {
+            return 0;
+        };
+        let bytes_max = self.core.config.max_payload;
+        let Some(mut chunked) = self
+            .polling(session)
+            .and_then(|polling| polling.chunked.take())
+        else {
+            self.core.finish_conn(conn);
+            return data.len();
+        };
+        match chunked.decode(data, bytes_max) {
+            Ok(used) if chunked.is_done() => {
+                self.input_complete(conn);
+                self.on_body(conn, chunked.body.len(), &chunked.body);
+                used
+            }
+            Ok(used) => {
+                if let Some(polling) = self.polling(session) {
+                    polling.chunked = Some(chunked);
+                }
+                self.watch_input(conn);
+                used
+            }
+            Err(error) => {
+                self.refuse_chunks(conn, session, error);
+                data.len()
+            }
+        }
+    }
+
+    fn refuse_chunks(&mut self, conn: u32, session: u32, error: ChunkError) {
+        let extra = self.polling(session).and_then(|polling| {
+            polling.post = NONE;
+            polling.post_cors.take()
+        });
+        let extra = extra.map_or_else(Vec::new, Vec::from);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        if error == ChunkError::TooLarge {
+            self.core.counts.hit(Limit::Payload);
+            return self.respond(conn, 413, "", &extra, b"");
+        }
+        self.core.close_session(session, CloseReason::ParseError);
+        self.respond(conn, 400, "text/plain", &extra, b"parse error");
     }
 
     /// The body of a POST, once it is all there.
@@ -260,13 +318,6 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> Vec<u8> {
         }
     }
     body
-}
-
-fn append(body: &mut Vec<u8>, packet: PacketType) {
-    if !body.is_empty() {
-        body.push(payload::SEPARATOR);
-    }
-    body.push(packet as u8);
 }
 
 impl crate::core::Core {

@@ -152,13 +152,19 @@ impl Hub {
             return self.refuse(conn, head, RequestError::UnknownTransport);
         }
         let upgrade = handshake::wants_upgrade(head);
+        // A body nobody reads would be taken for the next request.
+        if head.has_body() && (upgrade || head.method != Method::Post) {
+            return self.refuse(conn, head, RequestError::BadRequest);
+        }
         match http::query_param(head.query, "sid") {
             Some(sid) => {
                 let session =
                     Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
                 match session {
-                    Some(session) => self.session_request(conn, head, session, websocket, upgrade),
-                    None => self.refuse(conn, head, RequestError::UnknownSid),
+                    Some(session) if self.speaks(session, protocol) => {
+                        self.session_request(conn, head, session, websocket, upgrade);
+                    }
+                    _ => self.refuse(conn, head, RequestError::UnknownSid),
                 }
             }
             None => self.new_session_request(conn, head, protocol, websocket, upgrade),
@@ -179,6 +185,13 @@ impl Hub {
             .polling_user_agents
             .iter()
             .any(|part| agent.contains(&part.to_ascii_lowercase()))
+    }
+
+    fn speaks(&self, session: u32, protocol: Protocol) -> bool {
+        self.core
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.protocol == protocol)
     }
 
     fn session_request(
@@ -309,7 +322,22 @@ impl Hub {
         let mut extra = self.cors_headers(head);
         if let Some(slot) = self.core.conns.get_mut(conn) {
             let websocket = handshake::wants_upgrade(head);
-            slot.flags.keep_alive &= head.content_length.unwrap_or(0) == 0 && !websocket;
+            slot.flags.keep_alive &= !head.has_body() && !websocket;
+        }
+        // A refused upgrade gets the bare text (protocol 3.2).
+        if handshake::wants_upgrade(head) {
+            let status = if error == RequestError::Forbidden {
+                403
+            } else {
+                400
+            };
+            return self.respond(
+                conn,
+                status,
+                "text/html",
+                &extra,
+                error.message().as_bytes(),
+            );
         }
         let mut body = Vec::new();
         error.write_json(&mut body);

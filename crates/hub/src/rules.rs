@@ -281,7 +281,10 @@ impl Rule {
             }
             None => {
                 own = io.rooms(socket);
-                own.iter().skip(1).map(String::as_str).collect()
+                own.iter()
+                    .map(String::as_str)
+                    .filter(|room| *room != id)
+                    .collect()
             }
         };
         if !rooms.is_empty() {
@@ -361,9 +364,13 @@ fn membership(
         io.replay(socket, namespace, &room);
     }
     if let Some(ack) = event.ack {
-        let rooms = io.rooms(socket);
+        let (rooms, own) = (io.rooms(socket), io.id(socket).map(|id| id.to_string()));
         let mut args = b"[".to_vec();
-        for (n, room) in rooms.iter().skip(1).enumerate() {
+        for (n, room) in rooms
+            .iter()
+            .filter(|room| own.as_ref() != Some(*room))
+            .enumerate()
+        {
             if n > 0 {
                 args.push(b',');
             }

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::base64url::Id20;
+use wire::http::Chunked;
 
 /// Protocol a session speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub(crate) struct Polling {
     pub(crate) queue: Queue,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
+    /// A POST body that comes in chunks.
+    pub(crate) chunked: Option<Box<Chunked>>,
     /// CORS header lines for the POST's answer.
     pub(crate) post_cors: Option<Box<[u8]>>,
 }
@@ -148,6 +151,7 @@ impl Default for Polling {
             post: NONE,
             queue: Queue::default(),
             cors: None,
+            chunked: None,
             post_cors: None,
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Socket {
     pub(crate) variant: Variant,
     /// Left already: waits for its handler to be told.
     pub(crate) gone: bool,
+    /// It left the room of its own id.
+    pub(crate) nameless: bool,
     /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
     pub(crate) conn: u32,
     pub(crate) session: u32,

@@ -71,11 +71,8 @@ impl<'a> Args<'a> {
     /// One room's name or an array of them.
     fn rooms(&self, at: usize) -> Vec<String> {
         match self.value(at) {
-            Value::String(room) => vec![room],
-            Value::Array(rooms) => {
-                rooms.iter().filter_map(|room| room.as_str().map(str::to_owned)).collect()
-            }
-            _ => Vec::new(),
+            Value::Array(rooms) => rooms.iter().filter_map(room).collect(),
+            one => room(&one).into_iter().collect(),
         }
     }
 
@@ -83,6 +80,15 @@ impl<'a> Args<'a> {
     fn rest(&self, at: usize) -> String {
         let rest: Vec<&str> = self.0.iter().skip(at).map(|raw| raw.get()).collect();
         rest.join(",")
+    }
+}
+
+/// A room's name; numbers are names too.
+fn room(value: &Value) -> Option<String> {
+    match value {
+        Value::String(room) => Some(room.clone()),
+        Value::Number(room) => Some(room.to_string()),
+        _ => None,
     }
 }
 
@@ -98,7 +104,7 @@ impl Lab {
                 io.ask(socket, &question, ASK_TIMEOUT, 0);
             }
             "who" => answer(io, event.ack, &who(io, socket)),
-            "join" | "leave" => membership(io, socket, event, &args.text(0)),
+            "join" | "leave" => membership(io, socket, event, &args.rooms(0).join("")),
             "to" | "in" | "except" | "all" | "local" | "to-user" | "all-date" => {
                 broadcast(io, socket, &event, &args);
             }
@@ -141,11 +147,17 @@ impl Lab {
     }
 
     pub(crate) fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: &Collected) {
-        let first = |args: &str| Args::new(&format!("[{args}]")).raw(0).to_owned();
-        let answers: Vec<String> = collected.answers.iter().map(|a| first(&a.args)).collect();
+        let (mut answers, mut attachments) = (Vec::new(), Vec::new());
+        for answer in &collected.answers {
+            let mut first = Args::new(&format!("[{}]", answer.args)).value(0);
+            shift(&mut first, attachments.len() as u64);
+            answers.push(first);
+            attachments.extend(answer.attachments.iter().cloned());
+        }
         let error = if collected.complete { "null" } else { r#""operation has timed out""# };
-        let args = format!("{error},[{}]", answers.join(","));
-        answer(io, self.waiting.remove(&token), &args);
+        if let Some(ack) = self.waiting.remove(&token) {
+            io.ack(ack, &format!("{error},{}", Value::from(answers)), &attachments);
+        }
     }
 
     /// `fetch(room or null, ack)`
@@ -166,6 +178,19 @@ impl Lab {
             })
             .collect();
         answer(io, self.waiting.remove(&token), &format!("null,{}", Value::from(sockets)));
+    }
+}
+
+/// Renumbers the attachments of one answer as part of a packet that has others before them.
+fn shift(value: &mut Value, by: u64) {
+    match value {
+        Value::Object(object) if object.get("_placeholder") == Some(&Value::Bool(true)) => {
+            let number = object.get("num").and_then(Value::as_u64).unwrap_or_default();
+            object.insert("num".into(), (number + by).into());
+        }
+        Value::Object(object) => object.values_mut().for_each(|value| shift(value, by)),
+        Value::Array(values) => values.iter_mut().for_each(|value| shift(value, by)),
+        _ => {}
     }
 }
 

@@ -57,7 +57,7 @@ pub enum HeadError {
     MissingHost,
     /// Content-Length repeated, signed, not a number, or beside Transfer-Encoding (RFC 9112 §6.3).
     BadLength,
-    /// Any Transfer-Encoding: bodies must come with a length.
+    /// A Transfer-Encoding other than `chunked`, or in HTTP/1.0.
     TransferEncoding,
 }
 
@@ -65,8 +65,7 @@ impl HeadError {
     /// HTTP status of the answer.
     pub fn status(self) -> u16 {
         match self {
-            Self::Malformed | Self::MissingHost | Self::BadLength => 400,
-            Self::TransferEncoding => 411,
+            Self::Malformed | Self::MissingHost | Self::BadLength | Self::TransferEncoding => 400,
             Self::TargetTooLong => 414,
             Self::TooLarge | Self::TooManyHeaders => 431,
             Self::Version => 505,
@@ -95,6 +94,8 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// Declared body bytes.
     pub content_length: Option<u64>,
+    /// The body comes in chunks (`Transfer-Encoding: chunked`).
+    pub chunked: bool,
     /// Bytes up to and including the blank line.
     pub len: usize,
     headers: [httparse::Header<'a>; HEADERS_MAX],
@@ -103,6 +104,11 @@ pub struct Head<'a> {
 
 impl<'a> Head<'a> {
     /// First value of a header, by case-insensitive name. Values are bytes: never assume UTF-8.
+    /// A body follows the head.
+    pub fn has_body(&self) -> bool {
+        self.chunked || self.content_length.is_some_and(|bytes| bytes > 0)
+    }
+
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.values(name).next()
     }
@@ -146,13 +152,17 @@ impl<'a> Head<'a> {
         let length = self
             .single("content-length")
             .map_err(|_| HeadError::BadLength)?;
-        if self.header("transfer-encoding").is_some() {
-            let both = length.is_some();
-            return Err(if both {
-                HeadError::BadLength
-            } else {
-                HeadError::TransferEncoding
-            });
+        let coding = self
+            .single("transfer-encoding")
+            .map_err(|_| HeadError::TransferEncoding)?;
+        if let Some(coding) = coding {
+            if length.is_some() {
+                return Err(HeadError::BadLength);
+            }
+            if !coding.eq_ignore_ascii_case(b"chunked") || !self.http11 {
+                return Err(HeadError::TransferEncoding);
+            }
+            self.chunked = true;
         }
         self.content_length = match length {
             Some(digits) => Some(decimal(digits).ok_or(HeadError::BadLength)?),
@@ -187,6 +197,7 @@ pub fn parse_head(buf: &[u8]) -> Result<Option<Head<'_>>, HeadError> {
         http11: true,
         keep_alive: true,
         content_length: None,
+        chunked: false,
         len,
         headers: [httparse::EMPTY_HEADER; HEADERS_MAX],
         header_count: 0,

@@ -1,10 +1,12 @@
 //! HTTP/1.1 on realtime paths: request heads in, whole responses out. Bodies, pipelining and
 //! timeouts belong to the connection that owns the bytes.
 
+mod chunked;
 mod head;
 mod query;
 mod response;
 
+pub use chunked::{ChunkError, Chunked};
 pub use head::{
     HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
 };

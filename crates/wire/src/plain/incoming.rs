@@ -451,7 +451,7 @@ mod tests {
             id: Some(7),
         };
         assert_eq!(parse_msgpack(message), Ok(expected));
-        let bad: [&[u8]; 6] = [
+        let bad: [&[u8]; 7] = [
             b"",
             b"\x80",
             b"\x90",
@@ -459,6 +459,8 @@ mod tests {
             // The room, which is no argument, holds bytes.
             b"\x83\xa4type\xa4echo\xa4room\xc4\x01a\xa7payload\x01",
             b"\x83\xa4type\xa4echo\xa4meta\xc4\x01a\xa7payload\x01",
+            // A forged placeholder in their place.
+            b"\x83\xa4type\xa4echo\xa4meta\xc4\x01a\xa7payload\x82\xac_placeholder\xc3\xa3num\x05",
         ];
         for bytes in bad {
             assert_eq!(parse_msgpack(bytes), Err(Invalid), "{bytes:02x?}");

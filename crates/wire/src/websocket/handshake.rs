@@ -48,7 +48,7 @@ pub fn accept(head: &Head<'_>) -> Result<[u8; 28], Refusal> {
         return Err(Refusal::Method);
     }
     // A body would be read as frames by us and as a body by a proxy in front: request smuggling.
-    if !head.http11 || head.content_length.is_some_and(|bytes| bytes > 0) {
+    if !head.http11 || head.has_body() {
         return Err(Refusal::Malformed);
     }
     if !wants_upgrade(head) || !head.has_token("connection", "upgrade") {
@@ -211,7 +211,7 @@ mod tests {
     fn bad_handshakes_are_refused_by_kind() {
         let key = format!("Sec-WebSocket-Key: {KEY}");
         let twice = format!("{key}\r\n{key}");
-        let cases: [(&[(&str, &str)], Refusal); 14] = [
+        let cases: [(&[(&str, &str)], Refusal); 15] = [
             (&[("GET", "POST")], Refusal::Method),
             (&[("HTTP/1.1", "HTTP/1.0")], Refusal::Malformed),
             (&[("Connection: Upgrade\r\n", "")], Refusal::NotUpgrade),
@@ -234,6 +234,7 @@ mod tests {
             (&[(KEY, "")], Refusal::Malformed),
             (&[(KEY, "dGhlIHNhbXBsZSBub25jZQ")], Refusal::Malformed),
             (&[(KEY, "dGhlIHNhbXBsZSBub25j!Q==")], Refusal::Malformed),
+            (&[(KEY, "dGhlIHNhbXBsZSBub25jZXM==")], Refusal::Malformed),
             (
                 &[("Host: a", "Host: a\r\nContent-Length: 5")],
                 Refusal::Malformed,

@@ -74,13 +74,17 @@ fn framing_that_two_readers_could_judge_differently_is_refused() {
             BadLength,
         ),
         ("Host: a\r\nTransfer-Encoding: xchunked", TransferEncoding),
-        ("Host: a\r\nTransfer-Encoding: chunked", TransferEncoding),
+        (
+            "Host: a\r\nTransfer-Encoding: gzip, chunked",
+            TransferEncoding,
+        ),
         ("Host: a\r\nContent-Length: +5", BadLength),
         ("Host: a\r\nContent-Length: -5", BadLength),
         ("Host: a\r\nContent-Length: 0x5", BadLength),
         ("Host: a\r\nContent-Length: 5, 5", BadLength),
         ("Host: a\r\nContent-Length:", BadLength),
         ("Host: a\r\nContent-Length: 18446744073709551616", BadLength),
+        ("Host: a\r\nContent-Length: 99999999999999999999", BadLength),
         (
             "Host: a\r\nContent-Length: 5\r\nContent-Length: 5",
             BadLength,
@@ -160,6 +164,13 @@ fn sizes_are_bounded_whether_the_end_came_or_not() {
     let fits = HEAD_BYTES_MAX - line.len() - "X: \r\n\r\n".len();
     let exact = format!("{line}X: {}\r\n\r\n", "x".repeat(fits));
     assert!(matches!(parse_head(exact.as_bytes()), Ok(Some(head)) if head.len == HEAD_BYTES_MAX));
+    let unfinished = format!("{line}X: {}", "x".repeat(fits + 4));
+    assert_eq!(unfinished.len(), HEAD_BYTES_MAX);
+    assert_eq!(error(&unfinished), HeadError::TooLarge);
+    assert!(matches!(
+        parse_head(&unfinished.as_bytes()[..HEAD_BYTES_MAX - 1]),
+        Ok(None)
+    ));
     let longer = format!("{line}X: {}\r\n\r\n", "x".repeat(fits + 1));
     assert_eq!(error(&longer), HeadError::TooLarge);
     let many = |count| format!("{line}{}\r\n", "X: y\r\n".repeat(count));
@@ -212,7 +223,7 @@ fn every_error_has_a_status_of_the_client_or_version_kind() {
         (HeadError::Version, 505),
         (HeadError::MissingHost, 400),
         (HeadError::BadLength, 400),
-        (HeadError::TransferEncoding, 411),
+        (HeadError::TransferEncoding, 400),
     ];
     for (error, status) in cases {
         assert_eq!(error.status(), status, "{error:?}");

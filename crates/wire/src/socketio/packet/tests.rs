@@ -198,6 +198,7 @@ fn placeholders_must_name_an_attachment() {
         r#"{"num":0,"_placeholder":true}"#,
         r#"[{ "_placeholder" : true , "num" : 0 },{"_placeholder":true,"num":0}]"#,
         r#"{"_placeholder":false,"num":7}"#,
+        r#"{"num":7,"num":7}"#,
         r#""{\"_placeholder\":true,\"num\":7}""#,
         "1",
     ];

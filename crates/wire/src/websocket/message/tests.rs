@@ -153,6 +153,8 @@ fn endless_fragments_end_at_the_limit() {
     frames.extend([(false, OpCode::Continuation, b"".as_slice()); 20]);
     assert_eq!(run(&frames, &LIMITS).1, Err(Violation::TooManyFragments));
     assert_eq!(Violation::TooManyFragments.close_code(), 1008);
+    frames.truncate(9);
+    assert_eq!(run(&frames, &LIMITS).1, Err(Violation::TooManyFragments));
     frames.truncate(8);
     assert_eq!(run(&frames, &LIMITS).1, Ok(()));
 }
