@@ -90,9 +90,7 @@ fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
         conns_max: config.hub.limits.conns_max,
     };
     let link = Link::start(pages, config.log.connections)?;
-    let listen: Vec<_> = settings.listen.iter().map(ToString::to_string).collect();
-    shard::start(&settings, &rules, Arc::new(link))
-        .with_context(|| format!("cannot listen on {} (server.listen)", listen.join(", ")))
+    shard::start(&settings, &rules, Arc::new(link)).context("cannot start the data plane")
 }
 
 fn serve_admin(

@@ -4,7 +4,9 @@
 //! nobody reads therefore never holds up a data-plane thread: lines are dropped and counted then.
 
 use crate::config::{Log, LogFormat};
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -65,6 +67,23 @@ impl Telemetry {
     /// Waits until the lines so far are written, but not for long.
     pub fn flush(&self) {
         self.sink.flush();
+    }
+}
+
+/// A panic is a line like any other; with RUST_BACKTRACE it says how it came about.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic
+        .location()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let what = panic.payload_as_str().unwrap_or("no message");
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or_default();
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        tracing::error!(thread, place, what, %backtrace, "panic");
+    } else {
+        tracing::error!(thread, place, what, "panic");
     }
 }
 

@@ -295,7 +295,9 @@ mod tests {
     fn unknown_keys_without_a_near_one_list_what_is_known() {
         assert_eq!(
             problems("[log]\ncertificates = 1\n"),
-            ["s.toml:2:1: unknown key \"log.certificates\"; known here: connections, format, level"]
+            [
+                "s.toml:2:1: unknown key \"log.certificates\"; known here: connections, format, level"
+            ]
         );
         assert_eq!(
             problems("[namespaces.\"/\".events.\"a.b\"]\nactoin = \"drop\"\n"),
