@@ -33,6 +33,15 @@ pub fn markdown() -> String {
         }
     }
     page.push_str(MARKDOWN_RULES);
+    for profile in [Profile::Chat, Profile::SocketIo, Profile::Plain] {
+        let _ = write!(
+            page,
+            "\nProfile `{}` starts with\n\n```toml",
+            profile.name()
+        );
+        profile_tables(&mut page, profile, "");
+        page.push_str("```\n");
+    }
     page
 }
 
@@ -83,8 +92,14 @@ fn toml_key(text: &mut String, key: &Key) {
 /// The rules that the chat profile sets, then an example of one's own.
 fn toml_rules(text: &mut String) {
     text.push_str(TOML_RULES);
+    profile_tables(text, Profile::Chat, "#");
+    text.push_str(TOML_EXAMPLE);
+}
+
+/// What a profile sets for the namespace `/`, as TOML; `off` goes before each setting.
+fn profile_tables(text: &mut String, profile: Profile, off: &str) {
     let mut table = String::new();
-    for (path, value) in profile_rules(Profile::Chat) {
+    for (path, value) in profile_rules(profile) {
         let Some((leaf, parents)) = path.split_last() else {
             continue;
         };
@@ -94,10 +109,9 @@ fn toml_rules(text: &mut String) {
             table = parents;
         }
         if let Some(Ok(value)) = super::raw::find(path).map(|key| key.kind.read_bare(value)) {
-            let _ = writeln!(text, "#{leaf} = {}", value.to_toml());
+            let _ = writeln!(text, "{off}{leaf} = {}", value.to_toml());
         }
     }
-    text.push_str(TOML_EXAMPLE);
 }
 
 fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
@@ -169,27 +183,6 @@ const MARKDOWN_RULES: &str = r#"
 Keys of this section stand below `[namespaces."/"]` (any name that begins with a slash), rules of one event below
 `[namespaces."/".events.EVENT]`, and the rule of every other event below `[namespaces."/".default]`. Socket.IO clients can
 connect to a namespace that is named here; others are refused with `Invalid namespace`.
-
-Profile `chat` starts with
-
-```toml
-[namespaces."/"]
-chat = true
-client_joins = true
-[namespaces."/".events.message]
-action = "rooms"
-[namespaces."/".events.typing]
-action = "rooms"
-```
-
-and the profiles `socket.io` and `plain` with
-
-```toml
-[namespaces."/"]
-client_joins = true
-[namespaces."/".default]
-action = "rooms"
-```
 "#;
 
 const TOML_INTRO: &str = "\
