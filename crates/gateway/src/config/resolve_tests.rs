@@ -197,6 +197,9 @@ fn rules_of_an_event() {
 fn rules_that_can_not_work_are_refused() {
     let event = |text: &str| problem(&format!("[namespaces.\"/\".events.move]\n{text}"));
     assert!(event("action = \"backend\"").contains("later release"));
+    assert!(event("rate = \"5/250ms\"").contains("a second or more"));
+    assert!(event("room = \"\"").contains("1 to 256 bytes, not 0"));
+    assert!(problem("[namespaces.\"/x\"]\nauto_join = [\"\"]").contains("room's name"));
     assert!(event("action = \"drop\"\nroom = \"r\"").contains("s.toml:3:1"));
     assert!(event("schema = '{\"type\":\"colour\"}'").contains("cannot use schema"));
     assert!(event("schema_file = \"none.json\"").contains("/nowhere/none.json"));

@@ -6,6 +6,7 @@ use super::raw::{Layer, Path, Setting};
 use super::value::Value;
 use hub::config::{Action, EventRule, NamespaceRules, Rate, Rules};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Reads the rules of all namespaces; `folder` is where relative schema files are looked for.
 pub fn read(layer: &Layer, folder: &std::path::Path) -> (Rules, Vec<Problem>) {
@@ -50,6 +51,9 @@ const RESERVED_EVENTS: [&str; 6] = [
     "removeListener",
 ];
 
+/// Clients are told a rate in seconds.
+const RATE_PER_MIN: Duration = Duration::from_secs(1);
+
 struct Reader<'a> {
     layer: &'a Layer,
     folder: &'a std::path::Path,
@@ -71,12 +75,34 @@ impl<'a> Reader<'a> {
         NamespaceRules {
             chat: self.on(&[root, name, "chat"]),
             client_joins: self.on(&[root, name, "client_joins"]),
-            auto_join: match self.value(&[root, name, "auto_join"]) {
-                Some(Value::List(rooms)) => rooms.clone(),
-                _ => Vec::new(),
-            },
+            auto_join: self.auto_join(&[root, name, "auto_join"]),
             events,
             default_event: self.event(&[root, name, "default"]),
+        }
+    }
+
+    fn auto_join(&mut self, at: &[&str]) -> Vec<String> {
+        let Some(Value::List(rooms)) = self.value(at) else {
+            return Vec::new();
+        };
+        for room in rooms {
+            self.check_room(at, room);
+        }
+        rooms.clone()
+    }
+
+    /// What a client could not join, configuration can not name.
+    fn check_room(&mut self, at: &[&str], room: &str) {
+        let bytes_max = match self.layer.value("limits.room_name_bytes_max") {
+            Some(Value::Size(bytes)) => *bytes,
+            _ => u64::MAX,
+        };
+        if room.is_empty() || room.len() as u64 > bytes_max {
+            let message = format!(
+                "a room's name has 1 to {bytes_max} bytes, not {}",
+                room.len()
+            );
+            self.problem(at, message);
         }
     }
 
@@ -100,6 +126,9 @@ impl<'a> Reader<'a> {
                     self.problem(&below(at, name), message);
                 }
             }
+        }
+        if let Some(room) = &room {
+            self.check_room(&below(at, "room"), room);
         }
         match action.as_str() {
             "rooms" => Action::Rooms { room, echo },
@@ -146,11 +175,16 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    fn rate(&self, at: &[&str]) -> Option<Rate> {
-        match self.value(&below(at, "rate")) {
-            Some(Value::Rate(rate)) => Some(*rate),
-            _ => None,
+    fn rate(&mut self, at: &[&str]) -> Option<Rate> {
+        let key = below(at, "rate");
+        let Some(Value::Rate(rate)) = self.value(&key) else {
+            return None;
+        };
+        if rate.per < RATE_PER_MIN {
+            let message = "events are counted over a second or more, such as \"10/s\"";
+            self.problem(&key, message.to_owned());
         }
+        Some(*rate)
     }
 
     fn text(&self, path: &[&str]) -> Option<String> {
