@@ -34,7 +34,7 @@ fn use_head(head: &Head<'_>) {
     assert!(head.headers().count() <= http::HEADERS_MAX);
     if handshake::accept(head).is_ok() {
         assert!(handshake::wants_upgrade(head) && head.http11);
-        assert!(head.content_length.unwrap_or(0) == 0);
+        assert!(!head.has_body());
     }
     if let Some(name) = handshake::subprotocol(head, &["a", "sockeye.msgpack"]) {
         assert!(head.has_token("sec-websocket-protocol", name));

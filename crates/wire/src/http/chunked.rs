@@ -1,5 +1,6 @@
-//! Chunked request bodies (RFC 9112 §7.1), decoded as they arrive. Strict where leniency lets two readers disagree about where
-//! a message ends: sizes are bare hex digits, lines end in CRLF, trailers are bounded and dropped.
+//! Chunked request bodies (RFC 9112 §7.1), decoded as they arrive. Strict where leniency lets two
+//! readers disagree about where a message ends: sizes are bare hex digits, lines end in CRLF,
+//! trailers are bounded and dropped.
 
 /// Longest chunk-size line with its extension, and longest trailer line.
 const LINE_BYTES_MAX: usize = 256;
@@ -9,6 +10,7 @@ const TRAILERS_MAX: u8 = 16;
 /// Not chunked coding, or too much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkError {
+    /// Bad size, bare LF, bytes behind a chunk, line too long, too many trailers.
     Malformed,
     /// The body is longer than allowed.
     TooLarge,
@@ -51,7 +53,8 @@ impl Chunked {
         self.state == State::Done
     }
 
-    /// Takes what it can off the front of `buf`; returns how many bytes that were. Memory follows the bytes received.
+    /// Takes what it can off the front of `buf`; returns how many bytes that were. Memory follows
+    /// the bytes received. The body may have `bytes_max` bytes.
     ///
     /// # Errors
     /// [`ChunkError`]; the connection cannot be read any further.

@@ -103,12 +103,12 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// First value of a header, by case-insensitive name. Values are bytes: never assume UTF-8.
     /// A body follows the head.
     pub fn has_body(&self) -> bool {
         self.chunked || self.content_length.is_some_and(|bytes| bytes > 0)
     }
 
+    /// First value of a header, by case-insensitive name. Values are bytes: never assume UTF-8.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.values(name).next()
     }
