@@ -1,8 +1,8 @@
-// Starts and stops the gateway under test. SOCKEYE_BIN names its executable; if it is set, nothing
-// else is ever run.
+// Starts and stops the gateway under test: the executable in SOCKEYE_BIN, or the release build.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,9 +12,12 @@ const here = dirname(fileURLToPath(import.meta.url));
 const READY_MS = 15_000;
 const EXIT_MS = 20_000;
 
-function command() {
-  const bin = process.env.SOCKEYE_BIN;
-  return bin === undefined ? [process.execPath, [join(here, "standin.mjs")]] : [bin, []];
+function executable() {
+  const bin = process.env.SOCKEYE_BIN ?? join(here, "../../target/release/sockeye");
+  if (!existsSync(bin)) {
+    throw new Error(`no gateway at ${bin}: run \`cargo build --release\`, or set SOCKEYE_BIN`);
+  }
+  return bin;
 }
 
 async function freePort() {
@@ -43,7 +46,7 @@ export class Gateway {
   }
 
   async restart() {
-    const [file, first] = command();
+    const file = executable();
     const listen = [
       "serve",
       "--listen",
@@ -51,7 +54,7 @@ export class Gateway {
       "--admin",
       `127.0.0.1:${this.adminPort}`,
     ];
-    const child = spawn(file, [...first, ...listen], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(file, listen, { stdio: ["ignore", "pipe", "pipe"] });
     this.#child = child;
     this.#output = "";
     for (const stream of [child.stdout, child.stderr])

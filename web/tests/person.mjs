@@ -22,6 +22,9 @@ const ARGS = [
  */
 const NETWORK_DOWN = /net::ERR_|WebSocket connection to .* failed/;
 
+/** Long, because the machine may be busy with other things. */
+const WAIT_MS = 30_000;
+
 export async function launchBrowser() {
   assert.ok(
     existsSync(CHROMIUM),
@@ -39,7 +42,7 @@ export class Person {
     const person = new Person();
     person.context = context ?? (await browser.newContext({ locale: "en-GB", ...options }));
     person.page = await person.context.newPage();
-    person.page.setDefaultTimeout(15_000);
+    person.page.setDefaultTimeout(WAIT_MS);
     person.#collectErrors();
     if (before) await before(person.page);
     await person.page.goto(gateway.url + path);
