@@ -17,8 +17,11 @@ describe("closing by the client", () => {
   for (const path of ENDPOINTS) {
     test(`polling at ${path}: POST \`1\` ends the waiting poll with a noop, the session is gone`, async (t) => {
       const session = await openFor(t, Polling, { path });
+      // Just after a heartbeat, so that the poll is still waiting when the close comes.
+      assert.equal((await session.get()).body, "2");
+      await session.send("3");
       const poll = session.get();
-      await sleep(50);
+      await sleep(20);
       const answer = await session.post("1");
       assert.deepEqual({ status: answer.status, body: answer.body }, { status: 200, body: "ok" });
       const { status, body } = await within(poll, "the waiting poll");

@@ -67,6 +67,19 @@ describe("payloads", () => {
     assert.deepEqual(got, ["b+/8=", "b////", "bAA=="]);
   });
 
+  test("base64 may hold line breaks, as the Java client sends it", async (t) => {
+    const session = await openFor(t, Polling, { path });
+    const bytes = randomBytes(200);
+    const lines = bytes.toString("base64").match(/.{1,76}/g);
+    for (const end of ["\n", "\r\n"]) {
+      await session.post(`b${lines.join(end)}${end}`);
+      assert.ok((await session.nextBinary()).equals(bytes));
+    }
+    await session.post(`bcw==\n${SEPARATOR}4behind it`);
+    assert.equal(await session.next(), "bcw==");
+    assert.equal(await session.next(), "4behind it");
+  });
+
   test("a POST is answered `ok` as text/html", async (t) => {
     const session = await openFor(t, Polling, { path });
     const answer = await session.post("4x");

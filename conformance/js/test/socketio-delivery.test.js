@@ -158,10 +158,13 @@ describe("rooms", () => {
     assert.equal(await a.next(), "43/lab,1[]");
   });
 
-  test("leaving its own id's room takes a socket out of reach by id", async (t) => {
+  test("the room of its own id, once left, is either gone or still works, as the list says", async (t) => {
     const session = await joined(t, WebSocketSession);
-    assert.deepEqual(await session.ask("/lab", 0, "leave", session.socketId), [[]]);
-    await session.send(event("/lab", ["in", session.socketId, "never"]), event("/lab", ["echo"], 1));
+    // Node lets a socket leave it; a server that addresses sockets by id may keep it for good.
+    const [list] = await session.ask("/lab", 0, "leave", session.socketId);
+    assert.ok(list.length === 0 || list[0] === session.socketId, `${list}`);
+    await session.send(event("/lab", ["in", session.socketId, "by id"]), event("/lab", ["echo"], 1));
+    if (list.length > 0) assert.deepEqual((await session.read()).data, ["by id"]);
     assert.equal(await session.next(), "43/lab,1[]");
   });
 
