@@ -1,5 +1,5 @@
-//! Nanoseconds per operation of the codecs on the hot path. Best of several short rounds, one thread:
-//! `cargo run --release -p wire --example speed`.
+//! Nanoseconds per operation of the codecs on the hot path. Best of several short rounds, one
+//! thread: `cargo run --release -p wire --example speed`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,7 +11,10 @@ use wire::{json, socketio};
 const ROUND: Duration = Duration::from_millis(60);
 const ROUNDS: usize = 7;
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-const CHAT: &str = r#"{"room":"general","user":{"id":4711,"name":"Ann"},"text":"Shall we meet at the usual place, half past seven?","ts":1700000000123,"n":1}"#;
+const CHAT: &str = concat!(
+    r#"{"room":"general","user":{"id":4711,"name":"Ann"},"#,
+    r#""text":"Shall we meet at the usual place, half past seven?","ts":1700000000123,"n":1}"#
+);
 const LIMITS: Limits = Limits {
     message_bytes_max: 1_000_000,
     fragments_max: 16_384,

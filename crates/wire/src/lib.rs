@@ -1,4 +1,5 @@
-//! Bytes ↔ frames ↔ packets. Pure functions and small parsers: no I/O, clock, threads or randomness.
+//! Bytes ↔ frames ↔ packets. Pure functions and small parsers: no I/O, clock, threads or
+//! randomness.
 //!
 //! Input is a peer's and may be anything: nothing here panics, allocates more than a small multiple
 //! of the bytes it was given, or takes more than linear time.

@@ -1,4 +1,5 @@
-//! Polling payloads: as many packets as separators say, up to the first fault; base64 goes both ways.
+//! Polling payloads: as many packets as separators say, up to the first fault; base64 goes both
+//! ways.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

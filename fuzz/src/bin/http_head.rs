@@ -1,5 +1,5 @@
-//! HTTP request heads: a head that is taken is taken at its last byte and not before; a refusal of a
-//! prefix is final. Handshake and query parsing run on what is taken.
+//! HTTP request heads: a head that is taken is taken at its last byte and not before; a refusal of
+//! a prefix is final. Handshake and query parsing run on what is taken.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

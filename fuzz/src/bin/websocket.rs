@@ -1,4 +1,4 @@
-//! WebSocket frames and messages: any chunking of a stream gives the same messages and the same end.
+//! WebSocket frames and messages: any chunking of a stream gives the same messages and end.
 //! Input: masked, deflate, four sizes of pieces, then the stream.
 #![no_main]
 

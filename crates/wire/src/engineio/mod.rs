@@ -182,7 +182,10 @@ mod tests {
         open.write(&mut out);
         assert_eq!(
             String::from_utf8_lossy(&out),
-            r#"0{"sid":"n2tYsQdc0rQqRtH-AABg","upgrades":["websocket"],"pingInterval":300,"pingTimeout":200,"maxPayload":1000000}"#
+            concat!(
+                r#"0{"sid":"n2tYsQdc0rQqRtH-AABg","upgrades":["websocket"],"#,
+                r#""pingInterval":300,"pingTimeout":200,"maxPayload":1000000}"#
+            )
         );
         open.upgrades = &[];
         out.clear();

@@ -1,12 +1,13 @@
-//! The plain protocol at `/ws`: JSON text or MessagePack maps with `type` and `payload`; and the one
-//! mapping between it and Socket.IO events:
+//! The plain protocol at `/ws`: JSON text or MessagePack maps with `type` and `payload`; and the
+//! one mapping between it and Socket.IO events:
 //!
 //! | Socket.IO event          | plain message                                              |
 //! |---|---|
 //! | `["name"]`               | `{"type":"name","payload":null,"args":0}`                  |
 //! | `["name", a]`            | `{"type":"name","payload":a}`                              |
 //! | `["name", a, b]`         | `{"type":"name","payload":[a,b],"args":2}`                 |
-//! | with an ack id           | `"id":7` in the message; the answer is `{"type":"ack","id":7,"payload":…}` by the same rule |
+//! | with an ack id           | `"id":7` in the message                                    |
+//! | ack of id 7              | `{"type":"ack","id":7,"payload":…}`, arguments as above    |
 //! | to one room              | `"room":"general"` in what members receive                 |
 //! | binary attachment        | JSON: `{"_binary":"<base64>"}` in its place; MessagePack: bin |
 //!

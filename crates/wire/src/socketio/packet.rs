@@ -226,7 +226,7 @@ fn check_placeholders(packet: &Packet<'_>) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Bytes that [`write`] appends.
+/// Bytes that [`write()`] appends.
 pub fn written_len(packet: &Packet<'_>) -> usize {
     let namespace = if packet.namespace == "/" {
         0

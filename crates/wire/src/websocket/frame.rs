@@ -80,9 +80,9 @@ pub enum FrameError {
 
 /// Parses the frame header at the front of `buf`; `Ok(None)` means that more bytes are needed.
 ///
-/// Refuses as early as the bytes allow: a bad first byte is reported without waiting for the second.
-/// Whether masking and RSV1 are right, and whether the length is bearable, is the caller's to judge,
-/// since client and server differ.
+/// Refuses as early as the bytes allow: a bad first byte is reported without waiting for the
+/// second. Whether masking and RSV1 are right, and whether the length is bearable, is the caller's
+/// to judge, since client and server differ.
 ///
 /// # Errors
 /// Any [`FrameError`].
@@ -171,7 +171,7 @@ fn parse_len(buf: &[u8], short_len: u8) -> Result<Option<(u64, usize)>, FrameErr
 pub fn unmask(payload: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let word = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
-    // Fixed-size words without bounds checks: the compiler turns this loop into vector instructions.
+    // Fixed-size words without bounds checks: the compiler makes vector instructions of this.
     let (words, tail) = payload.as_chunks_mut::<8>();
     for chunk in words {
         *chunk = (u64::from_ne_bytes(*chunk) ^ word).to_ne_bytes();

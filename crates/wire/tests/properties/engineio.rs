@@ -52,7 +52,10 @@ proptest! {
     }
 
     #[test]
-    fn random_bodies_end_at_the_first_fault(body in vec(any::<u8>(), 0..80), text in "[0-9b\u{1e}=A]{0,40}") {
+    fn random_bodies_end_at_the_first_fault(
+        body in vec(any::<u8>(), 0..80),
+        text in "[0-9b\u{1e}=A]{0,40}",
+    ) {
         for body in [body.as_slice(), text.as_bytes()] {
             let Some(packets) = payload::split(body) else {
                 prop_assert!(std::str::from_utf8(body).is_err());
@@ -68,7 +71,9 @@ proptest! {
     #[test]
     fn text_packets_are_their_digit_and_rest(text in values::string()) {
         match parse_text(&text) {
-            Some((kind, rest)) => prop_assert_eq!(format!("{}{rest}", char::from(kind as u8)), text),
+            Some((kind, rest)) => {
+                prop_assert_eq!(format!("{}{rest}", char::from(kind as u8)), text)
+            }
             None => {
                 let first = text.bytes().next();
                 prop_assert!(first.and_then(PacketType::from_byte).is_none());

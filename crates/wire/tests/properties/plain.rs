@@ -56,7 +56,9 @@ proptest! {
     #[test]
     fn events_survive_both_encodings(
         arguments in arguments(),
-        name in "[a-z\"é]{1,8}".prop_filter("has a meaning", |name| !["ack", "join", "leave"].contains(&name.as_str())),
+        name in "[a-z\"é]{1,8}".prop_filter("has a meaning", |name| {
+            !["ack", "join", "leave"].contains(&name.as_str())
+        }),
         room in proptest::option::of(values::string()),
         id in proptest::option::of(0..=1_u64 << 53),
     ) {
@@ -70,7 +72,8 @@ proptest! {
         let text = String::from_utf8(text).expect("JSON is UTF-8");
         prop_assert!(serde_json::from_str::<Value>(&text).is_ok());
         for incoming in [plain::parse_json(&text), plain::parse_msgpack(&packed)] {
-            let Ok(Incoming::Event { name: n, room: r, args: a, attachments: b, id: i }) = incoming else {
+            let Ok(Incoming::Event { name: n, room: r, args: a, attachments: b, id: i }) = incoming
+            else {
                 return Err(TestCaseError::fail(format!("{incoming:?} from {text}")));
             };
             prop_assert_eq!((n.as_ref(), r.as_deref(), i), (name.as_str(), room, id));
@@ -100,7 +103,8 @@ proptest! {
     ) {
         let (args, bytes) = canonical(&arguments);
         let attachments: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        let event = Outgoing { name: "x", room: None, args: &args, attachments: &attachments, id: None };
+        let attachments = &attachments;
+        let event = Outgoing { name: "x", room: None, args: &args, attachments, id: None };
         let mut packed = Vec::new();
         plain::write_msgpack(&mut packed, &event);
         for (index, byte) in damages {

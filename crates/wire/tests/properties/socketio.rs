@@ -91,7 +91,8 @@ proptest! {
         id in id(),
     ) {
         let kind = if attachments == 0 { PacketType::Event } else { PacketType::BinaryEvent };
-        let data = Value::from([vec![Value::from(name.as_str())], args.clone()].concat()).to_string();
+        let items = [vec![Value::from(name.as_str())], args.clone()].concat();
+        let data = Value::from(items).to_string();
         let packet = Packet { kind, attachments, namespace: &namespace, id, data: &data };
         let text = written(&packet);
         prop_assert_eq!(socketio::parse(&text), Ok(packet));

@@ -9,7 +9,9 @@ pub fn string() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         6 => any::<char>(),
         6 => proptest::char::range(' ', '~'),
-        2 => proptest::sample::select(vec!['"', '\\', '/', '\n', '\0', '\u{1e}', '\u{2028}', '{', ',']),
+        2 => proptest::sample::select(vec![
+            '"', '\\', '/', '\n', '\0', '\u{1e}', '\u{2028}', '{', ',',
+        ]),
     ];
     vec(character, 0..24).prop_map(String::from_iter)
 }

@@ -11,7 +11,8 @@ fn error(head: &str) -> HeadError {
 
 #[test]
 fn a_plain_head_is_read_and_its_length_leaves_the_body() {
-    let text = "\r\nPOST /socket.io/?EIO=4&sid=a%20b HTTP/1.1\r\nhOsT: a:80\r\nContent-Length: 3\r\n\
+    let text = "\r\nPOST /socket.io/?EIO=4&sid=a%20b HTTP/1.1\r\nhOsT: a:80\r\n\
+            Content-Length: 3\r\n\
                 X-Bytes: \u{fc}\r\nConnection: keep-alive\r\n\r\nabcGET";
     let head = parse_head(text.as_bytes())
         .expect("well-formed")

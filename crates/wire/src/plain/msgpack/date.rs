@@ -30,7 +30,8 @@ pub(super) fn to_iso(millis: i64) -> Option<String> {
 fn civil(days: i64) -> (i64, usize, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    // The last day of 400 and of 4 years is a leap day, which would begin a century or year too many.
+    // The last day of 400 and of 4 years is a leap day, which would begin one century or one year
+    // too many.
     let century = (day / 36_524).min(3);
     let day = day - century * 36_524;
     let (quad, day) = (day / 1461, day % 1461);

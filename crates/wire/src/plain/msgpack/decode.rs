@@ -20,8 +20,8 @@ pub(in crate::plain) struct Decoded {
 }
 
 /// Decodes exactly one value. `None` for anything that has no JSON form: cut or trailing bytes,
-/// nesting beyond [`DEPTH_MAX`], unknown ext types, keys that are no strings, text that is not UTF-8,
-/// more than [`ATTACHMENTS_MAX`] binaries.
+/// nesting beyond [`DEPTH_MAX`], unknown ext types, keys that are no strings, text that is not
+/// UTF-8, more than [`ATTACHMENTS_MAX`] binaries.
 pub(in crate::plain) fn decode(bytes: &[u8]) -> Option<Decoded> {
     let mut decoder = Decoder {
         rest: bytes,

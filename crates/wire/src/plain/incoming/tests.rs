@@ -1,0 +1,195 @@
+//! Messages that are understood, and the many that are not.
+
+use super::*;
+
+fn event<'a>(name: &'a str, room: Option<&'a str>, args: &'a str, id: Option<u64>) -> Incoming<'a> {
+    Incoming::Event {
+        name: name.into(),
+        room: room.map(Into::into),
+        args: args.into(),
+        attachments: Vec::new(),
+        id,
+    }
+}
+
+#[test]
+fn messages_are_understood() {
+    let join = |id| Incoming::Join {
+        room: "general".into(),
+        id,
+    };
+    let cases = [
+        (r#"{"type":"join","room":"general"}"#, join(None)),
+        (
+            r#" { "room" : "general" , "id" : 7, "type" : "join" } "#,
+            join(Some(7)),
+        ),
+        (
+            r#"{"type":"leave","room":"a\u0062"}"#,
+            Incoming::Leave {
+                room: "ab".into(),
+                id: None,
+            },
+        ),
+        (
+            r#"{"type":"message","payload":"hi"}"#,
+            event("message", None, r#""hi""#, None),
+        ),
+        (
+            r#"{"type":"message","room":"r","payload":{"a":[1]},"id":0}"#,
+            event("message", Some("r"), r#"{"a":[1]}"#, Some(0)),
+        ),
+        (
+            r#"{"type":"x","room":null,"id":null,"payload":null}"#,
+            event("x", None, "null", None),
+        ),
+        (
+            r#"{"type":"x","payload":null,"args":0}"#,
+            event("x", None, "", None),
+        ),
+        (
+            r#"{"type":"x","payload":[1],"args":1}"#,
+            event("x", None, "[1]", None),
+        ),
+        (
+            r#"{"type":"x","payload":[ 1 , [2] ],"args":2}"#,
+            event("x", None, "1 , [2]", None),
+        ),
+        (
+            r#"{"type":"x","payload":[1,2]}"#,
+            event("x", None, "[1,2]", None),
+        ),
+        (
+            r#"{"type":"join","payload":"general"}"#,
+            event("join", None, r#""general""#, None),
+        ),
+        (
+            r#"{"type":"message","text":"hi","room":"r","n":1}"#,
+            event("message", Some("r"), r#"{"text":"hi","n":1}"#, None),
+        ),
+        (
+            r#"{"type":"a","type":"b","payload":1,"payload":2}"#,
+            event("b", None, "2", None),
+        ),
+        (
+            r#"{"type":"ack","id":7,"payload":[1,2],"args":2}"#,
+            Incoming::Ack {
+                id: 7,
+                args: "1,2".into(),
+                attachments: Vec::new(),
+            },
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(parse_json(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn other_text_is_invalid() {
+    let deep = format!(
+        r#"{{"type":"x","payload":{}1{}}}"#,
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    let many = format!(
+        r#"{{"type":"x","payload":[{}1]}}"#,
+        r#"{"_binary":""},"#.repeat(ATTACHMENTS_MAX + 1)
+    );
+    let bad = [
+        "",
+        "x",
+        "[]",
+        "null",
+        "{}",
+        r#""type""#,
+        r#"{"type":"x"}"#,
+        r#"{"payload":1}"#,
+        r#"{"type":1,"payload":1}"#,
+        r#"{"type":null,"payload":1}"#,
+        r#"{"type":"message"}"#,
+        r#"{"type":"message","room":"r","id":1}"#,
+        r#"{"type":"join"}"#,
+        r#"{"type":"join","room":null}"#,
+        r#"{"type":"join","room":7}"#,
+        r#"{"type":"x","room":{},"payload":1}"#,
+        r#"{"type":"x","id":"7","payload":1}"#,
+        r#"{"type":"x","id":-1,"payload":1}"#,
+        r#"{"type":"x","id":1.0,"payload":1}"#,
+        r#"{"type":"x","id":9007199254740993,"payload":1}"#,
+        r#"{"type":"ack","payload":1}"#,
+        r#"{"type":"ack","id":1}"#,
+        r#"{"type":"x","payload":1,"args":0}"#,
+        r#"{"type":"x","payload":[1],"args":2}"#,
+        r#"{"type":"x","payload":{},"args":2}"#,
+        r#"{"type":"x","payload":1,"args":"1"}"#,
+        r#"{"type":"x","payload":1}}"#,
+        r#"{"type":"x","text":1}"#,
+        &deep,
+        &many,
+    ];
+    for text in bad {
+        assert_eq!(parse_json(text), Err(Invalid), "{text}");
+    }
+}
+
+#[test]
+fn bytes_become_attachments_and_placeholders() {
+    let text = concat!(
+        r#"{"type":"x","payload":[{"_binary":"AQID"},"{\"_binary\":\"\"}","#,
+        r#"{"a":{ "_binary" : "\/w" }}],"args":3}"#
+    );
+    let args = concat!(
+        r#"{"_placeholder":true,"num":0},"{\"_binary\":\"\"}","#,
+        r#"{"a":{"_placeholder":true,"num":1}}"#
+    );
+    let expected = Incoming::Event {
+        name: "x".into(),
+        room: None,
+        args: args.into(),
+        attachments: vec![vec![1, 2, 3], vec![255]],
+        id: None,
+    };
+    assert_eq!(parse_json(text), Ok(expected));
+
+    let data = r#"{"_binary":"?"},{"_binary":1},{"_binary":"","a":1},{"a":1,"_binary":""}"#;
+    let text = format!(r#"{{"type":"x","payload":[{data}],"args":4}}"#);
+    assert_eq!(parse_json(&text), Ok(event("x", None, data, None)));
+}
+
+#[test]
+fn forged_placeholders_do_not_pass_beside_real_bytes() {
+    let forged = r#"{"_placeholder":true,"num":0}"#;
+    let alone = format!(r#"{{"type":"x","payload":{forged}}}"#);
+    assert_eq!(parse_json(&alone), Ok(event("x", None, forged, None)));
+    let beside = format!(r#"{{"type":"x","payload":[{forged},{{"_binary":""}}]}}"#);
+    assert_eq!(parse_json(&beside), Err(Invalid));
+}
+
+#[test]
+fn msgpack_obeys_the_same_rules() {
+    let message =
+        b"\x84\xa4type\xa4echo\xa4room\xa1r\xa2id\x07\xa7payload\x93\x01\xc4\x02\x01\x02\xa1x";
+    let expected = Incoming::Event {
+        name: "echo".into(),
+        room: Some("r".into()),
+        args: r#"[1,{"_placeholder":true,"num":0},"x"]"#.into(),
+        attachments: vec![vec![1, 2]],
+        id: Some(7),
+    };
+    assert_eq!(parse_msgpack(message), Ok(expected));
+    let bad: [&[u8]; 7] = [
+        b"",
+        b"\x80",
+        b"\x90",
+        b"\x81\xa4type\xa4echo",
+        // The room, which is no argument, holds bytes.
+        b"\x83\xa4type\xa4echo\xa4room\xc4\x01a\xa7payload\x01",
+        b"\x83\xa4type\xa4echo\xa4meta\xc4\x01a\xa7payload\x01",
+        // A forged placeholder in their place.
+        b"\x83\xa4type\xa4echo\xa4meta\xc4\x01a\xa7payload\x82\xac_placeholder\xc3\xa3num\x05",
+    ];
+    for bytes in bad {
+        assert_eq!(parse_msgpack(bytes), Err(Invalid), "{bytes:02x?}");
+    }
+}
