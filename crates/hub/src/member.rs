@@ -80,6 +80,9 @@ impl Core {
         let Some(socket) = self.sockets.get(index) else {
             return;
         };
+        if name.as_bytes() == socket.id.encode() {
+            return self.set_nameless(index, true);
+        }
         let Some(room) = self.rooms.find(socket.namespace, RoomKind::Named, name) else {
             return;
         };
@@ -254,8 +257,7 @@ impl Core {
             let room = self.rooms.get(membership.room)?;
             (room.kind == RoomKind::Named).then(|| room.name.to_string())
         });
-        std::iter::once(socket.id.to_string())
-            .chain(named)
-            .collect()
+        let own = (!socket.nameless).then(|| socket.id.to_string());
+        own.into_iter().chain(named).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::chat;
 use crate::config::{Action, EventRule, Rate, Rules};
-use crate::handler::{ConnectRequest, Event, Handler, HandlerFactory, Refusal};
+use crate::handler::{AckTo, ConnectRequest, Event, Handler, HandlerFactory, Refusal};
 use crate::io::{Emit, Io, Rejection};
 use crate::member::JoinError;
 use crate::rate::Gcra;
@@ -183,6 +183,9 @@ impl Handler for RulesHandler {
         if let Some(limit) = rule.unwrap_or(&namespace.default).rate.as_ref()
             && !within(limit, io, socket)
         {
+            if let Some(ack) = event.ack {
+                answer_error(io, ack, &limit.message);
+            }
             return;
         }
         match (rule, event.name) {
@@ -334,11 +337,16 @@ pub(crate) fn refuse(
 ) {
     io.reject(socket, Rejection::Refused { message, code });
     if let Some(ack) = event.ack {
-        let mut args = b"{\"error\":".to_vec();
-        json::quote(&mut args, message);
-        args.push(b'}');
-        io.ack(ack, &String::from_utf8_lossy(&args), &[]);
+        answer_error(io, ack, message);
     }
+}
+
+/// Answers `{"error": message}`.
+fn answer_error(io: &mut Io<'_>, ack: AckTo, message: &str) {
+    let mut args = b"{\"error\":".to_vec();
+    json::quote(&mut args, message);
+    args.push(b'}');
+    io.ack(ack, &String::from_utf8_lossy(&args), &[]);
 }
 
 /// `join` and `leave` by a client; the ack gets the list of its rooms.
