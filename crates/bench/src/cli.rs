@@ -68,6 +68,9 @@ pub struct SuiteArgs {
     /// Folder with the peers and Sockeye's configuration.
     #[arg(long, default_value = "benchmarks")]
     benchmarks: PathBuf,
+    /// Keep the cases of an existing result file that this run does not measure.
+    #[arg(long)]
+    keep: bool,
     /// Where the raw samples go.
     #[arg(long, default_value = "benchmarks/results/suite.json")]
     out: PathBuf,
@@ -182,7 +185,10 @@ fn run_suite(args: &SuiteArgs, launcher: Launcher, program: &Path) -> Result<()>
         entries,
         machine: Machine::detect(&args.benchmarks),
     };
-    let results = suite.run();
+    let mut results = suite.run();
+    if args.keep && args.out.exists() {
+        results.keep(Results::load(&args.out)?);
+    }
     results.save(&args.out)?;
     println!("{}", report::tables(&results));
     println!("raw samples: {}", args.out.display());

@@ -76,6 +76,31 @@ impl Results {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Takes over the runs of `old` for every case that was not measured again, in its order.
+    pub fn keep(&mut self, old: Results) {
+        let measured = self.cases();
+        let mut fresh = std::mem::take(&mut self.runs);
+        for case in old.cases() {
+            let is_case = |run: &Run| run.case == case;
+            let source = if measured.contains(&case) {
+                &fresh
+            } else {
+                &old.runs
+            };
+            self.runs
+                .extend(source.iter().filter(|run| is_case(run)).cloned());
+            fresh.retain(|run| !is_case(run));
+        }
+        self.runs.append(&mut fresh);
+        let mut servers = old.servers;
+        servers.append(&mut self.servers);
+        for server in servers {
+            if !self.servers.contains(&server) {
+                self.servers.push(server);
+            }
+        }
+    }
+
     /// Cases in the order they were run.
     pub fn cases(&self) -> Vec<Case> {
         let mut cases: Vec<Case> = Vec::new();
@@ -156,6 +181,42 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn results(servers: &[&str], cases: &[(u32, &str)]) -> Results {
+        let machine = Machine::detect(Path::new("."));
+        let runs = cases.iter().map(|&(connections, server)| Run {
+            case: Case::Connect { connections },
+            server: server.into(),
+            round: 1,
+            sample: None,
+            error: Some("not run".into()),
+        });
+        let servers = servers.iter().map(ToString::to_string).collect();
+        Results {
+            machine,
+            servers,
+            rounds: 1,
+            quick: false,
+            runs: runs.collect(),
+        }
+    }
+
+    #[test]
+    fn a_second_run_replaces_its_cases_and_keeps_the_others() {
+        let old = results(&["a", "b"], &[(1, "a"), (1, "b"), (2, "a"), (3, "a")]);
+        let mut new = results(&["a", "c"], &[(4, "a"), (2, "a"), (2, "c")]);
+        new.keep(old);
+        assert_eq!(new.servers, ["a", "b", "c"]);
+        let order: Vec<_> = new
+            .runs
+            .iter()
+            .map(|run| (run.case, run.server.as_str()))
+            .collect();
+        let expected = [(1, "a"), (1, "b"), (2, "a"), (2, "c"), (3, "a"), (4, "a")];
+        let expected =
+            expected.map(|(connections, server)| (Case::Connect { connections }, server));
+        assert_eq!(order, expected);
+    }
 
     #[test]
     fn the_middle_of_an_even_count_is_between_the_two() {
