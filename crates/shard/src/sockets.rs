@@ -65,7 +65,9 @@ impl Sockets {
     }
 
     pub(crate) fn is_ending(&self, conn: u32) -> bool {
-        self.slots.get(conn as usize).is_some_and(|slot| slot.ending)
+        self.slots
+            .get(conn as usize)
+            .is_some_and(|slot| slot.ending)
     }
 
     /// One read. Fewer bytes than asked for mean that the kernel has no more bytes (epoll(7), Q9); of the end of the stream
