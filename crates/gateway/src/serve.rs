@@ -20,6 +20,8 @@ use tokio::runtime::Runtime;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Threads of the control plane: it answers operators and page loads, nothing hot.
 const CONTROL_THREADS: usize = 2;
+/// Descriptors kept for listeners, polls, pages, admin requests and files.
+const DESCRIPTORS_RESERVED: usize = 128;
 /// What is still being answered to browsers when all else has ended.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -87,7 +89,7 @@ fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
         node: config.server.node,
         hub: config.hub.clone(),
         pin: config.server.pin,
-        conns_max: config.hub.limits.conns_max,
+        conns_max: config.hub.limits.conns_max.min(descriptors_for_clients()),
     };
     let link = Link::start(pages, config.log.connections)?;
     shard::start(&settings, &rules, Arc::new(link)).context("cannot start the data plane")
@@ -206,6 +208,15 @@ impl Node<'_> {
             "reloaded"
         );
     }
+}
+
+/// Descriptors left for clients. Above that many they are refused with 503 while health checks, pages and logs still work;
+/// with the very last descriptor gone nobody could be told anything.
+fn descriptors_for_clients() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let limit = getrlimit(Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    limit.saturating_sub(DESCRIPTORS_RESERVED).max(limit / 2)
 }
 
 /// Each connection is a descriptor; the soft limit is a default for programs that hold few.
