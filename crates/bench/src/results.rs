@@ -12,7 +12,6 @@ pub struct Results {
     pub machine: Machine,
     /// Contenders in column order.
     pub servers: Vec<String>,
-    pub rounds: u32,
     pub quick: bool,
     pub runs: Vec<Run>,
 }
@@ -101,7 +100,7 @@ impl Results {
         }
     }
 
-    /// Cases in the order they were run.
+    /// Cases by family, and within one in the order they were run.
     pub fn cases(&self) -> Vec<Case> {
         let mut cases: Vec<Case> = Vec::new();
         for run in &self.runs {
@@ -109,7 +108,13 @@ impl Results {
                 cases.push(run.case);
             }
         }
+        cases.sort_by_key(Case::family);
         cases
+    }
+
+    /// Most rounds that any case was run.
+    pub fn rounds(&self) -> u32 {
+        self.runs.iter().map(|run| run.round).max().unwrap_or(0)
     }
 
     /// `None` when the server was not measured in this case.
@@ -195,7 +200,6 @@ mod tests {
         Results {
             machine,
             servers,
-            rounds: 1,
             quick: false,
             runs: runs.collect(),
         }

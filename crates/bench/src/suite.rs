@@ -168,12 +168,10 @@ impl Suite {
                 );
             }
         }
-        let (machine, rounds, quick) = (self.machine.clone(), self.rounds, self.quick);
         Results {
-            machine,
+            machine: self.machine.clone(),
             servers,
-            rounds,
-            quick,
+            quick: self.quick,
             runs,
         }
     }

@@ -75,6 +75,17 @@ pub enum Case {
     },
 }
 
+/// Cases of one kind, in the order they are reported; as named by `--only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Family {
+    Idle,
+    Connect,
+    Ack,
+    Delivery,
+    Latency,
+    Hold,
+}
+
 /// What the figure of a case is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -201,15 +212,14 @@ impl Case {
         }
     }
 
-    /// The family, as named by `--only`.
-    pub fn family(&self) -> &'static str {
+    pub fn family(&self) -> Family {
         match self {
-            Case::Idle { .. } => "idle",
-            Case::Connect { .. } => "connect",
-            Case::Ack { .. } => "ack",
-            Case::Delivery { .. } => "delivery",
-            Case::Latency { .. } => "latency",
-            Case::Hold { .. } => "hold",
+            Case::Idle { .. } => Family::Idle,
+            Case::Connect { .. } => Family::Connect,
+            Case::Ack { .. } => Family::Ack,
+            Case::Delivery { .. } => Family::Delivery,
+            Case::Latency { .. } => Family::Latency,
+            Case::Hold { .. } => Family::Hold,
         }
     }
 
