@@ -99,16 +99,18 @@ pub struct MeasureArgs {
     case: Case,
 }
 
-/// Carries out a command. `worker_args` lead this very binary to `Command::Worker`.
-pub fn run(command: Command, worker_args: &[&str]) -> Result<()> {
+/// Carries out a command. `prefix` leads this very binary to these commands: empty for
+/// `sockeye-bench`, `["bench"]` for a binary that mounts them below `bench`.
+pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
     let program = std::env::current_exe().context("cannot find the generator's own binary")?;
-    let args = worker_args.iter().map(ToString::to_string).collect();
+    let prefix: Vec<String> = prefix.iter().map(ToString::to_string).collect();
+    let args = [prefix.as_slice(), &["worker".to_string()]].concat();
     let launcher = Launcher::Processes {
         program: program.clone(),
         args,
     };
     match command {
-        Command::Suite(args) => run_suite(&args, launcher, &program),
+        Command::Suite(args) => run_suite(&args, launcher, &program, &prefix),
         Command::Measure(args) => run_measure(args, launcher),
         Command::Render { results, page } => {
             report::render(&Results::load(&results)?, &results, &page)
@@ -166,8 +168,13 @@ fn run_measure(args: MeasureArgs, launcher: Launcher) -> Result<()> {
     Ok(())
 }
 
-fn run_suite(args: &SuiteArgs, launcher: Launcher, program: &Path) -> Result<()> {
-    let contenders = contenders(args, program)?;
+fn run_suite(
+    args: &SuiteArgs,
+    launcher: Launcher,
+    program: &Path,
+    prefix: &[String],
+) -> Result<()> {
+    let contenders = contenders(args, program, prefix)?;
     let entries = entries(args, &contenders)?;
     let effort = if args.quick {
         Effort::QUICK
@@ -195,7 +202,7 @@ fn run_suite(args: &SuiteArgs, launcher: Launcher, program: &Path) -> Result<()>
     Ok(())
 }
 
-fn contenders(args: &SuiteArgs, program: &Path) -> Result<Vec<Contender>> {
+fn contenders(args: &SuiteArgs, program: &Path, prefix: &[String]) -> Result<Vec<Contender>> {
     let mut contenders = Vec::new();
     if let Some(bin) = &args.sockeye_bin {
         let config = args.benchmarks.join("sockeye.toml");
@@ -245,6 +252,7 @@ fn contenders(args: &SuiteArgs, program: &Path) -> Result<Vec<Contender>> {
     contenders.extend(["accept", "echo", "send", "send-coalesced"].map(|mode| {
         let kind = Kind::Floor {
             program: program.to_path_buf(),
+            prefix: prefix.to_vec(),
             mode: mode.into(),
         };
         Contender {

@@ -11,5 +11,5 @@ struct Cli {
 }
 
 fn main() -> anyhow::Result<()> {
-    bench::cli::run(Cli::parse().command, &["worker"])
+    bench::cli::run(Cli::parse().command, &[])
 }

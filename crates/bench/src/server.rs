@@ -27,8 +27,12 @@ pub enum Kind {
     },
     /// `node script`; prints one JSON line with `port` and `pid`.
     Node { script: PathBuf, protocol: Protocol },
-    /// `program floor mode`; prints the same line.
-    Floor { program: PathBuf, mode: String },
+    /// `program prefix… floor mode`; prints the same line.
+    Floor {
+        program: PathBuf,
+        prefix: Vec<String>,
+        mode: String,
+    },
     /// Runs elsewhere and is left alone.
     External { target: Target, pid: u32 },
 }
@@ -83,9 +87,13 @@ impl Contender {
                 command.arg(script);
                 start_announced(command, *protocol)
             }
-            Kind::Floor { program, mode } => {
+            Kind::Floor {
+                program,
+                prefix,
+                mode,
+            } => {
                 let mut command = Command::new(program);
-                command.args(["floor", mode]);
+                command.args(prefix).args(["floor", mode]);
                 start_announced(command, Protocol::Bare)
             }
             Kind::External { target, pid } => {
