@@ -11,7 +11,7 @@
 #   --cases quick|all                    Autobahn's case set; default: quick
 #
 # The servers are the conformance application. What a suite needs is installed beside it, in folders
-# that git ignores. Logs are in .runs/. The last line is `N passed, N failed`; exit 1 on any failure.
+# that git ignores. Logs are in .runs/latest/. The last line is `N passed, N failed`; exit 1 on any failure.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 cd "$here"
@@ -39,9 +39,11 @@ done
 for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|python|java|autobahn)$ ]] || usage; done
 wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 
-export CONFORMANCE_PEER="$peer" CONFORMANCE_RUN_DIR="$here/.runs"
+# A folder per run: two runs at once must not count each other's results. Old ones go after a day.
+export CONFORMANCE_PEER="$peer" CONFORMANCE_RUN_DIR="$here/.runs/$(date +%Y%m%d-%H%M%S)-$$"
 mkdir -p "$CONFORMANCE_RUN_DIR"
-rm -f "$CONFORMANCE_RUN_DIR"/*.log "$CONFORMANCE_RUN_DIR"/*.result
+ln -sfn "$(basename "$CONFORMANCE_RUN_DIR")" .runs/latest
+find .runs -mindepth 1 -maxdepth 1 -type d -mtime +0 -exec rm -rf {} +
 
 # --- installing ---------------------------------------------------------------------------------
 

@@ -54,6 +54,16 @@ export function disconnecting(client) {
     assert.deepEqual(await ask(socket, "echo", "again"), ["again"]);
   });
 
+  test("a close by the server at any moment of the upgrade is noticed at once", async (t) => {
+    for (let round = 0; round < 30; round++) {
+      const socket = await client.connect(t);
+      await sleep(round % 10);
+      const gone = once(socket, "disconnect", 2000);
+      socket.emit(round % 2 ? "drop" : "kick-close");
+      assert.match((await gone)[0], /^(transport (close|error)|io server disconnect)$/);
+    }
+  });
+
   test("events buffered while away arrive after the reconnection, in order", async (t) => {
     const socket = await client.connect(t, "/lab", RECONNECTING);
     const seen = [];

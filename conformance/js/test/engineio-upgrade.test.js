@@ -248,6 +248,21 @@ describe("upgrade that fails", () => {
     assert.equal(await socket.next(), "4b");
   });
 
+  // The stock client stops polling at `3probe` and does not look at the WebSocket's close until it
+  // has sent `5`: closed earlier, it would sit there until its own ping timeout.
+  for (const [how, farewell] of [["drop", []], ["kick-close", ["41/lab,"]]]) {
+    test(`a session that the server closes (${how}) between probe and \`5\` hears of it on the WebSocket after \`5\``, async (t) => {
+      const session = await openFor(t, Polling);
+      await session.join("/lab");
+      const socket = await probe(t, session);
+      await session.send(event("/lab", [how]));
+      assert.equal(await Promise.race([socket.closed.then(() => "closed"), sleep(100, "open")]), "open");
+      await socket.send("5");
+      for (const packet of farewell) assert.equal(await socket.next(), packet);
+      await within(socket.closed, "the close");
+    });
+  }
+
   test("a session that dies during the upgrade takes the WebSocket along", async (t) => {
     const session = await openFor(t, Polling, { path });
     const socket = await probe(t, session);
