@@ -29,10 +29,7 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
     }
     suite.group("check", check::steps);
     suite.step(Step::new("web check", "npm run --silent check").in_folder("web"));
-    suite.step(Step::new(
-        "cargo test",
-        "cargo test --workspace --no-fail-fast",
-    ));
+    suite.cargo_tests();
     let fuzz = Step::new("fuzz smoke", "sh fuzz/run.sh").args(&[FUZZ_SECONDS.to_owned()]);
     suite.step(fuzz);
     if RELEASE_STEPS.iter().any(|name| suite.wants(name)) && suite.report.step(&release_build()) {
@@ -64,6 +61,19 @@ struct Suite<'a> {
 impl Suite<'_> {
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+    }
+
+    /// The cores with debug assertions; what has heavy dependencies as released, so that those are compiled once.
+    fn cargo_tests(&mut self) {
+        let (mut core, mut release) = (String::new(), String::new());
+        for heavy in ["gateway", "control", "shard", "bench"] {
+            core.push_str(&format!(" --exclude {heavy}"));
+            release.push_str(&format!(" -p {heavy}"));
+        }
+        let core = format!("cargo test --workspace --no-fail-fast{core}");
+        self.step(Step::new("cargo test of the cores", &core));
+        let release = format!("cargo test --release --no-fail-fast{release}");
+        self.step(Step::new("cargo test of the rest", &release));
     }
 
     /// True unless it ran and failed.

@@ -3,7 +3,7 @@
 use crate::core::{Core, Told};
 use crate::fanout::Outgoing;
 use crate::metrics::Limit;
-use crate::relay::{Address, Answer, Fetched, Relay, ReplyTo, Target};
+use crate::relay::{Address, Broadcast, Answer, Fetched, Relay, ReplyTo, Target};
 use crate::socket::SocketKey;
 use std::collections::{HashMap, HashSet};
 
@@ -180,14 +180,14 @@ impl Core {
             timeout_ms,
         };
         if !shards.is_empty() {
-            let relay = Relay::Broadcast {
+            let relay = Relay::Broadcast(Broadcast {
                 to: Address::from(target),
                 name: out.name.to_owned(),
                 args: out.args.to_owned(),
                 attachments: out.attachments.to_vec(),
                 volatile: false,
                 ack: Some(reply),
-            };
+            });
             self.send_all(shards, relay);
         }
         let count = self.fan_out_asking(target, out, reply);

@@ -80,9 +80,9 @@ impl Conn {
         }
     }
 
+    /// Bytes behind what it is reading; what it has to write is the outbox's.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.outbox.heap_bytes()
-            + self.assembler.heap_bytes()
+        self.assembler.heap_bytes()
             + self
                 .input
                 .as_ref()

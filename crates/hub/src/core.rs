@@ -71,10 +71,10 @@ pub(crate) struct Core {
     pub(crate) conns: Slab<Conn>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) sockets: Slab<Socket>,
-    sids: HashTable<u32>,
-    socket_ids: HashTable<u32>,
+    pub(crate) sids: HashTable<u32>,
+    pub(crate) socket_ids: HashTable<u32>,
     pub(crate) namespaces: Slab<Namespace>,
-    namespace_names: HashMap<Arc<str>, u32>,
+    pub(crate) namespace_names: HashMap<Arc<str>, u32>,
     pub(crate) rooms: Rooms,
     /// Rooms whose count changed since the last announcement.
     pub(crate) changed_rooms: Vec<u32>,
@@ -278,7 +278,14 @@ impl Core {
             entry.remove();
         }
         self.counts.sessions -= 1;
-        self.sessions.remove(index)
+        let removed = self.sessions.remove(index)?;
+        // Requests still in flight for it must not end up with whoever gets this slot next.
+        if let Some(polling) = &removed.polling {
+            for conn in [polling.get, polling.post] {
+                self.finish_conn(conn);
+            }
+        }
+        Some(removed)
     }
 
     // ---- sockets ------------------------------------------------------------------------------------------------------

@@ -56,6 +56,18 @@ impl History {
         self.rooms.retain(|_, ring| ring.written > limit);
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let names = |(namespace, room): &(String, String)| namespace.len() + room.len();
+        let rings: usize = self
+            .rooms
+            .iter()
+            .map(|(key, ring)| {
+                names(key) + ring.bytes + ring.events.capacity() * size_of::<Box<str>>()
+            })
+            .sum();
+        rings + self.rooms.capacity() * size_of::<((String, String), Ring)>()
+    }
+
     /// Recorded arguments joined by commas.
     fn events(&self, namespace: &str, room: &str) -> String {
         let key = (namespace.to_owned(), room.to_owned());

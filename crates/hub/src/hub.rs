@@ -11,7 +11,7 @@ use crate::id::Identity;
 use crate::io::Io;
 use crate::metrics::{Cells, Limit};
 use crate::outbox::{Flushed, Sink, Tally};
-use crate::relay::Relay;
+use crate::relay::{Broadcast, Relay};
 use crate::timer::Kind;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -326,7 +326,8 @@ impl Hub {
                 let Some(slot) = self.core.conns.get_mut(conn) else {
                     return;
                 };
-                if slot.state == State::Finishing {
+                // A backlog may end while this turn's last words still wait for the flush.
+                if slot.state == State::Finishing && slot.outbox.is_empty() {
                     slot.state = State::Linger;
                     if slot.flags.eof {
                         self.core.drop_conn(conn);
@@ -362,34 +363,7 @@ impl Hub {
     /// A message from another hub.
     pub fn relay(&mut self, relay: &Relay) {
         match relay {
-            Relay::Broadcast {
-                to,
-                name,
-                args,
-                attachments,
-                volatile,
-                ack,
-            } => to.with(|target| {
-                let mut out = Outgoing::new(target.namespace, name, args);
-                out.attachments = attachments;
-                out.volatile = *volatile;
-                if let ([room], []) = (target.rooms, target.users) {
-                    out.room = Some(room);
-                }
-                match ack {
-                    None => {
-                        self.core.fan_out(target, &mut out, None);
-                    }
-                    Some(reply) => {
-                        let count = self.core.fan_out_asking(target, &mut out, *reply);
-                        let answer = Relay::AckCount {
-                            request: reply.request,
-                            count,
-                        };
-                        self.core.send(reply.shard, answer);
-                    }
-                }
-            }),
+            Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast),
             Relay::Join { of, rooms } => {
                 of.with(|target| self.core.join_selected(target, &borrowed(rooms)));
             }
@@ -437,6 +411,24 @@ impl Hub {
             }
         }
         self.settle();
+    }
+
+    fn relayed_broadcast(&mut self, relayed: &Broadcast) {
+        relayed.to.with(|target| {
+            let mut out = Outgoing::new(target.namespace, &relayed.name, &relayed.args);
+            out.attachments = &relayed.attachments;
+            out.volatile = relayed.volatile;
+            if let ([room], []) = (target.rooms, target.users) {
+                out.room = Some(room);
+            }
+            let Some(reply) = relayed.ack else {
+                self.core.fan_out(target, &mut out, None);
+                return;
+            };
+            let count = self.core.fan_out_asking(target, &mut out, reply);
+            let request = reply.request;
+            self.core.send(reply.shard, Relay::AckCount { request, count });
+        });
     }
 
     /// Carries out what is due.

@@ -6,7 +6,7 @@ use crate::fanout::{Outgoing, write_frames, write_payload};
 use crate::handler::{AckTo, Data, SessionKey};
 use crate::member::JoinError;
 use crate::metrics::Limit;
-use crate::relay::{Address, Relay, Target};
+use crate::relay::{Address, Broadcast, Relay, Target};
 use crate::room::RoomKind;
 use crate::session::Protocol;
 use crate::socket::{Extra, SocketKey, Variant};
@@ -311,14 +311,14 @@ impl Io<'_> {
     pub fn broadcast(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
         let shards = self.core.shards_of(target);
         if !shards.is_empty() {
-            let relay = Relay::Broadcast {
+            let relay = Relay::Broadcast(Broadcast {
                 to: Address::from(target),
                 name: emit.name.to_owned(),
                 args: emit.args.to_owned(),
                 attachments: emit.attachments.to_vec(),
                 volatile: emit.volatile,
                 ack: None,
-            };
+            });
             self.core.send_all(shards, relay);
         }
         self.broadcast_here(target, emit);

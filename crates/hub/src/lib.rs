@@ -16,11 +16,13 @@ mod history;
 #[expect(clippy::module_inception, reason = "the type the crate is named after")]
 mod hub;
 mod id;
+mod invariants;
 mod io;
 mod lifecycle;
 pub mod limits;
 pub mod mailbox;
 mod member;
+mod memory;
 pub mod metrics;
 mod outbox;
 mod packet;
@@ -46,6 +48,7 @@ pub use handler::{
 };
 pub use hub::Hub;
 pub use id::{Identity, Owner};
+pub use invariants::Census;
 pub use io::{Emit, Io, Rejection, SocketInfo};
 pub use member::JoinError;
 pub use outbox::{Sink, Written};

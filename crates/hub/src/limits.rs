@@ -34,9 +34,9 @@ pub struct Limits {
     pub sockets_per_session_max: usize,
     /// Outstanding server-side ack requests per shard.
     pub acks_outstanding_max: usize,
-    /// Connections per shard; above it new ones get 503 + Retry-After (C7).
+    /// Connections of the process; above it new ones get 503 + Retry-After (C7).
     pub conns_max: usize,
-    /// Messages waiting in the mailbox of one shard.
+    /// Messages waiting in the mailbox of one shard; above it the others stop reading from their clients until it is shorter.
     pub mailbox_messages_max: usize,
     /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
     pub deliveries_per_turn: usize,
@@ -64,7 +64,7 @@ impl Default for Limits {
             conns_max: 1_000_000,
             mailbox_messages_max: 65_536,
             deliveries_per_turn: 65_536,
-            read_bytes_per_turn: 128 * 1024,
+            read_bytes_per_turn: 64 * 1024,
         }
     }
 }

@@ -45,6 +45,13 @@ impl TurnLog {
         self.shared.len() + self.private.len()
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.shared.capacity()
+            + self.private.capacity()
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.dirty.capacity() * size_of::<u32>()
+    }
+
     /// Closes what was appended to a log since `start` into a range.
     pub(crate) fn private_range(&self, start: usize) -> Range {
         Range {
@@ -170,12 +177,6 @@ impl Outbox {
     /// The kernel is not taking bytes now.
     pub(crate) fn is_blocked(&self) -> bool {
         self.backlog.is_some()
-    }
-
-    pub(crate) fn backlog_bytes(&self) -> usize {
-        self.backlog
-            .as_ref()
-            .map_or(0, |backlog| backlog.pending().len())
     }
 
     /// Forgets all that waits, but for the rest of a frame whose beginning is out.

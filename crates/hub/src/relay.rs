@@ -82,16 +82,21 @@ pub struct Fetched {
     pub data: String,
 }
 
+/// An event for sockets of another shard.
+#[derive(Debug)]
+pub struct Broadcast {
+    pub(crate) to: Address,
+    pub(crate) name: String,
+    pub(crate) args: String,
+    pub(crate) attachments: Vec<Vec<u8>>,
+    pub(crate) volatile: bool,
+    /// Where the receivers' acks go, if they are asked for.
+    pub(crate) ack: Option<ReplyTo>,
+}
+
 #[derive(Debug)]
 pub enum Relay {
-    Broadcast {
-        to: Address,
-        name: String,
-        args: String,
-        attachments: Vec<Vec<u8>>,
-        volatile: bool,
-        ack: Option<ReplyTo>,
-    },
+    Broadcast(Broadcast),
     Join {
         of: Address,
         rooms: Vec<String>,

@@ -73,7 +73,8 @@ impl Hub {
         let config = &self.core.config;
         let is = |path: &Option<String>| path.as_deref() == Some(head.path);
         if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
-            let bundle = rest.starts_with("socket.io.") && head.method == Method::Get;
+            let bundle = rest.starts_with("socket.io.")
+                && matches!(head.method, Method::Get | Method::Head);
             return if bundle {
                 Endpoint::Elsewhere
             } else {

@@ -135,7 +135,8 @@ impl Timers {
             .iter()
             .map(|lane| lane.capacity() * size_of::<(Millis, Key)>())
             .sum::<usize>()
-            + self.acks.len() * size_of::<(Millis, u64)>()
+            + self.odd.capacity() * size_of::<(Millis, Kind, Key)>()
+            + self.acks.capacity() * size_of::<(Millis, u64)>()
     }
 }
 

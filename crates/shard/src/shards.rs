@@ -138,6 +138,8 @@ pub fn start(
             clock,
             open: Arc::clone(&open),
             conns_max: settings.conns_max,
+            read_bytes: settings.hub.limits.read_bytes_per_turn,
+            mailbox_max: settings.hub.limits.mailbox_messages_max,
             outside: Arc::clone(&outside),
         })?;
         spawn(shard, me, settings.pin && shards > 1, ended_sender.clone())?;

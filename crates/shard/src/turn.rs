@@ -18,16 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of one read; a connection with more waits for the next turn.
-const READ_BYTES: usize = 64 * 1024;
 /// Readiness events per turn.
 const EVENTS: usize = 1024;
 /// Connections accepted per turn and listener: enough for a storm, few enough to keep the established ones served.
 const ACCEPTS: usize = 64;
 /// Mails per turn.
 const MAILS: usize = 4096;
-/// Mailbox length of a peer above which this shard stops reading from its clients.
-const CONGESTED: usize = 65_536;
 /// How long accepting rests when no descriptor is free and none of ours is closed.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// Answer of a process that is full.
@@ -44,6 +40,10 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) conns_max: usize,
+    /// Bytes of one read; a connection with more waits for the next turn.
+    pub(crate) read_bytes: usize,
+    /// Mailbox length of a peer above which this shard stops reading from its clients.
+    pub(crate) mailbox_max: usize,
     pub(crate) outside: Arc<dyn Outside>,
 }
 
@@ -81,12 +81,13 @@ impl Shard {
                 .register(&mut listener, token(n), Interest::READABLE)?;
             listeners.push(listener);
         }
+        let buf = vec![0; parts.read_bytes.max(1024)].into();
         Ok(Self {
             parts,
             listeners,
             sockets: Sockets::default(),
             ready: VecDeque::new(),
-            buf: vec![0; READ_BYTES].into(),
+            buf,
             accept: Accept::Waiting,
             running: true,
         })
@@ -210,7 +211,7 @@ impl Shard {
     }
 
     fn congested(&self) -> bool {
-        self.parts.mail.len() > 1 && self.parts.mail.iter().any(|mail| mail.len() > CONGESTED)
+        self.parts.mail.len() > 1 && self.parts.mail.iter().any(|mail| mail.len() > self.parts.mailbox_max)
     }
 
     // ---- accepting --------------------------------------------------------------------------------------------------------
