@@ -1,0 +1,309 @@
+//! A TCP client that sends exact bytes and says exactly what came back: HTTP and WebSocket.
+
+use super::PATIENCE;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use wire::websocket::frame::{self, OpCode};
+use wire::websocket::handshake;
+
+/// Any key will do; the answer to this one is in RFC 6455 §1.3.
+pub const KEY: &[u8; 24] = b"dGhlIHNhbXBsZSBub25jZQ==";
+const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+/// Masking is the client's duty, secrecy is not the point here.
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
+#[derive(Debug)]
+pub struct RawConn {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+/// How a connection was ended by the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// FIN.
+    Cleanly,
+    /// RST.
+    Reset,
+    /// Not at all within the time.
+    Open,
+}
+
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub status: u16,
+    /// Head as sent, with the status line.
+    pub head: String,
+    pub body: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub opcode: OpCode,
+    pub payload: Vec<u8>,
+}
+
+enum Got {
+    Bytes,
+    End(Ended),
+    Nothing,
+}
+
+impl Response {
+    /// First value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then_some(value.trim())
+        })
+    }
+}
+
+impl Frame {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.payload).expect("text frames are UTF-8")
+    }
+
+    /// Status of a close frame.
+    pub fn close_code(&self) -> Option<u16> {
+        let code = self.payload.first_chunk::<2>()?;
+        (self.opcode == OpCode::Close).then_some(u16::from_be_bytes(*code))
+    }
+}
+
+impl RawConn {
+    pub fn connect(addr: SocketAddr) -> RawConn {
+        RawConn::try_connect(addr).expect("connect to the gateway")
+    }
+
+    pub fn try_connect(addr: SocketAddr) -> std::io::Result<RawConn> {
+        let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(RawConn { stream, unread: Vec::new() })
+    }
+
+    /// Sends one request and reads its answer on a connection of its own.
+    pub fn exchange(addr: SocketAddr, request: impl AsRef<[u8]>) -> Response {
+        let mut conn = RawConn::connect(addr);
+        conn.send(request);
+        conn.response()
+    }
+
+    /// Opens a WebSocket.
+    pub fn websocket(addr: SocketAddr, target: &str) -> RawConn {
+        RawConn::websocket_with(addr, target, "")
+    }
+
+    /// Opens a WebSocket with more header lines, each ending in CRLF.
+    pub fn websocket_with(addr: SocketAddr, target: &str, extra: &str) -> RawConn {
+        let mut conn = RawConn::connect(addr);
+        conn.send(upgrade_request(target, extra));
+        let response = conn.response();
+        assert_eq!(response.status, 101, "{response:?}");
+        assert_eq!(response.header("sec-websocket-accept"), Some(ACCEPT));
+        conn
+    }
+
+    // ---- sending ---------------------------------------------------------------------------------
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("send to the gateway");
+    }
+
+    /// Sends to a gateway that may have had enough; `false` when it has.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    pub fn send_frame(&mut self, fin: bool, opcode: OpCode, payload: impl AsRef<[u8]>) {
+        self.send(masked(fin, opcode, payload));
+    }
+
+    pub fn send_text(&mut self, text: impl AsRef<[u8]>) {
+        self.send_frame(true, OpCode::Text, text);
+    }
+
+    pub fn send_binary(&mut self, bytes: impl AsRef<[u8]>) {
+        self.send_frame(true, OpCode::Binary, bytes);
+    }
+
+    /// Ends the sending side only.
+    pub fn half_close(&self) {
+        self.stream.shutdown(Shutdown::Write).expect("half-close");
+    }
+
+    /// Ends the connection with RST instead of FIN.
+    pub fn reset(self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))
+            .expect("set SO_LINGER");
+    }
+
+    /// Bytes that the kernel keeps for us before the gateway must wait.
+    pub fn shrink_receive_buffer(&self, bytes: usize) {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, bytes)
+            .expect("set SO_RCVBUF");
+    }
+
+    // ---- receiving -------------------------------------------------------------------------------
+
+    /// The next HTTP response.
+    ///
+    /// # Panics
+    /// When none comes in time, or the connection ends first.
+    pub fn response(&mut self) -> Response {
+        self.response_within(PATIENCE).expect("an HTTP response")
+    }
+
+    /// The next HTTP response; `Err` says how the connection stands instead.
+    pub fn response_within(&mut self, within: Duration) -> Result<Response, Ended> {
+        let deadline = Instant::now() + within;
+        let end = loop {
+            let end = self.unread.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+            if let Some(end) = end {
+                break end + 4;
+            }
+            self.fill(deadline)?;
+        };
+        let head = String::from_utf8_lossy(&self.unread[..end]).into_owned();
+        self.unread.drain(..end);
+        let status = head.get(9..12).and_then(|digits| digits.parse().ok());
+        let mut response = Response {
+            status: status.unwrap_or_else(|| panic!("not a status line: {head}")),
+            head,
+            body: String::new(),
+        };
+        if response.status >= 200 && response.status != 204 {
+            response.body = self.body(response.header("content-length"), deadline)?;
+        }
+        Ok(response)
+    }
+
+    /// As long as the header says, else to the end of the stream.
+    fn body(&mut self, length: Option<&str>, deadline: Instant) -> Result<String, Ended> {
+        let length: Option<usize> = length.map(|length| length.parse().expect("a length"));
+        while length.is_none_or(|length| self.unread.len() < length) {
+            match self.fill(deadline) {
+                Ok(()) => {}
+                Err(Ended::Cleanly) if length.is_none() => break,
+                Err(ended) => return Err(ended),
+            }
+        }
+        let length = length.unwrap_or(self.unread.len());
+        let body: Vec<u8> = self.unread.drain(..length).collect();
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// The next frame.
+    ///
+    /// # Panics
+    /// When none comes in time, or the connection ends first.
+    pub fn frame(&mut self) -> Frame {
+        self.frame_within(PATIENCE).expect("a frame")
+    }
+
+    /// The next frame; `Err` says how the connection stands instead.
+    pub fn frame_within(&mut self, within: Duration) -> Result<Frame, Ended> {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(frame) = self.take_frame() {
+                return Ok(frame);
+            }
+            self.fill(deadline)?;
+        }
+    }
+
+    fn take_frame(&mut self) -> Option<Frame> {
+        let header = frame::parse_header(&self.unread).expect("frames of the gateway are sound")?;
+        assert!(header.mask.is_none(), "servers do not mask (RFC 6455 §5.1)");
+        assert!(header.fin && !header.rsv1, "{header:?}");
+        let len = header.len + usize::try_from(header.payload_len).expect("a short frame");
+        if self.unread.len() < len {
+            return None;
+        }
+        let payload = self.unread[header.len..len].to_vec();
+        self.unread.drain(..len);
+        Some(Frame { opcode: header.opcode, payload })
+    }
+
+    /// Skips to the close frame and returns its status (1005 for none), then waits for the end of TCP.
+    ///
+    /// # Panics
+    /// When either does not come in time.
+    pub fn close_code(&mut self, within: Duration) -> u16 {
+        let started = Instant::now();
+        loop {
+            let left = within.saturating_sub(started.elapsed());
+            let frame = self.frame_within(left).expect("a close frame");
+            if frame.opcode == OpCode::Close {
+                let left = within.saturating_sub(started.elapsed());
+                assert_ne!(self.ended(left), Ended::Open, "no end of TCP after the close frame");
+                return frame.close_code().unwrap_or(1005);
+            }
+        }
+    }
+
+    /// Reads and drops everything until the gateway ends the connection.
+    pub fn ended(&mut self, within: Duration) -> Ended {
+        let deadline = Instant::now() + within;
+        loop {
+            self.unread.clear();
+            if let Err(ended) = self.fill(deadline) {
+                return ended;
+            }
+        }
+    }
+
+    /// Whether nothing arrives for this long and the connection stays open.
+    pub fn is_quiet(&mut self, time: Duration) -> bool {
+        self.unread.is_empty() && self.fill(Instant::now() + time) == Err(Ended::Open)
+    }
+
+    /// Bytes that arrived and were not asked for yet.
+    pub fn unread(&self) -> &[u8] {
+        &self.unread
+    }
+
+    fn fill(&mut self, deadline: Instant) -> Result<(), Ended> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.read_once(left.max(Duration::from_millis(1))) {
+                Got::Bytes => return Ok(()),
+                Got::End(ended) => return Err(ended),
+                Got::Nothing if left.is_zero() => return Err(Ended::Open),
+                Got::Nothing => {}
+            }
+        }
+    }
+
+    fn read_once(&mut self, timeout: Duration) -> Got {
+        self.stream.set_read_timeout(Some(timeout)).expect("set the read timeout");
+        let mut buf = [0; 16 * 1024];
+        match self.stream.read(&mut buf) {
+            Ok(0) => Got::End(Ended::Cleanly),
+            Ok(n) => {
+                self.unread.extend_from_slice(&buf[..n]);
+                Got::Bytes
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Got::Nothing,
+                _ => Got::End(Ended::Reset),
+            },
+        }
+    }
+}
+
+/// A good upgrade request; `extra` are header lines, each ending in CRLF.
+pub fn upgrade_request(target: &str, extra: &str) -> Vec<u8> {
+    let mut request = Vec::new();
+    handshake::write_request(&mut request, "localhost", target, KEY, extra.as_bytes());
+    request
+}
+
+/// A client's frame.
+pub fn masked(fin: bool, opcode: OpCode, payload: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::write_masked(&mut bytes, fin, opcode, payload.as_ref(), MASK);
+    bytes
+}
