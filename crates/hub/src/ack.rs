@@ -3,7 +3,7 @@
 use crate::core::{Core, Told};
 use crate::fanout::Outgoing;
 use crate::metrics::Limit;
-use crate::relay::{Address, Broadcast, Answer, Fetched, Relay, ReplyTo, Target};
+use crate::relay::{Address, Answer, Broadcast, Fetched, Relay, ReplyTo, Target};
 use crate::socket::SocketKey;
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +37,7 @@ enum Pending {
 /// Local receivers of a broadcast that still owe their answer.
 #[derive(Debug)]
 struct Receivers {
-    waiting: HashSet<u32>,
+    waiting: HashSet<SocketKey>,
     reply: ReplyTo,
 }
 
@@ -128,7 +128,7 @@ impl Core {
             return Acked::ToHandler { token };
         }
         if let Some(receivers) = self.acks.receivers.get_mut(&id)
-            && receivers.waiting.remove(&socket.0.index)
+            && receivers.waiting.remove(&socket)
         {
             let (reply, done) = (receivers.reply, receivers.waiting.is_empty());
             if done {
@@ -209,7 +209,10 @@ impl Core {
         let count = self.fan_out(target, out, Some(&mut got)) as u64;
         if !got.is_empty() {
             let receivers = Receivers {
-                waiting: got.into_iter().collect(),
+                waiting: got
+                    .into_iter()
+                    .map(|index| self.socket_key(index))
+                    .collect(),
                 reply,
             };
             self.acks.receivers.insert(reply.request, receivers);
@@ -308,7 +311,7 @@ impl Core {
             return;
         };
         sockets.extend_from_slice(found);
-        *silent_shards -= 1;
+        *silent_shards = silent_shards.saturating_sub(1);
         if *silent_shards == 0
             && let Some(Pending::Fetch { token, sockets, .. }) = self.settle(request)
         {

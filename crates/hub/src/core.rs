@@ -93,6 +93,10 @@ pub(crate) struct Core {
     pub(crate) counts: Counts,
     /// Deliveries of this turn.
     pub(crate) deliveries: usize,
+    /// Broadcasts counted before this turn.
+    pub(crate) broadcasts_before: u64,
+    /// Input of some connections is still unread: nobody may be blamed for silence.
+    pub(crate) behind: bool,
     /// Fan-out number, for `Socket::mark`.
     pub(crate) mark: u32,
     pub(crate) draining: bool,
@@ -145,6 +149,8 @@ impl Core {
             stalled: Vec::new(),
             counts: Counts::default(),
             deliveries: 0,
+            broadcasts_before: 0,
+            behind: false,
             mark: 0,
             draining: false,
             scratch: Vec::new(),
@@ -158,10 +164,14 @@ impl Core {
         }
     }
 
-    /// The turn has done its share: flush before going on.
+    /// The turn has done its share: flush before going on. A flush costs a call per receiver, however much it brings: for rooms
+    /// so large that a few events are a turn's share, some more events make each call worth while.
     pub(crate) fn turn_is_full(&self) -> bool {
         const LOG_BYTES: usize = 2 * 1024 * 1024;
-        self.deliveries >= self.config.limits.deliveries_per_turn || self.log.len() >= LOG_BYTES
+        const BROADCASTS_MIN: u64 = 32;
+        let shared_out = self.deliveries >= self.config.limits.deliveries_per_turn
+            && self.counts.broadcasts - self.broadcasts_before >= BROADCASTS_MIN;
+        shared_out || self.log.len() >= LOG_BYTES
     }
 
     pub(crate) fn after(&self, delay: Duration) -> u64 {
@@ -274,6 +284,8 @@ impl Core {
 
     pub(crate) fn remove_session(&mut self, index: u32) -> Option<Session> {
         let sid = self.sessions.get(index)?.sid;
+        // A body that completes later must not reach whoever gets the slot next.
+        self.release_polling(index);
         if let Ok(entry) = self.sids.find_entry(id_hash(&sid), |other| *other == index) {
             entry.remove();
         }

@@ -289,6 +289,10 @@ impl Core {
         let Some(polling) = slot.polling.as_mut() else {
             return;
         };
+        if polling.queue.cost() > bytes_max {
+            // Over the bound already: the session ends with the turn.
+            return;
+        }
         polling.queue.push(text, packets);
         if !std::mem::replace(&mut slot.flags.poll_ready, true) {
             self.poll_ready.push(session);
@@ -297,7 +301,8 @@ impl Core {
             self.counts.hit(Limit::OutboxBytes);
             if drops {
                 self.counts.dropped_slow += polling.queue.drop_oldest(bytes_max / 4 * 3);
-            } else {
+            }
+            if polling.queue.cost() > bytes_max {
                 self.overflowed.push(session);
             }
         }

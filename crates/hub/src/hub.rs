@@ -58,6 +58,7 @@ impl Hub {
     pub fn begin_turn(&mut self, now: Now) {
         self.core.now = now;
         self.core.deliveries = 0;
+        self.core.broadcasts_before = self.core.counts.broadcasts;
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
@@ -249,7 +250,9 @@ impl Hub {
         let (state, session) = (slot.state, slot.session);
         self.core.drop_conn(conn);
         match state {
-            State::WebSocket | State::Poll | State::Body { .. } | State::ChunkedBody => {
+            State::WebSocket => self.core.close_session(session, reason),
+            State::Poll | State::Body { .. } | State::ChunkedBody => {
+                self.forget_request(session, conn);
                 self.core.close_session(session, reason);
             }
             State::Probe => self.core.abort_upgrade(session, conn),
@@ -267,8 +270,12 @@ impl Hub {
         }
         let mut tally = Tally::default();
         let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
+        let queued = !slot.outbox.is_empty();
         self.book(tally);
-        self.after_flush(conn, flushed);
+        // With output of this turn queued, the flush at its end decides what comes next.
+        if flushed != Flushed::Empty || !queued {
+            self.after_flush(conn, flushed);
+        }
         self.settle();
     }
 
@@ -291,6 +298,7 @@ impl Hub {
         }
         self.core.log.clear();
         self.core.deliveries = 0;
+        self.core.broadcasts_before = self.core.counts.broadcasts;
     }
 
     #[inline]
@@ -355,8 +363,17 @@ impl Hub {
     }
 
     fn close_overflowed(&mut self) {
+        let bytes_max = self.core.config.limits.outbox_bytes_max;
         for session in std::mem::take(&mut self.core.overflowed) {
-            self.core.close_session(session, CloseReason::SlowConsumer);
+            // The slot may have changed hands since.
+            let polling = self
+                .core
+                .sessions
+                .get(session)
+                .and_then(|slot| slot.polling.as_ref());
+            if polling.is_some_and(|polling| polling.queue.cost() > bytes_max) {
+                self.core.close_session(session, CloseReason::SlowConsumer);
+            }
         }
     }
 
@@ -427,12 +444,15 @@ impl Hub {
             };
             let count = self.core.fan_out_asking(target, &mut out, reply);
             let request = reply.request;
-            self.core.send(reply.shard, Relay::AckCount { request, count });
+            self.core
+                .send(reply.shard, Relay::AckCount { request, count });
         });
     }
 
-    /// Carries out what is due.
-    pub fn tick(&mut self) {
+    /// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
+    /// whatever would end them is put off.
+    pub fn tick(&mut self, behind: bool) {
+        self.core.behind = behind;
         let now = self.core.now.mono_ms;
         while let Some((kind, key)) = self.core.timers.pop_due(now) {
             self.on_timer(kind, key);

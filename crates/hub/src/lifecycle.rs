@@ -13,6 +13,24 @@ use wire::engineio::PacketType;
 use wire::websocket::close;
 use wire::websocket::frame::{self, OpCode};
 
+/// How long a peer is spared after a turn that could not read everything.
+const BEHIND_GRACE_MS: u64 = 500;
+
+/// Ends a connection for what it did not send, which may be waiting unread.
+fn blames_the_peer(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Pong
+            | Kind::PlainPing
+            | Kind::Connect
+            | Kind::Upgrade
+            | Kind::Attachments
+            | Kind::Handshake
+            | Kind::Message
+            | Kind::KeepAlive
+    )
+}
+
 impl Hub {
     /// Arms what a new session needs.
     pub(crate) fn start_session(&mut self, session: u32) {
@@ -63,6 +81,11 @@ impl Hub {
     }
 
     pub(crate) fn on_timer(&mut self, kind: Kind, key: Key) {
+        if self.core.behind && blames_the_peer(kind) {
+            let due = self.core.now.mono_ms + BEHIND_GRACE_MS;
+            self.core.timers.arm_odd(kind, due, key);
+            return;
+        }
         match kind {
             Kind::Handshake | Kind::Message | Kind::KeepAlive | Kind::Linger => {
                 if self.core.conns.live(key).is_some() {
@@ -188,7 +211,7 @@ impl Hub {
         };
         slot.flags.message_timer = false;
         // What waits behind a poll waits for us, not for the peer.
-        if slot.since_ms == 0 || slot.state == State::Poll {
+        if slot.since_ms == 0 || slot.state == State::Poll || slot.flags.stalled {
             return;
         }
         let waited = u64::from((now as u32).wrapping_sub(slot.since_ms));
@@ -208,16 +231,26 @@ impl Hub {
     fn attachments_due(&mut self, session: u32) {
         let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
         let now = self.core.now.mono_ms;
-        let binary = self
-            .core
-            .sessions
-            .get(session)
-            .and_then(|slot| slot.binary.as_ref());
-        if binary.is_some_and(|partial| now >= partial.since_ms + timeout_ms) {
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.attachments_timer = false;
+        let Some(due) = slot
+            .binary
+            .as_ref()
+            .map(|partial| partial.since_ms + timeout_ms)
+        else {
+            return;
+        };
+        if now >= due {
             self.core.counts.hit(Limit::MessageTimeout);
             self.core
                 .close_session(session, CloseReason::MessageTimeout);
+            return;
         }
+        slot.flags.attachments_timer = true;
+        let key = self.core.sessions.key(session);
+        self.core.timers.arm_odd(Kind::Attachments, due, key);
     }
 
     /// Ends a connection that took too long, with its session.
@@ -278,9 +311,6 @@ impl Core {
         if polls && !gone {
             self.close_polling(session);
         } else {
-            if polls {
-                self.release_polling(session);
-            }
             self.remove_session(session);
         }
     }
@@ -316,7 +346,7 @@ impl Core {
     }
 
     /// The requests of a polling session that is gone need no session any more.
-    fn release_polling(&mut self, session: u32) {
+    pub(crate) fn release_polling(&mut self, session: u32) {
         let Some(slot) = self.sessions.get_mut(session) else {
             return;
         };
@@ -324,7 +354,14 @@ impl Core {
             return;
         };
         for conn in [polling.get, polling.post] {
-            if conn != NONE {
+            let serves = self.conns.get(conn).is_some_and(|slot| {
+                let asks = matches!(
+                    slot.state,
+                    State::Poll | State::Body { .. } | State::ChunkedBody
+                );
+                asks && slot.session == session
+            });
+            if serves {
                 self.finish_conn(conn);
             }
         }

@@ -116,8 +116,11 @@ impl Hub {
             attachments: Vec::new(),
             since_ms,
         }));
-        let timeout = self.core.config.limits.message_timeout;
-        self.core.arm_session(Kind::Attachments, timeout, session);
+        // One timer per session, however many packets: a peer must not fill the lane.
+        if !mem::replace(&mut slot.flags.attachments_timer, true) {
+            let timeout = self.core.config.limits.message_timeout;
+            self.core.arm_session(Kind::Attachments, timeout, session);
+        }
     }
 
     fn on_attachment(&mut self, session: u32, bytes: &[u8]) {

@@ -83,6 +83,18 @@ impl Hub {
         self.core.sessions.get_mut(session)?.polling.as_deref_mut()
     }
 
+    /// The connection of a request of this session is gone: its slot may soon be another's.
+    pub(crate) fn forget_request(&mut self, session: u32, conn: u32) {
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        for request in [&mut polling.get, &mut polling.post] {
+            if *request == conn {
+                *request = NONE;
+            }
+        }
+    }
+
     /// Ends waiting polls that have something to bring; packets of a turn travel together, at most sixteen at a time.
     pub(crate) fn answer_polls(&mut self) {
         while let Some(session) = self.core.poll_ready.pop() {

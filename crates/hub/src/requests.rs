@@ -39,7 +39,10 @@ impl Hub {
         };
         slot.flags.served = true;
         slot.flags.active = true;
-        slot.flags.keep_alive = head.keep_alive;
+        // Answers carry a body also for HEAD, and only POST bodies are read: whatever was in doubt about where the next
+        // message begins, in either direction, ends with the connection.
+        let in_step = head.method == Method::Post || !head.has_body();
+        slot.flags.keep_alive = head.keep_alive && in_step && head.method != Method::Head;
         let len = head.len;
         match self.endpoint(&head) {
             Endpoint::Elsewhere => return self.leave_hub(conn, data, None),
@@ -73,8 +76,8 @@ impl Hub {
         let config = &self.core.config;
         let is = |path: &Option<String>| path.as_deref() == Some(head.path);
         if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
-            let bundle = rest.starts_with("socket.io.")
-                && matches!(head.method, Method::Get | Method::Head);
+            let bundle =
+                rest.starts_with("socket.io.") && matches!(head.method, Method::Get | Method::Head);
             return if bundle {
                 Endpoint::Elsewhere
             } else {

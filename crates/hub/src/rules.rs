@@ -43,6 +43,8 @@ struct Namespace {
     chat: bool,
     client_joins: bool,
     auto_join: Vec<String>,
+    /// Something of its rooms is kept for late joiners.
+    history: bool,
     events: HashMap<String, Rule>,
     default: Rule,
 }
@@ -86,6 +88,9 @@ impl RulesFactory {
                     chat: source.chat,
                     client_joins: source.client_joins,
                     auto_join: source.auto_join.clone(),
+                    history: source.chat
+                        || default.history
+                        || events.values().any(|rule| rule.history),
                     events,
                     default,
                 },
@@ -164,10 +169,13 @@ impl Handler for RulesHandler {
         let Some(at) = io.namespace(socket).and_then(|name| self.find(name)) else {
             return;
         };
-        let (_, namespace) = &self.book.namespaces[at];
+        let (name, namespace) = &self.book.namespaces[at];
         for room in &namespace.auto_join {
             // A configured room has a checked name.
             let _ = io.join(socket, room);
+            if namespace.history {
+                io.replay(socket, name, room);
+            }
         }
         if namespace.chat {
             chat::connected(io, socket, auth);
@@ -191,7 +199,7 @@ impl Handler for RulesHandler {
         match (rule, event.name) {
             (Some(rule), _) => rule.apply(io, socket, name, event),
             (None, "join" | "leave") if namespace.client_joins => {
-                membership(io, socket, name, event, namespace.chat);
+                membership(io, socket, name, event, namespace.history);
             }
             (None, "chat-message") if namespace.chat => chat::message(io, socket, name, event),
             (None, _) => namespace.default.apply(io, socket, name, event),
@@ -300,9 +308,10 @@ impl Rule {
             };
             io.broadcast(&target, &as_emit(&event));
             if self.history && event.attachments.is_empty() {
+                let kept = as_kept(&event);
                 rooms
                     .iter()
-                    .for_each(|room| io.record(namespace, room, event.args));
+                    .for_each(|room| io.record(namespace, room, &kept));
             }
         }
         if let Some(ack) = event.ack {
@@ -318,6 +327,17 @@ fn as_emit<'a>(event: &Event<'a>) -> Emit<'a> {
         attachments: event.attachments,
         volatile: false,
     }
+}
+
+/// An event as late joiners get it: one value, whatever the number of its arguments.
+fn as_kept(event: &Event<'_>) -> String {
+    let mut kept = b"{\"event\":".to_vec();
+    json::quote(&mut kept, event.name);
+    format!(
+        "{},\"args\":[{}]}}",
+        String::from_utf8_lossy(&kept),
+        event.args
+    )
 }
 
 /// First of several raw elements.

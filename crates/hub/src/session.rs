@@ -76,6 +76,8 @@ pub(crate) struct Flags {
     pub(crate) upgrading: bool,
     /// In the list of polls to answer at the end of the turn.
     pub(crate) poll_ready: bool,
+    /// An `Attachments` timer is armed.
+    pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
 }

@@ -51,9 +51,58 @@ const ALL: [Kind; KINDS] = [
 /// Due time on the monotonic clock, milliseconds.
 pub(crate) type Millis = u64;
 
+/// Entries of one chunk of a lane.
+const CHUNK: usize = 512;
+
+/// A queue in chunks: growing never copies, and what has come due gives its memory back.
+#[derive(Debug, Default)]
+struct Lane {
+    chunks: VecDeque<Vec<(Millis, Key)>>,
+    /// Entries of the first chunk that are gone.
+    gone: usize,
+}
+
+impl Lane {
+    fn push(&mut self, entry: (Millis, Key)) {
+        match self.chunks.back_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(entry),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(entry);
+                self.chunks.push_back(chunk);
+            }
+        }
+    }
+
+    fn front(&self) -> Option<&(Millis, Key)> {
+        self.chunks.front()?.get(self.gone)
+    }
+
+    fn back(&self) -> Option<&(Millis, Key)> {
+        self.chunks.back()?.last()
+    }
+
+    fn pop(&mut self) {
+        let last = self.chunks.len() == 1;
+        let Some(chunk) = self.chunks.front_mut() else {
+            return;
+        };
+        self.gone += 1;
+        if self.gone < chunk.len() {
+            return;
+        }
+        self.gone = 0;
+        if last {
+            chunk.clear();
+        } else {
+            self.chunks.pop_front();
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    lanes: [VecDeque<(Millis, Key)>; KINDS],
+    lanes: [Lane; KINDS],
     /// Timers that are not armed in the order in which they come due.
     odd: BinaryHeap<Reverse<(Millis, Kind, Key)>>,
     /// (due, id) of server-side ack requests.
@@ -68,7 +117,7 @@ impl Timers {
             lane.back().is_none_or(|(last, _)| *last <= due),
             "lane {kind:?} not sorted"
         );
-        lane.push_back((due, key));
+        lane.push((due, key));
     }
 
     /// Arms a timer for any time.
@@ -99,7 +148,7 @@ impl Timers {
             match lane.front() {
                 Some((due, key)) if *due <= now => {
                     let key = *key;
-                    lane.pop_front();
+                    lane.pop();
                     Some((kind, key))
                 }
                 _ => None,
@@ -133,7 +182,7 @@ impl Timers {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.lanes
             .iter()
-            .map(|lane| lane.capacity() * size_of::<(Millis, Key)>())
+            .map(|lane| lane.chunks.len() * CHUNK * size_of::<(Millis, Key)>())
             .sum::<usize>()
             + self.odd.capacity() * size_of::<(Millis, Kind, Key)>()
             + self.acks.capacity() * size_of::<(Millis, u64)>()

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Readiness events per turn.
-const EVENTS: usize = 1024;
+const EVENTS: usize = 4096;
 /// Connections accepted per turn and listener: enough for a storm, few enough to keep the established ones served.
 const ACCEPTS: usize = 64;
 /// Mails per turn.
@@ -119,7 +119,9 @@ impl Shard {
             self.parts.hub.resume();
         }
         self.read_ready();
-        self.parts.hub.tick();
+        // A full list of events may have more behind it.
+        let behind = !self.ready.is_empty() || events.iter().count() >= EVENTS;
+        self.parts.hub.tick(behind);
         self.parts.hub.flush(&mut self.sockets);
         self.apply_effects();
         let took_us = started.elapsed().as_micros() as u64;
@@ -211,7 +213,12 @@ impl Shard {
     }
 
     fn congested(&self) -> bool {
-        self.parts.mail.len() > 1 && self.parts.mail.iter().any(|mail| mail.len() > self.parts.mailbox_max)
+        self.parts.mail.len() > 1
+            && self
+                .parts
+                .mail
+                .iter()
+                .any(|mail| mail.len() > self.parts.mailbox_max)
     }
 
     // ---- accepting --------------------------------------------------------------------------------------------------------
