@@ -119,21 +119,21 @@ impl Core {
         }
         let mut count = 0;
         if target.rooms.is_empty() && target.users.is_empty() {
-            count += self.to_room(namespace, RoomKind::All, "", mark, out, &mut receivers);
+            count += self.deliver_room(namespace, RoomKind::All, "", mark, out, &mut receivers);
         }
         for name in target.rooms {
-            count += self.to_room(namespace, RoomKind::Named, name, mark, out, &mut receivers);
+            count += self.deliver_room(namespace, RoomKind::Named, name, mark, out, &mut receivers);
             if let Some(index) = self.socket_named(namespace, name) {
-                count += usize::from(self.to_member(index, mark, out, &mut receivers));
+                count += usize::from(self.deliver_member(index, mark, out, &mut receivers));
             }
         }
         for user in target.users {
-            count += self.to_room(namespace, RoomKind::User, user, mark, out, &mut receivers);
+            count += self.deliver_room(namespace, RoomKind::User, user, mark, out, &mut receivers);
         }
         count
     }
 
-    fn to_room(
+    fn deliver_room(
         &mut self,
         namespace: u32,
         kind: RoomKind,
@@ -152,7 +152,7 @@ impl Core {
         };
         let mut count = 0;
         for index in &members {
-            count += usize::from(self.to_member(*index, mark, out, receivers));
+            count += usize::from(self.deliver_member(*index, mark, out, receivers));
         }
         if let Some(room) = self.rooms.get_mut(room) {
             room.members = members;
@@ -161,7 +161,7 @@ impl Core {
     }
 
     #[inline]
-    fn to_member(
+    fn deliver_member(
         &mut self,
         index: u32,
         mark: u32,

@@ -119,6 +119,10 @@ impl Hub {
         self.core.turn_is_full()
     }
 
+    #[expect(
+        clippy::box_collection,
+        reason = "it comes from and goes back to the connection's slot"
+    )]
     fn process_owned(&mut self, conn: u32, mut input: Box<Vec<u8>>) {
         let used = self.process(conn, &mut input);
         if used == input.len() {

@@ -13,7 +13,6 @@ mod effect;
 mod fanout;
 mod handler;
 mod history;
-#[expect(clippy::module_inception, reason = "the type the crate is named after")]
 mod hub;
 mod id;
 mod invariants;

@@ -295,6 +295,16 @@ impl Hub {
 
     /// The WebSocket takes over: everything queued goes to it, in order.
     fn upgrade(&mut self, conn: u32, session: u32) {
+        let bytes_max = self.core.config.limits.outbox_bytes_max;
+        let polling = self
+            .core
+            .sessions
+            .get(session)
+            .and_then(|slot| slot.polling.as_ref());
+        if polling.is_some_and(|polling| polling.queue.cost() > bytes_max) {
+            // Packets over the bound were not kept: there is no whole stream to carry over.
+            return self.core.close_session(session, CloseReason::SlowConsumer);
+        }
         self.answer_poll(session, &[PacketType::Noop as u8]);
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
