@@ -51,6 +51,7 @@ impl Telemetry {
                 .with(lines.json().flatten_event(true).with_current_span(false))
                 .try_init()
         };
+        std::panic::set_hook(Box::new(log_panic));
         Telemetry {
             filter: handle,
             sink,
