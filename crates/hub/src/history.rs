@@ -14,6 +14,8 @@ const EVENTS_MAX: usize = 50;
 const BYTES_MAX: usize = 64 * 1024;
 /// Rooms with history per shard; the one least recently written makes way.
 const ROOMS_MAX: usize = 10_000;
+/// Bytes kept per shard: many full rooms are fewer rooms.
+const TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 struct Ring {
@@ -27,6 +29,8 @@ struct Ring {
 pub(crate) struct History {
     rooms: HashMap<(String, String), Ring>,
     writes: u64,
+    /// Bytes of all rings.
+    bytes: usize,
 }
 
 impl History {
@@ -41,10 +45,15 @@ impl History {
         }
         let ring = self.rooms.entry(key).or_default();
         ring.written = self.writes;
+        let before = ring.bytes;
         ring.bytes += event.len();
         ring.events.push_back(event.into());
         while ring.events.len() > EVENTS_MAX || ring.bytes > BYTES_MAX {
             ring.bytes -= ring.events.pop_front().map_or(0, |event| event.len());
+        }
+        self.bytes = self.bytes - before + ring.bytes;
+        while self.bytes > TOTAL_BYTES_MAX {
+            self.evict();
         }
     }
 
@@ -52,8 +61,9 @@ impl History {
     fn evict(&mut self) {
         let mut written: Vec<u64> = self.rooms.values().map(|ring| ring.written).collect();
         written.sort_unstable();
-        let limit = written.get(ROOMS_MAX / 16).copied().unwrap_or(u64::MAX);
+        let limit = written.get(written.len() / 16).copied().unwrap_or(u64::MAX);
         self.rooms.retain(|_, ring| ring.written > limit);
+        self.bytes = self.rooms.values().map(|ring| ring.bytes).sum();
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -184,7 +194,20 @@ mod tests {
         assert!(history.events("/", "r").starts_with("3,4,"));
         history.record("/", "r", &"x".repeat(BYTES_MAX));
         assert_eq!(history.events("/", "r").len(), BYTES_MAX);
+        assert_eq!(history.bytes, BYTES_MAX);
         assert_eq!(history.events("/", "other"), "");
+    }
+
+    #[test]
+    fn full_rooms_are_bounded_together() {
+        let (mut history, event) = (History::default(), "x".repeat(BYTES_MAX));
+        for n in 0..=TOTAL_BYTES_MAX / BYTES_MAX {
+            history.record("/", &n.to_string(), &event);
+        }
+        assert!(history.bytes <= TOTAL_BYTES_MAX);
+        let held: usize = history.rooms.values().map(|ring| ring.bytes).sum();
+        assert_eq!(history.bytes, held);
+        assert_eq!(history.events("/", "0"), "");
     }
 
     #[test]

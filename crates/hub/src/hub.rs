@@ -24,6 +24,8 @@ pub struct Hub {
     cells: Arc<Cells>,
     messages_before: u64,
     announce_due: u64,
+    /// Since when each turn has left input unread.
+    behind_since: Option<u64>,
     pub(crate) drain: Option<crate::drain::Drain>,
 }
 
@@ -35,6 +37,8 @@ impl std::fmt::Debug for Hub {
 
 /// Room counts are told to handlers and other shards this often.
 const ANNOUNCE_MS: u64 = 250;
+/// Peers are spared for at most this long while input is left unread.
+const BEHIND_MAX_MS: u64 = 10_000;
 
 impl Hub {
     pub fn new(
@@ -50,6 +54,7 @@ impl Hub {
             cells,
             messages_before: 0,
             announce_due: 0,
+            behind_since: None,
             drain: None,
         }
     }
@@ -90,7 +95,10 @@ impl Hub {
 
     /// Works on what an earlier turn left unread because it was full.
     pub fn resume(&mut self) {
-        for conn in std::mem::take(&mut self.core.stalled) {
+        let mut waiting = std::mem::take(&mut self.core.stalled).into_iter();
+        while !self.core.turn_is_full()
+            && let Some(conn) = waiting.next()
+        {
             let Some(slot) = self.core.conns.get_mut(conn) else {
                 continue;
             };
@@ -99,6 +107,9 @@ impl Hub {
                 self.process_owned(conn, input);
             }
         }
+        // Who had no turn now comes before who did.
+        let again = std::mem::take(&mut self.core.stalled);
+        self.core.stalled = waiting.chain(again).collect();
         self.settle();
     }
 
@@ -194,8 +205,19 @@ impl Hub {
             if !matches!(state, State::ChunkedBody) {
                 self.input_complete(conn);
             }
+            if at == data.len() {
+                self.watch_body(conn);
+            }
         }
         at
+    }
+
+    /// A body of which nothing has come yet has its deadline too.
+    fn watch_body(&mut self, conn: u32) {
+        let slot = self.core.conns.get(conn);
+        if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
+            self.watch_input(conn);
+        }
     }
 
     /// A request or message is complete: what is incomplete from now on is another one.
@@ -456,8 +478,13 @@ impl Hub {
     /// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
     /// whatever would end them is put off.
     pub fn tick(&mut self, behind: bool) {
-        self.core.behind = behind;
         let now = self.core.now.mono_ms;
+        // Connections are read in turn: after a while even a busy shard has heard everyone, and one flood must not keep
+        // all the silent ones alive.
+        self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
+        self.core.behind = self
+            .behind_since
+            .is_some_and(|since| now - since < BEHIND_MAX_MS);
         while let Some((kind, key)) = self.core.timers.pop_due(now) {
             self.on_timer(kind, key);
         }

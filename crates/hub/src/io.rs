@@ -4,6 +4,7 @@ use crate::close::{CloseReason, DisconnectReason};
 use crate::core::{Core, Now};
 use crate::fanout::{Outgoing, write_frames, write_payload};
 use crate::handler::{AckTo, Data, SessionKey};
+use crate::id;
 use crate::member::JoinError;
 use crate::metrics::Limit;
 use crate::relay::{Address, Broadcast, Relay, Target};
@@ -234,6 +235,19 @@ impl Io<'_> {
             let room = self.core.rooms.find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
         })
+    }
+
+    /// The name is (or was) the id of a socket: what is sent to that room is meant for that socket alone, so clients have no
+    /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
+    pub fn is_socket_id(&self, name: &str) -> bool {
+        const CLOCK_DRIFT_MS: u64 = 3_600_000;
+        let Some(id) = wire::base64url::Id20::decode(name.as_bytes()) else {
+            return false;
+        };
+        let (me, owner) = (self.core.me, id::socket_owner(&id));
+        owner.node == me.node
+            && owner.shard < me.shards
+            && id::socket_made_ms(&id) < self.core.now.wall_ms + CLOCK_DRIFT_MS
     }
 
     /// Makes the socket one of a user's.

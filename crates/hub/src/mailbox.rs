@@ -83,9 +83,19 @@ impl<T> Receiver<T> {
     }
 
     pub fn pop(&self) -> Option<T> {
-        let message = self.0.queue.pop()?;
-        self.0.len.fetch_sub(1, Ordering::Relaxed);
+        let message = self.take()?;
+        self.handled();
         Some(message)
+    }
+
+    /// Takes a message that counts as waiting until it is `handled`: senders see what piles up behind the queue as well.
+    pub fn take(&self) -> Option<T> {
+        self.0.queue.pop()
+    }
+
+    /// A message that was taken needs no more attention.
+    pub fn handled(&self) {
+        self.0.len.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub fn len(&self) -> usize {

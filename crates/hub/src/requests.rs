@@ -249,6 +249,11 @@ impl Hub {
         if self.core.draining {
             return self.refuse_draining(conn);
         }
+        // A polling session needs no connection to live: sessions have a bound of their own.
+        if self.core.sessions.len() >= self.core.config.limits.conns_max {
+            self.core.counts.hit(Limit::Conns);
+            return self.refuse_unavailable(conn, b"Server is full");
+        }
         if websocket {
             self.open_websocket(conn, head, protocol, None);
         } else {
@@ -352,17 +357,15 @@ impl Hub {
     }
 
     pub(crate) fn refuse_draining(&mut self, conn: u32) {
+        self.refuse_unavailable(conn, b"Server is shutting down");
+    }
+
+    fn refuse_unavailable(&mut self, conn: u32, text: &[u8]) {
         self.core.counts.shed += 1;
         if let Some(slot) = self.core.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
-        self.respond(
-            conn,
-            503,
-            "text/plain",
-            b"Retry-After: 1\r\n",
-            b"Server is shutting down",
-        );
+        self.respond(conn, 503, "text/plain", b"Retry-After: 1\r\n", text);
     }
 
     fn preflight(&mut self, conn: u32, head: &Head<'_>) {

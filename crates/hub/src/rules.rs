@@ -382,6 +382,9 @@ fn membership(
     };
     if event.name == "leave" {
         io.leave(socket, &room);
+    } else if io.is_socket_id(&room) && io.id(socket).is_none_or(|id| id.to_string() != *room) {
+        // Else it would hear what is meant for that client alone, and could speak to it alone.
+        return refuse(io, socket, event, "Invalid room name", "INVALID_ROOM");
     } else if let Err(error) = io.join(socket, &room) {
         let (message, code) = match error {
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),

@@ -7,7 +7,7 @@ use crate::listener;
 use crate::shards::{Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
 use hub::mailbox::{Receiver, Sender};
-use hub::{Effect, Hub, Identity};
+use hub::{Effect, Hub, Identity, Relay};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -54,6 +54,8 @@ pub(crate) struct Shard {
     sockets: Sockets,
     /// Connections with something to read.
     ready: VecDeque<u32>,
+    /// Mail taken out of the mailbox and not worked on.
+    inbox: VecDeque<Mail>,
     buf: Box<[u8]>,
     accept: Accept,
     running: bool,
@@ -87,6 +89,7 @@ impl Shard {
             listeners,
             sockets: Sockets::default(),
             ready: VecDeque::new(),
+            inbox: VecDeque::new(),
             buf,
             accept: Accept::Waiting,
             running: true,
@@ -115,13 +118,13 @@ impl Shard {
             self.on_event(event);
         }
         self.accept_more(started);
-        if self.parts.hub.has_stalled() {
-            self.parts.hub.resume();
-        }
-        self.read_ready();
+        self.resume_stalled();
+        let all_read = self.read_ready();
         // A full list of events may have more behind it.
-        let behind = !self.ready.is_empty() || events.iter().count() >= EVENTS;
+        let behind = !all_read || events.iter().count() >= EVENTS;
         self.parts.hub.tick(behind);
+        // Joins are announced to the other shards before the client is told of them.
+        self.apply_effects();
         self.parts.hub.flush(&mut self.sockets);
         self.apply_effects();
         let took_us = started.elapsed().as_micros() as u64;
@@ -184,31 +187,56 @@ impl Shard {
 
     // ---- mail -----------------------------------------------------------------------------------------------------------
 
+    /// Works on mail until the turn has its share: what another shard's clients send must not starve ours.
     fn take_mail(&mut self) {
         self.parts.receiver.begin();
+        self.sort_mail();
         for _ in 0..MAILS {
-            match self.parts.receiver.pop() {
-                Some(Mail::Relay(relay)) => self.parts.hub.relay(&relay),
-                Some(Mail::Conn {
-                    stream,
-                    peer,
-                    mut read,
-                }) => {
-                    if let Some(conn) = self.adopt(TcpStream::from_std(stream), peer) {
-                        self.parts.hub.bytes(conn, &mut read);
-                    }
-                }
-                Some(Mail::Drain { window_ms }) => {
-                    self.listeners.clear();
-                    self.parts.hub.drain(window_ms);
-                }
-                Some(Mail::Stop) => self.running = false,
-                None => break,
-            }
+            let Some(mail) = self.inbox.pop_front() else {
+                break;
+            };
+            self.parts.receiver.handled();
+            self.on_mail(mail);
+            self.apply_effects();
             if self.parts.hub.turn_is_full() {
                 self.parts.hub.flush(&mut self.sockets);
+                self.apply_effects();
+                break;
             }
-            self.apply_effects();
+        }
+    }
+
+    /// Takes in at once who is where, so that no broadcast misses members whose join was announced before it was sent. The
+    /// rest waits its turn, in order.
+    fn sort_mail(&mut self) {
+        while let Some(mail) = self.parts.receiver.take() {
+            match mail {
+                Mail::Relay(relay) if matches!(*relay, Relay::RoomCount { .. }) => {
+                    self.parts.receiver.handled();
+                    self.parts.hub.relay(&relay);
+                }
+                mail => self.inbox.push_back(mail),
+            }
+        }
+    }
+
+    fn on_mail(&mut self, mail: Mail) {
+        match mail {
+            Mail::Relay(relay) => self.parts.hub.relay(&relay),
+            Mail::Conn {
+                stream,
+                peer,
+                mut read,
+            } => {
+                if let Some(conn) = self.adopt(TcpStream::from_std(stream), peer) {
+                    self.parts.hub.bytes(conn, &mut read);
+                }
+            }
+            Mail::Drain { window_ms } => {
+                self.listeners.clear();
+                self.parts.hub.drain(window_ms);
+            }
+            Mail::Stop => self.running = false,
         }
     }
 
@@ -250,8 +278,10 @@ impl Shard {
     fn accept_failed(&mut self, error: &io::Error, now: Instant) {
         const EMFILE: i32 = 24;
         const ENFILE: i32 = 23;
+        const ENOMEM: i32 = 12;
+        const ENOBUFS: i32 = 105;
         match error.raw_os_error() {
-            Some(EMFILE | ENFILE) => {
+            Some(EMFILE | ENFILE | ENOMEM | ENOBUFS) => {
                 self.parts.hub.accept_paused();
                 self.accept = Accept::Paused(now + ACCEPT_PAUSE);
             }
@@ -293,20 +323,38 @@ impl Shard {
 
     // ---- reading ----------------------------------------------------------------------------------------------------------
 
-    /// Reads once from each connection that has something, until the turn is full.
-    fn read_ready(&mut self) {
-        if self.congested() {
+    /// Goes on with input that full turns left. What this fills is flushed, so that others are read in the same turn.
+    fn resume_stalled(&mut self) {
+        if !self.parts.hub.has_stalled() {
             return;
         }
+        self.parts.hub.resume();
+        self.apply_effects();
+        if self.parts.hub.turn_is_full() {
+            self.parts.hub.flush(&mut self.sockets);
+            self.apply_effects();
+        }
+    }
+
+    /// Reads once from each connection that has something, until the turn is full; `true` if all had their turn.
+    fn read_ready(&mut self) -> bool {
+        if self.congested() {
+            return self.ready.is_empty();
+        }
+        let alone = self.parts.mail.len() == 1;
         for _ in 0..self.ready.len() {
             if self.parts.hub.turn_is_full() {
-                return;
+                return false;
+            }
+            if !alone {
+                self.sort_mail();
             }
             let Some(conn) = self.ready.pop_front() else {
-                return;
+                break;
             };
             self.read(conn);
         }
+        true
     }
 
     fn read(&mut self, conn: u32) {
