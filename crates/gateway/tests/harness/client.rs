@@ -29,7 +29,11 @@ impl SocketIo {
         let open = conn.frame();
         let open = open.text().strip_prefix('0').expect("an open packet");
         let open = serde_json::from_str(open).expect("JSON in the open packet");
-        SocketIo { conn, open, sid: String::new() }
+        SocketIo {
+            conn,
+            open,
+            sid: String::new(),
+        }
     }
 
     /// A client in the main namespace.
@@ -128,7 +132,11 @@ impl SocketIo {
 
 /// What stands between the packet type and the data.
 fn prefix(namespace: &str) -> String {
-    if namespace == "/" { String::new() } else { format!("{namespace},") }
+    if namespace == "/" {
+        String::new()
+    } else {
+        format!("{namespace},")
+    }
 }
 
 /// An Engine.IO client over HTTP long-polling, each request on a connection of its own.
@@ -144,7 +152,10 @@ impl Poller {
         assert_eq!(response.status, 200, "{response:?}");
         let open = response.body.strip_prefix('0').expect("an open packet");
         let open: Value = serde_json::from_str(open).expect("JSON in the open packet");
-        Poller { addr, sid: open["sid"].as_str().expect("a session id").to_owned() }
+        Poller {
+            addr,
+            sid: open["sid"].as_str().expect("a session id").to_owned(),
+        }
     }
 
     /// A client in the main namespace.
@@ -179,7 +190,11 @@ impl Poller {
 
 /// A GET for packets; without a session id, a handshake.
 pub fn poll_request(sid: &str) -> String {
-    let sid = if sid.is_empty() { String::new() } else { format!("&sid={sid}") };
+    let sid = if sid.is_empty() {
+        String::new()
+    } else {
+        format!("&sid={sid}")
+    };
     format!("GET /socket.io/?EIO=4&transport=polling{sid} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
@@ -200,7 +215,9 @@ pub struct Plain {
 
 impl Plain {
     pub fn connect(addr: SocketAddr) -> Plain {
-        Plain { conn: RawConn::websocket(addr, PLAIN) }
+        Plain {
+            conn: RawConn::websocket(addr, PLAIN),
+        }
     }
 
     /// A client in this room; returns when the gateway has confirmed the join.

@@ -62,7 +62,10 @@ impl Gateway {
         };
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         command.arg("--config").arg(&path).args(flags);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("start sockeye");
         let log = Log::default();
         follow(&mut child, &log);
@@ -71,7 +74,13 @@ impl Gateway {
             let _ = child.wait();
             panic!("sockeye did not start:\n{}", lock(&log).join("\n"));
         };
-        Gateway { addr, admin, child, log, _files: files }
+        Gateway {
+            addr,
+            admin,
+            child,
+            log,
+            _files: files,
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -85,7 +94,9 @@ impl Gateway {
 
     /// Waits for a log line that holds `text`.
     pub fn logged(&self, text: &str, within: Duration) -> bool {
-        eventually(within, || lock(&self.log).iter().any(|line| line.contains(text)))
+        eventually(within, || {
+            lock(&self.log).iter().any(|line| line.contains(text))
+        })
     }
 
     pub fn is_alive(&mut self) -> bool {
@@ -98,7 +109,9 @@ impl Gateway {
         let status = status.expect("status of the gateway");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB"));
-        let kilobytes: u64 = kilobytes.and_then(|n| n.trim().parse().ok()).expect("VmRSS in kB");
+        let kilobytes: u64 = kilobytes
+            .and_then(|n| n.trim().parse().ok())
+            .expect("VmRSS in kB");
         kilobytes * 1024
     }
 
@@ -115,7 +128,9 @@ impl Gateway {
         // The name in parentheses may hold blanks; fields 14 and 15 are ticks of 10 ms.
         let after_name = stat.rsplit(')').next().unwrap_or_default();
         let ticks = after_name.split_whitespace().skip(11).take(2);
-        let ticks: u64 = ticks.map(|field| field.parse::<u64>().expect("ticks")).sum();
+        let ticks: u64 = ticks
+            .map(|field| field.parse::<u64>().expect("ticks"))
+            .sum();
         Duration::from_millis(ticks * 10)
     }
 
@@ -192,7 +207,10 @@ impl Drop for Gateway {
         let log = lock(&self.log).join("\n");
         if std::thread::panicking() {
             let tail: Vec<_> = log.lines().rev().take(15).collect();
-            eprintln!("end of the gateway's log, latest first:\n{}", tail.join("\n"));
+            eprintln!(
+                "end of the gateway's log, latest first:\n{}",
+                tail.join("\n")
+            );
             return;
         }
         let panicked = log.contains("\"message\":\"panic\"") || log.contains("panicked at");

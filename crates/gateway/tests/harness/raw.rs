@@ -81,7 +81,10 @@ impl RawConn {
         let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(RawConn { stream, unread: Vec::new() })
+        Ok(RawConn {
+            stream,
+            unread: Vec::new(),
+        })
     }
 
     /// Sends one request and reads its answer on a connection of its own.
@@ -109,7 +112,9 @@ impl RawConn {
     // ---- sending ---------------------------------------------------------------------------------
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("send to the gateway");
+        self.stream
+            .write_all(bytes.as_ref())
+            .expect("send to the gateway");
     }
 
     /// Sends to a gateway that may have had enough; `false` when it has.
@@ -160,7 +165,10 @@ impl RawConn {
     pub fn response_within(&mut self, within: Duration) -> Result<Response, Ended> {
         let deadline = Instant::now() + within;
         let end = loop {
-            let end = self.unread.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+            let end = self
+                .unread
+                .windows(4)
+                .position(|bytes| bytes == b"\r\n\r\n");
             if let Some(end) = end {
                 break end + 4;
             }
@@ -224,7 +232,10 @@ impl RawConn {
         }
         let payload = self.unread[header.len..len].to_vec();
         self.unread.drain(..len);
-        Some(Frame { opcode: header.opcode, payload })
+        Some(Frame {
+            opcode: header.opcode,
+            payload,
+        })
     }
 
     /// Skips to the close frame and returns its status (1005 for none), then waits for the end of TCP.
@@ -238,7 +249,11 @@ impl RawConn {
             let frame = self.frame_within(left).expect("a close frame");
             if frame.opcode == OpCode::Close {
                 let left = within.saturating_sub(started.elapsed());
-                assert_ne!(self.ended(left), Ended::Open, "no end of TCP after the close frame");
+                assert_ne!(
+                    self.ended(left),
+                    Ended::Open,
+                    "no end of TCP after the close frame"
+                );
                 return frame.close_code().unwrap_or(1005);
             }
         }
@@ -278,7 +293,9 @@ impl RawConn {
     }
 
     fn read_once(&mut self, timeout: Duration) -> Got {
-        self.stream.set_read_timeout(Some(timeout)).expect("set the read timeout");
+        self.stream
+            .set_read_timeout(Some(timeout))
+            .expect("set the read timeout");
         let mut buf = [0; 16 * 1024];
         match self.stream.read(&mut buf) {
             Ok(0) => Got::End(Ended::Cleanly),
@@ -287,7 +304,9 @@ impl RawConn {
                 Got::Bytes
             }
             Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Got::Nothing,
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
+                    Got::Nothing
+                }
                 _ => Got::End(Ended::Reset),
             },
         }

@@ -1,0 +1,253 @@
+//! Memory follows what arrived, not what was announced, and comes back afterwards. Each test has a
+//! gateway of its own and runs its attack twice: what the second run adds would be a leak.
+
+use super::harness::client::{SOCKETIO, poll_request};
+use super::harness::raw::{masked, upgrade_request};
+use super::harness::{Gateway, Plain, RawConn, SocketIo, eventually};
+use super::{SOON, assert_serves};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use wire::websocket::frame::OpCode;
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes by which the gateway may grow while an attack is under way.
+struct Growth(u64);
+
+/// Runs an attack twice. It returns what keeps it going; memory is looked at before that is dropped.
+fn assert_bounded<T>(gateway: &Gateway, growth: Growth, attack: impl Fn(&Gateway) -> T) {
+    let calm = super::warmed(gateway);
+    let mut after = 0;
+    for round in 0..2 {
+        let under_way = attack(gateway);
+        let grown = gateway.memory().saturating_sub(calm);
+        assert!(
+            grown <= growth.0,
+            "round {round}: {grown} bytes more, allowed {}",
+            growth.0
+        );
+        drop(under_way);
+        let open = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+        assert!(open.is_ok(), "{open:?} connections left");
+        assert_serves(gateway.addr);
+        if round == 0 {
+            after = gateway.memory();
+        }
+    }
+    // What the allocator keeps for the next time is no leak.
+    let limit = after.max(calm) * 11 / 10;
+    let returned = || gateway.memory() <= limit;
+    assert!(
+        eventually(SOON, returned),
+        "{} bytes, {limit} at most",
+        gateway.memory()
+    );
+}
+
+fn start() -> Gateway {
+    // Long enough for all connections of an attack to be there at once.
+    let settings = super::SETTINGS.replace("message_timeout = \"1s\"", "message_timeout = \"5s\"");
+    Gateway::start(&settings)
+}
+
+/// Attack F12: almost a whole message is declared, a kilobyte of it comes.
+#[test]
+fn declared_lengths_take_no_memory() {
+    let gateway = start();
+    assert_bounded(&gateway, Growth(8 * MIB), |gateway| {
+        let clients: Vec<_> = (0..200)
+            .map(|_| {
+                let mut client = SocketIo::connect(gateway.addr);
+                let frame = masked(true, OpCode::Text, vec![b'a'; 999_999]);
+                client.conn.send(&frame[..1_000]);
+                client
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(200));
+        clients
+    });
+}
+
+/// Attack F12: those connections do not stay.
+#[test]
+fn declared_lengths_are_waited_for_one_message_timeout() {
+    let gateway = Gateway::start(super::SETTINGS);
+    let mut clients: Vec<_> = (0..200).map(|_| Plain::connect(gateway.addr)).collect();
+    for client in &mut clients {
+        client
+            .conn
+            .send(&masked(true, OpCode::Text, vec![b'a'; 65_535])[..100]);
+    }
+    let closed = || gateway.closes("message_timeout") == 200.0;
+    assert!(
+        eventually(SOON, closed),
+        "{} closed",
+        gateway.closes("message_timeout")
+    );
+    assert_serves(gateway.addr);
+}
+
+/// Attacks F22 and F23: fragments cost their bytes and not an object each.
+#[test]
+fn tiny_fragments_take_little_memory() {
+    let gateway = start();
+    let mut fragments = masked(false, OpCode::Text, b"a");
+    for _ in 0..10_000 {
+        fragments.extend(masked(false, OpCode::Continuation, b"a"));
+    }
+    assert_bounded(&gateway, Growth(8 * MIB), |gateway| {
+        let clients: Vec<_> = (0..100)
+            .map(|_| {
+                let mut client = Plain::connect(gateway.addr);
+                client.conn.send(&fragments);
+                client.conn.send_frame(true, OpCode::Ping, "");
+                assert_eq!(client.conn.frame().opcode, OpCode::Pong);
+                client
+            })
+            .collect();
+        clients
+    });
+}
+
+/// Attack E37: attachments announced on 200 connections, half of them sent.
+#[test]
+fn half_sent_attachments_take_what_was_sent() {
+    let gateway = start();
+    let places: Vec<_> = (0..10)
+        .map(|num| json!({"_placeholder": true, "num": num}))
+        .collect();
+    let packet = format!("4510-[\"x\",{}]", json!(places));
+    let sent = 200 * 5 * 10_000;
+    assert_bounded(&gateway, Growth(2 * sent + 8 * MIB), |gateway| {
+        let clients: Vec<_> = (0..200)
+            .map(|_| {
+                let mut client = SocketIo::connect(gateway.addr);
+                client.send(&packet);
+                (0..5).for_each(|_| client.conn.send_binary([1; 10_000]));
+                client
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(200));
+        clients
+    });
+}
+
+/// Attacks H09 to H11: at most 64 KiB of a head that never ends.
+#[test]
+fn endless_heads_take_little_memory() {
+    let gateway = start();
+    let header = format!("GET /ws HTTP/1.1\r\nHost: a\r\nX: {}", "a".repeat(1 << 20));
+    assert_bounded(&gateway, Growth(100 * 64 * 1_024), |gateway| {
+        let conns: Vec<_> = (0..100)
+            .map(|_| {
+                let mut conn = RawConn::connect(gateway.addr);
+                conn.try_send(&header);
+                conn
+            })
+            .collect();
+        conns
+    });
+}
+
+/// Attack E26: a thousand sessions that nobody polls.
+#[test]
+fn abandoned_polling_sessions_are_small_and_go() {
+    let gateway = Gateway::start(
+        "[server]\nshards = 2\npin = false\n[socketio]\nping_interval = \"2s\"\nping_timeout = \"2s\"\n\
+         [namespaces.\"/\".events.echo]\naction = \"reply\"\n",
+    );
+    let before = super::warmed(&gateway);
+    let request = poll_request("").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    for _ in 0..1_000 {
+        assert_eq!(RawConn::exchange(gateway.addr, &request).status, 200);
+    }
+    let grown = gateway.memory().saturating_sub(before);
+    assert!(grown < 1_000 * 16_000, "{grown} bytes for 1,000 sessions");
+    let gone = || gateway.metric("sockeye_sessions") == 0.0;
+    assert!(
+        eventually(Duration::from_secs(8), gone),
+        "{}",
+        gateway.metric("sockeye_sessions")
+    );
+    assert_serves(gateway.addr);
+}
+
+/// Attack A15, scaled down: connections that come and go leave nothing.
+#[test]
+fn churn_leaves_nothing() {
+    let gateway = start();
+    assert_bounded(&gateway, Growth(8 * MIB), |gateway| {
+        for n in 0..1_000 {
+            let mut client = SocketIo::connect(gateway.addr);
+            if n % 4 == 0 {
+                client.ask(1, &json!(["join", format!("churn-{n}")]));
+            }
+            if n % 2 == 0 {
+                client.conn.reset();
+            }
+        }
+    });
+    for name in ["sockeye_sessions", "sockeye_sockets", "sockeye_rooms"] {
+        let settled = gateway.metric_settles(name, |value| value == 0.0);
+        assert!(settled.is_ok(), "{name}: {settled:?}");
+    }
+}
+
+/// Attack A16, scaled down: one client fills the queues of a hundred that do not read, as fast as it
+/// can; somebody else's echo stays quick and the queues stay within their bound.
+#[test]
+fn amplification_is_bounded_and_fair() {
+    let settings = super::SETTINGS
+        .replace(
+            "[socketio]",
+            "[plain]\nmax_payload = \"16KiB\"\n[socketio]\nmax_http_buffer_size = \"16KiB\"",
+        )
+        .replace("[limits]", "[limits]\noutbox_bytes_max = \"64KiB\"");
+    let gateway = Gateway::start(&settings);
+    let before = gateway.memory();
+    let mut members: Vec<_> = (0..100).map(|_| Plain::connect(gateway.addr)).collect();
+    for member in &mut members {
+        member.conn.shrink_receive_buffer(4_096);
+        member.send(&json!({"type": "join", "room": "loud"}));
+    }
+    let mut speaker = Plain::join(gateway.addr, "loud");
+    let message = json!({"type": "message", "room": "loud", "payload": "x".repeat(1_000)});
+    let burst = masked(true, OpCode::Text, message.to_string()).repeat(2_000);
+    let flood = std::thread::spawn(move || speaker.conn.try_send(&burst));
+    let mut bystander = SocketIo::connect(gateway.addr);
+    let mut times = Vec::new();
+    let mut most = 0;
+    while !flood.is_finished() || times.len() < 100 {
+        let started = Instant::now();
+        bystander.ask(7, &json!(["echo"]));
+        times.push(started.elapsed());
+        most = gateway.memory().max(most);
+    }
+    flood.join().expect("the flood");
+    times.sort();
+    let median = times[times.len() / 2];
+    assert!(median < Duration::from_millis(50), "median echo {median:?}");
+    let grown = most.saturating_sub(before);
+    assert!(grown < 100 * 128 * 1_024 + 16 * MIB, "{grown} bytes");
+    assert_serves(gateway.addr);
+}
+
+/// Attack A26, scaled down: what a handshake carried is not kept.
+#[test]
+fn large_handshakes_leave_no_copies() {
+    let gateway = start();
+    let target = format!("{SOCKETIO}&token={}", "q".repeat(6_000));
+    let request = upgrade_request(&target, &format!("Cookie: a={}\r\n", "c".repeat(8_000)));
+    let per_connection = 8_000;
+    assert_bounded(&gateway, Growth(600 * per_connection), |gateway| {
+        let conns: Vec<_> = (0..600)
+            .map(|_| {
+                let mut conn = RawConn::connect(gateway.addr);
+                conn.send(&request);
+                assert_eq!(conn.response().status, 101);
+                conn
+            })
+            .collect();
+        conns
+    });
+}
