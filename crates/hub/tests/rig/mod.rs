@@ -1,0 +1,322 @@
+//! A hub with a clock, dice and a kernel of the test's own. Connections are named by the order in which they were opened, also
+//! after the hub has given their slot to another one.
+
+use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
+use hub::metrics::Cells;
+use hub::rules::RulesFactory;
+use hub::{Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Now, Sink, Written};
+use std::collections::{BTreeMap, HashMap};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the kernel takes bytes: given the connection's name and how many there are, says how many go.
+pub type Kernel = Box<dyn FnMut(usize, usize) -> Written>;
+
+/// One client's end.
+#[derive(Debug, Default)]
+pub struct Link {
+    conn: Option<u32>,
+    /// What the hub wrote and nobody has taken yet.
+    pub out: Vec<u8>,
+    /// The hub ended its side.
+    pub ended: bool,
+    /// The kernel refused bytes since the last `writable`.
+    pub blocked: bool,
+}
+
+/// The kernel's side of all connections.
+pub struct Wires {
+    pub links: Vec<Link>,
+    by_conn: HashMap<u32, usize>,
+    pub kernel: Kernel,
+}
+
+impl Sink for Wires {
+    fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written {
+        let name = *self
+            .by_conn
+            .get(&conn)
+            .expect("the hub writes to its own connections only");
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        assert!(total > 0, "a write of nothing");
+        let written = (self.kernel)(name, total);
+        let link = &mut self.links[name];
+        assert!(!link.ended, "a write behind the end of the stream");
+        let mut left = match written {
+            Written::Bytes(n) => n.min(total),
+            Written::WouldBlock | Written::Gone => 0,
+        };
+        link.blocked |= left < total;
+        for slice in slices {
+            let take = slice.len().min(left);
+            link.out.extend_from_slice(&slice[..take]);
+            left -= take;
+        }
+        written
+    }
+}
+
+pub struct Rig {
+    pub hub: Hub,
+    pub now: Now,
+    pub wires: Wires,
+    /// Walk all tables after every entry point.
+    pub checks: bool,
+}
+
+/// Unix milliseconds at the beginning of every test.
+const WALL_MS: u64 = 1_750_000_000_000;
+
+impl Rig {
+    pub fn new(config: Config, handler: Box<dyn Handler>, seed: u64) -> Rig {
+        let me = Identity {
+            node: 1,
+            shard: 0,
+            shards: 1,
+        };
+        let hub = Hub::new(
+            Arc::new(config),
+            me,
+            handler,
+            Arc::new(Cells::default()),
+            dice(seed),
+        );
+        let mut rig = Rig {
+            hub,
+            now: Now {
+                mono_ms: 1_000,
+                wall_ms: WALL_MS,
+            },
+            wires: Wires {
+                links: Vec::new(),
+                by_conn: HashMap::new(),
+                kernel: Box::new(|_, n| Written::Bytes(n)),
+            },
+            checks: true,
+        };
+        rig.hub.begin_turn(rig.now);
+        rig
+    }
+
+    /// A hub that answers events with their own arguments, and knows the transcripts' rules.
+    pub fn lab(config: Config, seed: u64) -> Rig {
+        Rig::new(config, handler(&lab_rules()), seed)
+    }
+
+    /// A new connection; its name.
+    pub fn open(&mut self) -> usize {
+        let conn = self.hub.opened([127, 0, 0, 1].into());
+        self.wires.links.push(Link {
+            conn: Some(conn),
+            ..Link::default()
+        });
+        self.wires.by_conn.insert(conn, self.wires.links.len() - 1);
+        self.wires.links.len() - 1
+    }
+
+    pub fn conn(&self, name: usize) -> Option<u32> {
+        self.wires.links[name].conn
+    }
+
+    /// Bytes of a client, within the turn.
+    pub fn bytes(&mut self, name: usize, bytes: &[u8]) {
+        if let Some(conn) = self.conn(name) {
+            self.hub.bytes(conn, &mut bytes.to_vec());
+            self.effects();
+        }
+    }
+
+    /// A whole turn that brings a client's bytes.
+    pub fn send(&mut self, name: usize, bytes: &[u8]) {
+        self.bytes(name, bytes);
+        self.finish_turn();
+    }
+
+    /// The client ends its side.
+    pub fn end(&mut self, name: usize) {
+        if let Some(conn) = self.conn(name) {
+            self.hub.eof(conn);
+            self.finish_turn();
+        }
+    }
+
+    /// The connection breaks.
+    pub fn break_off(&mut self, name: usize) {
+        if let Some(conn) = self.conn(name) {
+            self.hub.broken(conn);
+            self.finish_turn();
+        }
+    }
+
+    /// The kernel takes bytes of this connection again.
+    pub fn writable(&mut self, name: usize) {
+        if let Some(conn) = self.conn(name) {
+            self.wires.links[name].blocked = false;
+            self.hub.writable(conn, &mut self.wires);
+            self.effects();
+        }
+    }
+
+    /// Ticks, flushes, carries out effects, and does what was left for the next turn.
+    pub fn finish_turn(&mut self) {
+        loop {
+            self.hub.tick(false);
+            self.hub.flush(&mut self.wires);
+            self.effects();
+            if self.checks {
+                self.hub.check_invariants();
+            }
+            self.hub.begin_turn(self.now);
+            if !self.hub.has_stalled() {
+                return;
+            }
+            self.hub.resume();
+            self.effects();
+        }
+    }
+
+    /// Lets time pass, stopping wherever the hub has something to do.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now.mono_ms + time.as_millis() as u64;
+        loop {
+            let due = self.hub.next_deadline().unwrap_or(u64::MAX);
+            let next = due.clamp(self.now.mono_ms, end);
+            self.now.wall_ms += next - self.now.mono_ms;
+            self.now.mono_ms = next;
+            self.hub.begin_turn(self.now);
+            self.finish_turn();
+            if next == end {
+                return;
+            }
+            // A deadline that stays due is a loop that burns a core.
+            let later = self.hub.next_deadline().unwrap_or(u64::MAX);
+            assert!(later > next, "still due at {next} ms after the tick");
+        }
+    }
+
+    /// What a client received since the last call.
+    pub fn take(&mut self, name: usize) -> Vec<u8> {
+        std::mem::take(&mut self.wires.links[name].out)
+    }
+
+    fn effects(&mut self) {
+        let mut effects = self.hub.take_effects();
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Close { conn } => self.closed(conn),
+                Effect::Shutdown { conn } => {
+                    let name = self.wires.by_conn[&conn];
+                    self.wires.links[name].ended = true;
+                }
+                Effect::Move { .. } | Effect::Send { .. } => panic!("there is one shard"),
+                Effect::Handover { conn, .. } => self.closed(conn),
+                Effect::Log(_) => {}
+            }
+        }
+        self.hub.recycle_effects(effects);
+    }
+
+    fn closed(&mut self, conn: u32) {
+        let name = self.wires.by_conn.remove(&conn).expect("closed once");
+        let link = &mut self.wires.links[name];
+        (link.conn, link.ended) = (None, true);
+    }
+}
+
+/// Bytes that look random and are the same for the same seed (splitmix64).
+pub fn dice(seed: u64) -> Entropy {
+    let mut state = seed;
+    Box::new(move |bytes: &mut [u8]| {
+        for byte in bytes {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            *byte = (z ^ (z >> 31)) as u8;
+        }
+    })
+}
+
+/// The built-in handler for some rules without schemas.
+pub fn handler(rules: &Rules) -> Box<dyn Handler> {
+    let factory = RulesFactory::new(rules, &|_| Err("no schemas here".to_owned()));
+    factory.expect("rules without schemas").build(0)
+}
+
+pub fn rule(action: Action) -> EventRule {
+    EventRule {
+        action,
+        schema: None,
+        rate: None,
+        history: false,
+    }
+}
+
+/// The rules that transcripts call `lab`.
+pub fn lab_rules() -> Rules {
+    let mut events = BTreeMap::new();
+    let hall = Action::Rooms {
+        room: Some("hall".to_owned()),
+        echo: true,
+    };
+    events.insert("shout".to_owned(), rule(hall));
+    events.insert(
+        "tell".to_owned(),
+        rule(Action::Rooms {
+            room: None,
+            echo: false,
+        }),
+    );
+    events.insert("void".to_owned(), rule(Action::Drop));
+    let rate = Some(Rate {
+        events: 2,
+        per: Duration::from_secs(1),
+    });
+    events.insert(
+        "few".to_owned(),
+        EventRule {
+            rate,
+            ..rule(Action::Reply)
+        },
+    );
+    let main = NamespaceRules {
+        chat: false,
+        client_joins: true,
+        auto_join: vec!["hall".to_owned()],
+        events,
+        default_event: rule(Action::Reply),
+    };
+    let lab = NamespaceRules {
+        chat: false,
+        client_joins: false,
+        auto_join: Vec::new(),
+        events: BTreeMap::new(),
+        default_event: rule(Action::Reply),
+    };
+    Rules {
+        namespaces: [("/".to_owned(), main), ("/lab".to_owned(), lab)].into(),
+    }
+}
+
+/// The rules of the chat profile.
+pub fn chat_rules() -> Rules {
+    let typing = rule(Action::Rooms {
+        room: None,
+        echo: false,
+    });
+    let chat = NamespaceRules {
+        chat: true,
+        client_joins: true,
+        auto_join: Vec::new(),
+        events: [
+            ("message".to_owned(), typing.clone()),
+            ("typing".to_owned(), typing),
+        ]
+        .into(),
+        default_event: rule(Action::Drop),
+    };
+    Rules {
+        namespaces: [("/".to_owned(), chat)].into(),
+    }
+}
