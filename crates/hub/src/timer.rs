@@ -60,6 +60,8 @@ struct Lane {
     chunks: VecDeque<Vec<(Millis, Key)>>,
     /// Entries of the first chunk that are gone.
     gone: usize,
+    /// An empty chunk for the next one: a steady lane allocates nothing.
+    spare: Option<Vec<(Millis, Key)>>,
 }
 
 impl Lane {
@@ -67,7 +69,8 @@ impl Lane {
         match self.chunks.back_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(entry),
             _ => {
-                let mut chunk = Vec::with_capacity(CHUNK);
+                let spare = self.spare.take();
+                let mut chunk = spare.unwrap_or_else(|| Vec::with_capacity(CHUNK));
                 chunk.push(entry);
                 self.chunks.push_back(chunk);
             }
@@ -94,8 +97,9 @@ impl Lane {
         self.gone = 0;
         if last {
             chunk.clear();
-        } else {
-            self.chunks.pop_front();
+        } else if let Some(mut chunk) = self.chunks.pop_front() {
+            chunk.clear();
+            self.spare = Some(chunk);
         }
     }
 }
