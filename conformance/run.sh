@@ -87,7 +87,7 @@ report() {
   (($3 == 0)) && return
   if grep -aq '^✖ failing tests:' "$log"; then
     sed -n '/^✖ failing tests:/,$p' "$log" | grep -avE '^ +at |generatedMessage|ERR_ASSERTION|passed, ' || true
-  elif grep -aqE '^(FAIL|ERROR|=====)' "$log"; then
+  elif grep -aq '^=====' "$log"; then
     sed -n '/^=====/,$p' "$log" | grep -avE '^  +(File|return|if|self\._)|\^\^\^' || true
   else
     grep -a FAILED "$log" || tail -30 "$log"
