@@ -21,7 +21,10 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn admit(auth: &str) -> Result<(), Refusal> {
     let auth: Value = serde_json::from_str(auth).unwrap_or_default();
     match truthy(&auth["reject"]) {
-        true => Err(Refusal { message: "rejected by token".into(), data: None }),
+        true => Err(Refusal {
+            message: "rejected by token".into(),
+            data: None,
+        }),
         false => Ok(()),
     }
 }
@@ -100,7 +103,12 @@ impl Lab {
             "echo" => echo(io, socket, event),
             "ask" => {
                 let (args, attachments) = (event.args, event.attachments);
-                let question = Emit { name: "question", args, attachments, volatile: false };
+                let question = Emit {
+                    name: "question",
+                    args,
+                    attachments,
+                    volatile: false,
+                };
                 io.ask(socket, &question, ASK_TIMEOUT, 0);
             }
             "who" => answer(io, event.ack, &who(io, socket)),
@@ -119,7 +127,10 @@ impl Lab {
             "kick-close" => io.disconnect(socket, true),
             "drop" => io.drop_transport(socket),
             "length" => {
-                let length = event.attachments.first().map_or(-1, |bytes| bytes.len() as i64);
+                let length = event
+                    .attachments
+                    .first()
+                    .map_or(-1, |bytes| bytes.len() as i64);
                 answer(io, event.ack, &length.to_string());
             }
             // Stands for a bug in an application: the session that triggered it ends, others go on.
@@ -139,10 +150,21 @@ impl Lab {
         let (rooms, name, rest) = (args.rooms(0), args.text(2), args.rest(3));
         let timeout = Duration::from_millis(args.number(1));
         let attachments = event.attachments;
-        let Some(token) = self.wait(event.ack) else { return };
+        let Some(token) = self.wait(event.ack) else {
+            return;
+        };
         let rooms = borrowed(&rooms);
-        let target = Target { namespace: NAMESPACE, rooms: &rooms, ..Target::default() };
-        let emit = Emit { name: &name, args: &rest, attachments, volatile: false };
+        let target = Target {
+            namespace: NAMESPACE,
+            rooms: &rooms,
+            ..Target::default()
+        };
+        let emit = Emit {
+            name: &name,
+            args: &rest,
+            attachments,
+            volatile: false,
+        };
         io.collect(&target, &emit, timeout, token);
     }
 
@@ -154,18 +176,32 @@ impl Lab {
             answers.push(first);
             attachments.extend(answer.attachments.iter().cloned());
         }
-        let error = if collected.complete { "null" } else { r#""operation has timed out""# };
+        let error = if collected.complete {
+            "null"
+        } else {
+            r#""operation has timed out""#
+        };
         if let Some(ack) = self.waiting.remove(&token) {
-            io.ack(ack, &format!("{error},{}", Value::from(answers)), &attachments);
+            io.ack(
+                ack,
+                &format!("{error},{}", Value::from(answers)),
+                &attachments,
+            );
         }
     }
 
     /// `fetch(room or null, ack)`
     fn fetch(&mut self, io: &mut Io<'_>, event: Event<'_>, args: &Args<'_>) {
-        let Some(token) = self.wait(event.ack) else { return };
+        let Some(token) = self.wait(event.ack) else {
+            return;
+        };
         let rooms = args.rooms(0);
         let rooms = borrowed(&rooms);
-        let target = Target { namespace: NAMESPACE, rooms: &rooms, ..Target::default() };
+        let target = Target {
+            namespace: NAMESPACE,
+            rooms: &rooms,
+            ..Target::default()
+        };
         io.fetch(&target, FETCH_TIMEOUT, token);
     }
 
@@ -177,7 +213,11 @@ impl Lab {
                 json!({ "id": socket.id, "rooms": socket.rooms, "data": data })
             })
             .collect();
-        answer(io, self.waiting.remove(&token), &format!("null,{}", Value::from(sockets)));
+        answer(
+            io,
+            self.waiting.remove(&token),
+            &format!("null,{}", Value::from(sockets)),
+        );
     }
 }
 
@@ -185,7 +225,10 @@ impl Lab {
 fn shift(value: &mut Value, by: u64) {
     match value {
         Value::Object(object) if object.get("_placeholder") == Some(&Value::Bool(true)) => {
-            let number = object.get("num").and_then(Value::as_u64).unwrap_or_default();
+            let number = object
+                .get("num")
+                .and_then(Value::as_u64)
+                .unwrap_or_default();
             object.insert("num".into(), (number + by).into());
         }
         Value::Object(object) => object.values_mut().for_each(|value| shift(value, by)),
@@ -204,12 +247,22 @@ fn echo(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
     let (args, attachments) = (event.args, event.attachments);
     match event.ack {
         Some(ack) => io.ack(ack, args, attachments),
-        None => io.emit(socket, &Emit { name: "echo", args, attachments, volatile: false }),
+        None => io.emit(
+            socket,
+            &Emit {
+                name: "echo",
+                args,
+                attachments,
+                volatile: false,
+            },
+        ),
     }
 }
 
 fn who(io: &Io<'_>, socket: SocketKey) -> String {
-    let Some(info) = io.info(socket) else { return "null".into() };
+    let Some(info) = io.info(socket) else {
+        return "null".into();
+    };
     let query: serde_json::Map<String, Value> = wire::http::query_pairs(info.query)
         .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
         .collect();
@@ -232,7 +285,9 @@ fn membership(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>, room: &str) 
 }
 
 fn broadcast(io: &mut Io<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<'_>) {
-    let Some(id) = io.id(socket).map(|id| id.to_string()) else { return };
+    let Some(id) = io.id(socket).map(|id| id.to_string()) else {
+        return;
+    };
     let everyone = matches!(event.name, "all" | "local" | "all-date");
     let names = if everyone { Vec::new() } else { args.rooms(0) };
     let names = borrowed(&names);
@@ -242,7 +297,10 @@ fn broadcast(io: &mut Io<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<
         rest = json!(iso_date(args.number(1))).to_string();
     }
     let own = [id.as_str()];
-    let mut target = Target { namespace: NAMESPACE, ..Target::default() };
+    let mut target = Target {
+        namespace: NAMESPACE,
+        ..Target::default()
+    };
     match event.name {
         "to" => (target.rooms, target.except) = (&names, &own),
         "in" => target.rooms = &names,
@@ -251,7 +309,15 @@ fn broadcast(io: &mut Io<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<
         _ => {}
     }
     let attachments = event.attachments;
-    io.broadcast(&target, &Emit { name: &name, args: &rest, attachments, volatile: false });
+    io.broadcast(
+        &target,
+        &Emit {
+            name: &name,
+            args: &rest,
+            attachments,
+            volatile: false,
+        },
+    );
 }
 
 /// A date as JSON has it: `1970-01-01T00:00:00.000Z`.
@@ -263,10 +329,16 @@ fn iso_date(ms: u64) -> String {
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
-    let (date, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let (date, month) = (
+        of_year - (153 * month + 2) / 5 + 1,
+        if month < 10 { month + 3 } else { month - 9 },
+    );
     let year = year + era * 400 + i64::from(month <= 2);
     let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{date:02}T{h:02}:{m:02}:{s:02}.{:03}Z", ms % 1000)
+    format!(
+        "{year:04}-{month:02}-{date:02}T{h:02}:{m:02}:{s:02}.{:03}Z",
+        ms % 1000
+    )
 }
 
 /// `n` separate events.
@@ -274,7 +346,15 @@ fn series(io: &mut Io<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
     let name = args.text(0);
     for n in 0..args.number(1).min(100_000) {
         let args = n.to_string();
-        io.emit(socket, &Emit { name: &name, args: &args, attachments: &[], volatile });
+        io.emit(
+            socket,
+            &Emit {
+                name: &name,
+                args: &args,
+                attachments: &[],
+                volatile,
+            },
+        );
     }
 }
 
@@ -282,7 +362,11 @@ fn series(io: &mut Io<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
 fn select(io: &mut Io<'_>, what: &str, args: &Args<'_>) {
     let (selector, room) = (args.rooms(0), args.text(1));
     let rooms = borrowed(&selector);
-    let target = Target { namespace: NAMESPACE, rooms: &rooms, ..Target::default() };
+    let target = Target {
+        namespace: NAMESPACE,
+        rooms: &rooms,
+        ..Target::default()
+    };
     match what {
         "sockets-join" => io.join_all(&target, &[&room]),
         "sockets-leave" => io.leave_all(&target, &[&room]),

@@ -11,6 +11,7 @@ use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages};
 use hub::config::{Config, Cors};
+use hub::limits::Limits;
 use hub::{
     ConnectRequest, Data, Emit, Event, Handler, HandlerFactory, Io, Notice, Refusal, SessionKey,
     SocketKey,
@@ -56,8 +57,18 @@ impl Flags {
             max_payload: self.max_payload,
             cors: Cors::Any,
             keep_handshake: true,
+            limits: echo_limits(),
             ..Config::default()
         }
+    }
+}
+
+/// The WebSocket suite echoes messages of 16 MiB and sends 4 MiB in 65,536 fragments; a gateway's own limits are far below.
+fn echo_limits() -> Limits {
+    Limits {
+        outbox_bytes_max: 64 * 1024 * 1024,
+        fragments_max: 131_072,
+        ..Limits::default()
     }
 }
 
@@ -90,7 +101,9 @@ impl Handler for Application {
     }
 
     fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, auth: &str) {
-        let Some(namespace) = io.namespace(socket).map(str::to_owned) else { return };
+        let Some(namespace) = io.namespace(socket).map(str::to_owned) else {
+            return;
+        };
         match namespace.as_str() {
             "/" | "/custom" => emit(io, socket, "auth", auth),
             "/lab" => lab::connected(io, socket, auth),
@@ -103,7 +116,15 @@ impl Handler for Application {
             (Some("/"), "message") => {
                 let (args, attachments) = (event.args, event.attachments);
                 let name = "message-back";
-                io.emit(socket, &Emit { name, args, attachments, volatile: false });
+                io.emit(
+                    socket,
+                    &Emit {
+                        name,
+                        args,
+                        attachments,
+                        volatile: false,
+                    },
+                );
             }
             (Some("/"), "message-with-ack") => {
                 if let Some(ack) = event.ack {
@@ -116,7 +137,12 @@ impl Handler for Application {
     }
 
     fn acked(&mut self, io: &mut Io<'_>, socket: SocketKey, _: u64, args: &str, bin: &[Vec<u8>]) {
-        let answer = Emit { name: "answer", args, attachments: bin, volatile: false };
+        let answer = Emit {
+            name: "answer",
+            args,
+            attachments: bin,
+            volatile: false,
+        };
         io.emit(socket, &answer);
     }
 
@@ -141,7 +167,14 @@ fn is_dynamic(name: &str) -> bool {
 }
 
 fn emit(io: &mut Io<'_>, to: SocketKey, name: &str, args: &str) {
-    io.emit(to, &Emit { name, args, ..Emit::default() });
+    io.emit(
+        to,
+        &Emit {
+            name,
+            args,
+            ..Emit::default()
+        },
+    );
 }
 
 /// What is not realtime goes to the control plane's pages: health and the client bundles.
@@ -165,9 +198,15 @@ fn main() -> anyhow::Result<()> {
         pin: false,
         conns_max: 18_000,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(1)
+        .build()?;
     let _context = runtime.enter();
-    let page = PageConfig { chat_page: false, client_path: Some("/socket.io/".into()) };
+    let page = PageConfig {
+        chat_page: false,
+        client_path: Some("/socket.io/".into()),
+    };
     let outside = Arc::new(Pager(Pages::new(page, Readiness::default())));
     let shards = shard::start(&settings, &Applications, outside)?;
     for addr in shards.local_addrs() {
