@@ -1,0 +1,255 @@
+//! The hot path of a hub allocates nothing once it is warm: counted, not believed.
+
+#[expect(dead_code, reason = "shared by several test binaries")]
+mod rig;
+
+use hub::config::{Action, Config, Rules};
+use hub::metrics::Cells;
+use hub::{Handler, Hub, Identity, Now, Sink, Written};
+use rig::{chat_rules, handler, lab_rules, rule};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::websocket::frame::{self, OpCode};
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes unchanged to the system allocator, which keeps the contract; counting
+// touches only a thread-local integer that needs no allocation itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises about `pointer`, `layout` and `size` are passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `System` with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(run: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.with(Cell::get);
+    run();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+/// A kernel that takes everything and only counts.
+#[derive(Default)]
+struct Counter {
+    writes: usize,
+    bytes: usize,
+}
+
+impl Sink for Counter {
+    fn write(&mut self, _: u32, slices: &[IoSlice<'_>]) -> Written {
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        self.writes += 1;
+        self.bytes += bytes;
+        Written::Bytes(bytes)
+    }
+}
+
+/// A hub and its kernel; connections are the hub's own numbers, because nobody leaves.
+struct Bench {
+    hub: Hub,
+    now: Now,
+    sink: Counter,
+    buf: Vec<u8>,
+}
+
+impl Bench {
+    fn new(config: Config, handler: Box<dyn Handler>) -> Bench {
+        let me = Identity { node: 0, shard: 0, shards: 1 };
+        let cells = Arc::new(Cells::default());
+        let hub = Hub::new(Arc::new(config), me, handler, cells, rig::dice(1));
+        let now = Now { mono_ms: 1_000, wall_ms: 1_750_000_000_000 };
+        Bench { hub, now, sink: Counter::default(), buf: Vec::with_capacity(4096) }
+    }
+
+    /// A client that has sent its request and these messages.
+    fn client(&mut self, target: &str, messages: &[&str]) -> u32 {
+        let conn = self.hub.opened([127, 0, 0, 1].into());
+        let mut head = format!(
+            "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        .into_bytes();
+        self.hub.begin_turn(self.now);
+        self.hub.bytes(conn, &mut head);
+        self.end_turn();
+        for message in messages {
+            self.say(conn, message.as_bytes());
+        }
+        conn
+    }
+
+    fn socketio(&mut self) -> u32 {
+        self.client("/socket.io/?EIO=4&transport=websocket", &["40"])
+    }
+
+    /// One turn in which one client sends one text frame. Building the frame reuses a buffer.
+    fn say(&mut self, conn: u32, text: &[u8]) {
+        self.buf.clear();
+        frame::write_masked(&mut self.buf, true, OpCode::Text, text, [1, 2, 3, 4]);
+        self.hub.begin_turn(self.now);
+        self.hub.bytes(conn, &mut self.buf);
+        self.end_turn();
+    }
+
+    fn end_turn(&mut self) {
+        self.hub.tick(false);
+        self.hub.flush(&mut self.sink);
+        let mut effects = self.hub.take_effects();
+        effects.clear();
+        self.hub.recycle_effects(effects);
+        self.hub.end_turn(10, 0);
+    }
+
+    /// Allocations of `count` rounds, after as many to warm up.
+    fn rounds(&mut self, count: usize, mut round: impl FnMut(&mut Bench)) -> usize {
+        (0..count).for_each(|_| round(self));
+        allocations(|| (0..count).for_each(|_| round(self)))
+    }
+
+    /// Writes and bytes that leave meanwhile.
+    fn written(&mut self, run: impl FnOnce(&mut Bench)) -> (usize, usize) {
+        let before = (self.sink.writes, self.sink.bytes);
+        run(self);
+        (self.sink.writes - before.0, self.sink.bytes - before.1)
+    }
+}
+
+fn lab() -> Bench {
+    Bench::new(Config::default(), handler(&lab_rules()))
+}
+
+#[test]
+fn an_echoed_and_acked_event_allocates_nothing() {
+    let mut bench = lab();
+    let conn = bench.socketio();
+    let acked = br#"4217["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#;
+    let plain = br#"42["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#;
+    let written = bench.written(|bench| bench.say(conn, acked));
+    assert_eq!(written, (1, 2 + acked.len() - "\"echo\",".len()), "the ack went out");
+    let count = bench.rounds(1_000, |bench| {
+        bench.say(conn, acked);
+        bench.say(conn, plain);
+    });
+    assert_eq!(count, 0, "allocations of 1,000 acks and 1,000 echoes");
+}
+
+#[test]
+fn eight_events_in_one_read_allocate_nothing() {
+    let mut bench = lab();
+    let conn = bench.socketio();
+    let mut input = Vec::new();
+    for id in 0..8 {
+        let text = format!("42{id}[\"echo\",\"hello\"]");
+        frame::write_masked(&mut input, true, OpCode::Text, text.as_bytes(), [1, 2, 3, 4]);
+    }
+    let count = bench.rounds(500, |bench| {
+        bench.buf.clear();
+        bench.buf.extend_from_slice(&input);
+        bench.hub.begin_turn(bench.now);
+        bench.hub.bytes(conn, &mut bench.buf);
+        bench.end_turn();
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_broadcast_to_a_thousand_members_allocates_nothing() {
+    let mut bench = lab();
+    let conns: Vec<u32> = (0..1_000).map(|_| bench.socketio()).collect();
+    let event = br#"42["shout",{"text":"hello everybody"}]"#;
+    let written = bench.written(|bench| bench.say(conns[0], event));
+    assert_eq!(written, (1_000, 1_000 * (2 + event.len())), "each member got it once");
+    let count = bench.rounds(50, |bench| bench.say(conns[7], event));
+    assert_eq!(count, 0, "allocations of 50 broadcasts, 50,000 deliveries");
+}
+
+/// Without a room in the rule, the names of the sender's rooms are collected: a constant per
+/// broadcast, nothing per delivery.
+#[test]
+fn a_broadcast_to_the_senders_rooms_costs_a_constant() {
+    let costs = [10, 1_000].map(|members| {
+        let mut bench = lab();
+        let conns: Vec<u32> = (0..members).map(|_| bench.socketio()).collect();
+        bench.rounds(50, |bench| bench.say(conns[0], br#"42["tell","hello"]"#))
+    });
+    assert_eq!(costs, [50 * 5, 50 * 5], "50 broadcasts to 10 and to 1,000 members");
+}
+
+#[test]
+fn a_chat_message_costs_a_constant() {
+    let costs = [10, 1_000].map(|members| {
+        let mut bench = Bench::new(Config::default(), handler(&chat_rules()));
+        let conns: Vec<u32> = (0..members).map(|_| bench.socketio()).collect();
+        let event = br#"421["chat-message",{"content":"hello"}]"#;
+        bench.rounds(100, |bench| bench.say(conns[0], event))
+    });
+    assert_eq!(costs[0], costs[1], "for 10 and for 1,000 members");
+    assert_eq!(costs[0], 100 * 10, "allocations of 100 chat messages");
+}
+
+#[test]
+fn a_plain_json_echo_allocates_nothing() {
+    let mut bench = lab();
+    let conn = bench.client("/ws", &[]);
+    let event = br#"{"type":"echo","payload":{"text":"hello"}}"#;
+    let acked = br#"{"type":"echo","payload":{"text":"hello"},"id":7}"#;
+    let written = bench.written(|bench| bench.say(conn, event));
+    assert_eq!(written, (1, 2 + event.len()));
+    let count = bench.rounds(1_000, |bench| {
+        bench.say(conn, event);
+        bench.say(conn, acked);
+    });
+    assert_eq!(count, 0, "allocations of 1,000 echoes and 1,000 acks");
+}
+
+#[test]
+fn heartbeats_allocate_nothing() {
+    // Nobody is to be told that no namespace was joined.
+    let connect_timeout = Duration::from_secs(1_000_000);
+    let config = Config { connect_timeout, ..Config::default() };
+    let mut bench = Bench::new(config, handler(&Rules::default()));
+    let target = "/socket.io/?EIO=4&transport=websocket";
+    let conns: Vec<u32> = (0..100).map(|_| bench.client(target, &[])).collect();
+    let beat = |bench: &mut Bench| {
+        bench.now.mono_ms += 25_000;
+        bench.hub.begin_turn(bench.now);
+        bench.end_turn();
+        conns.iter().for_each(|conn| bench.say(*conn, b"3"));
+    };
+    assert_eq!(bench.written(beat), (100, 300), "one ping each");
+    assert_eq!(bench.rounds(20, beat), 0, "allocations of 2,000 pings and pongs");
+    assert_eq!(bench.hub.conns(), 100, "everybody is still there");
+}
+
+#[test]
+fn a_dropped_event_allocates_nothing() {
+    let mut rules = lab_rules();
+    let main = rules.namespaces.get_mut("/").expect("the main namespace");
+    main.default_event = rule(Action::Drop);
+    let mut bench = Bench::new(Config::default(), handler(&rules));
+    let conn = bench.socketio();
+    let count = bench.rounds(100, |bench| bench.say(conn, br#"42["x",1]"#));
+    assert_eq!(count, 0);
+}
