@@ -11,7 +11,7 @@ use crate::metrics::Counts;
 use crate::outbox::{Bound, Range, TurnLog};
 use crate::room::{RoomKind, Rooms};
 use crate::session::Session;
-use crate::slab::Slab;
+use crate::slab::{Key, Slab};
 use crate::socket::{Socket, SocketKey, Variant};
 use crate::timer::{Kind, Timers};
 use foldhash::fast::FixedState;
@@ -84,6 +84,8 @@ pub(crate) struct Core {
     pub(crate) history: History,
     pub(crate) effects: Vec<Effect>,
     pub(crate) told: VecDeque<Told>,
+    /// Sessions whose packets are on their way in the answer to a poll, by its connection.
+    pub(crate) answering: HashMap<u32, Key>,
     /// Polling sessions with something for their waiting GET.
     pub(crate) poll_ready: Vec<u32>,
     /// Polling sessions whose queue passed its bound under the `disconnect` policy.
@@ -144,6 +146,7 @@ impl Core {
             history: History::default(),
             effects: Vec::new(),
             told: VecDeque::new(),
+            answering: HashMap::new(),
             poll_ready: Vec::new(),
             overflowed: Vec::new(),
             stalled: Vec::new(),
@@ -239,6 +242,9 @@ impl Core {
     /// Drops a connection now.
     pub(crate) fn drop_conn(&mut self, conn: u32) {
         if let Some(slot) = self.conns.remove(conn) {
+            if slot.flags.answering {
+                self.answering.remove(&conn);
+            }
             self.counts.websockets -= u64::from(slot.flags.websocket);
             self.effects.push(Effect::Close { conn });
         }

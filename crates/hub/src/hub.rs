@@ -62,14 +62,24 @@ impl Hub {
     /// Sets the time of the turn; call first.
     pub fn begin_turn(&mut self, now: Now) {
         self.core.now = now;
-        self.core.deliveries = 0;
+        self.count_deliveries();
         self.core.broadcasts_before = self.core.counts.broadcasts;
+    }
+
+    /// Books the deliveries since the last flush and begins to count anew.
+    fn count_deliveries(&mut self) {
+        self.core.counts.deliveries += std::mem::take(&mut self.core.deliveries) as u64;
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
     pub fn opened(&mut self, peer: IpAddr) -> u32 {
-        let conn = self.core.conns.insert(Conn::new(peer)).index;
         self.core.counts.accepted += 1;
+        self.moved_here(peer)
+    }
+
+    /// Another shard accepted the connection and moved it here.
+    pub fn moved_here(&mut self, peer: IpAddr) -> u32 {
+        let conn = self.core.conns.insert(Conn::new(peer)).index;
         let timeout = self.core.config.limits.handshake_timeout;
         self.core.arm_conn(Kind::Handshake, timeout, conn);
         conn
@@ -274,7 +284,14 @@ impl Hub {
             return;
         };
         let (state, session) = (slot.state, slot.session);
+        // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
+        let answered = self.core.answering.get(&conn).copied();
         self.core.drop_conn(conn);
+        if let Some(key) = answered
+            && self.core.sessions.live(key).is_some()
+        {
+            self.core.close_session(key.index, reason);
+        }
         match state {
             State::WebSocket => self.core.close_session(session, reason),
             State::Poll | State::Body { .. } | State::ChunkedBody => {
@@ -296,12 +313,8 @@ impl Hub {
         }
         let mut tally = Tally::default();
         let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
-        let queued = !slot.outbox.is_empty();
         self.book(tally);
-        // With output of this turn queued, the flush at its end decides what comes next.
-        if flushed != Flushed::Empty || !queued {
-            self.after_flush(conn, flushed);
-        }
+        self.after_flush(conn, flushed);
         self.settle();
     }
 
@@ -323,7 +336,7 @@ impl Hub {
             }
         }
         self.core.log.clear();
-        self.core.deliveries = 0;
+        self.count_deliveries();
         self.core.broadcasts_before = self.core.counts.broadcasts;
     }
 
@@ -338,9 +351,9 @@ impl Hub {
         let flushed = slot
             .outbox
             .flush(&self.core.log, conn, sink, bound, &mut tally);
-        let finishing = slot.state == State::Finishing;
+        let ends = slot.state == State::Finishing || slot.flags.answering;
         self.book(tally);
-        if flushed != Flushed::Empty || finishing {
+        if flushed != Flushed::Empty || ends {
             self.after_flush(conn, flushed);
         }
     }
@@ -361,7 +374,13 @@ impl Hub {
                     return;
                 };
                 // A backlog may end while this turn's last words still wait for the flush.
-                if slot.state == State::Finishing && slot.outbox.is_empty() {
+                if !slot.outbox.is_empty() {
+                    return;
+                }
+                if std::mem::take(&mut slot.flags.answering) {
+                    self.core.answering.remove(&conn);
+                }
+                if slot.state == State::Finishing {
                     slot.state = State::Linger;
                     if slot.flags.eof {
                         self.core.drop_conn(conn);
@@ -379,12 +398,12 @@ impl Hub {
         let Some(slot) = self.core.conns.get_mut(conn) else {
             return;
         };
-        slot.outbox.discard_unstarted();
-        let session = slot.session;
-        if session == NONE {
-            self.lost(conn, CloseReason::SlowConsumer);
-        } else {
+        let (state, session) = (slot.state, slot.session);
+        if state == State::WebSocket {
+            slot.outbox.discard_unstarted();
             self.core.close_session(session, CloseReason::SlowConsumer);
+        } else {
+            self.lost(conn, CloseReason::SlowConsumer);
         }
     }
 
@@ -408,7 +427,10 @@ impl Hub {
         match relay {
             Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast),
             Relay::Join { of, rooms } => {
-                of.with(|target| self.core.join_selected(target, &borrowed(rooms)));
+                of.with(|target| {
+                    self.core.join_selected(target, &borrowed(rooms));
+                    self.core.announce_rooms(target.namespace, rooms);
+                });
             }
             Relay::Leave { of, rooms } => {
                 of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));

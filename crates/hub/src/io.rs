@@ -364,6 +364,7 @@ impl Io<'_> {
                 rooms: owned(rooms),
             };
             self.core.send_all(shards, relay);
+            self.core.expect_members(shards, of.namespace, rooms);
         }
         self.core.join_selected(of, rooms);
     }

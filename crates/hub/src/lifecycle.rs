@@ -108,7 +108,14 @@ impl Hub {
             Kind::Ping => self.ping(session),
             Kind::Pong => self.pong_due(session),
             Kind::PlainPing => {
-                if std::mem::replace(&mut slot.flags.heard, false) {
+                let heard = std::mem::replace(&mut slot.flags.heard, false);
+                let reads = self
+                    .core
+                    .conns
+                    .get(slot.conn)
+                    .is_some_and(|conn| !conn.outbox.is_blocked());
+                // Who talks and does not read has to show that a pong still gets out.
+                if heard && reads {
                     let interval = self.core.config.plain_ping_interval;
                     self.core.arm_session(Kind::PlainPing, interval, session);
                 } else {
@@ -189,7 +196,7 @@ impl Hub {
                 let active = std::mem::replace(&mut slot.flags.active, false);
                 let timeout = self.core.config.limits.keep_alive_timeout;
                 match slot.state {
-                    State::Head if !active => self.core.drop_conn(conn),
+                    State::Head if !active => self.lost(conn, CloseReason::TransportClose),
                     State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                         slot.flags.keep_alive_timer = true;
                         self.core.arm_conn(Kind::KeepAlive, timeout, conn);
@@ -197,7 +204,7 @@ impl Hub {
                     _ => {}
                 }
             }
-            Kind::Linger => self.core.drop_conn(conn),
+            Kind::Linger => self.lost(conn, CloseReason::TransportError),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::metrics::Limit;
-use crate::relay::{Relay, Target};
+use crate::relay::{Relay, ShardSet, Target};
 use crate::room::RoomKind;
 use crate::socket::Membership;
 
@@ -162,6 +162,25 @@ impl Core {
             count,
         };
         self.send_all(self.other_shards(), relay);
+    }
+
+    /// Tells how many are in these rooms whether that changed or not: another shard had sockets join and waits for it.
+    pub(crate) fn announce_rooms(&mut self, namespace: &str, rooms: &[String]) {
+        for name in rooms {
+            let room = self.room(namespace, RoomKind::Named, name);
+            self.announce(room);
+            self.tidy_room(room);
+        }
+    }
+
+    /// Other shards have sockets join these rooms, and announce the counts when they have.
+    pub(crate) fn expect_members(&mut self, shards: ShardSet, namespace: &str, rooms: &[&str]) {
+        for name in rooms {
+            let room = self.room(namespace, RoomKind::Named, name);
+            if let Some(slot) = self.rooms.get_mut(room) {
+                shards.iter().for_each(|shard| slot.expect_away(shard));
+            }
+        }
     }
 
     /// Another shard told how many it holds.

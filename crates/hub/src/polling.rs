@@ -140,6 +140,14 @@ impl Hub {
         }
         extra.extend_from_slice(b"cache-control: no-store\r\n");
         self.respond(conn, 200, TEXT, &extra, body);
+        // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
+        if body.len() > 1
+            && let Some(slot) = self.core.conns.get_mut(conn)
+        {
+            slot.flags.answering = true;
+            let key = self.core.sessions.key(session);
+            self.core.answering.insert(conn, key);
+        }
         self.revive(conn);
     }
 

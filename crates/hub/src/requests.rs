@@ -310,7 +310,9 @@ impl Hub {
         let Some(slot) = self.core.conns.get_mut(conn) else {
             return;
         };
-        let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !self.core.draining;
+        // While sessions are being closed, one that polls asks for its end on the connection it has: no new one is accepted.
+        let drained = self.core.draining && self.drain.is_none();
+        let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;
         slot.session = NONE;
         slot.state = State::Head;
         let arm = keep_alive && !std::mem::replace(&mut slot.flags.keep_alive_timer, true);

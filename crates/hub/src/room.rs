@@ -23,7 +23,7 @@ pub(crate) struct Room {
     pub(crate) name: Box<str>,
     /// Socket slots.
     pub(crate) members: Vec<u32>,
-    /// Members on other shards of this process: (shard, count), only those that have some.
+    /// Members on other shards of this process: (shard, count), only those that have some or (0) may have some soon.
     pub(crate) away: Vec<(u16, u32)>,
     /// Count last told to the other shards.
     pub(crate) announced: u32,
@@ -37,6 +37,13 @@ impl Room {
     /// Members on all shards, as far as known here.
     pub(crate) fn total(&self) -> u64 {
         self.members.len() as u64 + self.away.iter().map(|(_, n)| u64::from(*n)).sum::<u64>()
+    }
+
+    /// That shard was told to let sockets join; until it announces how many did, it is sent what members get.
+    pub(crate) fn expect_away(&mut self, shard: u16) {
+        if !self.away.iter().any(|(other, _)| *other == shard) {
+            self.away.push((shard, 0));
+        }
     }
 
     pub(crate) fn set_away(&mut self, shard: u16, count: u32) {

@@ -228,7 +228,8 @@ impl Shard {
                 peer,
                 mut read,
             } => {
-                if let Some(conn) = self.adopt(TcpStream::from_std(stream), peer) {
+                let conn = self.parts.hub.moved_here(peer);
+                if self.adopt(TcpStream::from_std(stream), conn) {
                     self.parts.hub.bytes(conn, &mut read);
                 }
             }
@@ -298,12 +299,12 @@ impl Shard {
             let _ = stream.write(SHED);
             return;
         }
-        self.adopt(stream, peer);
+        let conn = self.parts.hub.opened(peer.to_canonical());
+        self.adopt(stream, conn);
     }
 
-    fn adopt(&mut self, mut stream: TcpStream, peer: IpAddr) -> Option<u32> {
-        let peer = peer.to_canonical();
-        let conn = self.parts.hub.opened(peer);
+    /// Watches the socket of a connection that the hub knows; `false` if that is not possible.
+    fn adopt(&mut self, mut stream: TcpStream, conn: u32) -> bool {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered =
             self.parts
@@ -316,9 +317,9 @@ impl Shard {
             // epoll has no memory or watches left; the connection cannot be served.
             self.parts.hub.broken(conn);
             self.apply_effects();
-            return None;
+            return false;
         }
-        Some(conn)
+        true
     }
 
     // ---- reading ----------------------------------------------------------------------------------------------------------
