@@ -415,10 +415,19 @@ fn unit(bytes: &[u8]) -> (usize, bool) {
                     None => return (bytes.len(), false),
                 }
             }
-            let droppable = matches!(payload, [b'4', b'2' | b'5', ..] | [b'{', ..]);
+            let droppable = match payload {
+                [b'{', rest @ ..] => !rest.starts_with(br#""type":"ack""#),
+                _ => matches!(payload, [b'4', b'2' | b'5', ..]),
+            };
             (total, droppable)
         }
-        frame::OpCode::Binary => (len, true),
+        // The map's first member, behind one byte that says how many it has.
+        frame::OpCode::Binary => {
+            let ack = payload
+                .get(1..)
+                .is_some_and(|map| map.starts_with(b"\xa4type\xa3ack"));
+            (len, !ack)
+        }
         _ => (len, false),
     }
 }
@@ -581,6 +590,24 @@ mod tests {
         expected.extend((20 - keep..20).map(|n| format!("42[{n:02}]")));
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
         assert_eq!(pipe.taken, framed(&expected));
+    }
+
+    #[test]
+    fn answers_to_plain_clients_are_kept() {
+        for (text, droppable) in [
+            (r#"{"type":"ack","id":1,"payload":null}"#, false),
+            (r#"{"type":"chat","payload":null}"#, true),
+        ] {
+            assert_eq!(unit(&framed(&[text])).1, droppable, "{text}");
+        }
+        for (body, droppable) in [
+            (&b"\x83\xa4type\xa3ack\xa2id\x01\xa7payload\xc0"[..], false),
+            (b"\x82\xa4type\xa4chat\xa7payload\xc0", true),
+        ] {
+            let mut bytes = Vec::new();
+            frame::write_frame(&mut bytes, OpCode::Binary, body);
+            assert_eq!(unit(&bytes).1, droppable, "{body:?}");
+        }
     }
 
     #[test]
