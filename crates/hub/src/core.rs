@@ -289,21 +289,20 @@ impl Core {
     }
 
     pub(crate) fn remove_session(&mut self, index: u32) -> Option<Session> {
-        let sid = self.sessions.get(index)?.sid;
-        // A body that completes later must not reach whoever gets the slot next.
+        let (sid, probe) = self
+            .sessions
+            .get(index)
+            .map(|slot| (slot.sid, slot.probe))?;
+        // What is still in flight for it must not reach whoever gets the slot next.
         self.release_polling(index);
+        if probe != NONE {
+            self.abort_upgrade(index, probe);
+        }
         if let Ok(entry) = self.sids.find_entry(id_hash(&sid), |other| *other == index) {
             entry.remove();
         }
         self.counts.sessions -= 1;
-        let removed = self.sessions.remove(index)?;
-        // Requests still in flight for it must not end up with whoever gets this slot next.
-        if let Some(polling) = &removed.polling {
-            for conn in [polling.get, polling.post] {
-                self.finish_conn(conn);
-            }
-        }
-        Some(removed)
+        self.sessions.remove(index)
     }
 
     // ---- sockets ------------------------------------------------------------------------------------------------------

@@ -298,23 +298,31 @@ impl Core {
             return;
         }
         slot.flags.closing = true;
-        let (conn, probe, polls) = (slot.conn, slot.probe, slot.polling.is_some());
+        let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
+        let polls = slot.polling.is_some();
+        let waiting = slot
+            .polling
+            .as_ref()
+            .is_some_and(|polling| polling.get != NONE);
         self.count_close(reason);
         self.log_refusal(session, reason);
         let sockets = self.sessions.get(session).map(|slot| slot.sockets.clone());
         for socket in sockets.into_iter().flatten() {
             self.retire_socket(socket, reason.disconnect_reason());
         }
-        if probe != NONE {
-            self.abort_upgrade(session, probe);
-        }
         if conn != NONE {
             self.close_websocket(conn, reason);
         }
-        let gone = matches!(
-            reason,
-            CloseReason::TransportClose | CloseReason::TransportError | CloseReason::PingTimeout
-        );
+        let gone = match reason {
+            CloseReason::TransportClose | CloseReason::TransportError => true,
+            // Nobody will come for the close packet, unless somebody is waiting.
+            CloseReason::PingTimeout => !waiting,
+            _ => false,
+        };
+        // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
+        if probe != NONE && (gone || !upgrading) {
+            self.abort_upgrade(session, probe);
+        }
         if polls && !gone {
             self.close_polling(session);
         } else {

@@ -201,7 +201,7 @@ impl Hub {
                         .reply(conn, |out| frame::write_frame(out, OpCode::Pong, payload));
                 }
             }
-            Message::Pong(_) => self.on_pong(session),
+            Message::Pong(_) => self.on_pong_frame(session),
             Message::Close(frame) => {
                 let code = frame.map(|frame| frame.code);
                 self.core.reply(conn, |out| close::write(out, code, ""));
@@ -216,6 +216,16 @@ impl Hub {
             }
         }
         Next::Continue
+    }
+
+    /// Engine.IO has a heartbeat of its own: a pong frame is no answer to its ping.
+    fn on_pong_frame(&mut self, session: u32) {
+        let protocol = self.core.sessions.get(session).map(|slot| slot.protocol);
+        if protocol.is_some_and(Protocol::is_engineio) {
+            self.heard(session);
+        } else {
+            self.on_pong(session);
+        }
     }
 
     #[inline]
@@ -337,6 +347,21 @@ impl Hub {
         }
         if polling.post != NONE {
             self.core.finish_conn(polling.post);
+        }
+        self.close_upgraded(conn, session);
+    }
+
+    /// The session ended while its client was upgrading: it has its packets now, and hears of the end.
+    fn close_upgraded(&mut self, conn: u32, session: u32) {
+        if self
+            .core
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.flags.closing)
+        {
+            self.core.reply(conn, |out| close::write(out, None, ""));
+            self.core.finish_conn(conn);
+            self.core.remove_session(session);
         }
     }
 }

@@ -76,11 +76,23 @@ struct Bench {
 
 impl Bench {
     fn new(config: Config, handler: Box<dyn Handler>) -> Bench {
-        let me = Identity { node: 0, shard: 0, shards: 1 };
+        let me = Identity {
+            node: 0,
+            shard: 0,
+            shards: 1,
+        };
         let cells = Arc::new(Cells::default());
         let hub = Hub::new(Arc::new(config), me, handler, cells, rig::dice(1));
-        let now = Now { mono_ms: 1_000, wall_ms: 1_750_000_000_000 };
-        Bench { hub, now, sink: Counter::default(), buf: Vec::with_capacity(4096) }
+        let now = Now {
+            mono_ms: 1_000,
+            wall_ms: 1_750_000_000_000,
+        };
+        Bench {
+            hub,
+            now,
+            sink: Counter::default(),
+            buf: Vec::with_capacity(4096),
+        }
     }
 
     /// A client that has sent its request and these messages.
@@ -147,7 +159,11 @@ fn an_echoed_and_acked_event_allocates_nothing() {
     let acked = br#"4217["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#;
     let plain = br#"42["echo",{"text":"hello","list":[1,2.5,null]},"x"]"#;
     let written = bench.written(|bench| bench.say(conn, acked));
-    assert_eq!(written, (1, 2 + acked.len() - "\"echo\",".len()), "the ack went out");
+    assert_eq!(
+        written,
+        (1, 2 + acked.len() - "\"echo\",".len()),
+        "the ack went out"
+    );
     let count = bench.rounds(1_000, |bench| {
         bench.say(conn, acked);
         bench.say(conn, plain);
@@ -162,7 +178,13 @@ fn eight_events_in_one_read_allocate_nothing() {
     let mut input = Vec::new();
     for id in 0..8 {
         let text = format!("42{id}[\"echo\",\"hello\"]");
-        frame::write_masked(&mut input, true, OpCode::Text, text.as_bytes(), [1, 2, 3, 4]);
+        frame::write_masked(
+            &mut input,
+            true,
+            OpCode::Text,
+            text.as_bytes(),
+            [1, 2, 3, 4],
+        );
     }
     let count = bench.rounds(500, |bench| {
         bench.buf.clear();
@@ -180,7 +202,11 @@ fn a_broadcast_to_a_thousand_members_allocates_nothing() {
     let conns: Vec<u32> = (0..1_000).map(|_| bench.socketio()).collect();
     let event = br#"42["shout",{"text":"hello everybody"}]"#;
     let written = bench.written(|bench| bench.say(conns[0], event));
-    assert_eq!(written, (1_000, 1_000 * (2 + event.len())), "each member got it once");
+    assert_eq!(
+        written,
+        (1_000, 1_000 * (2 + event.len())),
+        "each member got it once"
+    );
     let count = bench.rounds(50, |bench| bench.say(conns[7], event));
     assert_eq!(count, 0, "allocations of 50 broadcasts, 50,000 deliveries");
 }
@@ -194,7 +220,11 @@ fn a_broadcast_to_the_senders_rooms_costs_a_constant() {
         let conns: Vec<u32> = (0..members).map(|_| bench.socketio()).collect();
         bench.rounds(50, |bench| bench.say(conns[0], br#"42["tell","hello"]"#))
     });
-    assert_eq!(costs, [50 * 5, 50 * 5], "50 broadcasts to 10 and to 1,000 members");
+    assert_eq!(
+        costs,
+        [50 * 5, 50 * 5],
+        "50 broadcasts to 10 and to 1,000 members"
+    );
 }
 
 #[test]
@@ -228,7 +258,10 @@ fn a_plain_json_echo_allocates_nothing() {
 fn heartbeats_allocate_nothing() {
     // Nobody is to be told that no namespace was joined.
     let connect_timeout = Duration::from_secs(1_000_000);
-    let config = Config { connect_timeout, ..Config::default() };
+    let config = Config {
+        connect_timeout,
+        ..Config::default()
+    };
     let mut bench = Bench::new(config, handler(&Rules::default()));
     let target = "/socket.io/?EIO=4&transport=websocket";
     let conns: Vec<u32> = (0..100).map(|_| bench.client(target, &[])).collect();
@@ -239,7 +272,11 @@ fn heartbeats_allocate_nothing() {
         conns.iter().for_each(|conn| bench.say(*conn, b"3"));
     };
     assert_eq!(bench.written(beat), (100, 300), "one ping each");
-    assert_eq!(bench.rounds(20, beat), 0, "allocations of 2,000 pings and pongs");
+    assert_eq!(
+        bench.rounds(20, beat),
+        0,
+        "allocations of 2,000 pings and pongs"
+    );
     assert_eq!(bench.hub.conns(), 100, "everybody is still there");
 }
 

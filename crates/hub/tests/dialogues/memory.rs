@@ -71,7 +71,11 @@ impl Recording {
     pub fn of(script: &Script) -> Recording {
         let mut world = Memory::new(&script.settings);
         play(script, &mut world).unwrap_or_else(|problem| panic!("{problem}"));
-        Recording { settings: script.settings.clone(), deeds: world.deeds, got: world.got }
+        Recording {
+            settings: script.settings.clone(),
+            deeds: world.deeds,
+            got: world.got,
+        }
     }
 
     pub fn all() -> Vec<Recording> {
@@ -133,7 +137,8 @@ impl World for Memory {
     }
 
     fn send(&mut self, conn: &str, bytes: &[u8]) {
-        self.deeds.push(Deed::Bytes(self.names[conn], bytes.to_vec()));
+        self.deeds
+            .push(Deed::Bytes(self.names[conn], bytes.to_vec()));
         self.rig.send(self.names[conn], bytes);
     }
 

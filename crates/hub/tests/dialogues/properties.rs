@@ -34,14 +34,21 @@ fn pieces(bytes: &[u8], dice: &mut Entropy) -> Vec<Vec<u8>> {
 }
 
 fn received(rig: &mut Rig) -> Vec<Vec<u8>> {
-    (0..rig.wires.links.len()).map(|name| rig.take(name)).collect()
+    (0..rig.wires.links.len())
+        .map(|name| rig.take(name))
+        .collect()
 }
 
 /// Compares byte by byte, and shows text.
 fn assert_same(got: &[Vec<u8>], wanted: &[Vec<u8>], context: &str) {
     for (name, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(got == wanted, "{context}, connection {name}:\n{}\nnot\n{}", show(got), show(wanted));
+        assert!(
+            got == wanted,
+            "{context}, connection {name}:\n{}\nnot\n{}",
+            show(got),
+            show(wanted)
+        );
     }
 }
 
@@ -239,7 +246,9 @@ fn texts(mut bytes: &[u8]) -> Vec<String> {
         let end = header.len + header.payload_len as usize;
         let payload = &bytes[header.len..end];
         texts.push(match (header.opcode, payload) {
-            (OpCode::Close, [high, low, ..]) => format!("close {}", u16::from_be_bytes([*high, *low])),
+            (OpCode::Close, [high, low, ..]) => {
+                format!("close {}", u16::from_be_bytes([*high, *low]))
+            }
             _ => String::from_utf8_lossy(payload).into_owned(),
         });
         bytes = &bytes[end..];

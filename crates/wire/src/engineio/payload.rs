@@ -70,9 +70,13 @@ impl<'a> Iterator for Split<'a> {
 )]
 pub fn decode_base64(text: &str, out: &mut Vec<u8>) -> Result<(), ()> {
     let start = out.len();
-    BASE64
-        .decode_vec(text, out)
-        .map_err(|_| out.truncate(start))
+    let decoded = if text.contains(['\r', '\n']) {
+        // The Java client breaks lines after 76 characters.
+        BASE64.decode_vec(text.replace(['\r', '\n'], ""), out)
+    } else {
+        BASE64.decode_vec(text, out)
+    };
+    decoded.map_err(|_| out.truncate(start))
 }
 
 /// Appends `b` and the padded base64 of `data`.
