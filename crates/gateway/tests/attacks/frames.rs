@@ -1,7 +1,7 @@
 //! WebSocket frames that break RFC 6455, promise too much or never end a message.
 
 use super::harness::raw::masked;
-use super::harness::{Ended, Plain, RawConn, SocketIo};
+use super::harness::{Ended, Plain, RawConn, SocketIo, eventually};
 use super::{Noise, SOON, assert_serves, gateway, websockets};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -11,11 +11,19 @@ use wire::websocket::frame::OpCode;
 #[track_caller]
 fn assert_closed(code: u16, bytes: &[u8]) {
     let gateway = gateway();
+    let reason = match code {
+        1007 => "invalid_utf8",
+        1009 => "message_too_big",
+        _ => "protocol_error",
+    };
+    let before = gateway.closes(reason);
     for mut conn in websockets(gateway.addr) {
         conn.send(bytes);
         let shown = &bytes[..bytes.len().min(20)];
         assert_eq!(conn.close_code(SOON), code, "after {shown:02x?}");
     }
+    let counted = || gateway.closes(reason) >= before + 2.0;
+    assert!(eventually(SOON, counted), "{reason} is not counted");
     assert_serves(gateway.addr);
 }
 

@@ -39,6 +39,7 @@ action = "reply"
 
 [namespaces."/chat"]
 chat = true
+client_joins = true
 "#;
 
 /// Deadlines of a second pass within this, on a busy machine too.

@@ -159,6 +159,87 @@ fn a_ping_flood_with_unread_pongs_is_bounded_and_ends() {
     assert_serves(gateway.addr);
 }
 
+/// Attack F24 on the plain protocol, where only silence is asked about.
+#[test]
+fn a_plain_client_that_pings_and_does_not_read_is_closed() {
+    let settings = "[server]\nshards = 1\npin = false\n[plain]\nping_interval = \"1s\"\n\
+        [socketio]\nping_timeout = \"1s\"\n[limits]\nclose_timeout = \"1s\"\n";
+    let gateway = Gateway::start(settings);
+    let mut flooder = Plain::connect(gateway.addr);
+    flooder.conn.shrink_receive_buffer(4_096);
+    let burst = masked(true, OpCode::Ping, [b'p'; 125]).repeat(1_000);
+    let started = Instant::now();
+    while flooder.conn.try_send(&burst) && started.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(started.elapsed() < Duration::from_secs(10), "still open");
+}
+
+/// Attack F26 by polling: a session that nobody polls is a slow consumer too.
+#[test]
+fn a_session_that_is_not_polled_is_disconnected() {
+    let settings = super::SETTINGS
+        .replace("[socketio]", "[socketio]\nmax_http_buffer_size = \"64KiB\"")
+        .replace("[limits]", "[limits]\noutbox_bytes_max = \"256KiB\"");
+    let gateway = Gateway::start(&settings);
+    let poller = super::harness::Poller::connect(gateway.addr);
+    assert_eq!(poller.post("42[\"join\",\"news\"]").status, 200);
+    let mut speaker = SocketIo::connect(gateway.addr);
+    speaker.ask(1, &json!(["join", "news"]));
+    for _ in 0..10 {
+        speaker.ask(2, &json!(["message", "n".repeat(50_000)]));
+    }
+    let closed = || gateway.closes("slow_consumer") == 1.0;
+    assert!(
+        eventually(SOON, closed),
+        "{}",
+        gateway.closes("slow_consumer")
+    );
+    assert_serves(gateway.addr);
+}
+
+/// A client that asks, is answered and never reads, under either policy.
+#[test]
+fn unread_answers_are_bounded() {
+    for policy in ["disconnect", "drop-oldest"] {
+        let gateway = lonely(&format!("slow_consumer = \"{policy}\"\n"));
+        let before = super::warmed(&gateway);
+        let mut deaf = SocketIo::connect(gateway.addr);
+        deaf.conn.shrink_receive_buffer(4_096);
+        let text = "e".repeat(10_000);
+        let burst = masked(true, OpCode::Text, format!("421[\"echo\",\"{text}\"]")).repeat(2_000);
+        let flood = std::thread::spawn(move || (deaf.conn.try_send(&burst), deaf));
+        let mut most = 0;
+        let ended = eventually(SOON, || {
+            most = gateway.memory().max(most);
+            flood.is_finished()
+        });
+        assert!(ended, "the flood is neither taken nor refused");
+        let grown = most.saturating_sub(before);
+        assert!(grown < 16 << 20, "{policy}: {grown} bytes");
+        assert_serves(gateway.addr);
+        drop(flood.join());
+    }
+}
+
+/// Attack H16 on a connection that has behaved once.
+#[test]
+fn a_dripping_second_request_is_cut() {
+    let gateway = gateway();
+    let mut conn = RawConn::connect(gateway.addr);
+    conn.send(super::harness::client::poll_request(""));
+    assert_eq!(conn.response().status, 200);
+    conn.send("GET /socket.io/?EIO=4&transp");
+    let started = Instant::now();
+    assert_ne!(conn.ended(SOON), Ended::Open);
+    assert!(
+        started.elapsed() >= Duration::from_millis(900),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_serves(gateway.addr);
+}
+
 /// Attack F27.
 #[test]
 fn a_half_closed_connection_is_freed() {

@@ -12,6 +12,7 @@ const PARSE_ERROR: u16 = 4500;
 #[track_caller]
 fn assert_parse_errors(packets: &[&str]) {
     let gateway = gateway();
+    let before = gateway.closes("parse_error");
     for packet in packets {
         let mut client = SocketIo::connect(gateway.addr);
         client.send(packet);
@@ -21,6 +22,8 @@ fn assert_parse_errors(packets: &[&str]) {
             "after {packet:?}"
         );
     }
+    let counted = || gateway.closes("parse_error") >= before + packets.len() as f64;
+    assert!(eventually(SOON, counted), "not all are counted");
     assert_serves(gateway.addr);
 }
 
