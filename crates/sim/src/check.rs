@@ -1,0 +1,78 @@
+//! What is checked at the end of a history: nobody got a message twice or out of order, and who stayed in a room missed nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A client's membership: from which step to which. Joining and leaving take time (messages between hubs are on their way), so a
+/// message counts as due only when it was sent after the joining was settled and was settled before the leaving.
+#[derive(Clone, Copy, Debug)]
+pub struct Stay {
+    pub from: u64,
+    pub until: u64,
+}
+
+/// A message somebody sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub room: usize,
+    pub publisher: usize,
+    pub number: u64,
+    pub step: u64,
+}
+
+/// Everything that is known about a history.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub sent: Vec<Sent>,
+    /// (client, room) and its stays.
+    pub(crate) stays: BTreeMap<(usize, usize), Vec<Stay>>,
+    /// What each client received: (room, publisher, number).
+    pub(crate) received: Vec<Vec<(usize, usize, u64)>>,
+    pub deliveries: usize,
+    /// Messages that a client had to receive, and did.
+    pub due: usize,
+    /// Connections that were moved to the hub that owns their session.
+    pub moves: usize,
+    pub relays: usize,
+}
+
+impl Report {
+    /// Panics with the seed if the history is not what users were promised.
+    pub(crate) fn check(&mut self, seed: u64) {
+        for (client, got) in self.received.iter().enumerate() {
+            let mut last = BTreeMap::new();
+            for (room, publisher, number) in got {
+                let before = last.insert((room, publisher), number);
+                assert!(
+                    before.is_none_or(|before| before < number),
+                    "seed {seed}: client {client} got {number} of {publisher} in room {room} after {before:?}"
+                );
+            }
+            self.deliveries += got.len();
+        }
+        let got: Vec<BTreeSet<_>> = self
+            .received
+            .iter()
+            .map(|got| got.iter().copied().collect())
+            .collect();
+        for ((client, room), stays) in &self.stays {
+            for message in self
+                .sent
+                .iter()
+                .filter(|sent| sent.room == *room && sent.publisher != *client)
+            {
+                let due = stays
+                    .iter()
+                    .any(|stay| stay.from < message.step && message.step < stay.until);
+                if !due {
+                    continue;
+                }
+                self.due += 1;
+                let key = (*room, message.publisher, message.number);
+                assert!(
+                    got[*client].contains(&key),
+                    "seed {seed}: client {client} missed {message:?}, {stays:?}"
+                );
+            }
+        }
+    }
+}
