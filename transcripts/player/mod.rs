@@ -13,7 +13,11 @@ use std::path::{Path, PathBuf};
 
 /// All transcripts, by name.
 pub fn all() -> Vec<Script> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../transcripts");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = here.ancestors().map(|folder| folder.join("transcripts"));
+    let folder = folders
+        .find(|folder| folder.join("player").is_dir())
+        .expect("transcripts");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()))
         .map(|entry| entry.expect("an entry").path())
