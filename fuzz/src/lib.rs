@@ -1,4 +1,6 @@
-//! What several fuzz targets share: feeding a byte stream in pieces, as a connection receives it.
+//! What several fuzz targets share: feeding a byte stream in pieces, as a connection receives it; `deeds` is the input of `hub`.
+
+pub mod deeds;
 
 use wire::json;
 use wire::plain::{self, Incoming, Invalid, Outgoing};
