@@ -1,0 +1,24 @@
+//! What the gateway promises its users, tried end to end: the real `sockeye` process (and, where a handler is needed, the
+//! conformance application) with four shards, and clients over real sockets.
+//!
+//! Silence is never proven by waiting: after what must not arrive comes a marker that everyone gets, and whatever a client
+//! saw before the marker is all there was.
+
+#[allow(unused_imports, reason = "each test binary uses a part of the harness")]
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod application;
+mod chat;
+mod client;
+mod crowd;
+mod hold;
+mod ids;
+mod messaging;
+mod operations;
+mod order;
+mod plain;
+mod polling;
+mod rules;
+mod shutdown;
+mod slow;

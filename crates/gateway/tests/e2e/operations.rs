@@ -1,0 +1,315 @@
+//! What operators see: health, readiness, the log, metrics, faults of handlers, starts that cannot succeed.
+
+use crate::application::Application;
+use crate::client::{Encoding, PATIENCE, Plain, SocketIo, request};
+use crate::crowd::{lab, parts};
+use crate::harness::{Gateway, eventually};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 4\n";
+
+#[test]
+fn health_and_readiness_are_told_on_both_listeners() {
+    let gateway = Gateway::start(CONFIG);
+    for addr in [gateway.addr, gateway.admin] {
+        for (path, status) in [("/health", "healthy"), ("/ready", "ready")] {
+            let answer = request(addr, "GET", path, "", "");
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(
+                answer
+                    .head
+                    .to_ascii_lowercase()
+                    .contains("content-type: application/json"),
+                "{answer:?}"
+            );
+            let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+            assert_eq!(body["status"], status);
+            assert!(
+                body["timestamp"]
+                    .as_u64()
+                    .is_some_and(|ms| ms > 1_700_000_000_000),
+                "{body}"
+            );
+            assert_eq!(body.as_object().map(serde_json::Map::len), Some(2));
+        }
+    }
+}
+
+/// The line about a socket with this message.
+fn line(gateway: &Gateway, id: &str, message: &str) -> Value {
+    let mut found = None;
+    let wanted = |line: &String| -> Option<Value> {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+        (line["id"] == id && line["message"] == message).then_some(line)
+    };
+    eventually(PATIENCE, || {
+        found = gateway.log().iter().find_map(wanted);
+        found.is_some()
+    });
+    found.unwrap_or_else(|| panic!("no line {message:?} about {id}"))
+}
+
+#[test]
+fn the_log_is_json_and_names_who_came_and_why_they_left() {
+    let gateway = Gateway::start(CONFIG);
+    let mut left = SocketIo::websocket(gateway.addr, "/", json!({}));
+    let dropped = SocketIo::websocket(gateway.addr, "/", json!({}));
+    let mut polled = SocketIo::polling(gateway.addr, "/", json!({}));
+    for (client, transport) in [
+        (&left, "websocket"),
+        (&dropped, "websocket"),
+        (&polled, "polling"),
+    ] {
+        let line = line(&gateway, &client.id, "connected");
+        assert_eq!(
+            (&line["peer"], &line["transport"]),
+            (&json!("127.0.0.1"), &json!(transport)),
+            "{line}"
+        );
+        assert!(
+            line["timestamp"].is_string() && line["level"] == "INFO",
+            "{line}"
+        );
+    }
+    left.leave_namespace();
+    let dropped_id = dropped.id.clone();
+    drop(dropped);
+    polled.leave_session();
+    for (id, reason) in [
+        (&left.id, "client namespace disconnect"),
+        (&dropped_id, "transport close"),
+        (&polled.id, "transport close"),
+    ] {
+        let line = line(&gateway, id, "disconnected");
+        assert_eq!(
+            (&line["peer"], &line["reason"]),
+            (&json!("127.0.0.1"), &json!(reason)),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn metrics_have_their_names_and_count_what_happened() {
+    let gateway = Gateway::start(CONFIG);
+    let mut ann = SocketIo::websocket(gateway.addr, "/", json!({}));
+    let mut ben = SocketIo::polling(gateway.addr, "/", json!({}));
+    let mut cleo = Plain::connect(gateway.addr, Encoding::Json);
+    ann.ask("join", &["r".into()]);
+    ben.ask("join", &["r".into()]);
+    cleo.join("r");
+    for n in 0..10 {
+        ann.emit("n", &[n.into()]);
+        assert_eq!(ben.expect("n"), [n]);
+        assert_eq!(cleo.next().args, [n]);
+    }
+    cleo.send(&json!({ "no": "type" }));
+    assert_eq!(cleo.receive()["error"], "INVALID_MESSAGE_FORMAT");
+    // A frame that is not masked: a protocol error.
+    let mut bad = crate::harness::RawConn::websocket(gateway.addr, "/ws");
+    bad.send(b"\x81\x01x");
+    assert_eq!(bad.close_code(PATIENCE), 1002);
+
+    let text = request(gateway.admin, "GET", "/metrics", "", "").body;
+    for (name, kind) in [
+        ("websocket_connections_total", "gauge"),
+        ("websocket_messages", "counter"),
+        ("websocket_message_duration_ms", "histogram"),
+        ("websocket_errors", "counter"),
+        ("websocket_connection_rate", "gauge"),
+        ("message_queue_depth", "gauge"),
+        ("process_resident_memory_bytes", "gauge"),
+        ("process_cpu_seconds", "counter"),
+        ("process_open_fds", "gauge"),
+    ] {
+        assert!(
+            text.contains(&format!("# TYPE {name} {kind}\n")),
+            "{name} {kind} in\n{text}"
+        );
+    }
+    assert!(text.ends_with("# EOF\n"));
+
+    let settled = gateway.metric_settles("websocket_connections_total", |open| open == 2.0);
+    assert_eq!(
+        settled,
+        Ok(2.0),
+        "ann and cleo; ben polls, the bad one is gone"
+    );
+    let metrics = gateway.metrics();
+    let value = |name: &str| {
+        *metrics
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    };
+    // Three joins, ten events, one invalid message (CONNECT packets may or may not count).
+    let messages = value("websocket_messages_total");
+    assert!((14.0..=20.0).contains(&messages), "{messages}");
+    assert_eq!(value("sockeye_deliveries_total"), 20.0);
+    assert_eq!(
+        value("websocket_errors_total{type=\"protocol_error\"}"),
+        1.0
+    );
+    assert_eq!(value("websocket_errors_total{type=\"slow_consumer\"}"), 0.0);
+    assert_eq!(value("sockeye_sessions"), 3.0);
+    assert_eq!(value("sockeye_sockets"), 3.0);
+    assert_eq!(value("message_queue_depth"), 0.0);
+    let buckets: Vec<f64> = ["0.1", "5.0", "15.0", "50.0", "100.0", "500.0", "+Inf"]
+        .iter()
+        .map(|bound| {
+            value(&format!(
+                "websocket_message_duration_ms_bucket{{le=\"{bound}\"}}"
+            ))
+        })
+        .collect();
+    assert!(
+        buckets.is_sorted() && buckets[6] == value("websocket_message_duration_ms_count"),
+        "{buckets:?}"
+    );
+    assert!(buckets[6] >= 14.0, "{buckets:?}");
+    let memory = value("process_resident_memory_bytes");
+    assert!((1e6..1e9).contains(&memory), "{memory}");
+    // Sampled once a second.
+    let mut rate = 0.0;
+    eventually(PATIENCE, || {
+        drop(Plain::connect(gateway.addr, Encoding::Json));
+        rate = gateway.metric("websocket_connection_rate");
+        rate > 0.0
+    });
+    assert!(rate > 0.0 && rate < 1_000.0, "{rate}");
+}
+
+#[test]
+fn a_failing_handler_ends_the_session_that_triggered_it_and_no_other() {
+    let application = Application::start();
+    // Two on each shard: one of each pair fails.
+    let mut clients = lab(application.addr, 2, |_| json!({}));
+    for n in 0..4 {
+        clients[n].emit("panic", &[]);
+        let (events, code, _) = clients[n].until_closed();
+        assert_eq!((events.len(), code), (0, Some(1011)));
+        assert_eq!(
+            parts(&clients[n].id).1,
+            parts(&clients[n + 4].id).1,
+            "they share a shard"
+        );
+    }
+    let mut others = clients.split_off(4);
+    others[0].emit("all", &["alive".into()]);
+    for client in &mut others {
+        assert!(client.expect("alive").is_empty());
+        assert_eq!(client.ask("echo", &[1.into()]), [1]);
+    }
+    // Also one that polls, and whoever comes next.
+    let mut polling = SocketIo::polling(application.addr, "/lab", json!({}));
+    polling.emit("panic", &[]);
+    let (_, _, how) = polling.until_closed();
+    assert!(how == "close packet" || how.starts_with("400 "), "{how}");
+    let mut next = SocketIo::websocket(application.addr, "/lab", json!({}));
+    assert_eq!(next.ask("echo", &[2.into()]), [2]);
+}
+
+/// Runs `sockeye` to its end.
+fn run(args: &[&str], file: &str) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sockeye.toml");
+    fs::write(&path, file).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command
+        .args(args)
+        .arg("--config")
+        .arg(&path)
+        .stdin(Stdio::null());
+    command.output().expect("run sockeye")
+}
+
+#[test]
+fn a_port_in_use_is_an_error_that_says_so() {
+    let gateway = Gateway::start(CONFIG);
+    for (args, addr) in [
+        (
+            ["--listen", &gateway.addr.to_string(), "--admin", "off"],
+            gateway.addr,
+        ),
+        (
+            [
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                &gateway.admin.to_string(),
+            ],
+            gateway.admin,
+        ),
+    ] {
+        let output = run(&args, "");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(log.contains(&format!("cannot listen on {addr}")), "{log}");
+        assert!(log.contains("Address already in use"), "{log}");
+        assert!(!log.contains("panic"), "{log}");
+    }
+    // The one that was there serves on.
+    let mut client = SocketIo::websocket(gateway.addr, "/", json!({}));
+    assert_eq!(client.ask("join", &["r".into()]), [json!(["r"])]);
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_all_its_problems() {
+    let file = "[server]\nshard = 2\nlisten = [\"nowhere\"]\n[socketio]\nping_interval = \"soon\"\npingTimeout = \"1s\"\n[limits]\nslow_consumer = \"ignore\"\n";
+    let output = run(&[], file);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for (line, part) in [
+        (2, "shards"),
+        (3, "nowhere"),
+        (5, "soon"),
+        (6, "ping_timeout"),
+        (8, "drop-oldest"),
+    ] {
+        let named = text
+            .lines()
+            .any(|problem| problem.contains(part) && problem.contains(&format!(":{line}")));
+        assert!(named, "line {line}, {part:?} in\n{text}");
+    }
+    assert!(text.contains("5 problems in the configuration"), "{text}");
+    // Checked without being started: the same problems, the code of a failed check.
+    let output = run(&["config", "check"], file);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let checked = [output.stdout, output.stderr].concat();
+    assert!(String::from_utf8_lossy(&checked).contains("5 problems in the configuration"));
+    assert_eq!(run(&["config", "check"], CONFIG).status.code(), Some(0));
+}
+
+#[test]
+fn flags_go_before_environment_before_file_before_profile() {
+    let file = "profile = \"plain\"\n[server]\nshards = 2\nnode = 2\ndrain_window = \"2s\"\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sockeye.toml");
+    fs::write(&path, file).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command
+        .args(["config", "show", "--json", "--shards", "3", "--config"])
+        .arg(&path);
+    command
+        .env("SOCKEYE__SERVER__SHARDS", "4")
+        .env("SOCKEYE__SERVER__NODE", "5");
+    let output = command.output().expect("run sockeye");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let shown: Value =
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {output:?}"));
+    for (key, value, source) in [
+        ("server.shards", json!(3), "--shards"),
+        ("server.node", json!(5), "SOCKEYE__SERVER__NODE"),
+        ("server.drain_window", json!("2s"), "sockeye.toml"),
+        ("socketio.ping_interval", json!("30s"), "plain"),
+        ("socketio.ping_timeout", json!("20s"), "default"),
+    ] {
+        let entry = &shown[key];
+        assert_eq!(entry["value"], value, "{key} in {text}");
+        assert!(
+            entry.to_string().contains(source),
+            "{key} from {source}, not {entry}"
+        );
+    }
+}
