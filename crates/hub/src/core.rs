@@ -160,6 +160,12 @@ impl Core {
         }
     }
 
+    /// Bound of a polling queue: an outbox's, and what base64 adds to binary.
+    pub(crate) fn queue_bytes_max(&self) -> usize {
+        let bytes_max = self.config.limits.outbox_bytes_max;
+        bytes_max + bytes_max / 2
+    }
+
     pub(crate) fn bound(&self) -> Bound {
         Bound {
             bytes_max: self.config.limits.outbox_bytes_max,

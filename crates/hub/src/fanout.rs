@@ -279,10 +279,7 @@ impl Core {
 
     /// Queues payload-ready packets on a polling session, keeping its bound.
     pub(crate) fn queue_packets(&mut self, session: u32, text: &[u8], packets: usize) {
-        let (bytes_max, drops) = (
-            self.config.limits.outbox_bytes_max,
-            self.slow_consumer_drops(),
-        );
+        let (bytes_max, drops) = (self.queue_bytes_max(), self.slow_consumer_drops());
         let Some(slot) = self.sessions.get_mut(session) else {
             return;
         };

@@ -342,10 +342,14 @@ impl Hub {
 
     #[inline]
     fn flush_conn(&mut self, conn: u32, sink: &mut dyn Sink) {
-        let bound = self.core.bound();
+        let mut bound = self.core.bound();
         let Some(slot) = self.core.conns.get_mut(conn) else {
             return;
         };
+        if slot.flags.answering {
+            // The answer was bounded when it was a queue; here it waits for the kernel.
+            bound.bytes_max = bound.bytes_max.saturating_mul(4);
+        }
         slot.flags.dirty = false;
         let mut tally = Tally::default();
         let flushed = slot
@@ -408,7 +412,7 @@ impl Hub {
     }
 
     fn close_overflowed(&mut self) {
-        let bytes_max = self.core.config.limits.outbox_bytes_max;
+        let bytes_max = self.core.queue_bytes_max();
         for session in std::mem::take(&mut self.core.overflowed) {
             // The slot may have changed hands since.
             let polling = self

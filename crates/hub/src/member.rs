@@ -115,6 +115,9 @@ impl Core {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
+        if at as usize >= slot.members.len() {
+            return;
+        }
         slot.members.swap_remove(at as usize);
         if slot.members.len() < slot.members.capacity() / 4 {
             slot.members.shrink_to(slot.members.len() * 2);

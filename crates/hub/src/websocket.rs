@@ -305,7 +305,7 @@ impl Hub {
 
     /// The WebSocket takes over: everything queued goes to it, in order.
     fn upgrade(&mut self, conn: u32, session: u32) {
-        let bytes_max = self.core.config.limits.outbox_bytes_max;
+        let bytes_max = self.core.queue_bytes_max();
         let polling = self
             .core
             .sessions

@@ -270,6 +270,8 @@ impl Resolver<'_> {
             "socketio.ping_interval",
             "socketio.ping_timeout",
             "plain.ping_interval",
+            "limits.keep_alive_timeout",
+            "limits.message_timeout",
         ] {
             if self.duration(key).is_zero() {
                 self.problem(key, "must be longer than zero".to_owned());
