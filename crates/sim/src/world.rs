@@ -52,6 +52,9 @@ struct Move {
     step: u64,
 }
 
+/// Messages from one hub to another that have not arrived, with the step in which their cause was sent.
+type Mail = VecDeque<(u64, Arc<Relay>)>;
+
 struct Node {
     hub: Hub,
     links: BTreeMap<u32, usize>,
@@ -86,7 +89,7 @@ struct World {
     clients: Vec<Client>,
     moves: Vec<Move>,
     /// Messages on their way, by pair of hubs, with the step in which they were sent.
-    mail: BTreeMap<(usize, usize), VecDeque<(u64, Arc<Relay>)>>,
+    mail: BTreeMap<(usize, usize), Mail>,
     /// Polling clients whose POST was not answered yet.
     posting: BTreeSet<usize>,
     /// Joins that were answered in this step and may be unknown to other hubs: (client, room, step).
@@ -115,11 +118,11 @@ impl World {
                 shard: shard as u16,
                 shards: plan.hubs as u16,
             };
-            let mut entropy = Dice::new(dice.next());
+            let mut entropy = Dice::new(dice.roll());
             let entropy = move |bytes: &mut [u8]| {
                 bytes
                     .iter_mut()
-                    .for_each(|byte| *byte = entropy.next() as u8)
+                    .for_each(|byte| *byte = entropy.roll() as u8)
             };
             let cells = Arc::new(Cells::default());
             let handler = rules.build(shard as u16);

@@ -5,6 +5,7 @@ mod memory;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 mod properties;
+mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
 

@@ -1,0 +1,84 @@
+//! Mistakes that were made once, one test each.
+
+use crate::rig::{Rig, handler, lab_rules};
+use hub::Written;
+use hub::config::Config;
+
+/// A session by polling; its id.
+fn opened(rig: &mut Rig, name: usize) -> String {
+    rig.send(
+        name,
+        b"GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: x\r\n\r\n",
+    );
+    let answer = String::from_utf8(rig.take(name)).expect("text");
+    let at = answer.find("\"sid\":\"").expect("an open packet") + 7;
+    answer[at..at + 20].to_owned()
+}
+
+fn post(sid: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+fn lab() -> Rig {
+    Rig::new(Config::default(), handler(&lab_rules()), 1)
+}
+
+/// The kernel takes the rest of an earlier answer in the very turn that ends the connection: what the turn adds must still
+/// go out before the end of the stream.
+#[test]
+fn last_words_are_not_lost_behind_a_backlog() {
+    let mut rig = lab();
+    let [client, poll] = [rig.open(), rig.open()];
+    let sid = opened(&mut rig, client);
+    rig.wires.kernel = Box::new(|_, _| Written::WouldBlock);
+    rig.send(poll, b"GET /socket.io/?EIO=4 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let get = format!(
+        "GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    );
+    rig.send(poll, get.as_bytes());
+    rig.wires.kernel = Box::new(|_, n| Written::Bytes(n));
+    rig.bytes(client, &post(&sid, "1"));
+    rig.writable(poll);
+    rig.finish_turn();
+    let answers = String::from_utf8(rig.take(poll)).expect("text");
+    assert!(answers.starts_with("HTTP/1.1 400"), "{answers}");
+    assert!(
+        answers.ends_with("\r\n\r\n6"),
+        "the waiting poll is answered: {answers}"
+    );
+    assert!(rig.wires.links[poll].ended);
+}
+
+/// A POST that is still on its way when its session ends must not be taken for a POST of the session that gets the slot next.
+#[test]
+fn half_a_post_does_not_reach_the_next_session() {
+    let mut rig = lab();
+    let [victim, half, client] = [rig.open(), rig.open(), rig.open()];
+    let sid = opened(&mut rig, client);
+    let whole = post(&sid, "42[\"shout\",\"forged\"]");
+    let (first, second) = whole.split_at(whole.len() - 5);
+    rig.send(half, first);
+    // A second POST at once ends the session; the poll fetches the close packet, and the slot is free.
+    rig.send(client, &post(&sid, "3"));
+    let poll = rig.open();
+    let get =
+        format!("GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\r\n");
+    rig.send(poll, get.as_bytes());
+    assert!(rig.take(poll).ends_with(b"\r\n\r\n1"));
+    let next = opened(&mut rig, victim);
+    rig.send(victim, &post(&next, "40"));
+    rig.take(victim);
+    rig.send(half, second);
+    let get = get.replace(&sid, &next);
+    rig.send(victim, get.as_bytes());
+    let answer = String::from_utf8(rig.take(victim)).expect("text");
+    assert!(
+        !answer.contains("forged") && answer.contains("40{\"sid\""),
+        "{answer}"
+    );
+}
