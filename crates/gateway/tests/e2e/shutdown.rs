@@ -42,17 +42,17 @@ impl Client {
         self
     }
 
-    /// Reads to the end: how often it was told, and how it was closed.
-    fn end(&mut self) -> (usize, Option<u16>, String) {
+    /// Reads to the end and closes: how often it was told, and how it was closed.
+    fn end(self) -> (usize, Option<u16>, String) {
         match self {
-            Self::SocketIo(client) => {
+            Self::SocketIo(mut client) => {
                 let (events, code, how) = client.until_closed();
                 let told = events.iter().filter(|event| {
                     event.name == "SERVER_SHUTDOWN" && event.args == [json!({ "message": NOTICE })]
                 });
                 (told.count(), code, how)
             }
-            Self::Plain(client) => {
+            Self::Plain(mut client) => {
                 let notice = json!({ "type": "SERVER_SHUTDOWN", "message": NOTICE });
                 let (messages, code, how) = client.until_closed();
                 (
@@ -112,7 +112,7 @@ fn everyone_is_told_and_closed_in_time() {
     let config = "profile = \"socket.io\"\n[server]\nshards = 4\ndrain_window = \"3s\"\ndrain_grace = \"5s\"\n";
     let mut gateway = Gateway::start(config);
     let addr = gateway.addr;
-    let mut clients: Vec<Client> = (0..CLIENTS).map(|n| Client::connect(addr, n)).collect();
+    let clients: Vec<Client> = (0..CLIENTS).map(|n| Client::connect(addr, n)).collect();
     let polling = (0..POLLING).map(|_| {
         let poller = Poller::connect(addr);
         (poller.begin_poll(), poller.sid)
@@ -147,7 +147,7 @@ fn everyone_is_told_and_closed_in_time() {
         "new clients are taken"
     );
     assert!((0..10).all(|_| is_refused(addr)), "and none later");
-    let last = clients.iter_mut().enumerate().map(|(n, client)| {
+    let last = clients.into_iter().enumerate().map(|(n, client)| {
         let (told, code, how) = client.end();
         assert_eq!(
             told, 1,
