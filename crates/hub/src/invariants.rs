@@ -309,6 +309,17 @@ impl Core {
                 !conn.flags.stalled || stalled,
                 "conn {index} will not be resumed"
             );
+            let listed = self.answering.contains_key(&index);
+            assert_eq!(
+                conn.flags.answering, listed,
+                "answer on its way on conn {index}"
+            );
+        }
+        for conn in self.answering.keys() {
+            assert!(
+                self.conns.get(*conn).is_some(),
+                "answer on its way on dead conn {conn}"
+            );
         }
         for (index, session) in self.sessions.iter() {
             let listed = self.poll_ready.contains(&index);
