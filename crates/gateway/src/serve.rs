@@ -215,7 +215,9 @@ impl Node<'_> {
 fn descriptors_for_clients() -> usize {
     use rustix::process::{Resource, getrlimit};
     let limit = getrlimit(Resource::Nofile).current;
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
     limit.saturating_sub(DESCRIPTORS_RESERVED).max(limit / 2)
 }
 

@@ -149,6 +149,36 @@ fn garbage_posts_are_answered_and_end_the_session() {
     assert_serves(gateway.addr);
 }
 
+/// Attack E08 in chunks: sizes that overflow, lie or are no numbers, and trailers that are requests.
+#[test]
+fn broken_chunks_are_answered_and_end_the_session() {
+    let gateway = gateway();
+    let bodies = [
+        "ffffffffffffffff1\r\n",
+        "10000000000000005\r\n46\r\n",
+        "-1\r\n6\r\n0\r\n\r\n",
+        "+1\r\n6\r\n0\r\n\r\n",
+        "0x1\r\n6\r\n0\r\n\r\n",
+        "1\n6\n0\n\n",
+        "1\r\n66\r\n0\r\n\r\n",
+        "\r\n6\r\n",
+        "1;\0\r\n6\r\n0\r\n\r\n",
+        "1;\r6\r\n6\r\n0\r\n\r\n",
+        "1\r\n6\r\n0\r\nX: \ry\r\n\r\n",
+    ];
+    for body in bodies {
+        let poller = Poller::connect(gateway.addr);
+        let head = post_request(&poller.sid, "");
+        let mut conn = RawConn::connect(gateway.addr);
+        conn.send(head.replace("Content-Length: 0", "Transfer-Encoding: chunked") + body);
+        let answer = conn.response();
+        assert!(matches!(answer.status, 400 | 413), "{body:?}: {answer:?}");
+        assert_ne!(conn.ended(SOON), Ended::Open, "{body:?}");
+        assert!(answer.status == 413 || is_over(&poller), "{body:?}");
+    }
+    assert_serves(gateway.addr);
+}
+
 /// A closed session says so to its next poll, and is unknown afterwards. To be asked once: a poll
 /// that is given up ends a session that was alive.
 fn is_over(poller: &Poller) -> bool {

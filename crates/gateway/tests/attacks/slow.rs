@@ -288,6 +288,42 @@ fn a_client_that_ignores_our_close_is_cut() {
     assert_serves(gateway.addr);
 }
 
+/// Attack F29: the same, and it keeps sending what nobody reads any more.
+#[test]
+fn a_client_that_sends_on_after_our_close_is_cut() {
+    let gateway = lonely("");
+    for mut conn in super::websockets(gateway.addr) {
+        conn.send(b"\x81\x02hi");
+        let started = Instant::now();
+        let burst = masked(true, OpCode::Text, vec![b'a'; 10_000]);
+        while conn.try_send(&burst) && started.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(started.elapsed() < SOON, "still taken");
+    }
+    let freed = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+    assert!(freed.is_ok(), "{freed:?} connections");
+    assert_serves(gateway.addr);
+}
+
+/// Attack F25: a body in chunks that never ends, a byte at a time.
+#[test]
+fn a_dripping_chunked_post_is_cut_at_the_message_timeout() {
+    let gateway = gateway();
+    let poller = super::harness::Poller::connect(gateway.addr);
+    let mut conn = RawConn::connect(gateway.addr);
+    let head = super::harness::client::post_request(&poller.sid, "");
+    conn.send(head.replace("Content-Length: 0", "Transfer-Encoding: chunked"));
+    let started = Instant::now();
+    while conn.try_send("1\r\n6\r\n") && conn.is_quiet(Duration::from_millis(20)) {
+        assert!(started.elapsed() < SOON, "still taken");
+    }
+    assert_ne!(conn.ended(SOON), Ended::Open);
+    let took = started.elapsed();
+    assert!(took >= Duration::from_millis(900), "cut after {took:?}");
+    assert_serves(gateway.addr);
+}
+
 /// Connections above the limit of the process are told to come back later, and may.
 #[test]
 fn connections_above_the_limit_are_shed() {

@@ -105,13 +105,22 @@ impl Gateway {
 
     /// Resident memory, bytes.
     pub fn memory(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most resident memory there ever was, bytes.
+    pub fn peak_memory(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()));
         let status = status.expect("status of the gateway");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB"));
         let kilobytes: u64 = kilobytes
             .and_then(|n| n.trim().parse().ok())
-            .expect("VmRSS in kB");
+            .expect("a size in kB");
         kilobytes * 1024
     }
 

@@ -115,7 +115,15 @@ impl Chunked {
 fn line(buf: &[u8]) -> Result<Option<&[u8]>, ChunkError> {
     let window = &buf[..buf.len().min(LINE_BYTES_MAX)];
     match memchr::memchr(b'\n', window) {
-        Some(end) if end > 0 && window[end - 1] == b'\r' => Ok(Some(&window[..end - 1])),
+        Some(end) if end > 0 && window[end - 1] == b'\r' => {
+            let text = &window[..end - 1];
+            // A lone CR in an extension or trailer ends the line for some readers.
+            let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+            if text.iter().any(is_control) {
+                return Err(ChunkError::Malformed);
+            }
+            Ok(Some(text))
+        }
         Some(_) => Err(ChunkError::Malformed),
         None if window.len() == LINE_BYTES_MAX => Err(ChunkError::Malformed),
         None => Ok(None),
@@ -172,6 +180,8 @@ mod tests {
             (b"1\nx", ChunkError::Malformed),
             (b"1\r\nxy\r\n", ChunkError::Malformed),
             (b"ffffffffff\r\n", ChunkError::Malformed),
+            (b"1;a\rb\r\nx\r\n", ChunkError::Malformed),
+            (b"0\r\na: \rb\r\n\r\n", ChunkError::Malformed),
             (b"ffffffff\r\n", ChunkError::TooLarge),
             (&[b'1'; 300], ChunkError::Malformed),
         ] {
