@@ -4,7 +4,6 @@
 //! Silence is never proven by waiting: after what must not arrive comes a marker that everyone gets, and whatever a client
 //! saw before the marker is all there was.
 
-#[allow(unused_imports, reason = "each test binary uses a part of the harness")]
 #[path = "../harness/mod.rs"]
 mod harness;
 

@@ -20,8 +20,8 @@ fn requests_find_their_session_on_whatever_shard_they_land() {
         assert_eq!(client.ask("join", &["pool".into()]), [json!(["pool"])]);
     }
     for round in 0..4 {
-        for sender in 0..clients.len() {
-            clients[sender].emit("turn", &[round.into(), sender.into()]);
+        for (sender, client) in clients.iter_mut().enumerate() {
+            client.emit("turn", &[round.into(), sender.into()]);
         }
         for (receiver, client) in clients.iter_mut().enumerate() {
             let others = (0..12).filter(|sender| *sender != receiver);

@@ -35,7 +35,7 @@ impl Client {
     /// Every fourth is in the room where the load is.
     fn joined(mut self, n: usize) -> Self {
         match &mut self {
-            _ if n % 4 != 0 => {}
+            _ if !n.is_multiple_of(4) => {}
             Self::SocketIo(client) => drop(client.ask("join", &["load".into()])),
             Self::Plain(client) => drop(client.join("load")),
         }

@@ -4,6 +4,7 @@
 //! did is read from its answers, its log, its metrics and its memory.
 #![allow(
     dead_code,
+    unused_imports,
     reason = "each test binary that includes the harness uses a part of it"
 )]
 

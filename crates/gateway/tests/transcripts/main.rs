@@ -3,6 +3,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[allow(dead_code, reason = "the hub's tests use the rest of the player")]
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 
