@@ -215,31 +215,44 @@ impl Handler for RulesHandler {
     }
 }
 
-/// Books the event; over the limit the client is told and the event dropped.
-fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey) -> bool {
+/// History is up to 64 KiB for one short `join`: a socket gets it for this many joins a second, and for the rest joins only.
+const REPLAYS: Rate = Rate {
+    events: 20,
+    per: std::time::Duration::from_secs(1),
+};
+/// Number of that limiter in a socket; the rules' limiters count from one.
+const REPLAYS_NUMBER: u32 = 0;
+
+fn may_replay(io: &mut Io<'_>, socket: SocketKey) -> bool {
+    passes(io, socket, REPLAYS_NUMBER, Gcra::new(REPLAYS))
+}
+
+/// Books an event with a limiter of the socket.
+fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
     let now_us = io.now().mono_ms * 1000 + 1;
     let passed = io.extra(socket, |extra| {
-        let at = extra
-            .rates
-            .iter()
-            .position(|(number, _)| *number == limit.number);
+        let at = extra.rates.iter().position(|(known, _)| *known == number);
         let at = at.unwrap_or_else(|| {
-            extra.rates.push((limit.number, 0));
+            extra.rates.push((number, 0));
             extra.rates.len() - 1
         });
-        limit.gcra.check(&mut extra.rates[at].1, now_us).is_ok()
+        gcra.check(&mut extra.rates[at].1, now_us).is_ok()
     });
-    if passed == Some(false) {
-        let (message, retry_after_s) = (&limit.message, limit.retry_after_s);
-        io.reject(
-            socket,
-            Rejection::RateLimited {
-                message,
-                retry_after_s,
-            },
-        );
-    }
     passed == Some(true)
+}
+
+/// Books the event; over the limit the client is told and the event dropped.
+fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey) -> bool {
+    let passed = passes(io, socket, limit.number, limit.gcra);
+    if !passed {
+        let (message, retry_after_s) = (&limit.message, limit.retry_after_s);
+        let rejection = Rejection::RateLimited {
+            message,
+            retry_after_s,
+        };
+        io.reject(socket, rejection);
+    }
+    passed
 }
 
 impl Rule {
@@ -391,7 +404,7 @@ fn membership(
             JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
         };
         return refuse(io, socket, event, message, code);
-    } else if history {
+    } else if history && may_replay(io, socket) {
         io.replay(socket, namespace, &room);
     }
     if let Some(ack) = event.ack {
