@@ -119,7 +119,7 @@ mod tests {
             pid: std::process::id(),
         };
         let before = own.rss_bytes().unwrap();
-        let block = vec![1u8; 32 << 20];
+        let block = std::hint::black_box(vec![1u8; 32 << 20]);
         assert!(own.rss_bytes().unwrap() >= before + (30 << 20));
         assert!(own.open_files().unwrap() >= 3);
         drop(block);
