@@ -262,12 +262,22 @@ impl Hub {
         let Some(session) = self.core.conns.get(conn).map(|slot| slot.session) else {
             return len;
         };
+        let taken = self.take_packets(session, &data[..len]);
+        if let Taken::Some(bytes) = taken {
+            if let Some(slot) = self.core.conns.get_mut(conn) {
+                slot.state = State::Body {
+                    len: (len - bytes) as u32,
+                };
+            }
+            self.stall(conn);
+            return bytes;
+        }
         let cors = self.polling(session).and_then(|polling| {
             polling.post = NONE;
             polling.post_cors.take()
         });
         let extra = cors.map_or_else(Vec::new, Vec::from);
-        if self.take_packets(session, &data[..len]) {
+        if taken == Taken::All {
             self.respond(conn, 200, "text/html", &extra, b"ok");
         } else {
             self.core.close_session(session, CloseReason::ParseError);
@@ -276,41 +286,63 @@ impl Hub {
         len
     }
 
-    /// Takes in the packets of a body; `false` = not Engine.IO, the session ends.
-    fn take_packets(&mut self, session: u32, body: &[u8]) -> bool {
-        let Some(packets) = payload::split(body) else {
-            return false;
-        };
-        for (n, packet) in packets.enumerate() {
-            if n >= self.core.config.limits.post_packets_max {
-                self.core.counts.hit(Limit::PostPackets);
-                return false;
+    /// Takes in the packets of a body, or those that the turn has room for.
+    fn take_packets(&mut self, session: u32, body: &[u8]) -> Taken {
+        let separators = body
+            .iter()
+            .filter(|byte| **byte == payload::SEPARATOR)
+            .count();
+        if separators >= self.core.config.limits.post_packets_max {
+            self.core.counts.hit(Limit::PostPackets);
+            return Taken::Refused;
+        }
+        let mut at = 0;
+        loop {
+            let rest = &body[at..];
+            let end = rest.iter().position(|byte| *byte == payload::SEPARATOR);
+            let packet = &rest[..end.unwrap_or(rest.len())];
+            if !self.take_packet(session, packet) {
+                return Taken::Refused;
             }
             let alive = self
                 .core
                 .sessions
                 .get(session)
                 .is_some_and(|slot| !slot.flags.closing);
-            if !alive {
-                return true;
-            }
-            match packet {
-                Ok(payload::Packet::Text(kind, data)) => {
-                    if !self.on_engine_packet(session, kind, data) {
-                        return false;
-                    }
-                }
-                Ok(payload::Packet::Base64(text)) => {
-                    let mut bytes = Vec::new();
-                    if payload::decode_base64(text, &mut bytes).is_err() {
-                        return false;
-                    }
-                    self.on_data(session, Data::Binary(&bytes));
-                }
-                Err(()) => return false,
+            let Some(end) = end.filter(|_| alive) else {
+                return Taken::All;
+            };
+            at += end + 1;
+            let more = at < body.len();
+            if more && self.core.turn_is_full() && !self.post_is_chunked(session) {
+                return Taken::Some(at);
             }
         }
-        true
+    }
+
+    /// A chunked body is decoded already and cannot wait in the connection's input.
+    fn post_is_chunked(&mut self, session: u32) -> bool {
+        let post = self.polling(session).map(|polling| polling.post);
+        post.and_then(|post| self.core.conns.get(post))
+            .is_some_and(|slot| slot.state == State::ChunkedBody)
+    }
+
+    /// Takes in one packet; `false` = not Engine.IO, the session ends.
+    fn take_packet(&mut self, session: u32, packet: &[u8]) -> bool {
+        match payload::split(packet).and_then(|mut packets| packets.next()) {
+            Some(Ok(payload::Packet::Text(kind, data))) => {
+                self.on_engine_packet(session, kind, data)
+            }
+            Some(Ok(payload::Packet::Base64(text))) => {
+                let mut bytes = Vec::new();
+                if payload::decode_base64(text, &mut bytes).is_err() {
+                    return false;
+                }
+                self.on_data(session, Data::Binary(&bytes));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
@@ -319,6 +351,16 @@ impl Hub {
         self.core
             .close_session(session, CloseReason::TransportClose);
     }
+}
+
+/// How much of a body was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    All,
+    /// So many bytes; the turn is full.
+    Some(usize),
+    /// Not Engine.IO, or too much of it: the session ends.
+    Refused,
 }
 
 /// Takes packets off the queue: at most `packets_max`, but never less than one whole unit.

@@ -82,3 +82,30 @@ fn half_a_post_does_not_reach_the_next_session() {
         "{answer}"
     );
 }
+
+/// A POST may bring more than one turn's work: others are served in between, and nothing is lost, repeated or reordered.
+#[test]
+fn a_post_larger_than_a_turn_is_taken_in_parts() {
+    let mut config = Config::default();
+    config.limits.deliveries_per_turn = 1;
+    let mut rig = Rig::new(config, handler(&lab_rules()), 1);
+    let [client, poll] = [rig.open(), rig.open()];
+    let sid = opened(&mut rig, client);
+    rig.send(client, &post(&sid, "40"));
+    rig.take(client);
+    let shouts: Vec<String> = (0..200).map(|n| format!("42[\"shout\",{n}]")).collect();
+    rig.bytes(client, &post(&sid, &shouts.join("\u{1e}")));
+    assert!(rig.hub.has_stalled(), "the turn is full before the body is");
+    rig.finish_turn();
+    assert!(rig.take(client).ends_with(b"\r\n\r\nok"));
+    let get =
+        format!("GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut heard = Vec::new();
+    while heard.len() < 201 {
+        rig.send(poll, get.as_bytes());
+        let answer = String::from_utf8(rig.take(poll)).expect("text");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        heard.extend(body.split('\u{1e}').map(str::to_owned));
+    }
+    assert_eq!(heard[1..], shouts);
+}
