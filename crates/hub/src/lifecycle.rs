@@ -129,6 +129,11 @@ impl Hub {
             }
             Kind::Upgrade if slot.probe != NONE => {
                 let probe = slot.probe;
+                let waited = (self.core.now.mono_ms as u32).wrapping_sub(slot.probed_ms);
+                // The timer may be that of an earlier probe, which was given up.
+                if u128::from(waited) < self.core.config.upgrade_timeout.as_millis() {
+                    return;
+                }
                 self.core.abort_upgrade(session, probe);
             }
             Kind::Attachments => self.attachments_due(session),

@@ -51,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) conn: u32,
     /// WebSocket that probes for an upgrade.
     pub(crate) probe: u32,
+    /// Low 32 bits of the millisecond clock when it came.
+    pub(crate) probed_ms: u32,
     pub(crate) peer: IpAddr,
     /// Sockets, one per namespace.
     pub(crate) sockets: SmallVec<[u32; 4]>,
@@ -92,6 +94,7 @@ impl Session {
             pinged_ms: 0,
             conn,
             probe: NONE,
+            probed_ms: 0,
             peer,
             sockets: SmallVec::new(),
             polling: None,

@@ -97,6 +97,7 @@ impl Hub {
             return;
         }
         slot.probe = conn;
+        slot.probed_ms = self.core.now.mono_ms as u32;
         if let Some(slot) = self.core.conns.get_mut(conn) {
             slot.state = State::Probe;
             slot.session = session;
