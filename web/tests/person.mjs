@@ -18,9 +18,10 @@ const ARGS = [
 
 /**
  * Chromium reports every refused connection as a console error; while the server is down that is
- * the truth.
+ * the truth. So is the 503 of a server that is stopping.
  */
-const NETWORK_DOWN = /net::ERR_|WebSocket connection to .* failed/;
+const NETWORK_DOWN =
+  /net::ERR_|WebSocket connection to .* failed|the server responded with a status of 503/;
 
 /** Long, because the machine may be busy with other things. */
 const WAIT_MS = 30_000;
