@@ -16,6 +16,7 @@ mod history;
 mod hub;
 mod id;
 mod invariants;
+pub mod identity;
 mod io;
 mod lifecycle;
 pub mod limits;
