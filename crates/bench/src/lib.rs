@@ -21,4 +21,5 @@ pub mod server;
 pub mod stamp;
 pub mod suite;
 pub mod swarm;
+pub mod toml_file;
 pub mod worker;

@@ -1,0 +1,148 @@
+//! Owns reading TOML that people write: scenarios, prices. A mistake is told with file, line,
+//! column and, for a key nobody knows, the nearest one that is known.
+
+use anyhow::{Context, Result, anyhow};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// Reads a file into a structure that denies unknown fields.
+pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&text, &path.display().to_string())
+}
+
+/// `name` is what messages call the text.
+pub fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let (line, column) = position(text, at);
+        let hint = suggestion(error.message());
+        anyhow!("{name}:{line}:{column}: {}{hint}", error.message())
+    })
+}
+
+/// Line and column of a byte, both counted from 1.
+pub fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, before[start..].chars().count() + 1)
+}
+
+/// Serde names the unknown word first and what it expected after it, all in backticks.
+fn suggestion(message: &str) -> String {
+    if !message.starts_with("unknown ") {
+        return String::new();
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(unknown) = quoted.next() else {
+        return String::new();
+    };
+    match nearest(unknown, quoted) {
+        Some(known) => format!("; did you mean `{known}`?"),
+        None => String::new(),
+    }
+}
+
+/// The candidate most like `word`, if any is close enough to be what was meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let fold = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+    let word = fold(word);
+    let allowed = (word.chars().count() / 3).clamp(1, 3);
+    let scored = candidates
+        .into_iter()
+        .map(|name| (distance(&word, &fold(name)), name));
+    scored
+        .filter(|(slips, _)| *slips <= allowed)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace; a swap of neighbours counts two.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Menu {
+        #[serde(rename = "dish")]
+        dishes: Vec<Dish>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Dish {
+        name: String,
+        usd_per_plate: f64,
+    }
+
+    fn refusal(text: &str) -> String {
+        parse::<Menu>(text, "menu.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn good_text_is_read() {
+        let menu: Menu = parse("[[dish]]\nname = \"soup\"\nusd_per_plate = 3", "m").unwrap();
+        assert_eq!(
+            (&*menu.dishes[0].name, menu.dishes[0].usd_per_plate),
+            ("soup", 3.0)
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_its_place_and_the_nearest_name() {
+        let error = refusal("[[dish]]\nname = \"soup\"\n  usd_per_plat = 3\n");
+        assert!(error.starts_with("menu.toml:3:3: unknown field"), "{error}");
+        assert!(error.ends_with("did you mean `usd_per_plate`?"), "{error}");
+    }
+
+    #[test]
+    fn a_key_like_no_other_gets_no_suggestion() {
+        let error = refusal("[[dish]]\nname = \"soup\"\nusd_per_plate = 3\nweather = 1\n");
+        assert!(error.starts_with("menu.toml:4:1:"), "{error}");
+        assert!(!error.contains("did you mean"), "{error}");
+    }
+
+    #[test]
+    fn wrong_kinds_and_broken_syntax_have_their_place() {
+        let kind = refusal("[[dish]]\nname = \"soup\"\nusd_per_plate = \"three\"\n");
+        assert!(kind.starts_with("menu.toml:3:17: invalid type"), "{kind}");
+        let syntax = refusal("[[dish]]\nname = \n");
+        assert!(syntax.starts_with("menu.toml:2:"), "{syntax}");
+    }
+
+    #[test]
+    fn missing_keys_are_named() {
+        let error = refusal("[[dish]]\nname = \"soup\"\n");
+        assert!(error.contains("missing field `usd_per_plate`"), "{error}");
+    }
+
+    #[test]
+    fn distances_count_slips() {
+        for (a, b, slips) in [
+            ("listen", "listen", 0),
+            ("listn", "listen", 1),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!((distance(a, b), distance(b, a)), (slips, slips), "{a} {b}");
+        }
+    }
+}
