@@ -27,7 +27,7 @@ pub struct Run {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
     pub started_unix_s: u64,
     pub cpu: String,

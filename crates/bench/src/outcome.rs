@@ -1,0 +1,259 @@
+//! Owns what one scenario run against one server yields: the structure of the JSON result file.
+//! Every table, plot and plan is computed from this file and nothing else, so field names carry
+//! their units and a missing figure is absent instead of zero.
+//!
+//! Times named `…_s` count from the start of the run. `distribution` holds the latencies, `file`
+//! reads and writes.
+
+mod distribution;
+mod file;
+
+pub use distribution::{Distribution, Percentiles};
+pub use file::{ResultFile, load, save};
+
+use crate::results::Machine;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the result file; a reader refuses any other.
+pub const FORMAT: u32 = 1;
+
+/// One scenario run against one server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    pub scenario: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// What the server is called in tables: `sockeye`, `socket.io`.
+    pub server: String,
+    /// Client protocol: `socket.io`, `websocket`, `sse`, `centrifugo`.
+    pub protocol: String,
+    /// Share of the scenario's full size that was run; anything but 1 is said prominently.
+    pub scale: f64,
+    pub targets: Vec<String>,
+    pub started_unix_ms: u64,
+    pub duration_s: f64,
+    pub machine: Machine,
+    /// Why the run ended before its last phase: `interrupted` after Ctrl-C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    pub generator: Generator,
+    pub phases: Vec<Phase>,
+    pub totals: Totals,
+    pub latency: Latencies,
+    /// One entry for each `--pid`.
+    pub processes: Vec<ServerProcess>,
+    /// Everything that went wrong, by kind: `connect: refused`, `server closed: 1011`.
+    pub errors: BTreeMap<String, u64>,
+    pub timeline: Vec<Second>,
+    /// Remarks a reader of the figures must know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Facts about the generator, which decide whether latencies may be believed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    pub version: String,
+    pub workers: u32,
+    /// User + system time of all workers during the run.
+    pub cpu_s: f64,
+    /// CPU of the generator by message that it received.
+    pub cpu_us_per_received: Option<f64>,
+    /// How late a turn was against the generator's own schedule.
+    pub turn_lag_p50_ms: Option<f64>,
+    pub turn_lag_p99_ms: Option<f64>,
+    pub turn_lag_max_ms: Option<f64>,
+    /// Why the generator measured itself: there is no latency table then.
+    pub saturated: Option<String>,
+}
+
+/// One phase of the scenario: a row of the seven-column table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    pub name: String,
+    pub from_s: f64,
+    pub duration_s: f64,
+    /// Open connections, highest during the phase.
+    pub connections: u64,
+    pub connects: u64,
+    pub sent: u64,
+    pub expected: u64,
+    pub received: u64,
+    pub acked: u64,
+    pub errors: u64,
+    pub delivery: Distribution,
+    pub ack: Distribution,
+    /// CPU time of all server processes in this phase.
+    pub server_cpu_s: Option<f64>,
+    /// Resident memory of all server processes, highest during the phase.
+    pub server_rss_bytes: Option<u64>,
+    pub generator_cpu_s: f64,
+    /// Set when the generator could not keep up in this phase.
+    pub generator_saturated: Option<String>,
+}
+
+/// One second of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// End of this second.
+    pub t_s: f64,
+    /// Index into `phases`.
+    pub phase: usize,
+    /// Open at the end of the second.
+    pub connections: u64,
+    pub connects: u64,
+    /// Connections that ended without the scenario asking for it.
+    pub drops: u64,
+    pub sent: u64,
+    /// Deliveries that the messages sent in this second must cause.
+    pub expected: u64,
+    pub received: u64,
+    pub acked: u64,
+    pub errors: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Percentiles>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack: Option<Percentiles>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Percentiles>,
+    /// All server processes together; 100 = one core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_percent: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_rss_bytes: Option<u64>,
+    pub generator_cpu_percent: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_lag_p99_ms: Option<f64>,
+}
+
+/// The settled account of the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    pub connects_attempted: u64,
+    pub connects_succeeded: u64,
+    pub connect_failures: BTreeMap<String, u64>,
+    /// Connections that ended without the scenario asking for it, by reason.
+    pub drops: BTreeMap<String, u64>,
+    pub connections_peak: u64,
+    pub sent: u64,
+    /// Deliveries that had to arrive; always `received + lost`.
+    pub expected: u64,
+    /// Expected deliveries that arrived, each counted once.
+    pub received: u64,
+    /// Deliveries that may arrive or not, because their receiver was joining, leaving or lost.
+    pub either_allowed: u64,
+    /// How many of those arrived.
+    pub either_received: u64,
+    pub lost: u64,
+    pub duplicated: u64,
+    /// Arrived after a later message of the same publisher.
+    pub reordered: u64,
+    /// Arrived although nobody sent it, or at a connection outside its room.
+    pub stray: u64,
+    pub acks_expected: u64,
+    pub acked: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+/// Latencies of the whole run by what was waited for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// From the moment a message was due until a member has it.
+    pub delivery: Distribution,
+    /// From the moment an event was due until its acknowledgement.
+    pub ack: Distribution,
+    /// From the moment a connection was due until the protocol is ready.
+    pub connect: Distribution,
+}
+
+/// One process of the measured server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerProcess {
+    pub pid: u32,
+    pub name: String,
+    pub cpu_s: f64,
+    /// Before the first connection.
+    pub rss_before_bytes: u64,
+    pub rss_peak_bytes: u64,
+    pub rss_after_bytes: u64,
+    /// (peak − before) by connection that the process held at its peak.
+    pub rss_per_connection_bytes: Option<f64>,
+    pub cpu_us_per_delivery: Option<f64>,
+}
+
+impl ServerProcess {
+    /// Fills what follows from the figures: `connections` held by this process at its peak and
+    /// `deliveries` (acknowledgements included) that it made.
+    pub fn settle(&mut self, connections: u64, deliveries: u64) {
+        let grown = self.rss_peak_bytes.saturating_sub(self.rss_before_bytes);
+        self.rss_per_connection_bytes =
+            (connections > 0).then(|| grown as f64 / connections as f64);
+        self.cpu_us_per_delivery = (deliveries > 0).then(|| self.cpu_s * 1e6 / deliveries as f64);
+    }
+}
+
+impl Outcome {
+    /// CPU time of all server processes; `None` when none was watched.
+    pub fn server_cpu_s(&self) -> Option<f64> {
+        (!self.processes.is_empty()).then(|| self.processes.iter().map(|p| p.cpu_s).sum())
+    }
+
+    /// Highest resident memory of all server processes together, as sampled each second.
+    pub fn server_rss_peak_bytes(&self) -> Option<u64> {
+        let sampled = self
+            .timeline
+            .iter()
+            .filter_map(|s| s.server_rss_bytes)
+            .max();
+        let ends = || self.processes.iter().map(|p| p.rss_peak_bytes).sum();
+        sampled.or_else(|| (!self.processes.is_empty()).then(ends))
+    }
+
+    /// Failed connects, drops, lost messages and every other kind.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// The reason why no latency of this run may be shown.
+    pub fn latency_refused(&self) -> Option<&str> {
+        self.generator.saturated.as_deref()
+    }
+}
+
+impl Totals {
+    pub fn failed_connects(&self) -> u64 {
+        self.connect_failures.values().sum()
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+
+    /// Every expected delivery arrived exactly once and in order.
+    pub fn is_clean(&self) -> bool {
+        self.lost + self.duplicated + self.reordered + self.stray == 0
+            && self.acked >= self.acks_expected
+    }
+}
+
+/// The same scenario on several servers in one run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Comparison {
+    pub scenario: String,
+    /// In the order of the command line; the first is what ratios are drawn to.
+    pub servers: Vec<Contestant>,
+    /// How the rounds were interleaved, for the reader.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One server of a comparison with its rounds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Contestant {
+    pub name: String,
+    pub runs: Vec<Outcome>,
+}
