@@ -196,6 +196,13 @@ impl ServerProcess {
     }
 }
 
+impl Second {
+    /// What a view with room for one latency shows: deliveries, or else acknowledgements.
+    pub fn latency(&self) -> Option<Percentiles> {
+        self.delivery.or(self.ack)
+    }
+}
+
 impl Outcome {
     /// CPU time of all server processes; `None` when none was watched.
     pub fn server_cpu_s(&self) -> Option<f64> {

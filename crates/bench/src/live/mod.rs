@@ -33,3 +33,46 @@ pub struct About {
     pub duration_s: f64,
     pub phases: Vec<String>,
 }
+
+/// Something to watch a run with, for people: lines on standard error.
+pub fn open(about: &About) -> Box<dyn Observer> {
+    let mut lines = Lines::on_stderr();
+    lines.note(&about.headline());
+    Box::new(lines)
+}
+
+impl About {
+    /// One line that says what begins; a scale other than 1 is never left out.
+    fn headline(&self) -> String {
+        let on = self.targets.join(", ");
+        let mut text = format!("{} on {} ({on})", self.scenario, self.server);
+        if self.duration_s > 0.0 {
+            text += &format!(", {}", crate::report::number::clock(self.duration_s));
+        }
+        if self.scale != 1.0 {
+            text += &format!(", scale {}", self.scale);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headline_names_target_and_scale() {
+        let mut about = About {
+            scenario: "chat-10k".into(),
+            server: "sockeye".into(),
+            targets: vec!["http://127.0.0.1:3000".into()],
+            scale: 0.02,
+            duration_s: 300.0,
+            phases: Vec::new(),
+        };
+        let full = "chat-10k on sockeye (http://127.0.0.1:3000), 5:00";
+        assert_eq!(about.headline(), format!("{full}, scale 0.02"));
+        about.scale = 1.0;
+        assert_eq!(about.headline(), full);
+    }
+}

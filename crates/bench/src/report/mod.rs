@@ -2,11 +2,13 @@
 //! markers of a Markdown page.
 
 mod chart;
+pub(crate) mod number;
 mod table;
 
 use crate::measure::{Case, Unit};
 use crate::results::{Median, Results};
 use anyhow::{Context, Result};
+use number::{digits, short};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -327,37 +329,12 @@ fn number(value: Option<f64>) -> String {
 }
 
 fn thousands(value: Option<f64>) -> String {
-    value.map_or("–".into(), |value| digits(value.round() as u32))
-}
-
-/// Three significant digits are more than the noise allows.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => digits(value.round() as u32),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-/// `18000` as `18,000`.
-fn digits(value: u32) -> String {
-    match value {
-        0..1_000 => value.to_string(),
-        _ => format!("{},{:03}", digits(value / 1_000), value % 1_000),
-    }
+    value.map_or("–".into(), |value| digits(value.round() as u64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_short_and_grouped() {
-        assert_eq!(digits(1_234_567), "1,234,567");
-        assert_eq!(short(0.5234), "0.52");
-        assert_eq!(short(51.17), "51.2");
-        assert_eq!(short(13_892.4), "13,892");
-    }
 
     #[test]
     fn only_the_text_between_the_markers_changes() {
