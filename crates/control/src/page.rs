@@ -14,11 +14,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Write};
+use std::net::{IpAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 
 /// Connections answered at once; more get 503.
 const CONNS_MAX: usize = 1_024;
@@ -50,6 +52,27 @@ pub struct Pages {
     site: Arc<Site>,
 }
 
+/// A nonblocking connection that a shard gave away.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+}
+
+/// Who asks, in a request's extensions: the client itself, also behind a trusted proxy. What counts or logs requests by
+/// address goes by this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
 #[derive(Debug)]
 struct Site {
     config: PageConfig,
@@ -69,34 +92,44 @@ impl Pages {
         }
     }
 
-    /// Takes a nonblocking connection and the bytes already read from it. Never blocks: shards
-    /// call this in the middle of a turn.
-    pub fn accept(&self, stream: TcpStream, read: Vec<u8>, peer: SocketAddr) {
+    /// Takes a connection, the bytes already read from it, and its client's address. Never blocks:
+    /// shards call this in the middle of a turn.
+    pub fn accept(&self, stream: Stream, read: Vec<u8>, peer: IpAddr) {
         let Ok(permit) = Arc::clone(&self.conns).try_acquire_owned() else {
             // One attempt: whoever does not have room for a line in an empty socket buffer is gone.
-            let _ = (&stream).write(OVERLOADED);
+            let _ = stream.write(OVERLOADED);
             return;
         };
         let site = Arc::clone(&self.site);
-        self.runtime.spawn(serve(site, stream, read, peer, permit));
+        self.runtime.spawn(async move {
+            if let Err(error) = take_over(site, stream, read, peer).await {
+                tracing::warn!(%peer, %error, "cannot take over a connection");
+            }
+            drop(permit);
+        });
     }
 }
 
-async fn serve(
-    site: Arc<Site>,
-    stream: TcpStream,
-    read: Vec<u8>,
-    peer: SocketAddr,
-    _permit: OwnedSemaphorePermit,
-) {
-    let stream = match tokio::net::TcpStream::from_std(stream) {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::warn!(%peer, %error, "cannot take over a connection");
-            return;
+async fn take_over(site: Arc<Site>, stream: Stream, read: Vec<u8>, peer: IpAddr) -> io::Result<()> {
+    match stream {
+        Stream::Tcp(stream) => {
+            let stream = tokio::net::TcpStream::from_std(stream)?;
+            serve(site, Replay::new(read, stream), peer).await;
         }
-    };
-    let service = service_fn(move |request: Request<Incoming>| {
+        Stream::Unix(stream) => {
+            let stream = tokio::net::UnixStream::from_std(stream)?;
+            serve(site, Replay::new(read, stream), peer).await;
+        }
+    }
+    Ok(())
+}
+
+async fn serve<S>(site: Arc<Site>, stream: Replay<S>, peer: IpAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ClientAddress(peer));
         let response = site.respond(&request);
         async move { Ok::<_, Infallible>(response) }
     });
@@ -104,7 +137,7 @@ async fn serve(
         .keep_alive(false)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(Replay::new(read, stream)), service);
+        .serve_connection(TokioIo::new(stream), service);
     match tokio::time::timeout(CONN_TIMEOUT, conn).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%peer, %error, "page connection ended"),

@@ -40,7 +40,7 @@ impl Site {
         let mut first = vec![0; read];
         stream.read_exact(&mut first).expect("first bytes");
         stream.set_nonblocking(true).expect("nonblocking");
-        self.pages.accept(stream, first, peer);
+        self.pages.accept(Stream::Tcp(stream), first, peer.ip());
         client.await.expect("client")
     }
 

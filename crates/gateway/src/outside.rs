@@ -1,9 +1,9 @@
 //! The shards' way out: connections for the control plane, and lines for the log. Shards call this
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
-use control::page::Pages;
+use control::page::{Pages, Stream};
 use hub::Notice;
-use shard::{Handover, Outside};
+use shard::{Detached, Handover, Outside};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,8 +44,11 @@ impl Link {
 
 impl Outside for Link {
     fn handover(&self, handover: Handover) {
-        self.pages
-            .accept(handover.stream, handover.read, handover.peer);
+        let stream = match handover.stream {
+            Detached::Tcp(stream) => Stream::Tcp(stream),
+            Detached::Unix(stream) => Stream::Unix(stream),
+        };
+        self.pages.accept(stream, handover.read, handover.peer);
     }
 
     fn log(&self, notice: Notice) {

@@ -85,6 +85,7 @@ fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
     let rules = RulesFactory::new(&config.rules, &compile).map_err(anyhow::Error::msg)?;
     let settings = Settings {
         listen: config.server.listen.clone(),
+        unix: Vec::new(),
         shards: config.server.shards,
         node: config.server.node,
         hub: config.hub.clone(),
@@ -92,7 +93,7 @@ fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
         conns_max: config.hub.limits.conns_max.min(descriptors_for_clients()),
     };
     let link = Link::start(pages, config.log.connections)?;
-    shard::start(&settings, &rules, Arc::new(link)).context("cannot start the data plane")
+    shard::start(settings, &rules, Arc::new(link)).context("cannot start the data plane")
 }
 
 fn serve_admin(

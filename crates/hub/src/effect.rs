@@ -12,14 +12,19 @@ pub enum Effect {
     Close { conn: u32 },
     /// Shut the sending side; the peer's end of stream or a `Close` follows.
     Shutdown { conn: u32 },
-    /// The request in `read` belongs to another shard: give it the connection.
+    /// The request in `read` belongs to another shard: give it the connection, whose peer is this.
     Move {
         conn: u32,
         shard: u16,
         read: Vec<u8>,
+        peer: IpAddr,
     },
-    /// The request in `read` is not a realtime one: give the connection to the control plane.
-    Handover { conn: u32, read: Vec<u8> },
+    /// The request in `read` is not a realtime one: give the connection to the control plane. `peer` is the client.
+    Handover {
+        conn: u32,
+        read: Vec<u8>,
+        peer: IpAddr,
+    },
     /// A message for the hub of another shard.
     Send { shard: u16, relay: Arc<Relay> },
     /// Something operators want in the log.

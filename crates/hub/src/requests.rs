@@ -126,14 +126,19 @@ impl Hub {
             self.stall(conn);
             return 0;
         }
-        let read = data.to_vec();
+        let (read, peer) = (data.to_vec(), slot.peer);
         self.core.release_conn(conn);
         self.core.effects.push(match shard {
             Some(shard) => {
                 self.core.counts.moved += 1;
-                Effect::Move { conn, shard, read }
+                Effect::Move {
+                    conn,
+                    shard,
+                    read,
+                    peer,
+                }
             }
-            None => Effect::Handover { conn, read },
+            None => Effect::Handover { conn, read, peer },
         });
         data.len()
     }

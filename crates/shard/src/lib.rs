@@ -6,6 +6,8 @@ mod entropy;
 mod listener;
 mod shards;
 mod sockets;
+mod stream;
 mod turn;
 
 pub use shards::{Handover, Outside, Settings, ShardDied, Shards, start};
+pub use stream::Detached;

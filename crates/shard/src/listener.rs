@@ -1,16 +1,58 @@
-//! Listening sockets: one per shard and address, sharing the port (SO_REUSEPORT), so that the kernel spreads connections.
+//! Listening sockets. TCP: one per shard and address, sharing the port (SO_REUSEPORT), so that the kernel spreads
+//! connections. Unix sockets know no such sharing: each belongs to one shard, which spreads them itself.
 
-use mio::net::TcpListener;
+use crate::stream::Stream;
+use mio::event::Source;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Connections the kernel may hold for us before we accept (cut down to net.core.somaxconn).
 const BACKLOG: i32 = 65_535;
 
+/// Whoever reaches a Unix socket is on this machine.
+const UNIX_PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// A non-blocking Unix listener that is bound already.
+    pub(crate) fn unix(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Unix(UnixListener::from_std(listener)))
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<(Stream, IpAddr)> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                Ok((Stream::Tcp(stream), peer.ip().to_canonical()))
+            }
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                Ok((Stream::Unix(stream), UNIX_PEER))
+            }
+        }
+    }
+
+    pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
+            Listener::Unix(listener) => listener.register(registry, token, Interest::READABLE),
+        }
+    }
+}
+
 /// Opens a listener for one shard. The error names the address.
-pub(crate) fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn listen(addr: SocketAddr) -> io::Result<Listener> {
     open(addr)
+        .map(Listener::Tcp)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}")))
 }
 

@@ -3,13 +3,15 @@
 use crate::clock::Clock;
 use crate::entropy::entropy;
 use crate::listener;
+use crate::stream::{Detached, Stream};
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, Sender, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{HandlerFactory, Hub, Identity, Notice, Relay};
 use mio::{Poll, Token, Waker};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +22,12 @@ use std::time::Duration;
 pub const SHARDS_MAX: usize = 256;
 
 /// What the shards are told at start.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Settings {
     /// Public addresses; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
+    /// Unix sockets, bound and listening: their files are the business of who made them.
+    pub unix: Vec<UnixListener>,
     /// Threads; 1..=256.
     pub shards: usize,
     /// Number of this process in the cluster; 0..=1023.
@@ -46,9 +50,10 @@ pub trait Outside: Send + Sync {
 /// A connection for the control plane: non-blocking, with the bytes already read from it.
 #[derive(Debug)]
 pub struct Handover {
-    pub stream: TcpStream,
+    pub stream: Detached,
     pub read: Vec<u8>,
-    pub peer: SocketAddr,
+    /// The client, as far as it is known: behind a trusted proxy not the proxy.
+    pub peer: IpAddr,
 }
 
 /// A shard thread ended by a panic; what it was is on stderr.
@@ -69,9 +74,14 @@ impl std::error::Error for ShardDied {}
 #[derive(Debug)]
 pub(crate) enum Mail {
     Relay(Arc<Relay>),
+    /// A new connection that another shard accepted.
+    Accepted {
+        stream: Stream,
+        peer: IpAddr,
+    },
     /// A connection whose request belongs here.
     Conn {
-        stream: TcpStream,
+        stream: Stream,
         peer: IpAddr,
         read: Vec<u8>,
     },
@@ -95,7 +105,7 @@ pub(crate) const WAKE: Token = Token(usize::MAX);
 
 /// Opens the listeners and starts the threads.
 pub fn start(
-    settings: &Settings,
+    mut settings: Settings,
     handlers: &dyn HandlerFactory,
     outside: Arc<dyn Outside>,
 ) -> io::Result<Shards> {
@@ -115,6 +125,7 @@ pub fn start(
     let open = Arc::new(AtomicUsize::new(0));
     let (ended_sender, ended) = mpsc::channel();
     let clock = Clock::new();
+    let mut unix = deal(std::mem::take(&mut settings.unix), shards);
     for (number, (poll, receiver)) in polls.into_iter().enumerate() {
         let me = Identity {
             node: settings.node,
@@ -135,6 +146,7 @@ pub fn start(
             receiver,
             mail: mail.clone(),
             addrs: addrs.clone(),
+            unix: std::mem::take(&mut unix[number]),
             clock,
             open: Arc::clone(&open),
             conns_max: settings.conns_max,
@@ -151,6 +163,15 @@ pub fn start(
         open,
         ended,
     })
+}
+
+/// Gives each listener to one shard.
+fn deal(listeners: Vec<UnixListener>, shards: usize) -> Vec<Vec<UnixListener>> {
+    let mut hands: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
+    for (n, listener) in listeners.into_iter().enumerate() {
+        hands[n % shards].push(listener);
+    }
+    hands
 }
 
 fn post_office() -> io::Result<(Poll, Sender<Mail>, Receiver<Mail>)> {

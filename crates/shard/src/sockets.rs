@@ -1,22 +1,37 @@
 //! The sockets of a shard, by the hub's slot numbers.
 
+use crate::stream::Stream;
 use hub::{Sink, Written};
-use mio::net::TcpStream;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    slots: Vec<Slot>,
+    streams: Vec<Option<Stream>>,
+    /// One byte each, apart from the streams: beside them they would be padded to four.
+    marks: Vec<Marks>,
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    stream: Option<TcpStream>,
+/// What the loop knows of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks(u8);
+
+impl Marks {
     /// In the list of connections to read.
-    ready: bool,
+    const READY: u8 = 1;
     /// The end of the stream is in the kernel, perhaps behind bytes: no further event will tell.
-    ending: bool,
+    const ENDING: u8 = 2;
+
+    fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
+
+    /// Sets or clears a mark; `true` if that changed it.
+    fn set(&mut self, mark: u8, on: bool) -> bool {
+        let before = self.0;
+        self.0 = if on { before | mark } else { before & !mark };
+        self.0 != before
+    }
 }
 
 /// What a read brought.
@@ -29,45 +44,48 @@ pub(crate) enum Got {
 }
 
 impl Sockets {
-    pub(crate) fn insert(&mut self, conn: u32, stream: TcpStream) {
+    pub(crate) fn insert(&mut self, conn: u32, stream: Stream) {
         let at = conn as usize;
-        if at >= self.slots.len() {
-            self.slots.resize_with(at + 1, Slot::default);
+        if at >= self.streams.len() {
+            self.streams.resize_with(at + 1, || None);
+            self.marks.resize(at + 1, Marks::default());
         }
-        self.slots[at] = Slot {
-            stream: Some(stream),
-            ready: false,
-            ending: false,
-        };
+        self.streams[at] = Some(stream);
+        self.marks[at] = Marks::default();
     }
 
-    pub(crate) fn remove(&mut self, conn: u32) -> Option<TcpStream> {
-        self.slots.get_mut(conn as usize)?.stream.take()
+    pub(crate) fn remove(&mut self, conn: u32) -> Option<Stream> {
+        self.streams.get_mut(conn as usize)?.take()
     }
 
-    pub(crate) fn get_mut(&mut self, conn: u32) -> Option<&mut TcpStream> {
-        self.slots.get_mut(conn as usize)?.stream.as_mut()
+    pub(crate) fn get_mut(&mut self, conn: u32) -> Option<&mut Stream> {
+        self.streams.get_mut(conn as usize)?.as_mut()
+    }
+
+    fn mark(&mut self, conn: u32, mark: u8, on: bool) -> bool {
+        self.marks
+            .get_mut(conn as usize)
+            .is_some_and(|marks| marks.set(mark, on))
+    }
+
+    fn is_marked(&self, conn: u32, mark: u8) -> bool {
+        self.marks
+            .get(conn as usize)
+            .is_some_and(|marks| marks.has(mark))
     }
 
     /// Notes that there is something to read; `true` if it was not noted yet.
     pub(crate) fn set_ready(&mut self, conn: u32, ready: bool) -> bool {
-        match self.slots.get_mut(conn as usize) {
-            Some(slot) => std::mem::replace(&mut slot.ready, ready) != ready,
-            None => false,
-        }
+        self.mark(conn, Marks::READY, ready)
     }
 
     /// Notes that the peer has closed its side.
     pub(crate) fn set_ending(&mut self, conn: u32) {
-        if let Some(slot) = self.slots.get_mut(conn as usize) {
-            slot.ending = true;
-        }
+        self.mark(conn, Marks::ENDING, true);
     }
 
     pub(crate) fn is_ending(&self, conn: u32) -> bool {
-        self.slots
-            .get(conn as usize)
-            .is_some_and(|slot| slot.ending)
+        self.is_marked(conn, Marks::ENDING)
     }
 
     /// One read. Fewer bytes than asked for mean that the kernel has no more bytes (epoll(7), Q9); of the end of the stream

@@ -3,17 +3,18 @@
 //! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
 
 use crate::clock::Clock;
-use crate::listener;
+use crate::listener::{self, Listener};
 use crate::shards::{Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
+use crate::stream::Stream;
 use hub::mailbox::{Receiver, Sender};
 use hub::{Effect, Hub, Identity, Relay};
-use mio::event::Event;
-use mio::net::{TcpListener, TcpStream};
+use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct Parts {
     pub(crate) receiver: Receiver<Mail>,
     pub(crate) mail: Vec<Sender<Mail>>,
     pub(crate) addrs: Vec<SocketAddr>,
+    /// Those that this shard accepts from, for all.
+    pub(crate) unix: Vec<UnixListener>,
     pub(crate) clock: Clock,
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) conns_max: usize,
@@ -50,7 +53,9 @@ pub(crate) struct Parts {
 /// One thread and all it owns.
 pub(crate) struct Shard {
     parts: Parts,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
+    /// Who gets the next connection that the kernel does not spread.
+    next: usize,
     sockets: Sockets,
     /// Connections with something to read.
     ready: VecDeque<u32>,
@@ -73,20 +78,22 @@ enum Accept {
 }
 
 impl Shard {
-    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+    pub(crate) fn new(mut parts: Parts) -> io::Result<Self> {
         let mut listeners = Vec::new();
-        for (n, addr) in parts.addrs.iter().enumerate() {
-            let mut listener = listener::listen(*addr)?;
-            parts
-                .poll
-                .registry()
-                .register(&mut listener, token(n), Interest::READABLE)?;
-            listeners.push(listener);
+        for addr in &parts.addrs {
+            listeners.push(listener::listen(*addr)?);
+        }
+        for listener in parts.unix.drain(..) {
+            listeners.push(Listener::unix(listener)?);
+        }
+        for (n, listener) in listeners.iter_mut().enumerate() {
+            listener.watch(parts.poll.registry(), token(n))?;
         }
         let buf = vec![0; parts.read_bytes.max(1024)].into();
         Ok(Self {
             parts,
             listeners,
+            next: 0,
             sockets: Sockets::default(),
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
@@ -223,13 +230,14 @@ impl Shard {
     fn on_mail(&mut self, mail: Mail) {
         match mail {
             Mail::Relay(relay) => self.parts.hub.relay(&relay),
+            Mail::Accepted { stream, peer } => self.admit(stream, peer),
             Mail::Conn {
                 stream,
                 peer,
                 mut read,
             } => {
                 let conn = self.parts.hub.moved_here(peer);
-                if self.adopt(TcpStream::from_std(stream), conn) {
+                if self.adopt(stream, conn) {
                     self.parts.hub.bytes(conn, &mut read);
                 }
             }
@@ -269,7 +277,7 @@ impl Shard {
     fn accept_from(&mut self, listener: usize, now: Instant) {
         for _ in 0..ACCEPTS {
             match self.listeners[listener].accept() {
-                Ok((stream, peer)) => self.admit(stream, peer.ip()),
+                Ok((stream, peer)) => self.place(stream, peer),
                 Err(error) => return self.accept_failed(&error, now),
             }
         }
@@ -292,25 +300,34 @@ impl Shard {
         }
     }
 
-    fn admit(&mut self, mut stream: TcpStream, peer: IpAddr) {
+    /// Finds a shard for a new connection.
+    fn place(&mut self, stream: Stream, peer: IpAddr) {
+        if let Stream::Unix(_) = stream {
+            self.next = (self.next + 1) % self.parts.mail.len();
+            if self.next != usize::from(self.parts.me.shard) {
+                self.parts.mail[self.next].send(Mail::Accepted { stream, peer });
+                return;
+            }
+        }
+        self.admit(stream, peer);
+    }
+
+    fn admit(&mut self, mut stream: Stream, peer: IpAddr) {
         if self.parts.open.load(Ordering::Relaxed) >= self.parts.conns_max {
             self.parts.hub.connection_shed();
             // Best effort: the buffer of a new connection takes it.
             let _ = stream.write(SHED);
             return;
         }
-        let conn = self.parts.hub.opened(peer.to_canonical());
+        let conn = self.parts.hub.opened(peer);
         self.adopt(stream, conn);
     }
 
     /// Watches the socket of a connection that the hub knows; `false` if that is not possible.
-    fn adopt(&mut self, mut stream: TcpStream, conn: u32) -> bool {
+    fn adopt(&mut self, mut stream: Stream, conn: u32) -> bool {
         let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered =
-            self.parts
-                .poll
-                .registry()
-                .register(&mut stream, Token(conn as usize), interest);
+        let registry = self.parts.poll.registry();
+        let registered = stream.register(registry, Token(conn as usize), interest);
         self.sockets.insert(conn, stream);
         self.parts.open.fetch_add(1, Ordering::Relaxed);
         if registered.is_err() {
@@ -417,41 +434,42 @@ impl Shard {
                     mail.send(Mail::Relay(relay));
                 }
             }
-            Effect::Move { conn, shard, read } => self.hand_to_shard(conn, shard, read),
-            Effect::Handover { conn, read } => self.hand_over(conn, read),
+            Effect::Move {
+                conn,
+                shard,
+                read,
+                peer,
+            } => self.hand_to_shard(conn, shard, read, peer),
+            Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
             Effect::Log(notice) => self.parts.outside.log(notice),
         }
     }
 
-    fn release(&mut self, conn: u32) -> Option<TcpStream> {
+    fn release(&mut self, conn: u32) -> Option<Stream> {
         let stream = self.sockets.remove(conn)?;
         self.parts.open.fetch_sub(1, Ordering::Relaxed);
         Some(stream)
     }
 
     /// Takes a connection off this shard's loop.
-    fn detach(&mut self, conn: u32) -> Option<(std::net::TcpStream, SocketAddr)> {
+    fn detach(&mut self, conn: u32) -> Option<Stream> {
         let mut stream = self.release(conn)?;
-        self.parts.poll.registry().deregister(&mut stream).ok()?;
-        let peer = stream.peer_addr().ok()?;
-        Some((stream.into(), peer))
+        stream.deregister(self.parts.poll.registry()).ok()?;
+        Some(stream)
     }
 
-    fn hand_to_shard(&mut self, conn: u32, shard: u16, read: Vec<u8>) {
+    fn hand_to_shard(&mut self, conn: u32, shard: u16, read: Vec<u8>, peer: IpAddr) {
         debug_assert_ne!(shard, self.parts.me.shard);
-        if let Some((stream, peer)) = self.detach(conn)
+        if let Some(stream) = self.detach(conn)
             && let Some(mail) = self.parts.mail.get(usize::from(shard))
         {
-            mail.send(Mail::Conn {
-                stream,
-                peer: peer.ip(),
-                read,
-            });
+            mail.send(Mail::Conn { stream, peer, read });
         }
     }
 
-    fn hand_over(&mut self, conn: u32, read: Vec<u8>) {
-        if let Some((stream, peer)) = self.detach(conn) {
+    fn hand_over(&mut self, conn: u32, read: Vec<u8>, peer: IpAddr) {
+        if let Some(stream) = self.detach(conn) {
+            let stream = stream.into();
             self.parts.outside.handover(Handover { stream, read, peer });
         }
     }

@@ -281,7 +281,9 @@ impl World {
                     self.links[link].conn = None;
                 }
             }
-            Effect::Move { conn, shard, read } => {
+            Effect::Move {
+                conn, shard, read, ..
+            } => {
                 let link = self.nodes[node]
                     .links
                     .remove(&conn)

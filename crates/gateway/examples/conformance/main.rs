@@ -9,7 +9,7 @@ mod lab;
 
 use clap::Parser;
 use control::health::Readiness;
-use control::page::{PageConfig, Pages};
+use control::page::{PageConfig, Pages, Stream};
 use hub::config::{Config, Cors};
 use hub::limits::Limits;
 use hub::{
@@ -17,7 +17,7 @@ use hub::{
     SocketKey,
 };
 use lab::Lab;
-use shard::{Handover, Outside, Settings};
+use shard::{Detached, Handover, Outside, Settings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,7 +182,11 @@ struct Pager(Pages);
 
 impl Outside for Pager {
     fn handover(&self, handover: Handover) {
-        self.0.accept(handover.stream, handover.read, handover.peer);
+        let stream = match handover.stream {
+            Detached::Tcp(stream) => Stream::Tcp(stream),
+            Detached::Unix(stream) => Stream::Unix(stream),
+        };
+        self.0.accept(stream, handover.read, handover.peer);
     }
 
     fn log(&self, _: Notice) {}
@@ -192,6 +196,7 @@ fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let settings = Settings {
         listen: vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)],
+        unix: Vec::new(),
         shards: flags.shards,
         node: 0,
         hub: flags.config(),
@@ -208,7 +213,7 @@ fn main() -> anyhow::Result<()> {
         client_path: Some("/socket.io/".into()),
     };
     let outside = Arc::new(Pager(Pages::new(page, Readiness::default())));
-    let shards = shard::start(&settings, &Applications, outside)?;
+    let shards = shard::start(settings, &Applications, outside)?;
     for addr in shards.local_addrs() {
         println!("listening on {addr}");
     }
