@@ -1,5 +1,5 @@
-//! Generated files: the configuration's reference page and example file come from the binary's own
-//! table of keys, web assets from `web/build.mjs`.
+//! Generated files: the reference pages of configuration and metrics and the example file come from the binary's own
+//! tables, web assets from `web/build.mjs`.
 
 use crate::repository;
 use crate::steps::Step;
@@ -8,9 +8,10 @@ use std::fs;
 use std::process::Command;
 
 /// File, and the arguments that make the binary print it.
-const PRINTED: [(&str, &[&str]); 2] = [
+const PRINTED: [(&str, &[&str]); 3] = [
     ("docs/configuration.md", &["config", "reference"]),
     ("config/sockeye.toml", &["config", "reference", "--toml"]),
+    ("docs/metrics.md", &["metrics"]),
 ];
 
 pub fn run(check: bool) -> Result<()> {

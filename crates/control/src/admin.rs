@@ -1,10 +1,10 @@
 //! The operators' listener: metrics, health, readiness. It belongs on a private address.
 
 use crate::health::{self, Readiness};
-use crate::metrics::{CONTENT_TYPE, Exporter};
+use crate::metrics::{Exporter, Format};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::io;
@@ -51,10 +51,12 @@ async fn sample(exporter: Arc<Exporter>) {
 }
 
 /// On a thread where waiting is allowed: the system is asked for the process' numbers.
-async fn metrics(State(admin): State<Admin>) -> Response {
-    match tokio::task::spawn_blocking(move || admin.exporter.text()).await {
-        Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Ok(Err(_)) | Err(_) => reply(500, r#"{"error":"INTERNAL_ERROR"}"#.to_owned()),
+async fn metrics(State(admin): State<Admin>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT);
+    let format = Format::accepted(accept.and_then(|text| text.to_str().ok()).unwrap_or("*/*"));
+    match tokio::task::spawn_blocking(move || admin.exporter.text(format)).await {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
+        Err(_) => reply(500, r#"{"error":"INTERNAL_ERROR"}"#.to_owned()),
     }
 }
 
@@ -91,7 +93,7 @@ mod tests {
     #[tokio::test]
     async fn metrics_health_and_readiness_over_http() {
         let cells = Arc::new(Cells::default());
-        let exporter = Arc::new(Exporter::new([Arc::clone(&cells)].into()));
+        let exporter = Arc::new(Exporter::new([Arc::clone(&cells)].into(), Arc::default()));
         let readiness = Readiness::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let addr = listener.local_addr().expect("addr");
@@ -103,7 +105,7 @@ mod tests {
             answer.contains("\nwebsocket_connections_total 5\n"),
             "{answer}"
         );
-        assert!(answer.contains(CONTENT_TYPE), "{answer}");
+        assert!(answer.contains(Format::Classic.content_type()), "{answer}");
 
         let answer = get(addr, "/health").await;
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");

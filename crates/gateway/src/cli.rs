@@ -22,6 +22,8 @@ enum CommandArgs {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigArgs),
+    /// Print the reference of all metrics.
+    Metrics,
 }
 
 #[derive(Debug, Subcommand)]
@@ -71,6 +73,7 @@ struct Overrides {
 pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
+    Metrics,
 }
 
 #[derive(Debug)]
@@ -85,6 +88,7 @@ impl Cli {
         match self.command {
             None => Command::Serve(self.serve.request()),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
+            Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check(overrides) => ConfigCommand::Check {
                     request: overrides.request(),
@@ -132,7 +136,7 @@ mod tests {
         let cli = Cli::try_parse_from(args).expect("valid arguments");
         match cli.command() {
             Command::Serve(request) => request,
-            Command::Config(_) => panic!("serve expected"),
+            _ => panic!("serve expected"),
         }
     }
 

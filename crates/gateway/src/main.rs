@@ -12,6 +12,7 @@ mod telemetry;
 use clap::Parser;
 use cli::{Cli, Command};
 use config::Request;
+use std::io::Write;
 use std::process::ExitCode;
 use telemetry::Telemetry;
 
@@ -23,8 +24,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match Cli::parse().command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
+        Command::Metrics => print(&control::metrics::page::markdown()),
         Command::Serve(request) => boot(&request),
     }
+}
+
+/// A page on standard output; who reads only its beginning has not failed.
+fn print(page: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(page.as_bytes());
+    ExitCode::SUCCESS
 }
 
 fn boot(request: &Request) -> ExitCode {

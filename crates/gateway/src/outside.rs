@@ -1,6 +1,7 @@
 //! The shards' way out: connections for the control plane, and lines for the log. Shards call this
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
+use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
 use hub::Notice;
 use shard::{Detached, Handover, Outside};
@@ -16,18 +17,21 @@ const QUEUE_NOTICES: usize = 65_536;
 pub struct Link {
     pages: Pages,
     notices: Option<SyncSender<Notice>>,
+    /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
+    loss: Arc<LogLoss>,
 }
 
 impl Link {
     /// `log_connections`: write a line for each client that comes and goes.
-    pub fn start(pages: Pages, log_connections: bool) -> io::Result<Self> {
+    pub fn start(pages: Pages, log_connections: bool, loss: Arc<LogLoss>) -> io::Result<Self> {
         let dropped = Arc::new(AtomicU64::new(0));
         if !log_connections {
             return Ok(Link {
                 pages,
                 notices: None,
                 dropped,
+                loss,
             });
         }
         let (notices, queue) = sync_channel(QUEUE_NOTICES);
@@ -38,6 +42,7 @@ impl Link {
             pages,
             notices: Some(notices),
             dropped,
+            loss,
         })
     }
 }
@@ -55,6 +60,7 @@ impl Outside for Link {
         let Some(notices) = &self.notices else { return };
         if tracing::enabled!(tracing::Level::INFO) && notices.try_send(notice).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::outside::Link;
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use anyhow::{Context, Result};
-use control::health::Readiness;
 use control::metrics::Exporter;
+use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use hub::rules::{PayloadCheck, RulesFactory};
 use shard::{Settings, Shards};
@@ -31,11 +31,14 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
     let runtime = control_runtime()?;
     let _context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
-    let readiness = Readiness::default();
+    let facts = Arc::new(Facts {
+        log: telemetry.loss(),
+        ..Facts::default()
+    });
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
-    let shards = start_shards(&loaded.resolved, &readiness)?;
+    let shards = start_shards(&loaded.resolved, &facts)?;
     let admin_addr = match admin {
-        Some(listener) => Some(serve_admin(&runtime, listener, &shards, &readiness)?),
+        Some(listener) => Some(serve_admin(&runtime, listener, &shards, &facts)?),
         None => None,
     };
     announce(&loaded.resolved, &shards, admin_addr);
@@ -43,7 +46,7 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
         request,
         loaded,
         telemetry,
-        readiness,
+        facts,
         shards,
         wishes,
     };
@@ -68,7 +71,7 @@ fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
     Ok(listener)
 }
 
-fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
+fn start_shards(config: &Resolved, facts: &Facts) -> Result<Shards> {
     let pages = Pages::new(
         PageConfig {
             chat_page: config.server.chat_page,
@@ -76,13 +79,19 @@ fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
                 .serve_client
                 .then(|| config.hub.socketio_path.clone()),
         },
-        readiness.clone(),
+        facts.readiness.clone(),
     );
     let compile = |text: &str| {
         let schema = control::schema::compile(text)?;
         Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
     };
     let rules = RulesFactory::new(&config.rules, &compile).map_err(anyhow::Error::msg)?;
+    let conns_max = config.hub.limits.conns_max.min(descriptors_for_clients());
+    // Nobody else sets it.
+    let _ = facts.bounds.set(Bounds {
+        connections: conns_max as u64,
+        memory_bytes: None,
+    });
     let settings = Settings {
         listen: config.server.listen.clone(),
         unix: Vec::new(),
@@ -90,9 +99,9 @@ fn start_shards(config: &Resolved, readiness: &Readiness) -> Result<Shards> {
         node: config.server.node,
         hub: config.hub.clone(),
         pin: config.server.pin,
-        conns_max: config.hub.limits.conns_max.min(descriptors_for_clients()),
+        conns_max,
     };
-    let link = Link::start(pages, config.log.connections)?;
+    let link = Link::start(pages, config.log.connections, Arc::clone(&facts.log))?;
     shard::start(settings, &rules, Arc::new(link)).context("cannot start the data plane")
 }
 
@@ -100,12 +109,12 @@ fn serve_admin(
     runtime: &Runtime,
     listener: TcpListener,
     shards: &Shards,
-    readiness: &Readiness,
+    facts: &Arc<Facts>,
 ) -> Result<SocketAddr> {
     let addr = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let exporter = Arc::new(Exporter::new(shards.metrics()));
-    let readiness = readiness.clone();
+    let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
+    let readiness = facts.readiness.clone();
     runtime.spawn(async move {
         if let Err(error) = control::admin::serve(listener, exporter, readiness).await {
             tracing::error!(%error, "the admin listener ended");
@@ -137,7 +146,7 @@ struct Node<'a> {
     request: &'a Request,
     loaded: Loaded,
     telemetry: &'a Telemetry,
-    readiness: Readiness,
+    facts: Arc<Facts>,
     shards: Shards,
     wishes: Receiver<Wish>,
 }
@@ -165,7 +174,7 @@ impl Node<'_> {
             window_ms = window.as_millis() as u64,
             "draining"
         );
-        self.readiness.drain();
+        self.facts.readiness.drain();
         self.shards.drain(window);
         let deadline = Instant::now() + window + grace;
         loop {
@@ -195,6 +204,7 @@ impl Node<'_> {
                 for problem in &problems.0 {
                     tracing::error!(%problem, "cannot reload: the old configuration stays");
                 }
+                self.facts.reloads.failed();
                 return;
             }
         };
@@ -203,6 +213,7 @@ impl Node<'_> {
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
+        self.facts.reloads.succeeded();
         tracing::info!(
             applied = changes.live.join(","),
             needs_restart = changes.restart.join(","),

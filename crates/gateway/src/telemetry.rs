@@ -4,6 +4,7 @@
 //! nobody reads therefore never holds up a data-plane thread: lines are dropped and counted then.
 
 use crate::config::{Log, LogFormat};
+use control::metrics::node::LogLoss;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -30,7 +31,7 @@ pub struct Telemetry {
 impl Telemetry {
     /// Starts the log of this process. To be called once.
     pub fn start(log: &Log) -> Telemetry {
-        let sink = Sink::start(io::stderr());
+        let sink = Sink::start(io::stderr(), Arc::default());
         let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
         let (filter, handle) = reload::Layer::new(filter);
         let pretty = match log.format {
@@ -63,6 +64,11 @@ impl Telemetry {
         if let Ok(filter) = EnvFilter::try_new(level) {
             let _ = self.filter.reload(filter);
         }
+    }
+
+    /// Counters of lines that were lost.
+    pub fn loss(&self) -> Arc<LogLoss> {
+        Arc::clone(&self.sink.loss)
     }
 
     /// Waits until the lines so far are written, but not for long.
@@ -105,18 +111,24 @@ enum Entry {
 #[derive(Clone, Debug)]
 struct Sink {
     queue: SyncSender<Entry>,
+    /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
+    loss: Arc<LogLoss>,
 }
 
 impl Sink {
-    fn start(out: impl Write + Send + 'static) -> Sink {
+    fn start(out: impl Write + Send + 'static, loss: Arc<LogLoss>) -> Sink {
         let (queue, entries) = sync_channel(QUEUE_LINES);
         let dropped = Arc::new(AtomicU64::new(0));
         let lost = Arc::clone(&dropped);
         let thread = std::thread::Builder::new().name("log".to_owned());
         // Without a thread there is no log, which is no reason not to serve.
         let _ = thread.spawn(move || write_lines(&entries, out, &lost));
-        Sink { queue, dropped }
+        Sink {
+            queue,
+            dropped,
+            loss,
+        }
     }
 
     fn flush(&self) {
@@ -131,6 +143,7 @@ impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.queue.try_send(Entry::Line(line.to_vec())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
     }
@@ -193,12 +206,13 @@ mod tests {
     #[test]
     fn a_stopped_terminal_costs_lines_and_not_time() {
         let terminal = Terminal::default();
-        let mut sink = Sink::start(terminal.clone());
+        let mut sink = Sink::start(terminal.clone(), Arc::default());
         let stopped = terminal.stopped.lock().expect("stopped");
         for _ in 0..QUEUE_LINES + 100 {
             sink.write_all(b"line\n").expect("never fails");
         }
         assert!(sink.dropped.load(Ordering::Relaxed) >= 99);
+        assert!(sink.loss.dropped.load(Ordering::Relaxed) >= 99);
         drop(stopped);
         // The queue drains; then the loss is told.
         while !terminal.text().contains("log lines dropped") {

@@ -247,6 +247,7 @@ impl Core {
             None => self.encode(variant, out),
         };
         self.deliveries += 1;
+        self.counts.delivered[variant as usize] += 1;
         self.push(conn, range);
         true
     }
@@ -272,6 +273,7 @@ impl Core {
             whole
         });
         self.deliveries += 1;
+        self.counts.delivered[Variant::Polling as usize] += 1;
         self.queue_packets(session, &text, 1 + out.attachments.len());
         out.polling = Some(text);
         true

@@ -16,6 +16,7 @@ use crate::timer::Kind;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// All realtime state of one shard.
 pub struct Hub {
@@ -62,6 +63,7 @@ impl Hub {
     /// Sets the time of the turn; call first.
     pub fn begin_turn(&mut self, now: Now) {
         self.core.now = now;
+        self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
         self.core.broadcasts_before = self.core.counts.broadcasts;
     }
@@ -563,10 +565,7 @@ impl Hub {
         let counts = &mut self.core.counts;
         let messages = counts.messages_in - self.messages_before;
         self.messages_before = counts.messages_in;
-        if messages > 0 {
-            counts.turn_took(took_us, messages);
-        }
-        counts.turns += 1;
+        counts.turn_took(took_us, messages);
         counts.mailbox = mailbox as u64;
         counts.conns = self.core.conns.len() as u64;
         counts.rooms = self.core.rooms.len() as u64;

@@ -2,10 +2,22 @@
 //! One writer, relaxed stores, a cache line of its own: counting costs an addition.
 
 use crate::close::CloseReason;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Upper bounds of the message duration histogram, milliseconds; a last bucket takes the rest.
 pub const DURATION_BOUNDS_MS: [f64; 6] = [0.1, 5.0, 15.0, 50.0, 100.0, 500.0];
+
+/// Upper bounds of the turn duration histogram, microseconds; a last bucket takes the rest.
+pub const TURN_BOUNDS_US: [u64; 8] = [50, 200, 1_000, 5_000, 20_000, 100_000, 500_000, 2_000_000];
+
+/// The forms in which events are delivered, by `Variant`.
+pub const VARIANTS: [&str; 5] = [
+    "websocket",
+    "websocket_base64",
+    "polling",
+    "plain_json",
+    "plain_msgpack",
+];
 
 /// A bound of `limits.rs` that bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +75,8 @@ macro_rules! counters {
             pub(crate) limits: [u64; Limit::NAMES.len()],
             pub(crate) closes: [u64; CloseReason::ALL.len()],
             pub(crate) durations: [u64; DURATION_BOUNDS_MS.len() + 1],
+            pub(crate) turn_times: [u64; TURN_BOUNDS_US.len() + 1],
+            pub(crate) delivered: [u64; VARIANTS.len()],
         }
 
         /// What the exporter reads: one per shard.
@@ -76,23 +90,32 @@ macro_rules! counters {
             pub closes: [AtomicU64; CloseReason::ALL.len()],
             /// Messages by the time from readiness to flush (`DURATION_BOUNDS_MS`, not cumulative).
             pub durations: [AtomicU64; DURATION_BOUNDS_MS.len() + 1],
+            /// Turns by their length (`TURN_BOUNDS_US`, not cumulative).
+            pub turn_times: [AtomicU64; TURN_BOUNDS_US.len() + 1],
+            /// Events delivered, by `VARIANTS`.
+            pub delivered: [AtomicU64; VARIANTS.len()],
+            /// A turn has begun and not ended: what is `true` for long is a shard that hangs.
+            pub in_turn: AtomicBool,
         }
 
         impl Cells {
             pub(crate) fn publish(&self, counts: &Counts) {
                 $(self.$name.store(counts.$name, Ordering::Relaxed);)*
-                for (cell, count) in self.limits.iter().zip(&counts.limits) {
-                    cell.store(*count, Ordering::Relaxed);
-                }
-                for (cell, count) in self.closes.iter().zip(&counts.closes) {
-                    cell.store(*count, Ordering::Relaxed);
-                }
-                for (cell, count) in self.durations.iter().zip(&counts.durations) {
-                    cell.store(*count, Ordering::Relaxed);
-                }
+                store(&self.limits, &counts.limits);
+                store(&self.closes, &counts.closes);
+                store(&self.durations, &counts.durations);
+                store(&self.turn_times, &counts.turn_times);
+                store(&self.delivered, &counts.delivered);
+                self.in_turn.store(false, Ordering::Relaxed);
             }
         }
     };
+}
+
+fn store<const N: usize>(cells: &[AtomicU64; N], counts: &[u64; N]) {
+    for (cell, count) in cells.iter().zip(counts) {
+        cell.store(*count, Ordering::Relaxed);
+    }
 }
 
 counters! {
@@ -148,6 +171,8 @@ counters! {
     duration_us,
     /// Accepting stopped because no file descriptor was free.
     accept_pauses,
+    /// Time spent in turns, microseconds.
+    busy_us,
 }
 
 impl Counts {
@@ -155,11 +180,67 @@ impl Counts {
         self.limits[limit as usize] += 1;
     }
 
-    /// Books the messages of a turn that took `us` microseconds.
+    /// Books a turn that took `us` microseconds and the messages in it.
     pub(crate) fn turn_took(&mut self, us: u64, messages: u64) {
+        let bucket = TURN_BOUNDS_US.iter().position(|bound| us <= *bound);
+        self.turn_times[bucket.unwrap_or(TURN_BOUNDS_US.len())] += 1;
+        self.turns += 1;
+        self.busy_us += us;
+        if messages == 0 {
+            return;
+        }
         let ms = us as f64 / 1000.0;
         let bucket = DURATION_BOUNDS_MS.iter().position(|bound| ms <= *bound);
         self.durations[bucket.unwrap_or(DURATION_BOUNDS_MS.len())] += messages;
         self.duration_us += us * messages;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// What two shards write to at the same time must not lie in one cache line, nor in one pair of lines that a processor
+    /// fetches together (128 bytes); the reference counts of an `Arc`, which the exporter writes to, neither.
+    #[test]
+    fn shards_share_no_cache_line() {
+        assert_eq!(align_of::<Cells>(), 128);
+        assert_eq!(size_of::<Cells>() % 128, 0);
+        let (cells, other) = (Arc::new(Cells::default()), Arc::new(Cells::default()));
+        let (a, b) = (Arc::as_ptr(&cells).addr(), Arc::as_ptr(&other).addr());
+        assert_eq!((a % 128, b % 128), (0, 0));
+        assert!(a.abs_diff(b) >= size_of::<Cells>() + 128);
+    }
+
+    #[test]
+    fn a_turn_is_booked_in_the_bucket_of_its_length() {
+        let mut counts = Counts::default();
+        counts.turn_took(50, 0);
+        counts.turn_took(51, 3);
+        counts.turn_took(9_000_000, 1);
+        assert_eq!(counts.turn_times, [1, 1, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!((counts.turns, counts.busy_us), (3, 9_000_101));
+        assert_eq!(counts.durations, [3, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(counts.duration_us, 3 * 51 + 9_000_000);
+    }
+
+    #[test]
+    fn what_is_counted_is_published() {
+        let (cells, mut counts) = (Cells::default(), Counts::default());
+        cells.in_turn.store(true, Ordering::Relaxed);
+        counts.hit(Limit::Payload);
+        counts.delivered[2] = 7;
+        counts.turn_took(300, 2);
+        cells.publish(&counts);
+        let value = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        assert_eq!(value(&cells.limits[Limit::Payload as usize]), 1);
+        assert_eq!(value(&cells.delivered[2]), 7);
+        assert_eq!(
+            (value(&cells.turn_times[2]), value(&cells.durations[1])),
+            (1, 2)
+        );
+        assert_eq!((value(&cells.turns), value(&cells.busy_us)), (1, 300));
+        assert!(!cells.in_turn.load(Ordering::Relaxed));
     }
 }

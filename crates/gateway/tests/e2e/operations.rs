@@ -112,13 +112,15 @@ fn metrics_have_their_names_and_count_what_happened() {
     bad.send(b"\x81\x01x");
     assert_eq!(bad.close_code(PATIENCE), 1002);
 
-    let text = request(gateway.admin, "GET", "/metrics", "", "").body;
+    let open = "Accept: application/openmetrics-text;version=1.0.0\r\n";
+    let text = request(gateway.admin, "GET", "/metrics", open, "").body;
     for (name, kind) in [
         ("websocket_connections_total", "gauge"),
         ("websocket_messages", "counter"),
         ("websocket_message_duration_ms", "histogram"),
         ("websocket_errors", "counter"),
         ("websocket_connection_rate", "gauge"),
+        ("redis_publish_lag_ms", "histogram"),
         ("message_queue_depth", "gauge"),
         ("process_resident_memory_bytes", "gauge"),
         ("process_cpu_seconds", "counter"),
@@ -147,6 +149,10 @@ fn metrics_have_their_names_and_count_what_happened() {
     let messages = value("websocket_messages_total");
     assert!((14.0..=20.0).contains(&messages), "{messages}");
     assert_eq!(value("sockeye_deliveries_total"), 20.0);
+    for (protocol, deliveries) in [("websocket", 0.0), ("polling", 10.0), ("plain_json", 10.0)] {
+        let name = format!("sockeye_protocol_deliveries_total{{protocol=\"{protocol}\"}}");
+        assert_eq!(value(&name), deliveries, "{name}");
+    }
     assert_eq!(
         value("websocket_errors_total{type=\"protocol_error\"}"),
         1.0
@@ -155,7 +161,7 @@ fn metrics_have_their_names_and_count_what_happened() {
     assert_eq!(value("sockeye_sessions"), 3.0);
     assert_eq!(value("sockeye_sockets"), 3.0);
     assert_eq!(value("message_queue_depth"), 0.0);
-    let buckets: Vec<f64> = ["0.1", "5.0", "15.0", "50.0", "100.0", "500.0", "+Inf"]
+    let buckets: Vec<f64> = ["0.1", "5", "15", "50", "100", "500", "+Inf"]
         .iter()
         .map(|bound| {
             value(&format!(

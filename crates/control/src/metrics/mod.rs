@@ -1,0 +1,157 @@
+//! The exporter: reads the cells that shards publish once a turn and what else is known of this process. Nothing here is
+//! called by a shard, and nothing waits for one.
+//!
+//! [`table`] is the one list of all metrics; [`text`] writes them for Prometheus, [`page`] for people.
+
+pub mod lag;
+pub mod node;
+pub mod page;
+mod rate;
+mod table;
+mod text;
+
+pub use text::Format;
+
+use crate::process::Usage;
+use hub::metrics::Cells;
+use node::Node;
+use rate::{RateMeter, Stalls};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The cells of all shards.
+pub type Shards = Arc<[Arc<Cells>]>;
+
+#[derive(Debug)]
+pub struct Exporter {
+    shards: Shards,
+    node: Arc<Node>,
+    rate: RateMeter,
+    stalls: Stalls,
+}
+
+impl Exporter {
+    pub fn new(shards: Shards, node: Arc<Node>) -> Self {
+        Exporter {
+            stalls: Stalls::new(shards.len()),
+            shards,
+            node,
+            rate: RateMeter::default(),
+        }
+    }
+
+    /// All metrics as text.
+    pub fn text(&self, format: Format) -> String {
+        let view = View {
+            shards: &self.shards,
+            node: &self.node,
+            usage: Usage::read(),
+            accept_rate: self.rate.per_second(),
+            stalled: self.stalls.seconds(),
+        };
+        text::encode(&view, format)
+    }
+
+    /// To be called about once a second: what rates are made of.
+    pub fn sample(&self, now: Instant) {
+        let accepted = self.shards.iter().map(|cells| load(&cells.accepted)).sum();
+        self.rate.sample(now, accepted);
+        self.stalls.sample(now, &self.shards);
+    }
+}
+
+/// All that the table reads from, at one moment.
+#[derive(Debug)]
+struct View<'a> {
+    shards: &'a [Arc<Cells>],
+    node: &'a Node,
+    usage: Usage,
+    accept_rate: f64,
+    /// How long each shard has been in its present turn, seconds.
+    stalled: Vec<f64>,
+}
+
+/// What a metric is at the moment of a scrape.
+#[derive(Debug, PartialEq)]
+enum Samples {
+    /// One value, or none if it is not known here.
+    One(Option<f64>),
+    /// A value for each value of the metric's label.
+    Labelled(Vec<(String, f64)>),
+    Histogram(Buckets),
+}
+
+/// A histogram whose counts are not cumulative; the last is for what passes all bounds.
+#[derive(Debug, PartialEq)]
+struct Buckets {
+    bounds: Vec<f64>,
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+fn load(cell: &AtomicU64) -> u64 {
+    cell.load(Ordering::Relaxed)
+}
+
+impl View<'_> {
+    /// The sum over all shards.
+    fn sum(&self, cell: fn(&Cells) -> &AtomicU64) -> Samples {
+        Samples::One(Some(self.total(cell)))
+    }
+
+    fn total(&self, cell: fn(&Cells) -> &AtomicU64) -> f64 {
+        let counts = self.shards.iter().map(|cells| load(cell(cells)));
+        counts.sum::<u64>() as f64
+    }
+
+    /// A value for each shard.
+    fn per_shard(&self, value: impl Fn(&Cells) -> f64) -> Samples {
+        let values = self.shards.iter().enumerate();
+        Samples::Labelled(
+            values
+                .map(|(shard, cells)| (shard.to_string(), value(cells)))
+                .collect(),
+        )
+    }
+
+    /// Counters by name, summed over all shards.
+    fn by_name<'n>(
+        &self,
+        names: impl IntoIterator<Item = (usize, &'n str)>,
+        cells: fn(&Cells) -> &[AtomicU64],
+    ) -> Samples {
+        let total = |index: usize| {
+            let counts = self
+                .shards
+                .iter()
+                .filter_map(|shard| cells(shard).get(index));
+            counts.map(load).sum::<u64>() as f64
+        };
+        let names = names.into_iter();
+        Samples::Labelled(
+            names
+                .map(|(index, name)| (name.to_owned(), total(index)))
+                .collect(),
+        )
+    }
+
+    /// A histogram, summed over all shards.
+    fn histogram(&self, bounds: Vec<f64>, cells: fn(&Cells) -> &[AtomicU64], sum: f64) -> Samples {
+        let count = |index: usize| {
+            let counts = self
+                .shards
+                .iter()
+                .filter_map(|shard| cells(shard).get(index));
+            counts.map(load).sum()
+        };
+        Samples::Histogram(Buckets {
+            counts: (0..=bounds.len()).map(count).collect(),
+            bounds,
+            sum,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

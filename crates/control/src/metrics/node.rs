@@ -1,0 +1,89 @@
+//! What is known of this process outside its shards. The parts that know it write here, the exporter reads.
+
+use super::lag::Lag;
+use super::load;
+use crate::health::Readiness;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bounds that alerts compare with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// Connections above which newcomers are refused.
+    pub connections: u64,
+    /// Memory that this process may use: its control group's limit, or what the machine has.
+    pub memory_bytes: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub struct Node {
+    pub readiness: Readiness,
+    pub bounds: OnceLock<Bounds>,
+    pub log: Arc<LogLoss>,
+    pub reloads: Reloads,
+    /// From handing a message to Redis to its confirmation.
+    pub publish_lag: Lag,
+}
+
+/// Lines that did not make it into the log.
+#[derive(Debug, Default)]
+pub struct LogLoss {
+    /// Dropped because nobody reads the log fast enough.
+    pub dropped: AtomicU64,
+    /// Left out because there were too many of their kind.
+    pub suppressed: AtomicU64,
+}
+
+/// How the last attempts to read the configuration again went.
+#[derive(Debug)]
+pub struct Reloads {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    last_failed: AtomicBool,
+    /// Milliseconds since 1970 of the last success; the start is one.
+    last_success_ms: AtomicU64,
+}
+
+impl Default for Reloads {
+    fn default() -> Self {
+        Reloads {
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            last_failed: AtomicBool::new(false),
+            last_success_ms: AtomicU64::new(now_ms()),
+        }
+    }
+}
+
+impl Reloads {
+    pub fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+        self.last_failed.store(false, Ordering::Relaxed);
+        self.last_success_ms.store(now_ms(), Ordering::Relaxed);
+    }
+
+    pub fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.last_failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn by_result(&self) -> Vec<(String, f64)> {
+        let results = [("success", &self.succeeded), ("failure", &self.failed)];
+        let count = |(result, cell): (&str, &AtomicU64)| (result.to_owned(), load(cell) as f64);
+        results.into_iter().map(count).collect()
+    }
+
+    pub(super) fn last_successful(&self) -> f64 {
+        f64::from(u8::from(!self.last_failed.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn last_success_seconds(&self) -> f64 {
+        load(&self.last_success_ms) as f64 / 1e3
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,56 @@
+//! `docs/metrics.md`: the table of metrics for people.
+
+use super::table::{GROUPS, Metric, label_values};
+use std::fmt::Write as _;
+
+const INTRO: &str = "\
+<!-- Made by `cargo xtask gen` from crates/control/src/metrics/table.rs. -->
+
+# Metrics
+
+`GET /metrics` on the private listener (`server.admin`, port 9090). Who asks for OpenMetrics, as Prometheus does, gets it; everyone else gets
+the classic text format. A scrape reads what the shards publish once a turn: it holds up nobody and may come as often as you like.
+
+Every value a label can have is listed here: clients cannot add one. `shard` is the number of a data-plane thread. Counters and histograms
+begin at 0 with the process. [operations.md](operations.md#metrics-and-alerts) has the alerts and the dashboard made of these.
+";
+
+/// The page.
+pub fn markdown() -> String {
+    let mut page = INTRO.to_owned();
+    for group in GROUPS {
+        // Writing to a string does not fail.
+        let _ = write!(page, "\n## {}\n\n{}\n\n", group.title, group.intro);
+        page.push_str("| name | type | labels | meaning |\n|---|---|---|---|\n");
+        for metric in group.metrics {
+            row(&mut page, metric);
+        }
+    }
+    page
+}
+
+fn row(page: &mut String, metric: &Metric) {
+    let labels = match label_values(metric) {
+        None if metric.label.is_empty() => String::new(),
+        None => format!("`{}`", metric.label),
+        Some(values) => {
+            let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+            format!("`{}`: {}", metric.label, values.join(", "))
+        }
+    };
+    let (name, kind) = (metric.name, metric.kind.name());
+    let _ = writeln!(page, "| `{name}` | {kind} | {labels} | {} |", metric.help);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_is_fresh() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            page == super::markdown(),
+            "docs/metrics.md is stale: run `cargo xtask gen`"
+        );
+    }
+}

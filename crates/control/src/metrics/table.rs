@@ -1,0 +1,448 @@
+//! The one table of all metrics: names, types, labels, what they mean and where they are read. The exporter and
+//! `docs/metrics.md` are made from it.
+//!
+//! To add a counter of the data plane: a field of `hub::metrics`, and a row here. Labels have values from a table of ours,
+//! never from a client.
+
+use super::{Samples, View, load};
+use hub::CloseReason;
+use hub::metrics::{DURATION_BOUNDS_MS, Limit, TURN_BOUNDS_US, VARIANTS};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Metric {
+    /// As it is queried: counters with `_total`.
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// Name of its label; empty if it has none.
+    pub(super) label: &'static str,
+    pub(super) help: &'static str,
+    pub(super) read: fn(&View<'_>) -> Samples,
+}
+
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) title: &'static str,
+    pub(super) intro: &'static str,
+    pub(super) metrics: &'static [Metric],
+}
+
+type Read = fn(&View<'_>) -> Samples;
+
+const fn metric(kind: Kind, name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric {
+        name,
+        kind,
+        label: "",
+        help,
+        read,
+    }
+}
+
+const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
+    metric(Kind::Gauge, name, help, read)
+}
+
+const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
+    metric(Kind::Counter, name, help, read)
+}
+
+const fn histogram(name: &'static str, help: &'static str, read: Read) -> Metric {
+    metric(Kind::Histogram, name, help, read)
+}
+
+impl Metric {
+    const fn by(mut self, label: &'static str) -> Metric {
+        self.label = label;
+        self
+    }
+}
+
+pub(super) const GROUPS: &[Group] = &[
+    Group {
+        title: "Common names",
+        intro: "Names that dashboards and alerts of WebSocket servers commonly use.",
+        metrics: COMMON,
+    },
+    Group {
+        title: "Clients",
+        intro: "Who is connected, who came and who left.",
+        metrics: CLIENTS,
+    },
+    Group {
+        title: "Messages",
+        intro: "What clients sent and were sent.",
+        metrics: MESSAGES,
+    },
+    Group {
+        title: "Shards",
+        intro: "The data-plane threads. `rate(sockeye_shard_busy_seconds_total[1m])` is the part of its core that a shard uses.",
+        metrics: SHARDS,
+    },
+    Group {
+        title: "Node",
+        intro: "This process outside its data plane.",
+        metrics: NODE,
+    },
+    Group {
+        title: "Process",
+        intro: "What the operating system knows, under Prometheus' standard names; what it does not tell is left out.",
+        metrics: PROCESS,
+    },
+];
+
+const COMMON: &[Metric] = &[
+    gauge(
+        "websocket_connections_total",
+        "Open WebSocket connections.",
+        |v| v.sum(|c| &c.websockets),
+    ),
+    counter(
+        "websocket_messages_total",
+        "Messages received from clients.",
+        |v| v.sum(|c| &c.messages_in),
+    ),
+    histogram(
+        "websocket_message_duration_ms",
+        "Time from the arrival of a message to the flush of what it caused, milliseconds.",
+        |v| {
+            let sum_ms = v.total(|c| &c.duration_us) / 1e3;
+            v.histogram(DURATION_BOUNDS_MS.to_vec(), |c| &c.durations, sum_ms)
+        },
+    ),
+    counter(
+        "websocket_errors_total",
+        "Connections that ended with an error, by reason.",
+        |v| v.by_name(errors(), |c| &c.closes),
+    )
+    .by("type"),
+    gauge(
+        "websocket_connection_rate",
+        "Connections accepted per second, over the last five seconds.",
+        |v| Samples::One(Some(v.accept_rate)),
+    ),
+    histogram(
+        "redis_publish_lag_ms",
+        "Time from handing a message to Redis to its confirmation, milliseconds; empty while no Redis adapter runs.",
+        |v| Samples::Histogram(v.node.publish_lag.buckets()),
+    ),
+    gauge(
+        "message_queue_depth",
+        "Messages waiting in the mailboxes of all shards.",
+        |v| v.sum(|c| &c.mailbox),
+    ),
+];
+
+const CLIENTS: &[Metric] = &[
+    gauge("sockeye_connections", "Open connections of any kind.", |v| {
+        v.sum(|c| &c.conns)
+    }),
+    gauge(
+        "sockeye_connections_limit",
+        "Connections above which newcomers are answered 503: `limits.conns_max`, or fewer if descriptors do not suffice.",
+        |v| Samples::One(v.node.bounds.get().map(|bounds| bounds.connections as f64)),
+    ),
+    gauge(
+        "sockeye_sessions",
+        "Sessions: Engine.IO sessions and plain clients.",
+        |v| v.sum(|c| &c.sessions),
+    ),
+    gauge(
+        "sockeye_sockets",
+        "Sockets: memberships of sessions in namespaces.",
+        |v| v.sum(|c| &c.sockets),
+    ),
+    gauge(
+        "sockeye_rooms",
+        "Rooms with members, counted on each shard.",
+        |v| v.sum(|c| &c.rooms),
+    ),
+    counter(
+        "sockeye_connections_accepted_total",
+        "Connections accepted.",
+        |v| v.sum(|c| &c.accepted),
+    ),
+    counter(
+        "sockeye_connections_shed_total",
+        "Connections refused because of a limit.",
+        |v| v.sum(|c| &c.shed),
+    ),
+    counter(
+        "sockeye_connections_moved_total",
+        "Connections moved to the shard of their session.",
+        |v| v.sum(|c| &c.moved),
+    ),
+    counter(
+        "sockeye_accept_pauses_total",
+        "Times accepting stopped for want of descriptors.",
+        |v| v.sum(|c| &c.accept_pauses),
+    ),
+    counter(
+        "sockeye_socket_connects_total",
+        "Sockets connected to a namespace.",
+        |v| v.sum(|c| &c.connects),
+    ),
+    counter(
+        "sockeye_socket_disconnects_total",
+        "Sockets that left their namespace.",
+        |v| v.sum(|c| &c.disconnects),
+    ),
+    counter(
+        "sockeye_closes_total",
+        "Sessions and connections that ended, by reason ([protocol.md](protocol.md#close-reasons)).",
+        |v| v.by_name(closes(), |c| &c.closes),
+    )
+    .by("reason"),
+    counter(
+        "sockeye_limit_hits_total",
+        "Times a limit was reached ([configuration.md](configuration.md#limits)).",
+        |v| v.by_name(Limit::NAMES.into_iter().enumerate(), |c| &c.limits),
+    )
+    .by("limit"),
+];
+
+const MESSAGES: &[Metric] = &[
+    counter(
+        "sockeye_deliveries_total",
+        "Events delivered to clients.",
+        |v| v.sum(|c| &c.deliveries),
+    ),
+    counter(
+        "sockeye_protocol_deliveries_total",
+        "Events delivered to clients, by the form in which they were written.",
+        |v| v.by_name(VARIANTS.into_iter().enumerate(), |c| &c.delivered),
+    )
+    .by("protocol"),
+    counter("sockeye_broadcasts_total", "Broadcasts begun.", |v| {
+        v.sum(|c| &c.broadcasts)
+    }),
+    counter(
+        "sockeye_received_bytes_total",
+        "Bytes received from clients.",
+        |v| v.sum(|c| &c.bytes_in),
+    ),
+    counter("sockeye_sent_bytes_total", "Bytes sent to clients.", |v| {
+        v.sum(|c| &c.bytes_out)
+    }),
+    counter(
+        "sockeye_dropped_volatile_total",
+        "Volatile events dropped: the client was not writable.",
+        |v| v.sum(|c| &c.dropped_volatile),
+    ),
+    counter(
+        "sockeye_dropped_slow_total",
+        "Events dropped for slow consumers.",
+        |v| v.sum(|c| &c.dropped_slow),
+    ),
+    counter(
+        "sockeye_dropped_received_total",
+        "Messages of clients dropped: invalid, or by a rule.",
+        |v| v.sum(|c| &c.dropped_in),
+    ),
+    gauge(
+        "sockeye_acks_outstanding",
+        "Acknowledgements the server waits for.",
+        |v| v.sum(|c| &c.acks_outstanding),
+    ),
+    counter(
+        "sockeye_handler_panics_total",
+        "Handlers that failed; each cost the session it was called for.",
+        |v| v.sum(|c| &c.handler_panics),
+    ),
+];
+
+const SHARDS: &[Metric] = &[
+    histogram(
+        "sockeye_turn_duration_seconds",
+        "Length of the turns of all shards: nobody is served while another's turn lasts.",
+        |v| {
+            let bounds = TURN_BOUNDS_US.iter().map(|us| *us as f64 / 1e6).collect();
+            v.histogram(bounds, |c| &c.turn_times, v.total(|c| &c.busy_us) / 1e6)
+        },
+    ),
+    counter(
+        "sockeye_shard_busy_seconds_total",
+        "Time a shard spent in turns.",
+        |v| v.per_shard(|c| load(&c.busy_us) as f64 / 1e6),
+    )
+    .by("shard"),
+    gauge(
+        "sockeye_shard_stalled_seconds",
+        "How long a shard has been in its present turn, measured once a second: 0 but for one that hangs.",
+        |v| {
+            let stalled = v.stalled.iter().enumerate();
+            Samples::Labelled(stalled.map(|(n, s)| (n.to_string(), *s)).collect())
+        },
+    )
+    .by("shard"),
+    gauge(
+        "sockeye_shard_connections",
+        "Open connections of a shard.",
+        |v| v.per_shard(|c| load(&c.conns) as f64),
+    )
+    .by("shard"),
+    gauge(
+        "sockeye_shard_mailbox_messages",
+        "Messages waiting in a shard's mailbox at the end of its last turn.",
+        |v| v.per_shard(|c| load(&c.mailbox) as f64),
+    )
+    .by("shard"),
+    counter("sockeye_turns_total", "Turns of the shards' loops.", |v| {
+        v.sum(|c| &c.turns)
+    }),
+    counter("sockeye_writes_total", "Write calls.", |v| {
+        v.sum(|c| &c.writes)
+    }),
+    counter(
+        "sockeye_relayed_total",
+        "Messages sent from shard to shard.",
+        |v| v.sum(|c| &c.relayed),
+    ),
+];
+
+const NODE: &[Metric] = &[
+    gauge(
+        "sockeye_build_info",
+        "Always 1; the label is the version of the running binary.",
+        |_| Samples::Labelled(vec![(env!("CARGO_PKG_VERSION").to_owned(), 1.0)]),
+    )
+    .by("version"),
+    gauge(
+        "sockeye_ready",
+        "1 while `/ready` answers 200, 0 while it answers 503.",
+        |v| Samples::One(Some(f64::from(u8::from(v.node.readiness.is_ready())))),
+    ),
+    gauge(
+        "sockeye_memory_limit_bytes",
+        "Memory that this process may use: the limit of its control group, or what the machine has.",
+        |v| {
+            Samples::One(
+                v.node
+                    .bounds
+                    .get()
+                    .and_then(|b| b.memory_bytes)
+                    .map(|n| n as f64),
+            )
+        },
+    ),
+    counter(
+        "sockeye_log_lines_dropped_total",
+        "Log lines dropped because nobody read the log fast enough.",
+        |v| Samples::One(Some(load(&v.node.log.dropped) as f64)),
+    ),
+    counter(
+        "sockeye_log_lines_suppressed_total",
+        "Log lines left out because there were too many of their kind.",
+        |v| Samples::One(Some(load(&v.node.log.suppressed) as f64)),
+    ),
+    counter(
+        "sockeye_config_reloads_total",
+        "Times the configuration was read again (SIGHUP).",
+        |v| Samples::Labelled(v.node.reloads.by_result()),
+    )
+    .by("result"),
+    gauge(
+        "sockeye_config_last_reload_successful",
+        "1 unless the last reload was refused and the old configuration kept.",
+        |v| Samples::One(Some(v.node.reloads.last_successful())),
+    ),
+    gauge(
+        "sockeye_config_last_reload_success_timestamp_seconds",
+        "When the running configuration was read, in seconds since 1970.",
+        |v| Samples::One(Some(v.node.reloads.last_success_seconds())),
+    ),
+];
+
+const PROCESS: &[Metric] = &[
+    gauge("process_resident_memory_bytes", "Resident memory.", |v| {
+        known(v.usage.resident_bytes)
+    }),
+    gauge("process_virtual_memory_bytes", "Virtual memory.", |v| {
+        known(v.usage.virtual_bytes)
+    }),
+    gauge("process_open_fds", "Open file descriptors.", |v| {
+        known(v.usage.open_fds)
+    }),
+    gauge(
+        "process_max_fds",
+        "File descriptors the process may open.",
+        |v| known(v.usage.max_fds),
+    ),
+    gauge("process_threads", "Threads.", |v| known(v.usage.threads)),
+    counter(
+        "process_cpu_seconds_total",
+        "User and system CPU time.",
+        |v| Samples::One(v.usage.cpu.map(|cpu| cpu.as_secs_f64())),
+    ),
+    gauge(
+        "process_start_time_seconds",
+        "Start, in seconds since 1970.",
+        |v| Samples::One(v.usage.start_time),
+    ),
+];
+
+fn known(value: Option<u64>) -> Samples {
+    Samples::One(value.map(|value| value as f64))
+}
+
+/// Every reason with its place in the cells.
+fn closes() -> impl Iterator<Item = (usize, &'static str)> {
+    let all = CloseReason::ALL.iter();
+    all.map(|reason| (*reason as usize, reason.name()))
+}
+
+/// Ends of connections that are nobody's intention.
+fn errors() -> impl Iterator<Item = (usize, &'static str)> {
+    ERRORS
+        .iter()
+        .map(|reason| (*reason as usize, reason.name()))
+}
+
+const ERRORS: &[CloseReason] = &[
+    CloseReason::TransportError,
+    CloseReason::ParseError,
+    CloseReason::ProtocolError,
+    CloseReason::InvalidUtf8,
+    CloseReason::MessageTooBig,
+    CloseReason::SlowConsumer,
+    CloseReason::ConnectTimeout,
+    CloseReason::MessageTimeout,
+    CloseReason::HandshakeTimeout,
+    CloseReason::LimitExceeded,
+    CloseReason::InternalError,
+];
+
+/// The values of a metric's label, unless they depend on the machine or the build.
+pub(super) fn label_values(metric: &Metric) -> Option<Vec<String>> {
+    if matches!(metric.label, "" | "shard" | "version") {
+        return None;
+    }
+    let nothing = super::node::Node::default();
+    let view = View {
+        shards: &[],
+        node: &nothing,
+        usage: crate::process::Usage::default(),
+        accept_rate: 0.0,
+        stalled: Vec::new(),
+    };
+    match (metric.read)(&view) {
+        Samples::Labelled(values) => Some(values.into_iter().map(|(value, _)| value).collect()),
+        _ => None,
+    }
+}
