@@ -5,6 +5,7 @@
 pub mod admin;
 mod assets;
 pub mod health;
+pub mod identity;
 pub mod metrics;
 pub mod page;
 mod process;

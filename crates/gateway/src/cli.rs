@@ -1,7 +1,8 @@
-//! The command line: `sockeye [serve]` and `sockeye config …`. Flags are settings of the highest
+//! The command line: `sockeye [serve]`, `sockeye config …` and `sockeye token …`. Flags are settings of the highest
 //! layer; their values are checked with the rest of the configuration.
 
 use crate::config::{Flag, Request};
+use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ enum CommandArgs {
     Config(ConfigArgs),
     /// Print the reference of all metrics.
     Metrics,
+    Token(TokenArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,6 +76,7 @@ pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
     Metrics,
+    Token(TokenArgs),
 }
 
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl Cli {
             None => Command::Serve(self.serve.request()),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
             Some(CommandArgs::Metrics) => Command::Metrics,
+            Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check(overrides) => ConfigCommand::Check {
                     request: overrides.request(),

@@ -8,6 +8,7 @@ mod outside;
 mod serve;
 mod signals;
 mod telemetry;
+mod token;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -25,6 +26,10 @@ fn main() -> ExitCode {
     match Cli::parse().command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Metrics => print(&control::metrics::page::markdown()),
+        Command::Token(args) => token::run(&args).unwrap_or_else(|error| {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }),
         Command::Serve(request) => boot(&request),
     }
 }

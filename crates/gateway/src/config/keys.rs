@@ -2,6 +2,8 @@
 //! default, and whether a reload applies it: reading, checking, `config show`, the reference page
 //! and the commented example file are all made from it.
 
+mod auth;
+
 use super::bounds;
 use super::value::{Kind, Value};
 use std::sync::LazyLock;
@@ -72,6 +74,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "Bounds of the data plane. Each has a policy and a counter \
                 (`sockeye_limit_hits_total{limit=...}`).",
     ),
+    (
+        "auth",
+        "Who clients are: tokens (JWT), the keys they are checked with, and what they say. See docs/operations.md.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "namespaces",
@@ -102,6 +108,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         socketio_access(),
         plain(),
         limits(),
+        auth::keys(),
         log(),
         namespaces(),
     ];

@@ -17,7 +17,8 @@ mod value;
 
 pub use layers::Flag;
 pub use problem::Problems;
-pub use resolve::{Log, LogFormat, Resolved};
+pub use resolve::{Auth, Log, LogFormat, Resolved};
+pub use units::parse_duration;
 
 use layers::{Inputs, merge};
 use problem::Problem;

@@ -1,12 +1,15 @@
 //! What it means: settings become the types that hub, shard and control take, and are checked
 //! against each other. Everything wrong is collected.
 
+mod auth;
+
 use super::bounds;
 use super::keys::Profile;
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
 use super::rules;
 use super::value::Value;
+pub use auth::Auth;
 use hub::config::{Cors, Rules, SlowConsumer, Transports};
 use hub::limits::Limits;
 use std::net::SocketAddr;
@@ -28,6 +31,7 @@ pub struct Resolved {
     pub server: Server,
     pub hub: hub::config::Config,
     pub rules: Rules,
+    pub auth: Auth,
     pub serve_client: bool,
     pub log: Log,
 }
@@ -71,6 +75,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         server: resolver.server(),
         hub: resolver.hub(),
         rules: resolver.rules(),
+        auth: resolver.auth(),
         serve_client: resolver.on("socketio.serve_client"),
         log: resolver.log(),
     };

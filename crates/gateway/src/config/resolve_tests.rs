@@ -1,5 +1,6 @@
 //! Tests of `resolve` and `rules`: text in, resolved configuration or problems out.
 
+use super::auth::AuthStyle;
 use super::*;
 use crate::config::layers::{Inputs, merge};
 use hub::config::{Action, Rate};
@@ -245,4 +246,71 @@ fn every_problem_is_reported() {
     let text = "[server]\nlisten = [\"a\", \"b\"]\nadmin = \"c\"\n[socketio]\npath = \"x\"";
     let problems = try_resolve(text).expect_err("four problems");
     assert_eq!(problems.len(), 4, "{problems:?}");
+}
+
+#[test]
+fn auth_is_off_and_chat_says_why_in_its_own_way() {
+    let auth = resolved("").auth;
+    assert!(!auth.required && auth.verifier.is_none());
+    assert_eq!(auth.style, AuthStyle::Chat);
+    assert_eq!(auth.query_parameter, "token");
+    for profile in ["socket.io", "plain"] {
+        let auth = resolved(&format!("profile = {profile:?}")).auth;
+        assert_eq!(auth.style, AuthStyle::Strict, "{profile}");
+    }
+}
+
+#[test]
+fn auth_settings_arrive_at_the_verifier() {
+    let text = r#"
+        [auth]
+        required = true
+        secret = "0123456789abcdef0123456789abcdef"
+        algorithms = ["HS512"]
+        issuer = ["a", "b"]
+        leeway = "3s"
+        uid_claim = "/user/id"
+        [limits]
+        rooms_per_socket_max = 7
+    "#;
+    let auth = resolved(text).auth;
+    let verifier = auth.verifier.expect("a key is configured");
+    assert_eq!(verifier.issuer, ["a", "b"]);
+    assert_eq!(verifier.leeway, Duration::from_secs(3));
+    assert_eq!(
+        (verifier.uid_claim.as_str(), verifier.rooms_max),
+        ("/user/id", 7)
+    );
+    assert_eq!(verifier.algorithms, [control::identity::Algorithm::HS512]);
+    assert!(!format!("{verifier:?}").contains("0123456789"));
+}
+
+#[test]
+fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
+    for (text, words) in [
+        (
+            "required = true",
+            "s.toml:2:1: \"auth.required\": tokens cannot be checked without a key",
+        ),
+        (
+            "secret = \"hunter2\"",
+            "s.toml:2:1: \"auth.secret\": a secret of 32 bytes or more",
+        ),
+        (
+            "secret_file = \"none\"",
+            "\"auth.secret_file\": cannot use /nowhere/none",
+        ),
+        ("jwks_url = \"http://id.example.org/\"", "https is needed"),
+        ("algorithms = [\"none\"]", "cannot use algorithm \"none\""),
+        ("uid_claim = \"\"", "the name of a claim is needed"),
+        (
+            "timeout = \"0s\"",
+            "\"auth.timeout\": must be longer than zero",
+        ),
+        ("leeway = \"6m\"", "clocks that differ"),
+    ] {
+        let problem = problem(&format!("[auth]\n{text}"));
+        assert!(problem.contains(words), "{problem}");
+        assert!(!problem.contains("hunter2"), "{problem}");
+    }
 }

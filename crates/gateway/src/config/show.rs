@@ -171,4 +171,29 @@ mod tests {
         assert_eq!(row["place"], "--shards");
         assert_eq!(json["server.listen"]["place"], serde_json::Value::Null);
     }
+
+    #[test]
+    fn secrets_are_shown_by_no_form() {
+        let text = "[auth]\nsecret = \"hunter2\"".to_owned();
+        let inputs = Inputs {
+            file: Some(("s.toml".to_owned(), text)),
+            ..Inputs::default()
+        };
+        let (layer, problems) = merge(&inputs);
+        assert_eq!(problems, []);
+        for shown in [as_toml(&layer), as_json(&layer), format!("{layer:?}")] {
+            assert!(!shown.contains("hunter2"), "{shown}");
+            assert!(shown.contains("***"), "{shown}");
+        }
+        let number = Inputs {
+            file: Some(("s.toml".to_owned(), "[auth]\nsecret = 12345".to_owned())),
+            ..Inputs::default()
+        };
+        let (_, problems) = merge(&number);
+        let told = format!("{problems:?}");
+        assert!(
+            told.contains("auth.secret") && !told.contains("12345"),
+            "{told}"
+        );
+    }
 }

@@ -2,6 +2,7 @@
 //! (environment, flags), and how it is written back.
 
 use super::units;
+use control::identity::Secret;
 use hub::config::Rate;
 use std::time::Duration;
 use toml::de::DeValue;
@@ -25,7 +26,12 @@ pub enum Kind {
     Json,
     /// A node number or the word `hostname`.
     Node,
+    /// A text that is never shown.
+    Secret,
 }
+
+/// What stands for a secret wherever settings are shown.
+const MASK: &str = "***";
 
 /// Highest node number: ten bits of every id.
 pub const NODE_MAX: u64 = 1023;
@@ -40,6 +46,7 @@ pub enum Value {
     List(Vec<String>),
     Rate(Rate),
     Json(String),
+    Secret(Secret),
 }
 
 impl Kind {
@@ -62,7 +69,10 @@ impl Kind {
             (_, DeValue::String(text)) => self.read_text(text),
             _ => None,
         };
-        read.ok_or_else(|| format!("{} is needed, not {}", self.describe(), plain(value)))
+        read.ok_or_else(|| match self {
+            Kind::Secret => format!("{} is needed", self.describe()),
+            _ => format!("{} is needed, not {}", self.describe(), plain(value)),
+        })
     }
 
     /// Reads a value that came as bare text.
@@ -96,6 +106,7 @@ impl Kind {
                 let json: Result<serde_json::Value, _> = serde_json::from_str(text);
                 json.ok().map(|_| Value::Json(text.to_owned()))
             }
+            Kind::Secret => Some(Value::Secret(Secret::new(text))),
             Kind::Node if text == "hostname" => Some(Value::Text(text.to_owned())),
             Kind::Node => Kind::Integer {
                 min: 0,
@@ -112,7 +123,7 @@ impl Kind {
             Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Duration => "a duration such as \"25s\" or \"300ms\"".to_owned(),
             Kind::Size => "a size such as \"64KiB\" or \"1MB\"".to_owned(),
-            Kind::Text => "a string".to_owned(),
+            Kind::Text | Kind::Secret => "a string".to_owned(),
             Kind::Choice(names) => {
                 let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
                 quoted.join(" or ")
@@ -139,6 +150,7 @@ impl Value {
                 format!("[{}]", items.join(", "))
             }
             Value::Rate(rate) => quoted(&units::format_rate(*rate)),
+            Value::Secret(_) => quoted(MASK),
         }
     }
 
@@ -152,6 +164,7 @@ impl Value {
             Value::Json(text) => serde_json::from_str(text).unwrap_or_default(),
             Value::List(items) => items.clone().into(),
             Value::Rate(rate) => units::format_rate(*rate).into(),
+            Value::Secret(_) => MASK.into(),
         }
     }
 }
