@@ -8,7 +8,7 @@ use crate::measure::{Bench, Case, Effort, Family};
 use crate::results::{Machine, Results};
 use crate::server::{Contender, Kind};
 use crate::suite::{self, Entry, Suite};
-use crate::{report, worker};
+use crate::{plan, report, worker};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,6 +28,8 @@ pub enum Command {
         #[arg(long, default_value_t = 0)]
         port: u16,
     },
+    /// Nodes, memory, Redis, bandwidth and cost for so many users, with the arithmetic.
+    Plan(plan::PlanArgs),
     /// Serve a swarm on stdin and stdout (started by the other commands).
     #[command(hide = true)]
     Worker,
@@ -125,6 +127,7 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
                 );
             })
         }
+        Command::Plan(args) => plan::run(args),
         Command::Worker => worker::serve_stdio(),
     }
 }

@@ -16,6 +16,7 @@ pub mod live;
 pub mod machine;
 pub mod measure;
 pub mod outcome;
+pub mod plan;
 pub mod process;
 pub mod report;
 pub mod results;

@@ -1,0 +1,232 @@
+//! Owns the bill of a month: machines, Redis, load balancer, traffic and people.
+
+use super::prices::{Egress, LoadBalancer, Prices, quoted};
+use super::sheet::{Sheet, Term, number, term};
+use super::sizing::{Nodes, Redis};
+use super::workload::{Load, Workload};
+use anyhow::Result;
+use serde::Serialize;
+
+const BYTES_PER_GB: f64 = 1e9;
+const SECONDS_PER_HOUR: f64 = 3_600.0;
+
+/// A month in the currency of the price file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bill {
+    pub machines: f64,
+    pub redis: f64,
+    pub load_balancer: f64,
+    pub traffic: f64,
+    pub traffic_gb: f64,
+    /// All of the above.
+    pub infrastructure: f64,
+    pub people: f64,
+    pub together: f64,
+    pub infrastructure_per_user: f64,
+    pub together_per_user: f64,
+    pub target_per_user: f64,
+    pub meets_target: bool,
+}
+
+pub fn bill(
+    workload: &Workload,
+    load: &Load,
+    nodes: &Nodes,
+    redis: &Redis,
+    prices: &Prices,
+    sheet: &mut Sheet,
+) -> Result<Bill> {
+    let money = &*prices.currency;
+    sheet.section(&format!("Cost of a month in {money}"));
+    let machines = machines(nodes, prices, sheet)?;
+    let redis_cost = redis_cost(redis, prices, sheet);
+    let traffic_gb = traffic_gb(workload, load, prices, sheet);
+    let load_balancer = load_balancer(workload, load, traffic_gb, prices, sheet);
+    let traffic = egress(traffic_gb, &prices.egress, money, sheet);
+    let infrastructure = sheet.sum(
+        "machines, Redis, balancer and traffic",
+        money,
+        &[
+            term(machines, ""),
+            term(redis_cost, ""),
+            term(load_balancer, ""),
+            term(traffic, ""),
+        ],
+    );
+    let people = sheet.product(
+        "people",
+        money,
+        &[
+            term(prices.people.hours_per_month, "hours"),
+            term(prices.people.per_hour, "an hour"),
+        ],
+    );
+    let together = sheet.sum(
+        "together",
+        money,
+        &[term(infrastructure, ""), term(people, "people")],
+    );
+    let users = || term(workload.users, "users");
+    let infrastructure_per_user = sheet.quotient(
+        "by user, without people",
+        money,
+        term(infrastructure, ""),
+        users(),
+    );
+    let together_per_user = sheet.quotient("by user", money, term(together, ""), users());
+    let target_per_user = sheet.given(
+        "target by user",
+        prices.target_per_user_month,
+        money,
+        "price file; without people",
+    );
+    Ok(Bill {
+        machines,
+        redis: redis_cost,
+        load_balancer,
+        traffic,
+        traffic_gb,
+        infrastructure,
+        people,
+        together,
+        infrastructure_per_user,
+        together_per_user,
+        target_per_user,
+        meets_target: infrastructure_per_user <= target_per_user,
+    })
+}
+
+fn machines(nodes: &Nodes, prices: &Prices, sheet: &mut Sheet) -> Result<f64> {
+    let instance = prices.instance(&nodes.instance)?;
+    let source = quoted(&instance.source, &instance.date, instance.basis);
+    sheet.given(&instance.name, instance.per_hour, "an hour", &source);
+    let factors = [
+        term(nodes.count, "nodes"),
+        term(instance.per_hour, "an hour"),
+        term(prices.hours_per_month, "h"),
+    ];
+    Ok(sheet.product("machines", &prices.currency, &factors))
+}
+
+fn redis_cost(redis: &Redis, prices: &Prices, sheet: &mut Sheet) -> f64 {
+    let found = prices
+        .redis_nodes
+        .iter()
+        .find(|node| node.name == redis.node);
+    let Some(node) = found else { return 0.0 };
+    let source = quoted(&node.source, &node.date, node.basis);
+    sheet.given(&node.name, node.per_hour, "an hour", &source);
+    let factors = [
+        term(redis.masters + redis.replicas, "nodes"),
+        term(node.per_hour, "an hour"),
+        term(prices.hours_per_month, "h"),
+    ];
+    sheet.product("Redis", &prices.currency, &factors)
+}
+
+fn traffic_gb(workload: &Workload, load: &Load, prices: &Prices, sheet: &mut Sheet) -> f64 {
+    sheet.product(
+        "traffic to clients",
+        "GB",
+        &[
+            term(load.bytes_out_per_s, "B/s"),
+            term(workload.load_factor, "of the peak on average"),
+            term(prices.hours_per_month * SECONDS_PER_HOUR, "s"),
+            term(1.0 / BYTES_PER_GB, "GB/B"),
+        ],
+    )
+}
+
+fn load_balancer(
+    workload: &Workload,
+    load: &Load,
+    traffic_gb: f64,
+    prices: &Prices,
+    sheet: &mut Sheet,
+) -> f64 {
+    let LoadBalancer {
+        per_hour,
+        per_unit_hour,
+        ..
+    } = prices.load_balancer;
+    let balancer = &prices.load_balancer;
+    let source = quoted(&balancer.source, &balancer.date, balancer.basis);
+    sheet.given(&balancer.name, per_hour, "an hour", &source);
+    let share = |use_: f64, unit: f64| if unit > 0.0 { use_ / unit } else { 0.0 };
+    let connects = load.connects_per_s * workload.load_factor;
+    let active = load.connections * workload.load_factor;
+    let units = sheet.greatest(
+        "its units",
+        "",
+        &[
+            term(
+                share(connects, balancer.unit_new_connections_per_second),
+                "for connects",
+            ),
+            term(
+                share(active, balancer.unit_active_connections),
+                "for connections",
+            ),
+            term(
+                share(
+                    traffic_gb / prices.hours_per_month,
+                    balancer.unit_gb_per_hour,
+                ),
+                "for traffic",
+            ),
+        ],
+    );
+    let hourly = sheet.product(
+        "units by hour",
+        "an hour",
+        &[term(units, "units"), term(per_unit_hour, "an hour")],
+    );
+    let rate = sheet.sum(
+        "balancer by hour",
+        "an hour",
+        &[term(per_hour, ""), term(hourly, "")],
+    );
+    let factors = [term(rate, "an hour"), term(prices.hours_per_month, "h")];
+    sheet.product("balancer", &prices.currency, &factors)
+}
+
+/// Fills tier after tier.
+pub fn egress(gb: f64, egress: &Egress, money: &str, sheet: &mut Sheet) -> f64 {
+    let source = quoted(&egress.source, &egress.date, egress.basis);
+    sheet.given("traffic that is free", egress.free_gb, "GB", &source);
+    let mut left = (gb - egress.free_gb).max(0.0);
+    let mut parts: Vec<Term> = Vec::new();
+    for tier in &egress.tiers {
+        let here = left.min(tier.gb.unwrap_or(f64::INFINITY));
+        if here <= 0.0 {
+            break;
+        }
+        let what = format!("traffic at {} a GB", number(tier.per_gb));
+        let factors = [term(here, "GB"), term(tier.per_gb, "a GB")];
+        parts.push(term(sheet.product(&what, money, &factors), ""));
+        left -= here;
+    }
+    match &parts[..] {
+        [] => sheet.given("traffic", 0.0, money, "all of it is free"),
+        [only] => only.value,
+        _ => sheet.sum("traffic", money, &parts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_fills_tier_after_tier() {
+        let prices = Prices::load(None).unwrap();
+        let cost = |gb| egress(gb, &prices.egress, "USD", &mut Sheet::default());
+        assert_eq!(cost(0.0), 0.0);
+        assert_eq!(cost(100.0), 0.0);
+        assert!((cost(1_100.0) - 90.0).abs() < 1e-9);
+        // 10,000 × 0.09 + 40,000 × 0.085 + 9,900 × 0.07
+        assert!((cost(60_000.0) - (900.0 + 3_400.0 + 693.0)).abs() < 1e-9);
+        // 900 + 3,400 + 7,000 + 50,000 × 0.05
+        assert!((cost(200_100.0) - 13_800.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,261 @@
+//! Owns the comparison with managed services: what each would bill for the same month, by its own
+//! way of counting, or why it does not offer that much.
+
+use super::cost;
+use super::prices::{ByTier, ByUnit, ByUse, ByUser, Prices, quoted};
+use super::sheet::{Sheet, number, term};
+use super::workload::{Load, Workload};
+use serde::Serialize;
+
+const DAYS_PER_MONTH: f64 = 365.0 / 12.0;
+const MINUTES_PER_HOUR: f64 = 60.0;
+const MILLION: f64 = 1e6;
+const KIB: f64 = 1_024.0;
+
+/// What one service would bill.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Quote {
+    pub name: String,
+    /// `None` when its published plans end below this load.
+    pub per_month: Option<f64>,
+    pub remark: String,
+}
+
+/// A month as services count it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Month {
+    users: f64,
+    connections_peak: f64,
+    connection_minutes: f64,
+    channel_minutes: f64,
+    messages_in: f64,
+    messages_out: f64,
+    payload: f64,
+    traffic_gb: f64,
+}
+
+pub fn quotes(
+    workload: &Workload,
+    load: &Load,
+    traffic_gb: f64,
+    prices: &Prices,
+    sheet: &mut Sheet,
+) -> Vec<Quote> {
+    sheet.section("Managed services: the month as they count it");
+    let month = Month::of(workload, load, traffic_gb, prices, sheet);
+    let managed = &prices.managed;
+    let mut quotes = Vec::new();
+    let tiers = managed.by_tier.iter();
+    quotes.extend(tiers.map(|service| by_tier(service, &month, &prices.currency, sheet)));
+    let used = managed.by_use.iter();
+    quotes.extend(used.map(|service| by_use(service, &month, prices, sheet)));
+    let units = managed.by_unit.iter();
+    quotes.extend(units.map(|service| by_unit(service, &month, &prices.currency, sheet)));
+    let users = managed.by_user.iter();
+    quotes.extend(users.map(|service| by_user(service, &month, &prices.currency, sheet)));
+    quotes
+}
+
+impl Month {
+    fn of(
+        workload: &Workload,
+        load: &Load,
+        traffic_gb: f64,
+        prices: &Prices,
+        sheet: &mut Sheet,
+    ) -> Month {
+        let share = || term(workload.load_factor, "of the peak");
+        let seconds = prices.hours_per_month * 3_600.0;
+        let mut over_month = |what: &str, per_s: f64| {
+            let factors = [term(per_s, "/s"), share(), term(seconds, "s")];
+            sheet.product(what, "", &factors)
+        };
+        let messages_in = over_month("messages in", load.messages_per_s);
+        let messages_out = over_month("copies out", load.deliveries_per_s + load.acks_per_s);
+        let minutes = prices.hours_per_month * MINUTES_PER_HOUR;
+        let connection_minutes = sheet.product(
+            "connection minutes",
+            "",
+            &[
+                term(load.connections, "connections"),
+                share(),
+                term(minutes, "min"),
+            ],
+        );
+        // Members of a room share its channel.
+        let rooms = load.connections / workload.room.max(1.0);
+        let channel_minutes = sheet.product(
+            "channel minutes",
+            "",
+            &[term(rooms, "rooms"), share(), term(minutes, "min")],
+        );
+        Month {
+            users: workload.users,
+            connections_peak: load.connections,
+            connection_minutes,
+            channel_minutes,
+            messages_in,
+            messages_out,
+            payload: workload.payload,
+            traffic_gb,
+        }
+    }
+
+    /// Messages of at most `kib`; a larger one counts as several.
+    fn billed(&self, messages: f64, kib: f64) -> f64 {
+        messages * (self.payload / (kib * KIB)).ceil().max(1.0)
+    }
+}
+
+fn by_tier(service: &ByTier, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
+    sheet.section(&service.name);
+    let source = quoted(&service.source, &service.date, service.basis);
+    let days = DAYS_PER_MONTH;
+    let both = [
+        term(month.messages_in, "in"),
+        term(month.messages_out, "out"),
+    ];
+    let messages = sheet.sum("messages", "", &both);
+    let a_day = sheet.quotient("messages a day", "", term(messages, ""), term(days, "days"));
+    let fits = |tier: &&super::prices::Tier| {
+        tier.connections >= month.connections_peak && tier.messages_per_day >= a_day
+    };
+    let cheapest = service
+        .tiers
+        .iter()
+        .filter(fits)
+        .min_by(|a, b| a.per_month.total_cmp(&b.per_month));
+    match cheapest {
+        Some(tier) => {
+            let per_month = sheet.given(&tier.name, tier.per_month, money, &source);
+            quote(&service.name, Some(per_month), tier.name.clone())
+        }
+        None => {
+            let most = service
+                .tiers
+                .iter()
+                .map(|tier| tier.connections)
+                .fold(0.0, f64::max);
+            let remark = format!(
+                "published tiers end below this: {} connections, {} messages a day (largest: {})",
+                number(month.connections_peak),
+                number(a_day),
+                number(most)
+            );
+            quote(&service.name, None, remark)
+        }
+    }
+}
+
+fn by_use(service: &ByUse, month: &Month, prices: &Prices, sheet: &mut Sheet) -> Quote {
+    sheet.section(&service.name);
+    let money = &*prices.currency;
+    if service
+        .connections_max
+        .is_some_and(|most| month.connections_peak > most)
+    {
+        let most = number(service.connections_max.unwrap_or_default());
+        let remark = format!("allows {most} connections");
+        return quote(&service.name, None, remark);
+    }
+    let source = quoted(&service.source, &service.date, service.basis);
+    let mut parts = vec![term(
+        sheet.given("fee", service.per_month, money, &source),
+        "",
+    )];
+    let messages = month.billed(month.messages_in + month.messages_out, service.message_kib);
+    let meters = [
+        ("messages", messages, service.per_million_messages),
+        (
+            "connection minutes",
+            month.connection_minutes,
+            service.per_million_connection_minutes,
+        ),
+        (
+            "channel minutes",
+            month.channel_minutes,
+            service.per_million_channel_minutes,
+        ),
+    ];
+    for (what, count, price) in meters.into_iter().filter(|(.., price)| *price > 0.0) {
+        let factors = [term(count / MILLION, "million"), term(price, "a million")];
+        parts.push(term(sheet.product(what, money, &factors), ""));
+    }
+    if service.with_egress {
+        let traffic = cost::egress(month.traffic_gb, &prices.egress, money, sheet);
+        parts.push(term(traffic, ""));
+    }
+    let total = sheet.sum("together", money, &parts);
+    quote(&service.name, Some(total), "by use".to_owned())
+}
+
+fn by_unit(service: &ByUnit, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
+    sheet.section(&service.name);
+    let source = quoted(&service.source, &service.date, service.basis);
+    let units = sheet.count(
+        "units",
+        "",
+        term(month.connections_peak, "connections"),
+        term(service.unit_connections, "a unit"),
+    );
+    if let Some(most) = service.units_max.filter(|most| units > *most) {
+        let remark = format!("needs {} units, allows {}", number(units), number(most));
+        return quote(&service.name, None, remark);
+    }
+    sheet.given("a unit", service.per_unit_day, "a day", &source);
+    let factors = [
+        term(units, "units"),
+        term(service.per_unit_day, "a day"),
+        term(DAYS_PER_MONTH, "days"),
+    ];
+    let base = sheet.product("units of a month", money, &factors);
+    let counted = match service.outbound_only {
+        true => month.messages_out,
+        false => month.messages_in + month.messages_out,
+    };
+    let messages = month.billed(counted, service.message_kib);
+    let free = units * service.unit_messages_per_day * DAYS_PER_MONTH;
+    sheet.given("messages", messages, "", "as the service counts them");
+    sheet.given("of these free", free.min(messages), "", "units × days");
+    let factors = [
+        term((messages - free).max(0.0) / MILLION, "million"),
+        term(service.per_million_messages, "a million"),
+    ];
+    let more = sheet.product("messages beyond", money, &factors);
+    let total = sheet.sum("together", money, &[term(base, ""), term(more, "")]);
+    quote(
+        &service.name,
+        Some(total),
+        format!("{} units", number(units)),
+    )
+}
+
+fn by_user(service: &ByUser, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
+    sheet.section(&service.name);
+    let source = quoted(&service.source, &service.date, service.basis);
+    let step = service
+        .steps
+        .iter()
+        .filter(|step| step.users >= month.users)
+        .min_by(|a, b| a.users.total_cmp(&b.users));
+    match step {
+        Some(step) => {
+            let what = format!("up to {} users", number(step.users));
+            let per_month = sheet.given(&what, step.per_month, money, &source);
+            quote(&service.name, Some(per_month), what)
+        }
+        None => {
+            let most = service.steps.iter().map(|s| s.users).fold(0.0, f64::max);
+            let remark = format!("published prices end at {} users", number(most));
+            quote(&service.name, None, remark)
+        }
+    }
+}
+
+fn quote(name: &str, per_month: Option<f64>, remark: String) -> Quote {
+    Quote {
+        name: name.to_owned(),
+        per_month,
+        remark,
+    }
+}

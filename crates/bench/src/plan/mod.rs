@@ -1,0 +1,408 @@
+//! The capacity plan: from what was measured and what things cost to nodes, memory, Redis,
+//! bandwidth and a month's bill, with every step of the arithmetic shown.
+//!
+//! `workload` asks, `measured` and `prices` know, `sizing` and `cost` reckon, `polling` and
+//! `managed` compare, `sheet` shows; `advise` answers which transport to take.
+
+pub mod advise;
+pub mod cost;
+pub mod managed;
+pub mod measured;
+pub mod polling;
+pub mod prices;
+pub mod sheet;
+pub mod sizing;
+pub mod workload;
+
+use advise::Needs;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use cost::Bill;
+use managed::Quote;
+use measured::Measured;
+use polling::Polling;
+use prices::{Instance, Prices};
+use serde::Serialize;
+use sheet::{Sheet, number};
+use sizing::{Demand, Nodes, Redis};
+use std::path::PathBuf;
+use workload::{Load, Workload};
+
+/// Where measurements of this repository are.
+const DEFAULT_RESULT: &str = "benchmarks/results/suite.json";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PlanArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
+    #[command(flatten)]
+    size: SizeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// SSE, polling or WebSocket: which to take, and why.
+    Advise(Needs),
+    /// Print the built-in price file, to be edited and given with --prices.
+    Prices,
+}
+
+#[derive(Debug, Args)]
+struct SizeArgs {
+    #[command(flatten)]
+    workload: Workload,
+    /// Measured results, of scenarios or of the suite; the first that knows a figure gives it
+    /// [default: benchmarks/results/suite.json].
+    #[arg(long = "result", value_name = "FILE")]
+    results: Vec<PathBuf>,
+    /// Whose figures to plan with, where a result holds several servers.
+    #[arg(long, default_value = "sockeye", value_name = "NAME")]
+    server: String,
+    /// Price file [default: built in, see `plan prices`].
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Machines to use [default: the cheapest that do].
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+    /// Hours of people in a month [default: the price file's].
+    #[arg(long, value_name = "HOURS")]
+    people_hours: Option<f64>,
+    /// What an hour of people costs [default: the price file's].
+    #[arg(long, value_name = "MONEY")]
+    people_rate: Option<f64>,
+    /// Polling to compare with: seconds between two requests.
+    #[arg(long, default_value_t = 5, value_name = "S")]
+    poll_seconds: u64,
+    /// Header bytes of one poll.
+    #[arg(long, default_value_t = advise::POLL_HEADER_BYTES, value_name = "BYTES")]
+    poll_header_bytes: u64,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The whole answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    pub workload: Workload,
+    pub measured: Measured,
+    pub prices_dated: String,
+    pub currency: String,
+    pub load: Load,
+    pub nodes: Nodes,
+    /// What other machines would cost a month; `Err` text where they cannot carry it.
+    pub other_machines: Vec<(String, Result<f64, String>)>,
+    pub redis: Redis,
+    pub bill: Bill,
+    pub polling: Polling,
+    pub managed: Vec<Quote>,
+    /// What managed services need in people a month.
+    pub managed_people: f64,
+    pub arithmetic: Sheet,
+}
+
+/// Carries out `plan …`.
+pub fn run(args: PlanArgs) -> Result<()> {
+    match args.other {
+        Some(Other::Advise(needs)) => run_advise(&needs),
+        Some(Other::Prices) => {
+            print!("{}", prices::BUILT_IN);
+            Ok(())
+        }
+        None => run_size(args.size),
+    }
+}
+
+fn run_advise(needs: &Needs) -> Result<()> {
+    let all = advise::advise(needs)?;
+    match needs.json {
+        true => println!("{}", serde_json::to_string_pretty(&all)?),
+        false => print!("{}", advise::text(&all)),
+    }
+    Ok(())
+}
+
+fn run_size(args: SizeArgs) -> Result<()> {
+    let results = match args.results.is_empty() {
+        false => args.results.clone(),
+        true => vec![default_result()?],
+    };
+    let measured = Measured::load(&results, &args.server)?;
+    let mut prices = Prices::load(args.prices.as_deref())?;
+    override_people(&mut prices, &args)?;
+    let question = Question {
+        workload: args.workload,
+        instance: args.instance,
+        poll_seconds: args.poll_seconds,
+        poll_header_bytes: args.poll_header_bytes,
+    };
+    let plan = plan(&question, &measured, &prices)?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&plan)?),
+        false => print!("{}{}", plan.summary(), plan.arithmetic.text()),
+    }
+    Ok(())
+}
+
+fn default_result() -> Result<PathBuf> {
+    let path = PathBuf::from(DEFAULT_RESULT);
+    match path.exists() {
+        true => Ok(path),
+        false => bail!(
+            "cannot plan without a measurement: there is no {DEFAULT_RESULT} here; give a result \
+             with --result (`sockeye bench run … --pid … --out result.json` makes one)"
+        ),
+    }
+}
+
+fn override_people(prices: &mut Prices, args: &SizeArgs) -> Result<()> {
+    let flags = [
+        (
+            "--people-hours",
+            args.people_hours,
+            &mut prices.people.hours_per_month,
+        ),
+        (
+            "--people-rate",
+            args.people_rate,
+            &mut prices.people.per_hour,
+        ),
+    ];
+    for (flag, given, field) in flags {
+        let Some(given) = given else { continue };
+        if !(given >= 0.0 && given.is_finite()) {
+            bail!("cannot plan with {flag} {given}: it must be at least 0");
+        }
+        *field = given;
+    }
+    Ok(())
+}
+
+/// What is asked beyond prices and measurements.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub workload: Workload,
+    pub instance: Option<String>,
+    pub poll_seconds: u64,
+    pub poll_header_bytes: u64,
+}
+
+pub fn plan(question: &Question, measured: &Measured, prices: &Prices) -> Result<Plan> {
+    let workload = &question.workload;
+    workload.check()?;
+    let mut sheet = Sheet::default();
+    let load = workload.load(&mut sheet);
+    let demand = sizing::demand(workload, &load, measured, &prices.sizing, &mut sheet)?;
+    let (instance, other_machines) = choose(&demand, question.instance.as_deref(), prices)?;
+    let nodes = sizing::nodes(&demand, instance, prices, &mut sheet)?;
+    let redis = sizing::redis(&load, nodes.count, prices, &mut sheet)?;
+    let bill = cost::bill(workload, &load, &nodes, &redis, prices, &mut sheet)?;
+    let polling = polling::compare(
+        &load,
+        workload.load_factor,
+        question.poll_seconds,
+        question.poll_header_bytes,
+        &mut sheet,
+    )?;
+    let managed = managed::quotes(workload, &load, bill.traffic_gb, prices, &mut sheet);
+    Ok(Plan {
+        workload: workload.clone(),
+        measured: measured.clone(),
+        prices_dated: prices.dated.clone(),
+        currency: prices.currency.clone(),
+        load,
+        nodes,
+        other_machines,
+        redis,
+        bill,
+        polling,
+        managed,
+        managed_people: prices.people.managed_hours_per_month * prices.people.per_hour,
+        arithmetic: sheet,
+    })
+}
+
+type Alternatives = Vec<(String, Result<f64, String>)>;
+
+/// The wanted machine, or the one whose month is cheapest; and what the others would cost.
+fn choose<'a>(
+    demand: &Demand,
+    wanted: Option<&str>,
+    prices: &'a Prices,
+) -> Result<(&'a Instance, Alternatives)> {
+    let month = |instance: &Instance| {
+        sizing::nodes(demand, instance, prices, &mut Sheet::default()).map(|nodes| nodes.per_month)
+    };
+    let priced: Vec<_> = prices
+        .instances
+        .iter()
+        .map(|instance| (instance, month(instance)))
+        .collect();
+    let chosen = match wanted {
+        Some(name) => prices.instance(name)?,
+        None => {
+            let able = priced
+                .iter()
+                .filter_map(|(instance, month)| Some((*instance, *month.as_ref().ok()?)));
+            let cheapest = able.min_by(|a, b| a.1.total_cmp(&b.1));
+            cheapest
+                .map(|(instance, _)| instance)
+                .context("cannot carry this with any instance of the price file")?
+        }
+    };
+    let others = priced
+        .into_iter()
+        .filter(|(instance, _)| instance.name != chosen.name)
+        .map(|(instance, month)| {
+            let month = month.map_err(|error| error.to_string());
+            (instance.name.clone(), month)
+        });
+    Ok((chosen, others.collect()))
+}
+
+impl Plan {
+    /// The answer in one screen; the arithmetic follows it.
+    fn summary(&self) -> String {
+        let money = &self.currency;
+        let mut out = format!(
+            "{} users, {} connected at the peak, {} messages/s in, {} deliveries/s\n",
+            number(self.workload.users),
+            number(self.load.connections),
+            number(self.load.messages_per_s),
+            number(self.load.deliveries_per_s)
+        );
+        for (what, text) in [
+            ("nodes", self.nodes_text()),
+            ("memory", self.memory_text()),
+            ("Redis", self.redis_text()),
+            ("bandwidth", self.bandwidth_text()),
+            ("cost", self.cost_text()),
+            ("target", self.target_text()),
+            ("polling", self.polling_text()),
+        ] {
+            out.push_str(&format!("  {what:<10} {text}\n"));
+        }
+        out.push_str(&self.comparisons());
+        out.push_str(&format!(
+            "Prices of {} in {money}, without tax. Not in it: traffic between zones, disks, logs, \
+             support, other environments.\n",
+            self.prices_dated
+        ));
+        out
+    }
+
+    fn nodes_text(&self) -> String {
+        format!(
+            "{} × {} ({} needed, one may fail): processors {} % busy, {} % after a failure",
+            number(self.nodes.count),
+            self.nodes.instance,
+            number(self.nodes.needed),
+            number((self.nodes.cpu_share * 1_000.0).round() / 10.0),
+            number((self.nodes.cpu_share_after_failure * 1_000.0).round() / 10.0)
+        )
+    }
+
+    fn memory_text(&self) -> String {
+        format!(
+            "{} GiB a node with {} connections each ({} % of it; {} % after a failure)",
+            number(self.nodes.memory_gib_each),
+            number(self.nodes.connections_each),
+            number((self.nodes.memory_share * 1_000.0).round() / 10.0),
+            number((self.nodes.memory_share_after_failure * 1_000.0).round() / 10.0)
+        )
+    }
+
+    fn redis_text(&self) -> String {
+        format!(
+            "{} × {} ({} masters, {} replicas): {} messages/s, {} GiB",
+            number(self.redis.masters + self.redis.replicas),
+            self.redis.node,
+            number(self.redis.masters),
+            number(self.redis.replicas),
+            number(self.redis.messages_per_s),
+            number(self.redis.memory_gib)
+        )
+    }
+
+    fn bandwidth_text(&self) -> String {
+        format!(
+            "{} Mbit/s at the peak, {} GB a month",
+            number(self.load.bytes_out_per_s * 8e-6),
+            number(self.bill.traffic_gb)
+        )
+    }
+
+    fn cost_text(&self) -> String {
+        let bill = &self.bill;
+        format!(
+            "{} {} a month: machines {}, Redis {}, balancer {}, traffic {}, people {}",
+            number(bill.together.round()),
+            self.currency,
+            number(bill.machines.round()),
+            number(bill.redis.round()),
+            number(bill.load_balancer.round()),
+            number(bill.traffic.round()),
+            number(bill.people.round())
+        )
+    }
+
+    fn target_text(&self) -> String {
+        let bill = &self.bill;
+        let verdict = match bill.meets_target {
+            true => "meets".to_owned(),
+            false => format!(
+                "is {} times",
+                number(bill.infrastructure_per_user / bill.target_per_user)
+            ),
+        };
+        format!(
+            "{} {} by user and month {verdict} the target of {}; {} with people",
+            number(bill.infrastructure_per_user),
+            self.currency,
+            number(bill.target_per_user),
+            number(bill.together_per_user)
+        )
+    }
+
+    fn polling_text(&self) -> String {
+        let polling = &self.polling;
+        format!(
+            "every {} s it would be {} requests a day with {} GB of headers, news {} s late; \
+             connections: {} GB a day in all",
+            polling.every_s,
+            polling::whole(polling.requests_per_day),
+            number(polling.header_bytes_per_day as f64 / 1e9),
+            number(polling.delay_s),
+            number(polling.pushed_gb_per_day)
+        )
+    }
+
+    fn comparisons(&self) -> String {
+        let mut out = String::from("\nManaged services, a month with people:\n");
+        for quote in &self.managed {
+            let price = match quote.per_month {
+                Some(price) => number((price + self.managed_people).round()),
+                None => "–".to_owned(),
+            };
+            out.push_str(&format!(
+                "  {:<26} {price:>12}  {}\n",
+                quote.name, quote.remark
+            ));
+        }
+        out.push_str("Other machines, a month:\n");
+        for (name, month) in &self.other_machines {
+            let text = match month {
+                Ok(month) => number(month.round()),
+                Err(why) => why.clone(),
+            };
+            out.push_str(&format!("  {name:<26} {text:>12}\n"));
+        }
+        out.push('\n');
+        out
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! Owns the comparison with polling by a timer: requests, bytes of headers, and how late news is.
+//! Counted in whole numbers, so that it comes out exactly.
+
+use super::sheet::Sheet;
+use super::workload::Load;
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+const SECONDS_PER_DAY: u64 = 86_400;
+const BYTES_PER_GB: f64 = 1e9;
+
+/// The same users asking again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Polling {
+    pub users: u64,
+    pub every_s: u64,
+    pub header_bytes: u64,
+    pub requests_per_day: u64,
+    pub header_bytes_per_day: u64,
+    /// News waits this long on average.
+    pub delay_s: f64,
+    /// Gigabytes a day that connections cost instead, everything included.
+    pub pushed_gb_per_day: f64,
+}
+
+/// Of users who ask every `every_s` seconds; rounded down to whole requests.
+pub fn requests_per_day(users: u64, every_s: u64) -> u64 {
+    (u128::from(users) * u128::from(SECONDS_PER_DAY) / u128::from(every_s.max(1))) as u64
+}
+
+pub fn compare(
+    load: &Load,
+    load_factor: f64,
+    every_s: u64,
+    header_bytes: u64,
+    sheet: &mut Sheet,
+) -> Result<Polling> {
+    if !(1..=SECONDS_PER_DAY).contains(&every_s) {
+        bail!("cannot compare with polling every {every_s} s: it must be 1 to {SECONDS_PER_DAY}");
+    }
+    // Connected users poll; on average the load factor of the peak's.
+    let users = (load.connections * load_factor).round() as u64;
+    let requests = requests_per_day(users, every_s);
+    let bytes = (u128::from(requests) * u128::from(header_bytes)).min(u64::MAX.into()) as u64;
+    sheet.section("The same by polling");
+    sheet.exact(
+        "requests a day",
+        &format!(
+            "{} users × {} s ÷ {every_s} s",
+            whole(users),
+            whole(SECONDS_PER_DAY)
+        ),
+        requests,
+        "",
+    );
+    sheet.exact(
+        "headers a day",
+        &format!("{} requests × {header_bytes} B", whole(requests)),
+        bytes,
+        "B",
+    );
+    sheet.given(
+        "news is late by",
+        every_s as f64 / 2.0,
+        "s on average",
+        "half the interval",
+    );
+    let pushed = load.bytes_out_per_s * load_factor * SECONDS_PER_DAY as f64 / BYTES_PER_GB;
+    sheet.given(
+        "all traffic of connections instead",
+        pushed,
+        "GB a day",
+        "bandwidth above, on average",
+    );
+    Ok(Polling {
+        users,
+        every_s,
+        header_bytes,
+        requests_per_day: requests,
+        header_bytes_per_day: bytes,
+        delay_s: every_s as f64 / 2.0,
+        pushed_gb_per_day: pushed,
+    })
+}
+
+pub fn whole(value: u64) -> String {
+    super::sheet::with_thousands(&value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_thousand_users_every_five_seconds_ask_172_800_000_times_a_day() {
+        assert_eq!(requests_per_day(10_000, 5), 172_800_000);
+        let load = Load {
+            connections: 10_000.0,
+            messages_per_s: 0.0,
+            deliveries_per_s: 0.0,
+            acks_per_s: 0.0,
+            connects_per_s: 0.0,
+            pings_per_s: 0.0,
+            bytes_out_per_s: 0.0,
+        };
+        let mut sheet = Sheet::default();
+        let polling = compare(&load, 1.0, 5, 679, &mut sheet).unwrap();
+        assert_eq!(polling.requests_per_day, 172_800_000);
+        // 172,800,000 × 679
+        assert_eq!(polling.header_bytes_per_day, 117_331_200_000);
+        assert_eq!(polling.delay_s, 2.5);
+        let text = sheet.text();
+        assert!(
+            text.contains("10,000 users × 86,400 s ÷ 5 s = 172,800,000"),
+            "{text}"
+        );
+        assert!(
+            text.contains("172,800,000 requests × 679 B = 117,331,200,000 B"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn large_counts_do_not_overflow() {
+        assert_eq!(
+            requests_per_day(1_000_000_000_000, 1),
+            86_400_000_000_000_000
+        );
+        assert_eq!(requests_per_day(1, 86_400), 1);
+    }
+}

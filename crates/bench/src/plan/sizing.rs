@@ -1,0 +1,403 @@
+//! Owns the answer in machines: processor time, memory and traffic at the peak, how many nodes
+//! carry them, how many are left when one fails, and the Redis that joins them.
+
+use super::measured::{Figure, Measured};
+use super::prices::{Instance, Prices, RedisNode, Sizing};
+use super::sheet::{Sheet, number, term};
+use super::workload::{Load, Workload};
+use anyhow::{Result, anyhow, bail};
+use serde::Serialize;
+
+const GIB: f64 = 1_073_741_824.0;
+const US: f64 = 1e-6;
+/// More nodes than anyone hears about every message.
+const NODES_MAX: f64 = 10_000.0;
+
+/// Nodes of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Nodes {
+    pub instance: String,
+    /// Carry the peak.
+    pub needed: f64,
+    /// One more, so that any one may fail.
+    pub count: f64,
+    pub connections_each: f64,
+    pub memory_gib_each: f64,
+    /// Share of a node's processors busy at the peak.
+    pub cpu_share: f64,
+    /// The same after one node failed.
+    pub cpu_share_after_failure: f64,
+    pub memory_share: f64,
+    pub memory_share_after_failure: f64,
+    pub per_month: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Redis {
+    pub node: String,
+    pub masters: f64,
+    pub replicas: f64,
+    pub messages_per_s: f64,
+    pub memory_gib: f64,
+    pub per_month: f64,
+}
+
+/// What the load costs wherever it runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Cores busy with clients.
+    cores: f64,
+    /// Cores that each further node adds: every node hears every message.
+    cores_by_peer: f64,
+    /// Resident and kernel memory of all connections.
+    bytes: f64,
+    node_bytes: f64,
+    gbps: f64,
+    connections: f64,
+}
+
+pub fn demand(
+    workload: &Workload,
+    load: &Load,
+    measured: &Measured,
+    sizing: &Sizing,
+    sheet: &mut Sheet,
+) -> Result<Demand> {
+    let cores = cores(load, measured, sizing, sheet)?;
+    let bytes = memory(workload, load, measured, sizing, sheet)?;
+    let node_bytes = measured.node_bytes.as_ref().map_or(0.0, |given| {
+        sheet.given(
+            "a node without connections",
+            given.value,
+            "B",
+            &given.source,
+        )
+    });
+    sheet.section("Between nodes");
+    let by_message = sheet.given(
+        "hearing a message of another node",
+        sizing.cluster_cpu_us_per_message,
+        "us",
+        &quoted_sizing(sizing),
+    );
+    let cores_by_peer = sheet.product(
+        "each further node adds",
+        "cores",
+        &[
+            term(load.messages_per_s, "messages/s"),
+            term(by_message * sizing.core_factor, "us"),
+            term(US, "s/us"),
+        ],
+    );
+    Ok(Demand {
+        cores,
+        cores_by_peer,
+        bytes,
+        node_bytes,
+        gbps: load.bytes_out_per_s * 8e-9,
+        connections: load.connections,
+    })
+}
+
+fn cores(load: &Load, measured: &Measured, sizing: &Sizing, sheet: &mut Sheet) -> Result<f64> {
+    sheet.section("Processors at the peak");
+    let delivery = known(&measured.delivery_us, "CPU of a delivery")?;
+    let mut parts = vec![("deliveries", load.deliveries_per_s, Some(delivery))];
+    let messages = load.messages_per_s + load.pings_per_s;
+    if measured.is_all_in {
+        // The scenario's own mix of messages and connects is in the figure.
+        parts.push(("acknowledgements", load.acks_per_s, Some(delivery)));
+    } else {
+        parts.push((
+            "messages and heartbeats in",
+            messages,
+            measured.message_us.as_ref(),
+        ));
+        parts.push((
+            "connects",
+            load.connects_per_s,
+            measured.connect_us.as_ref(),
+        ));
+    }
+    let mut summands = Vec::new();
+    for (what, per_second, figure) in parts {
+        let Some(figure) = figure else { continue };
+        let us = sheet.given(
+            &format!("one of {what}"),
+            figure.value,
+            "us",
+            &figure.source,
+        );
+        let factors = [
+            term(per_second, "/s"),
+            term(us, "us"),
+            term(US, "s/us"),
+            term(sizing.core_factor, "measured cores a vCPU"),
+        ];
+        summands.push(term(sheet.product(what, "cores", &factors), "cores"));
+    }
+    Ok(sheet.sum("busy with clients", "cores", &summands))
+}
+
+fn memory(
+    workload: &Workload,
+    load: &Load,
+    measured: &Measured,
+    sizing: &Sizing,
+    sheet: &mut Sheet,
+) -> Result<f64> {
+    sheet.section("Memory at the peak");
+    let resident = known(&measured.connection_bytes, "memory of a connection")?;
+    sheet.given(
+        "resident by connection",
+        resident.value,
+        "B",
+        &resident.source,
+    );
+    let mut parts = vec![
+        term(resident.value, "B resident"),
+        term(sizing.kernel_bytes_per_connection, "B kernel"),
+    ];
+    if workload.tls {
+        parts.push(term(sizing.tls_bytes_per_connection, "B TLS"));
+    }
+    let each = sheet.sum("a connection", "B", &parts);
+    let factors = [term(load.connections, "connections"), term(each, "B")];
+    let bytes = sheet.product("all connections", "B", &factors);
+    sheet.quotient("that is", "GiB", term(bytes, "B"), term(GIB, "B/GiB"));
+    Ok(bytes)
+}
+
+/// Nodes of `instance` for the demand, or why it cannot carry it.
+pub fn nodes(
+    demand: &Demand,
+    instance: &Instance,
+    prices: &Prices,
+    sheet: &mut Sheet,
+) -> Result<Nodes> {
+    sheet.section(&format!("Nodes: {}", instance.name));
+    let sizing = &prices.sizing;
+    let usable_cores = sheet.product(
+        "usable of a node",
+        "cores",
+        &[
+            term(instance.vcpus, "vCPUs"),
+            term(sizing.cpu_target, "busy at most"),
+        ],
+    );
+    let for_cpu = cpu_nodes(demand, usable_cores, instance, sheet)?;
+    let for_memory = memory_nodes(demand, instance, sizing, sheet)?;
+    let for_traffic = sheet.count(
+        "for traffic",
+        "nodes",
+        term(demand.gbps, "Gbit/s"),
+        term(
+            instance.network_gbps * sizing.network_target,
+            "Gbit/s usable",
+        ),
+    );
+    let needed = sheet.greatest(
+        "needed",
+        "nodes",
+        &[
+            term(for_cpu, "for processors"),
+            term(for_memory, "for memory"),
+            term(for_traffic, "for traffic"),
+            term(1.0, "at least"),
+        ],
+    );
+    let count = sheet.sum(
+        "with one that may fail (N−1)",
+        "nodes",
+        &[term(needed, "nodes"), term(1.0, "more")],
+    );
+    Ok(describe(demand, instance, prices, needed, count, sheet))
+}
+
+/// The smallest number whose usable cores hold clients and what the others publish.
+fn cpu_nodes(
+    demand: &Demand,
+    usable_cores: f64,
+    instance: &Instance,
+    sheet: &mut Sheet,
+) -> Result<f64> {
+    // n × usable ≥ cores + (n − 1) × by_peer
+    let gain = usable_cores - demand.cores_by_peer;
+    let mut count = 1.0;
+    while count * usable_cores < demand.cores + (count - 1.0) * demand.cores_by_peer {
+        count += 1.0;
+        if gain <= 0.0 || count > NODES_MAX {
+            bail!(
+                "cannot carry this with {}: hearing every message takes {} cores of each node, \
+                 {} are usable; take larger nodes or send fewer messages",
+                instance.name,
+                number(demand.cores_by_peer),
+                number(usable_cores)
+            );
+        }
+    }
+    let peers = sheet.product(
+        "for each other's messages",
+        "cores",
+        &[
+            term(count - 1.0, "further nodes"),
+            term(demand.cores_by_peer, "cores"),
+        ],
+    );
+    let busy = [term(demand.cores, "cores"), term(peers, "cores")];
+    let busy = sheet.sum("busy", "cores", &busy);
+    let found = sheet.count(
+        "for processors",
+        "nodes",
+        term(busy, "cores"),
+        term(usable_cores, "usable"),
+    );
+    Ok(found.max(1.0))
+}
+
+fn memory_nodes(
+    demand: &Demand,
+    instance: &Instance,
+    sizing: &Sizing,
+    sheet: &mut Sheet,
+) -> Result<f64> {
+    let usable = instance.memory_gib * sizing.memory_target * GIB - demand.node_bytes;
+    if usable <= 0.0 {
+        bail!(
+            "cannot use {}: its memory does not hold a node without connections",
+            instance.name
+        );
+    }
+    let usable = sheet.given(
+        "usable memory of a node",
+        usable / GIB,
+        "GiB",
+        &format!(
+            "{} GiB × {} − a node without connections",
+            number(instance.memory_gib),
+            number(sizing.memory_target)
+        ),
+    );
+    Ok(sheet.count(
+        "for memory",
+        "nodes",
+        term(demand.bytes / GIB, "GiB"),
+        term(usable, "GiB usable"),
+    ))
+}
+
+fn describe(
+    demand: &Demand,
+    instance: &Instance,
+    prices: &Prices,
+    needed: f64,
+    count: f64,
+    sheet: &mut Sheet,
+) -> Nodes {
+    let cpu = |nodes: f64| {
+        (demand.cores + (nodes - 1.0) * demand.cores_by_peer) / (nodes * instance.vcpus)
+    };
+    let gib = |nodes: f64| (demand.bytes / nodes + demand.node_bytes) / GIB;
+    let percent = |share: f64| share * 100.0;
+    sheet.given("processors busy", percent(cpu(count)), "%", "all nodes up");
+    sheet.given(
+        "processors busy after a failure",
+        percent(cpu(count - 1.0)),
+        "%",
+        "one node less",
+    );
+    let memory_share = gib(count) / instance.memory_gib;
+    let after = gib(count - 1.0) / instance.memory_gib;
+    sheet.given("memory used", percent(memory_share), "%", "all nodes up");
+    sheet.given(
+        "memory used after a failure",
+        percent(after),
+        "%",
+        "one node less",
+    );
+    Nodes {
+        instance: instance.name.clone(),
+        needed,
+        count,
+        connections_each: (demand.connections / count).ceil(),
+        memory_gib_each: gib(count),
+        cpu_share: cpu(count),
+        cpu_share_after_failure: cpu(count - 1.0),
+        memory_share,
+        memory_share_after_failure: after,
+        per_month: count * instance.per_hour * prices.hours_per_month,
+    }
+}
+
+/// A Redis Cluster: each message goes in once and out to every node.
+pub fn redis(load: &Load, nodes: f64, prices: &Prices, sheet: &mut Sheet) -> Result<Redis> {
+    sheet.section("Redis");
+    let sizing = &prices.sizing;
+    let messages_per_s = sheet.product(
+        "messages in and copies to the nodes",
+        "/s",
+        &[
+            term(load.messages_per_s, "messages/s"),
+            term(nodes + 1.0, "(in once, out to each node)"),
+        ],
+    );
+    let bytes = sheet.product(
+        "session registry",
+        "B",
+        &[
+            term(load.connections, "connections"),
+            term(sizing.redis_bytes_per_connection, "B"),
+        ],
+    );
+    let memory_gib = bytes / GIB;
+    let masters = |node: &RedisNode| {
+        let usable = node.memory_gib * sizing.memory_target;
+        let for_rate = (messages_per_s / node.messages_per_second).ceil();
+        let for_memory = (memory_gib / usable).ceil();
+        for_rate.max(for_memory).max(sizing.redis_masters_min)
+    };
+    let cost = |node: &RedisNode| masters(node) * node.per_hour;
+    let cheapest = prices
+        .redis_nodes
+        .iter()
+        .min_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let node = cheapest.ok_or_else(|| anyhow!("cannot choose a Redis node: none is priced"))?;
+    let found = sheet.greatest(
+        &format!("masters of {}", node.name),
+        "",
+        &[
+            term(
+                (messages_per_s / node.messages_per_second).ceil(),
+                "for the rate",
+            ),
+            term(
+                (memory_gib / (node.memory_gib * sizing.memory_target)).ceil(),
+                "for memory",
+            ),
+            term(sizing.redis_masters_min, "of a cluster"),
+        ],
+    );
+    let replicas = sheet.product(
+        "replicas",
+        "",
+        &[term(found, "masters"), term(sizing.redis_replicas, "each")],
+    );
+    Ok(Redis {
+        node: node.name.clone(),
+        masters: found,
+        replicas,
+        messages_per_s,
+        memory_gib,
+        per_month: (found + replicas) * node.per_hour * prices.hours_per_month,
+    })
+}
+
+fn known<'a>(figure: &'a Option<Figure>, what: &str) -> Result<&'a Figure> {
+    figure
+        .as_ref()
+        .ok_or_else(|| anyhow!("cannot plan: no result has the {what}"))
+}
+
+fn quoted_sizing(sizing: &Sizing) -> String {
+    format!("sizing, {}", sizing.date)
+}
