@@ -29,7 +29,7 @@ pub enum Command {
         port: u16,
     },
     /// Nodes, memory, Redis, bandwidth and cost for so many users, with the arithmetic.
-    Plan(plan::PlanArgs),
+    Plan(Box<plan::PlanArgs>),
     /// Serve a swarm on stdin and stdout (started by the other commands).
     #[command(hide = true)]
     Worker,
@@ -127,7 +127,7 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
                 );
             })
         }
-        Command::Plan(args) => plan::run(args),
+        Command::Plan(args) => plan::run(*args),
         Command::Worker => worker::serve_stdio(),
     }
 }

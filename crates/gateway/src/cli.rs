@@ -1,5 +1,6 @@
-//! The command line: `sockeye [serve]`, `sockeye config …` and `sockeye token …`. Flags are settings of the highest
-//! layer; their values are checked with the rest of the configuration.
+//! The command line: `sockeye [serve]`, `sockeye config …`, `sockeye token …`, `sockeye plan …`.
+//! Flags are settings of the highest layer; their values are checked with the rest of the
+//! configuration.
 
 use crate::config::{Flag, Request};
 use crate::token::TokenArgs;
@@ -26,6 +27,8 @@ enum CommandArgs {
     /// Print the reference of all metrics.
     Metrics,
     Token(TokenArgs),
+    /// Nodes, memory, Redis, bandwidth and cost for so many users; advice on transports.
+    Plan(Box<bench::plan::PlanArgs>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,6 +80,7 @@ pub enum Command {
     Config(ConfigCommand),
     Metrics,
     Token(TokenArgs),
+    Plan(Box<bench::plan::PlanArgs>),
 }
 
 #[derive(Debug)]
@@ -90,6 +94,7 @@ impl Cli {
     pub fn command(self) -> Command {
         match self.command {
             None => Command::Serve(self.serve.request()),
+            Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
             Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Token(token)) => Command::Token(token),

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             eprintln!("{error:#}");
             ExitCode::from(2)
         }),
+        Command::Plan(args) => ended(bench::plan::run(*args)),
         Command::Serve(request) => boot(&request),
     }
 }
@@ -38,6 +39,17 @@ fn main() -> ExitCode {
 fn print(page: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(page.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// Of a command that is done when it returns.
+fn ended(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(1)
+        }
+    }
 }
 
 fn boot(request: &Request) -> ExitCode {

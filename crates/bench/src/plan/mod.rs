@@ -25,6 +25,7 @@ use prices::{Instance, Prices};
 use serde::Serialize;
 use sheet::{Sheet, number};
 use sizing::{Demand, Nodes, Redis};
+use std::io::Write;
 use std::path::PathBuf;
 use workload::{Load, Workload};
 
@@ -107,7 +108,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     match args.other {
         Some(Other::Advise(needs)) => run_advise(&needs),
         Some(Other::Prices) => {
-            print!("{}", prices::BUILT_IN);
+            show(prices::BUILT_IN);
             Ok(())
         }
         None => run_size(args.size),
@@ -116,11 +117,16 @@ pub fn run(args: PlanArgs) -> Result<()> {
 
 fn run_advise(needs: &Needs) -> Result<()> {
     let all = advise::advise(needs)?;
-    match needs.json {
-        true => println!("{}", serde_json::to_string_pretty(&all)?),
-        false => print!("{}", advise::text(&all)),
-    }
+    show(&match needs.json {
+        true => serde_json::to_string_pretty(&all)? + "\n",
+        false => advise::text(&all),
+    });
     Ok(())
+}
+
+/// Who reads only the beginning has not failed.
+fn show(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn run_size(args: SizeArgs) -> Result<()> {
@@ -138,10 +144,10 @@ fn run_size(args: SizeArgs) -> Result<()> {
         poll_header_bytes: args.poll_header_bytes,
     };
     let plan = plan(&question, &measured, &prices)?;
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&plan)?),
-        false => print!("{}{}", plan.summary(), plan.arithmetic.text()),
-    }
+    show(&match args.json {
+        true => serde_json::to_string_pretty(&plan)? + "\n",
+        false => plan.summary() + &plan.arithmetic.text(),
+    });
     Ok(())
 }
 
