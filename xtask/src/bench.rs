@@ -6,7 +6,9 @@ use crate::steps::Step;
 use anyhow::Result;
 
 /// Commands of `sockeye-bench` that do not want the gateway.
-const OTHERS: [&str; 6] = ["measure", "render", "floor", "help", "--help", "-h"];
+const OTHERS: [&str; 7] = [
+    "measure", "report", "plots", "floor", "help", "--help", "-h",
+];
 
 /// Builds both sides and lets `sockeye-bench` do the rest.
 pub fn run(args: &[String]) -> Result<()> {

@@ -1,10 +1,11 @@
-//! Owns the command line of the generator: `suite`, `measure`, `render`, `floor`, and the hidden
+//! Owns the command line of the generator: `suite`, `measure`, `report`, `plots`, `floor`, and the hidden
 //! `worker`. A library module so that another binary can mount the same commands.
 
 use crate::dialect::{Protocol, Target};
 use crate::fleet::Launcher;
 use crate::floor;
 use crate::measure::{Bench, Case, Effort, Family};
+use crate::report::command::{PlotsArgs, ReportArgs};
 use crate::results::{Machine, Results};
 use crate::server::{Contender, Kind};
 use crate::suite::{self, Entry, Suite};
@@ -20,8 +21,10 @@ pub enum Command {
     Suite(SuiteArgs),
     /// Measure one case on a server that already runs.
     Measure(MeasureArgs),
-    /// Fill the marked part of a Markdown page (and the SVG beside it) from a result file.
-    Render { results: PathBuf, page: PathBuf },
+    /// Show the result of a scenario or comparison: on the terminal, as Markdown, as HTML.
+    Report(ReportArgs),
+    /// Fill the marked parts of Markdown pages, and draw their plots, from result files.
+    Plots(PlotsArgs),
     /// Run a floor server: the least an epoll loop must spend.
     Floor {
         mode: floor::Mode,
@@ -114,9 +117,8 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
     match command {
         Command::Suite(args) => run_suite(&args, launcher, &program, &prefix),
         Command::Measure(args) => run_measure(args, launcher),
-        Command::Render { results, page } => {
-            report::render(&Results::load(&results)?, &results, &page)
-        }
+        Command::Report(args) => report::command::report(&args),
+        Command::Plots(args) => report::command::plots(&args),
         Command::Floor { mode, port } => {
             let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             floor::serve(mode, addr, |addr| {

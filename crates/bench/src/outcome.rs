@@ -220,15 +220,71 @@ impl Outcome {
         sampled.or_else(|| (!self.processes.is_empty()).then(ends))
     }
 
+    /// Deliveries and acknowledgements that reached clients, per second of the run.
+    pub fn received_per_s(&self) -> f64 {
+        let received = self.totals.received + self.totals.acked;
+        if self.duration_s > 0.0 {
+            received as f64 / self.duration_s
+        } else {
+            0.0
+        }
+    }
+
+    /// CPU of all server processes by delivery or acknowledgement.
+    pub fn cpu_us_per_delivery(&self) -> Option<f64> {
+        let received = self.totals.received + self.totals.acked;
+        let cpu_s = self.server_cpu_s().filter(|_| received > 0)?;
+        Some(cpu_s * 1e6 / received as f64)
+    }
+
+    /// Growth of all server processes by connection at the peak.
+    pub fn rss_per_connection_bytes(&self) -> Option<f64> {
+        let grown = |p: &ServerProcess| p.rss_peak_bytes.saturating_sub(p.rss_before_bytes);
+        let grown: u64 = self.processes.iter().map(grown).sum();
+        let held = self.totals.connections_peak;
+        (held > 0 && !self.processes.is_empty()).then(|| grown as f64 / held as f64)
+    }
+
     /// Failed connects, drops, lost messages and every other kind.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// The reason why no latency of this run may be shown.
-    pub fn latency_refused(&self) -> Option<&str> {
-        self.generator.saturated.as_deref()
+    /// The reason why no latency of this run may be shown: it holds for the whole as soon as the
+    /// generator was too slow in one phase.
+    pub fn latency_refused(&self) -> Option<String> {
+        let in_phase = |phase: &Phase| {
+            let why = phase.generator_saturated.as_deref()?;
+            Some(format!("{why} (phase {})", phase.name))
+        };
+        let blamed = self.phases.iter().find_map(in_phase);
+        blamed.or_else(|| self.generator.saturated.clone())
     }
+
+    /// Whether latencies of one phase may not be shown: its own fault, or one that no phase can be
+    /// blamed for.
+    pub fn is_refused_in(&self, phase: &Phase) -> bool {
+        let blamed = self
+            .phases
+            .iter()
+            .any(|phase| phase.generator_saturated.is_some());
+        phase.generator_saturated.is_some() || (!blamed && self.generator.saturated.is_some())
+    }
+
+    /// What a table with room for one latency shows: deliveries, or else acknowledgements.
+    pub fn main_latency(&self) -> &Distribution {
+        main(&self.latency.delivery, &self.latency.ack)
+    }
+}
+
+impl Phase {
+    pub fn main_latency(&self) -> &Distribution {
+        main(&self.delivery, &self.ack)
+    }
+}
+
+fn main<'a>(delivery: &'a Distribution, ack: &'a Distribution) -> &'a Distribution {
+    if delivery.is_empty() { ack } else { delivery }
 }
 
 impl Totals {

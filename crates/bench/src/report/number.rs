@@ -51,6 +51,14 @@ pub fn clock(seconds: f64) -> String {
     }
 }
 
+/// Cores used, as percent of one.
+pub fn cores(cores: f64) -> String {
+    match cores * 100.0 {
+        percent if percent >= 9.95 => format!("{} %", digits(percent.round() as u64)),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
 /// A share as percent; never `100 %` while anything is missing.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -59,6 +67,8 @@ pub fn percent(part: u64, whole: u64) -> String {
     let share = part as f64 / whole as f64 * 100.0;
     match share {
         _ if part == whole => "100 %".into(),
+        _ if part == 0 => "0 %".into(),
+        share if share < 0.01 => format!("{:.4} %", share.max(0.0001)),
         share if share > 99.99 => format!("{:.4} %", share.min(99.9999)),
         share => format!("{share:.2} %"),
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -25,15 +25,39 @@ impl Table {
         self.rows.is_empty()
     }
 
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     fn widths(&self) -> Vec<usize> {
         let mut widths = vec![3; self.header.len()];
         for row in self.rows.iter().chain([&self.header]) {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(escaped(cell).chars().count());
             }
         }
         widths
     }
+}
+
+/// Text that stays on its line and cannot move a cursor: names come from scenario files, reasons
+/// from servers.
+pub fn one_line(text: &str) -> String {
+    let cleaned = text.chars().map(|c| match c {
+        '\n' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    });
+    cleaned.collect()
+}
+
+/// The same for Markdown: neither a cell's end nor HTML.
+pub fn escaped(text: &str) -> String {
+    one_line(text).replace('|', "\\|").replace('<', "\\<")
 }
 
 impl fmt::Display for Table {
@@ -62,6 +86,7 @@ impl fmt::Display for Table {
 
 fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fmt::Result {
     for (column, (cell, &width)) in row.iter().zip(widths).enumerate() {
+        let cell = escaped(cell);
         match column {
             0 => write!(f, "| {cell:<width$} ")?,
             _ => write!(f, "| {cell:>width$} ")?,
@@ -81,6 +106,16 @@ mod tests {
         assert_eq!(
             table.to_string(),
             "|     |     a |\n|-----|------:|\n| row | 1,000 |\n"
+        );
+    }
+
+    #[test]
+    fn a_cell_stays_in_its_cell() {
+        let mut table = Table::new(vec!["name", "a"]);
+        table.push(vec!["a|b\n<b>\u{1b}[2J".into(), "1".into()]);
+        assert_eq!(
+            table.to_string(),
+            "| name          |   a |\n|---------------|----:|\n| a\\|b \\<b>\u{fffd}[2J |   1 |\n"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! Owns the bar chart: one panel per case, one bar per contender, as a plain SVG that follows the
 //! reader's light or dark theme. Scales are linear and start at zero, each panel its own.
 
-use super::{OURS, columns, figure, label, short};
+use super::number::short;
+use super::suite::{FLOOR, OURS, columns, figure, label};
 use crate::measure::{Case, Unit};
 use crate::results::Results;
 use std::fmt::Write;
@@ -92,7 +93,7 @@ fn write_panel(out: &mut String, case: &Case, bars: &[Bar], x: u32, y: u32) {
         let length = (bar.value / longest * room).max(1.0);
         let class = match bar.name.as_str() {
             name if name.starts_with(OURS) => "o",
-            super::FLOOR => "f",
+            FLOOR => "f",
             _ => "p",
         };
         let (base, start) = (top + 14, x + LABEL_WIDTH);

@@ -1,0 +1,309 @@
+//! Owns the plots of how a run went, second by second: of one run with all its lines, of several
+//! servers with one line each.
+
+use super::plot::{Horizontal, Kind, Line, Look, Plot, Reduce};
+use crate::outcome::{Distribution, Outcome, Percentiles, Second};
+
+const MIB: f64 = 1024.0 * 1024.0;
+/// Further out than 99.999 nobody reads.
+const NINES_MAX: u32 = 5;
+
+/// Picks one of the percentiles.
+type Percentile = fn(Percentiles) -> f64;
+
+/// Plots of one run.
+pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
+    let time = |id, title: &str, unit: &str, lines| over_time(outcome, id, title, unit, lines);
+    let mut plots = vec![
+        latency(outcome, "latency", "Delivery latency", |second| {
+            second.delivery
+        }),
+        latency(
+            outcome,
+            "ack-latency",
+            "Acknowledgement latency",
+            |second| second.ack,
+        ),
+        latency(outcome, "connect-latency", "Connect latency", |second| {
+            second.connect
+        }),
+        time("throughput", "Messages", "per second", throughput(outcome)),
+        time(
+            "connections",
+            "Open connections",
+            "connections",
+            vec![line(outcome, "open", 0, Reduce::Max, |s| {
+                Some(s.connections as f64)
+            })],
+        ),
+        time(
+            "connects",
+            "Connects and drops",
+            "per second",
+            vec![
+                line(outcome, "connects", 0, Reduce::Mean, |s| {
+                    Some(s.connects as f64)
+                }),
+                line(outcome, "drops", 3, Reduce::Mean, |s| Some(s.drops as f64)),
+                line(outcome, "errors", 1, Reduce::Mean, |s| {
+                    Some(s.errors as f64)
+                }),
+            ],
+        ),
+        time(
+            "cpu",
+            "CPU",
+            "% of a core",
+            vec![
+                line(outcome, "server", 0, Reduce::Mean, |s| s.server_cpu_percent),
+                line(outcome, "generator", 2, Reduce::Mean, |s| {
+                    Some(s.generator_cpu_percent)
+                }),
+            ],
+        ),
+        time(
+            "memory",
+            "Server memory",
+            "MiB resident",
+            vec![line(outcome, "resident", 0, Reduce::Max, memory_mib)],
+        ),
+    ];
+    plots.retain(|plot| !plot.is_empty());
+    plots
+}
+
+/// Latency over the percentiles; without lines when it is refused.
+pub fn latency_by_percentile(outcome: &Outcome) -> Plot {
+    distribution(&kinds(outcome), "Latency by percentile")
+}
+
+/// The same plots with one line for each server; without latencies when those of any round are
+/// refused.
+pub fn of_servers(runs: &[(String, &Outcome)], has_latencies: bool) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    if has_latencies {
+        let p99 = |s: &Second| s.latency().map(|latency| latency.p99_ms);
+        plots.push(beside(
+            runs,
+            "latency",
+            "p99 latency",
+            "ms",
+            Reduce::Max,
+            p99,
+        ));
+        let all: Vec<(&str, &Distribution)> = runs
+            .iter()
+            .map(|(name, run)| (name.as_str(), run.main_latency()))
+            .collect();
+        plots.push(distribution(&all, "Latency by percentile"));
+    }
+    let received = |s: &Second| Some((s.received + s.acked) as f64);
+    let connections = |s: &Second| Some(s.connections as f64);
+    let cpu = |s: &Second| s.server_cpu_percent;
+    plots.extend([
+        beside(
+            runs,
+            "throughput",
+            "Messages received",
+            "per second",
+            Reduce::Mean,
+            received,
+        ),
+        beside(
+            runs,
+            "connections",
+            "Open connections",
+            "connections",
+            Reduce::Max,
+            connections,
+        ),
+        beside(runs, "cpu", "Server CPU", "% of a core", Reduce::Mean, cpu),
+        beside(
+            runs,
+            "memory",
+            "Server memory",
+            "MiB resident",
+            Reduce::Max,
+            memory_mib,
+        ),
+    ]);
+    if let Some(latency) = plots.first_mut().filter(|plot| plot.id == "latency") {
+        latency.y = Kind::Log;
+    }
+    plots.retain(|plot| !plot.is_empty());
+    plots
+}
+
+fn latency(
+    outcome: &Outcome,
+    id: &'static str,
+    title: &str,
+    figure: fn(&Second) -> Option<Percentiles>,
+) -> Plot {
+    let percentiles: [(&str, Look, Percentile); 5] = [
+        ("max", Look::Faint, |p| p.max_ms),
+        ("p99.9", Look::Plain(3), |p| p.p999_ms),
+        ("p99", Look::Plain(1), |p| p.p99_ms),
+        ("p90", Look::Plain(4), |p| p.p90_ms),
+        ("p50", Look::Plain(0), |p| p.p50_ms),
+    ];
+    let lines = percentiles.map(|(name, look, percentile)| {
+        let points = outcome.timeline.iter().map(|second| {
+            let phase = outcome.phases.get(second.phase);
+            let is_shown = phase.map_or(outcome.latency_refused().is_none(), |phase| {
+                !outcome.is_refused_in(phase)
+            });
+            let shown = figure(second).filter(|_| is_shown).map(percentile);
+            (second.t_s, shown)
+        });
+        Line::over_time(name, look, Reduce::Max, points)
+    });
+    let mut plot = over_time(outcome, id, title, "ms", lines.into());
+    plot.y = Kind::Log;
+    plot
+}
+
+fn kinds(outcome: &Outcome) -> Vec<(&str, &Distribution)> {
+    let kinds = [
+        ("delivery", &outcome.latency.delivery),
+        ("acknowledgement", &outcome.latency.ack),
+        ("connect", &outcome.latency.connect),
+    ];
+    match outcome.latency_refused() {
+        Some(_) => Vec::new(),
+        None => kinds
+            .into_iter()
+            .filter(|(_, latency)| !latency.is_empty())
+            .collect(),
+    }
+}
+
+/// Latency over the percentiles, with as many nines as there are values for.
+fn distribution(all: &[(&str, &Distribution)], title: &str) -> Plot {
+    const STEPS_PER_NINE: u32 = 32;
+    let most = all
+        .iter()
+        .map(|(_, latency)| latency.count)
+        .max()
+        .unwrap_or(0);
+    let nines = most.checked_ilog10().unwrap_or(0).clamp(1, NINES_MAX);
+    let lines = all.iter().enumerate().map(|(index, (name, latency))| {
+        let own_nines = f64::from(latency.count.checked_ilog10().unwrap_or(0));
+        let points = (0..=nines * STEPS_PER_NINE).map(|step| {
+            let x = f64::from(step) / f64::from(STEPS_PER_NINE);
+            let value = latency.at_ms(1.0 - 10f64.powf(-x));
+            (x, (!latency.is_empty() && x <= own_nines).then_some(value))
+        });
+        Line {
+            name: (*name).into(),
+            look: Look::Plain(index),
+            points: points.collect(),
+        }
+    });
+    Plot {
+        id: "distribution",
+        title: title.into(),
+        unit: "ms".into(),
+        y: Kind::Log,
+        x: Horizontal::Nines { nines },
+        lines: lines.collect(),
+        marks: Vec::new(),
+    }
+}
+
+fn throughput(outcome: &Outcome) -> Vec<Line> {
+    let mut lines = vec![
+        line(outcome, "sent", 4, Reduce::Mean, |s| Some(s.sent as f64)),
+        line(outcome, "received", 0, Reduce::Mean, |s| {
+            Some(s.received as f64)
+        }),
+    ];
+    let mut expected = line(outcome, "expected", 1, Reduce::Mean, |s| {
+        Some(s.expected as f64)
+    });
+    expected.look = Look::Dashed(1);
+    lines.push(expected);
+    if outcome.totals.acks_expected > 0 {
+        lines.push(line(outcome, "acknowledged", 2, Reduce::Mean, |s| {
+            Some(s.acked as f64)
+        }));
+    }
+    let is_quiet = outcome
+        .timeline
+        .iter()
+        .all(|s| s.sent + s.received + s.acked == 0);
+    if is_quiet { Vec::new() } else { lines }
+}
+
+fn memory_mib(second: &Second) -> Option<f64> {
+    second.server_rss_bytes.map(|rss| rss as f64 / MIB)
+}
+
+fn line(
+    outcome: &Outcome,
+    name: &str,
+    colour: usize,
+    reduce: Reduce,
+    figure: impl Fn(&Second) -> Option<f64>,
+) -> Line {
+    let points = outcome
+        .timeline
+        .iter()
+        .map(|second| (second.t_s, figure(second)));
+    Line::over_time(name, Look::Plain(colour), reduce, points)
+}
+
+fn over_time(
+    outcome: &Outcome,
+    id: &'static str,
+    title: &str,
+    unit: &str,
+    lines: Vec<Line>,
+) -> Plot {
+    let marks = outcome
+        .phases
+        .iter()
+        .map(|phase| (phase.from_s, phase.name.clone()));
+    Plot {
+        id,
+        title: title.into(),
+        unit: unit.into(),
+        y: Kind::Linear,
+        x: Horizontal::Seconds {
+            end_s: end_s(outcome),
+        },
+        lines,
+        marks: marks.collect(),
+    }
+}
+
+fn beside(
+    runs: &[(String, &Outcome)],
+    id: &'static str,
+    title: &str,
+    unit: &str,
+    reduce: Reduce,
+    figure: impl Fn(&Second) -> Option<f64>,
+) -> Plot {
+    let lines = runs.iter().enumerate();
+    let lines = lines.map(|(index, (name, run))| line(run, name, index, reduce, &figure));
+    let end_s = runs.iter().map(|(_, run)| end_s(run)).fold(0.0, f64::max);
+    let phases = runs.first().map_or(&[][..], |(_, run)| &run.phases);
+    Plot {
+        id,
+        title: title.into(),
+        unit: unit.into(),
+        y: Kind::Linear,
+        x: Horizontal::Seconds { end_s },
+        lines: lines.collect(),
+        marks: phases
+            .iter()
+            .map(|phase| (phase.from_s, phase.name.clone()))
+            .collect(),
+    }
+}
+
+fn end_s(outcome: &Outcome) -> f64 {
+    let last = outcome.timeline.last().map_or(0.0, |second| second.t_s);
+    last.max(outcome.duration_s)
+}

@@ -1,0 +1,178 @@
+//! Owns the shape of a report, whatever it is about and wherever it is shown: a verdict, then
+//! sections of text, tables and plots. This file writes it as Markdown, which is also what a
+//! terminal shows; `html` writes it as a page.
+
+use super::plot::Plot;
+use super::table::{Table, escaped};
+use std::fmt::Write;
+
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub title: String,
+    /// What was run, in a sentence; may be empty.
+    pub description: String,
+    /// Short facts shown beside the title, the most important first.
+    pub badges: Vec<Badge>,
+    pub verdict: Verdict,
+    /// The figures people look for first, for pages: (name, figure).
+    pub tiles: Vec<(String, String)>,
+    pub sections: Vec<Section>,
+    /// Where the figures come from: machine, date, version.
+    pub origin: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Badge {
+    pub text: String,
+    /// A reader who overlooks it misreads every figure: a scale, an interrupted run.
+    pub is_warning: bool,
+}
+
+/// What the run comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub level: Level,
+    pub headline: String,
+    pub reasons: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+#[derive(Clone, Debug)]
+pub struct Section {
+    pub title: String,
+    pub blocks: Vec<Block>,
+    /// Two of them stand beside each other where there is room.
+    pub is_half: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Block {
+    Text(String),
+    /// Why something is not shown.
+    Refusal(String),
+    Table(Table),
+    Plots(Vec<Plot>),
+}
+
+impl Level {
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Good => "PASS",
+            Level::Doubtful => "DOUBTFUL",
+            Level::Bad => "FAULTS",
+        }
+    }
+}
+
+impl Section {
+    pub fn new(title: &str, blocks: Vec<Block>) -> Section {
+        Section {
+            title: title.into(),
+            blocks,
+            is_half: false,
+        }
+    }
+
+    pub fn half(title: &str, blocks: Vec<Block>) -> Section {
+        Section {
+            is_half: true,
+            ..Section::new(title, blocks)
+        }
+    }
+}
+
+impl Document {
+    pub fn plots(&self) -> impl Iterator<Item = &Plot> {
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        blocks.flat_map(|block| match block {
+            Block::Plots(plots) => plots.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// As Markdown with headings from `level` on. `image` yields the address of a plot's file;
+    /// without one (a terminal) plots are left out.
+    pub fn markdown(&self, level: usize, image: &dyn Fn(&Plot) -> Option<String>) -> String {
+        let hashes = "#".repeat(level);
+        // Writing to a String cannot fail, here and below.
+        let mut out = format!("{hashes} {}\n\n", escaped(&self.title));
+        if !self.description.is_empty() {
+            let _ = writeln!(out, "{}\n", escaped(&self.description));
+        }
+        let badges: Vec<String> = self.badges.iter().map(Badge::markdown).collect();
+        if !badges.is_empty() {
+            let _ = writeln!(out, "{}\n", badges.join(" · "));
+        }
+        let headline = escaped(&self.verdict.headline);
+        let _ = writeln!(out, "**{}: {headline}**\n", self.verdict.level.word());
+        for reason in &self.verdict.reasons {
+            let _ = writeln!(out, "- {}", escaped(reason));
+        }
+        if !self.verdict.reasons.is_empty() {
+            out.push('\n');
+        }
+        for section in &self.sections {
+            section.write_markdown(&mut out, level + 1, image);
+        }
+        let origin: Vec<String> = self.origin.iter().map(|line| escaped(line)).collect();
+        out + &origin.join("\n") + "\n"
+    }
+}
+
+impl Badge {
+    fn markdown(&self) -> String {
+        let text = escaped(&self.text);
+        if self.is_warning {
+            format!("**{text}**")
+        } else {
+            text
+        }
+    }
+}
+
+impl Section {
+    fn write_markdown(
+        &self,
+        out: &mut String,
+        level: usize,
+        image: &dyn Fn(&Plot) -> Option<String>,
+    ) {
+        let parts: Vec<String> = self
+            .blocks
+            .iter()
+            .filter_map(|block| block.markdown(image))
+            .collect();
+        if !parts.is_empty() {
+            let title = escaped(&self.title);
+            let _ = writeln!(
+                out,
+                "{} {title}\n\n{}\n",
+                "#".repeat(level),
+                parts.join("\n")
+            );
+        }
+    }
+}
+
+impl Block {
+    fn markdown(&self, image: &dyn Fn(&Plot) -> Option<String>) -> Option<String> {
+        match self {
+            Block::Text(text) => Some(escaped(text) + "\n"),
+            Block::Refusal(text) => Some(format!("> **Not shown:** {}\n", escaped(text))),
+            Block::Table(table) => Some(table.to_string()),
+            Block::Plots(plots) => {
+                let images = plots.iter().filter_map(|plot| {
+                    Some(format!("![{}]({})\n", escaped(&plot.title), image(plot)?))
+                });
+                let images: Vec<String> = images.collect();
+                (!images.is_empty()).then(|| images.join("\n"))
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Owns the tables of one run: the seven columns by phase, latency, the account of deliveries,
+//! connections, server processes, errors. Each is a function of the result alone.
+
+use super::document::Block;
+use super::number::{self, bytes, digits, percent, short};
+use super::table::Table;
+use super::verdict::connect_success;
+use crate::outcome::{Distribution, Outcome, Phase};
+use std::collections::BTreeMap;
+
+const NONE: &str = "–";
+const REFUSED: &str = "refused";
+/// What the seven columns mean, for whoever sees them first.
+pub const SEVEN_LEGEND: &str = "msgs/s: deliveries and acknowledgements that reached clients, per \
+    second. avg and p99 in milliseconds from the moment a message was due. Memory: resident, \
+    highest of the phase. CPU of the server: 100 % = one core.";
+
+/// What a page shows large; what was not measured is left out.
+pub fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
+    let totals = &outcome.totals;
+    let p99 = || {
+        outcome
+            .main_latency()
+            .percentiles()
+            .map(|latency| latency.p99_ms)
+    };
+    let p99 = match outcome.latency_refused() {
+        Some(_) => Some(REFUSED.into()),
+        None => p99().map(|p99| format!("{} ms", short(p99))),
+    };
+    let rate = outcome.received_per_s();
+    let cpu_us = outcome.cpu_us_per_delivery();
+    let tiles = [
+        ("connections", Some(digits(totals.connections_peak))),
+        ("connect success", Some(connect_success(totals))),
+        (
+            "messages received",
+            (rate > 0.0).then(|| format!("{}/s", short(rate))),
+        ),
+        ("p99 latency", p99),
+        (
+            "server CPU per message",
+            cpu_us.map(|us| format!("{} us", short(us))),
+        ),
+        (
+            "memory per connection",
+            outcome.rss_per_connection_bytes().map(bytes),
+        ),
+        ("lost", (totals.expected > 0).then(|| digits(totals.lost))),
+    ];
+    let shown = tiles
+        .into_iter()
+        .filter_map(|(name, figure)| Some((name.into(), figure?)));
+    shown.collect()
+}
+
+/// Connections, msgs/s, avg, p99, memory, CPU, errors; a row for each phase.
+pub fn seven_columns(outcome: &Outcome) -> Vec<Block> {
+    let mut table = Table::new(seven_header("phase"));
+    for phase in &outcome.phases {
+        table.push(phase_row(outcome, phase));
+    }
+    if outcome.phases.len() != 1 {
+        table.push(seven_row("whole run", outcome));
+    }
+    vec![Block::Table(table), Block::Text(SEVEN_LEGEND.into())]
+}
+
+pub fn seven_header(first: &str) -> Vec<String> {
+    let columns = [
+        "connections",
+        "msgs/s",
+        "avg ms",
+        "p99 ms",
+        "memory",
+        "CPU",
+        "errors",
+    ];
+    [first]
+        .iter()
+        .chain(&columns)
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// The seven columns of the whole run.
+pub fn seven_row(label: &str, outcome: &Outcome) -> Vec<String> {
+    let totals = &outcome.totals;
+    let (avg, p99) = match outcome.latency_refused() {
+        Some(_) => (REFUSED.into(), REFUSED.into()),
+        None => avg_and_p99(outcome.main_latency()),
+    };
+    vec![
+        label.into(),
+        digits(totals.connections_peak),
+        rate(totals.received + totals.acked, outcome.duration_s),
+        avg,
+        p99,
+        outcome
+            .server_rss_peak_bytes()
+            .map_or(NONE.into(), |rss| bytes(rss as f64)),
+        cores(outcome.server_cpu_s(), outcome.duration_s),
+        digits(outcome.error_count()),
+    ]
+}
+
+fn phase_row(outcome: &Outcome, phase: &Phase) -> Vec<String> {
+    let (avg, p99) = match outcome.is_refused_in(phase) {
+        true => (REFUSED.into(), REFUSED.into()),
+        false => avg_and_p99(phase.main_latency()),
+    };
+    vec![
+        phase.name.clone(),
+        digits(phase.connections),
+        rate(phase.received + phase.acked, phase.duration_s),
+        avg,
+        p99,
+        phase
+            .server_rss_bytes
+            .map_or(NONE.into(), |rss| bytes(rss as f64)),
+        cores(phase.server_cpu_s, phase.duration_s),
+        digits(phase.errors),
+    ]
+}
+
+/// Percentiles of everything that was waited for, or the reason why they are not shown.
+pub fn latency(outcome: &Outcome) -> Vec<Block> {
+    if let Some(why) = outcome.latency_refused() {
+        return vec![Block::Refusal(format!(
+            "the generator was saturated and would have measured itself: {why}. Use fewer \
+             connections or a lower rate, more workers, or another machine for the generator."
+        ))];
+    }
+    let header = [
+        "ms", "count", "avg", "p50", "p90", "p99", "p99.9", "p99.99", "max",
+    ];
+    let mut table = Table::new(header.to_vec());
+    let kinds = [
+        ("delivery", &outcome.latency.delivery),
+        ("acknowledgement", &outcome.latency.ack),
+        ("connect", &outcome.latency.connect),
+    ];
+    for (name, latency) in kinds.into_iter().filter(|(_, latency)| !latency.is_empty()) {
+        let mut row = vec![
+            name.into(),
+            digits(latency.count),
+            short(latency.mean_ns / 1e6),
+        ];
+        row.extend([0.5, 0.9, 0.99, 0.999, 0.9999].map(|quantile| short(latency.at_ms(quantile))));
+        row.push(short(latency.max_ns as f64 / 1e6));
+        table.push(row);
+    }
+    match table.is_empty() {
+        true => vec![Block::Text("Nothing that was waited for arrived.".into())],
+        false => vec![Block::Table(table)],
+    }
+}
+
+/// Loss, duplicates and order, against what had to arrive.
+pub fn account(outcome: &Outcome) -> Vec<Block> {
+    let totals = &outcome.totals;
+    if totals.expected + totals.acks_expected + totals.received + totals.stray == 0 {
+        return vec![Block::Text(
+            "The scenario sends nothing, so nothing could be lost.".into(),
+        )];
+    }
+    let has_acks = totals.acks_expected > 0;
+    let header = ["", "deliveries", "share", "acknowledgements", "share"];
+    let mut table = Table::new(header[..if has_acks { 5 } else { 3 }].to_vec());
+    let mut push = |name: &str, count: u64, acks: Option<u64>| {
+        let mut row = vec![
+            name.to_string(),
+            digits(count),
+            percent(count, totals.expected),
+        ];
+        if has_acks {
+            row.push(acks.map_or(String::new(), digits));
+            row.push(acks.map_or(String::new(), |acks| percent(acks, totals.acks_expected)));
+        }
+        table.push(row);
+    };
+    push("expected", totals.expected, Some(totals.acks_expected));
+    push("arrived", totals.received, Some(totals.acked));
+    push(
+        "lost",
+        totals.lost,
+        Some(totals.acks_expected.saturating_sub(totals.acked)),
+    );
+    push("duplicated", totals.duplicated, None);
+    push("out of order", totals.reordered, None);
+    push("not meant for the receiver", totals.stray, None);
+    let either = (totals.either_allowed > 0).then(|| {
+        Block::Text(format!(
+            "Besides, {} deliveries were free to arrive or not, because their receiver was \
+             joining, leaving or disconnected just then; {} did.",
+            digits(totals.either_allowed),
+            digits(totals.either_received)
+        ))
+    });
+    [Block::Table(table)].into_iter().chain(either).collect()
+}
+
+/// Attempts, success, and what ended connections.
+pub fn connections(outcome: &Outcome) -> Vec<Block> {
+    let totals = &outcome.totals;
+    let mut table = Table::new(vec!["", "connections"]);
+    let mut push = |name: String, figure: String| table.push(vec![name, figure]);
+    push("attempted".into(), digits(totals.connects_attempted));
+    push("succeeded".into(), digits(totals.connects_succeeded));
+    push("connect success".into(), connect_success(totals));
+    push("open at once, most".into(), digits(totals.connections_peak));
+    for (prefix, reasons) in [
+        ("failed", &totals.connect_failures),
+        ("dropped", &totals.drops),
+    ] {
+        for (why, count) in most_first(reasons) {
+            push(format!("{prefix}: {why}"), digits(count));
+        }
+    }
+    vec![Block::Table(table)]
+}
+
+/// CPU and memory of each watched process.
+pub fn processes(outcome: &Outcome) -> Vec<Block> {
+    if outcome.processes.is_empty() {
+        let how = "No server process was watched; --pid adds its CPU and memory.";
+        return vec![Block::Text(how.into())];
+    }
+    let header = [
+        "process",
+        "CPU s",
+        "CPU us/delivery",
+        "memory before",
+        "peak",
+        "after",
+        "bytes/connection",
+    ];
+    let mut table = Table::new(header.to_vec());
+    for process in &outcome.processes {
+        table.push(vec![
+            format!("{} ({})", process.name, process.pid),
+            short(process.cpu_s),
+            process.cpu_us_per_delivery.map_or(NONE.into(), short),
+            bytes(process.rss_before_bytes as f64),
+            bytes(process.rss_peak_bytes as f64),
+            bytes(process.rss_after_bytes as f64),
+            process.rss_per_connection_bytes.map_or(NONE.into(), short),
+        ]);
+    }
+    vec![Block::Table(table)]
+}
+
+/// What the generator itself spent, which is what makes the rest believable.
+pub fn generator(outcome: &Outcome) -> Vec<Block> {
+    let generator = &outcome.generator;
+    let figure = |value: Option<f64>| value.map_or(NONE.into(), short);
+    let is_saturated = outcome.latency_refused().is_some();
+    let rows = [
+        ("workers", digits(generator.workers)),
+        ("CPU time", format!("{} s", short(generator.cpu_s))),
+        ("CPU", cores(Some(generator.cpu_s), outcome.duration_s)),
+        (
+            "CPU us by received message",
+            figure(generator.cpu_us_per_received),
+        ),
+        ("turn lag p50 ms", figure(generator.turn_lag_p50_ms)),
+        ("turn lag p99 ms", figure(generator.turn_lag_p99_ms)),
+        ("turn lag max ms", figure(generator.turn_lag_max_ms)),
+        ("saturated", if is_saturated { "yes" } else { "no" }.into()),
+    ];
+    let mut table = Table::new(vec!["", "generator"]);
+    for (name, figure) in rows {
+        table.push(vec![name.into(), figure]);
+    }
+    vec![Block::Table(table)]
+}
+
+/// Errors by kind, most frequent first; `None` when there was none.
+pub fn errors(outcome: &Outcome) -> Option<Block> {
+    let mut table = Table::new(vec!["error", "count"]);
+    for (kind, count) in most_first(&outcome.errors) {
+        table.push(vec![kind, digits(count)]);
+    }
+    (!table.is_empty()).then_some(Block::Table(table))
+}
+
+fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut sorted: Vec<(String, u64)> = counts.iter().map(|(k, n)| (k.clone(), *n)).collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sorted
+}
+
+fn avg_and_p99(latency: &Distribution) -> (String, String) {
+    latency
+        .percentiles()
+        .map_or((NONE.into(), NONE.into()), |latency| {
+            (short(latency.mean_ms), short(latency.p99_ms))
+        })
+}
+
+fn rate(count: u64, seconds: f64) -> String {
+    match seconds {
+        seconds if seconds > 0.0 => digits((count as f64 / seconds).round() as u64),
+        _ => NONE.into(),
+    }
+}
+
+fn cores(cpu_s: Option<f64>, seconds: f64) -> String {
+    match cpu_s {
+        Some(cpu_s) if seconds > 0.0 => number::cores(cpu_s / seconds),
+        _ => NONE.into(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Owns the pages of the documents: what stands between their markers, and the plots beside them,
+//! is made from result files by one command and typed by nobody.
+//!
+//! A page asks for the file `name.json` with `<!-- bench:begin name -->` … `<!-- bench:end -->`;
+//! `overview` asks for one row of every scenario result given.
+
+use super::plot::{Plot, Use};
+use super::table::Table;
+use super::{bars, figures, suite, verdict};
+use crate::outcome::{Outcome, ResultFile};
+use crate::results::Results;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BEGIN: &str = "<!-- bench:begin ";
+const END: &str = "<!-- bench:end -->";
+const OVERVIEW: &str = "overview";
+/// Folder of the drawings, within that of the pages.
+const PLOTS: &str = "plots";
+/// Two stand beside each other on a page.
+const PLOT_WIDTH: u32 = 470;
+/// Sections that a page of documents has; the whole report is one command away.
+const SECTIONS: [&str; 6] = [
+    "Summary",
+    "Latency",
+    "Course of the run",
+    "Server processes",
+    "Ratios",
+    "Side by side",
+];
+/// Plots that a page has of one result.
+const PLOTS_SHOWN: [&str; 6] = [
+    "latency",
+    "ack-latency",
+    "throughput",
+    "connections",
+    "cpu",
+    "memory",
+];
+
+/// What a result file holds, of either kind.
+enum Content {
+    Suite(Box<Results>),
+    Scenario(ResultFile),
+}
+
+/// Drawings by file name.
+type Drawings = Vec<(String, String)>;
+
+/// Fills every page in `folder` that asks for one of the results, and writes their plots.
+pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
+    let contents: Vec<(String, Content)> = results
+        .iter()
+        .map(|path| Ok((stem(path), load(path)?)))
+        .collect::<Result<_>>()?;
+    let mut blocks: Vec<(String, String, Drawings)> = contents
+        .iter()
+        .map(|(name, content)| {
+            let (text, drawings) = generated(name, content);
+            (name.clone(), text, drawings)
+        })
+        .collect();
+    blocks.push((OVERVIEW.into(), overview(&contents), Vec::new()));
+    let pages = pages(folder)?;
+    let mut unasked = Vec::new();
+    for (name, text, drawings) in blocks {
+        match fill_all(&pages, &name, &text)? {
+            0 if name == OVERVIEW => {}
+            0 => unasked.push(name),
+            _ => write_drawings(folder, &drawings)?,
+        }
+    }
+    if !unasked.is_empty() {
+        bail!(
+            "no page in {} asks for {}: add `{BEGIN}{} -->` and `{END}` to one",
+            folder.display(),
+            unasked.join(", "),
+            unasked[0]
+        );
+    }
+    Ok(())
+}
+
+fn load(path: &Path) -> Result<Content> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read result {}", path.display()))?;
+    // The suite has no format number.
+    if serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|json| json["format"].is_null()) {
+        return Ok(Content::Suite(Box::new(Results::load(path)?)));
+    }
+    let file = ResultFile::from_json(&text)
+        .with_context(|| format!("cannot use result {}", path.display()))?;
+    Ok(Content::Scenario(file))
+}
+
+fn generated(name: &str, content: &Content) -> (String, Drawings) {
+    match content {
+        Content::Suite(results) => {
+            let drawing = format!("{name}.svg");
+            let text = suite::page(
+                results,
+                &format!("{name}.json"),
+                &format!("{PLOTS}/{drawing}"),
+            );
+            (text, vec![(drawing, bars::svg(results))])
+        }
+        Content::Scenario(file) => scenario(name, file),
+    }
+}
+
+fn scenario(name: &str, file: &ResultFile) -> (String, Drawings) {
+    let mut document = super::document(file, &format!("`benchmarks/results/{name}.json`"));
+    document
+        .sections
+        .retain(|section| SECTIONS.contains(&section.title.as_str()));
+    let plots: Vec<Plot> = document
+        .plots()
+        .filter(|plot| PLOTS_SHOWN.contains(&plot.id))
+        .cloned()
+        .collect();
+    let file_name = |plot: &Plot| format!("{name}-{}.svg", plot.id);
+    let address = |plot: &Plot| {
+        let is_shown = plots.iter().any(|shown| shown.id == plot.id);
+        is_shown.then(|| format!("{PLOTS}/{}", file_name(plot)))
+    };
+    let text = document.markdown(4, &address);
+    let drawings = plots
+        .iter()
+        .map(|plot| (file_name(plot), plot.svg(PLOT_WIDTH, Use::File)));
+    (text, drawings.collect())
+}
+
+/// A row of seven columns for each scenario result.
+fn overview(contents: &[(String, Content)]) -> String {
+    let mut header = figures::seven_header("scenario");
+    header.insert(1, "scale".into());
+    header.push("verdict".into());
+    let mut table = Table::new(header);
+    for (_, content) in contents {
+        let Content::Scenario(ResultFile::Run(run)) = content else {
+            continue;
+        };
+        table.push(overview_row(run));
+    }
+    table.to_string()
+}
+
+fn overview_row(run: &Outcome) -> Vec<String> {
+    let mut row = figures::seven_row(&run.scenario, run);
+    row.insert(1, run.scale.to_string());
+    row.push(verdict::verdict(run).level.word().into());
+    row
+}
+
+fn pages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)
+        .with_context(|| format!("cannot list pages in {}", folder.display()))?;
+    let mut pages = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+/// Fills one block wherever it is asked for; returns in how many pages.
+fn fill_all(pages: &[PathBuf], name: &str, generated: &str) -> Result<usize> {
+    let mut filled = 0;
+    for page in pages {
+        let text = fs::read_to_string(page)
+            .with_context(|| format!("cannot read page {}", page.display()))?;
+        let new = replace_between(&text, name, generated)
+            .with_context(|| format!("cannot fill {}", page.display()))?;
+        if let Some(new) = new {
+            fs::write(page, new).with_context(|| format!("cannot write {}", page.display()))?;
+            filled += 1;
+        }
+    }
+    Ok(filled)
+}
+
+/// `None` when the page does not ask for `name`.
+fn replace_between(text: &str, name: &str, generated: &str) -> Result<Option<String>> {
+    let begin = format!("{BEGIN}{name} -->");
+    let Some((before, rest)) = text.split_once(&begin) else {
+        return Ok(None);
+    };
+    let Some((old, after)) = rest.split_once(END) else {
+        bail!("`{begin}` has no `{END}`");
+    };
+    if old.contains(BEGIN) {
+        bail!("`{begin}` has no `{END}` of its own");
+    }
+    let generated = generated.trim();
+    Ok(Some(format!(
+        "{before}{begin}\n\n{generated}\n\n{END}{after}"
+    )))
+}
+
+fn write_drawings(folder: &Path, drawings: &Drawings) -> Result<()> {
+    let folder = folder.join(PLOTS);
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make folder {}", folder.display()))?;
+    for (name, svg) in drawings {
+        let path = folder.join(name);
+        fs::write(&path, svg.trim_end().to_string() + "\n")
+            .with_context(|| format!("cannot write plot {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or("results")
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_text_between_the_markers_changes() {
+        let page = "above\n<!-- bench:begin a -->\nold\n<!-- bench:end -->\nbelow\n";
+        let filled = replace_between(page, "a", "new").unwrap();
+        let expected = "above\n<!-- bench:begin a -->\n\nnew\n\n<!-- bench:end -->\nbelow\n";
+        assert_eq!(filled.as_deref(), Some(expected));
+        assert_eq!(replace_between(page, "b", "new").unwrap(), None);
+    }
+
+    #[test]
+    fn a_block_without_end_swallows_no_other() {
+        let page = "<!-- bench:begin a -->\n<!-- bench:begin b -->\n<!-- bench:end -->";
+        assert!(replace_between(page, "a", "new").is_err());
+        assert!(replace_between("<!-- bench:begin a -->", "a", "new").is_err());
+    }
+}

@@ -1,0 +1,373 @@
+//! Owns the drawing of a plot as SVG, laid by hand so that colours are classes: the same drawing
+//! follows light and dark, inside a page (which has the style and shows values under the pointer)
+//! and as a file of its own.
+
+use super::scale::Scale;
+use super::{Horizontal, Look, Plot};
+use crate::report::html::escape;
+use crate::report::number::{clock, short};
+use std::fmt::Write;
+
+/// Colours and strokes of plots; in a page they stand in its style sheet.
+pub const STYLE: &str = include_str!("plot.css");
+
+const LINE_HEIGHT: f64 = 18.0;
+const AXIS_LEFT: f64 = 50.0;
+const AXIS_BELOW: f64 = 40.0;
+const RIGHT: f64 = 14.0;
+/// A character of the labels, on average.
+const CHAR_WIDTH: f64 = 6.7;
+/// Length of the stroke in the legend, with the room behind it.
+const KEY_WIDTH: f64 = 24.0;
+const COLOURS: usize = 6;
+
+/// Where a drawing is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// In a page: the page has the style, and values are told under the pointer.
+    Inline,
+    /// A file of its own.
+    File,
+}
+
+/// The rectangle that lines are drawn in, and its two scales.
+struct Area {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+    x: Scale,
+    y: Scale,
+}
+
+impl Plot {
+    /// The drawing, `width` pixels wide at its natural size.
+    pub fn svg(&self, width: u32, shown: Use) -> String {
+        let total = f64::from(width);
+        let (legend, legend_height) = self.legend(total);
+        let marks_height = if self.marks.len() > 1 {
+            LINE_HEIGHT
+        } else {
+            0.0
+        };
+        let top = 30.0 + legend_height + marks_height;
+        let height = (total * 0.36).clamp(190.0, 260.0);
+        let area = self.area(total, top, height);
+        let full = top + height + AXIS_BELOW;
+        let mut out = format!(
+            "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {full:.0}\" \
+             width=\"{width}\" height=\"{full:.0}\" role=\"img\" aria-label=\"{}\">",
+            escape(&self.title)
+        );
+        if shown == Use::File {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(out, "<style>{STYLE}</style>");
+        }
+        let _ = write!(
+            out,
+            "<text class=\"title\" x=\"0\" y=\"15\">{}<tspan class=\"unit\" dx=\"8\">{}</tspan></text>{legend}",
+            escape(&self.title),
+            escape(&self.unit)
+        );
+        self.write_axes(&mut out, &area);
+        self.write_marks(&mut out, &area);
+        for line in &self.lines {
+            write_line(&mut out, &area, line.look, &line.points);
+        }
+        if shown == Use::Inline {
+            self.write_values(&mut out, &area);
+        }
+        out + "</svg>"
+    }
+
+    fn area(&self, total: f64, top: f64, height: f64) -> Area {
+        let width = total - AXIS_LEFT - RIGHT;
+        let max = self.values().fold(0.0, f64::max);
+        let min = self
+            .values()
+            .filter(|&value| value > 0.0)
+            .fold(f64::INFINITY, f64::min);
+        let x = match self.x {
+            Horizontal::Seconds { end_s } => Scale::of_time(end_s, (width / 70.0) as usize),
+            Horizontal::Nines { nines } => Scale::of_nines(nines),
+        };
+        Area {
+            left: AXIS_LEFT,
+            top,
+            width,
+            height,
+            x,
+            y: Scale::of_values(self.y, min, max),
+        }
+    }
+
+    /// The legend, in as many lines as the width asks for, and its height.
+    fn legend(&self, total: f64) -> (String, f64) {
+        let (mut out, mut x, mut y) = (String::new(), 0.0, 36.0);
+        for line in self.lines.iter().filter(|line| line.has_values()) {
+            let width = KEY_WIDTH + line.name.chars().count() as f64 * CHAR_WIDTH + 14.0;
+            if x > 0.0 && x + width > total {
+                x = 0.0;
+                y += LINE_HEIGHT;
+            }
+            let _ = write!(
+                out,
+                "<path class=\"{}\" d=\"M{x:.0} {:.0}h16\"/><text x=\"{:.0}\" y=\"{y:.0}\">{}</text>",
+                class(line.look),
+                y - 4.0,
+                x + KEY_WIDTH - 2.0,
+                escape(&line.name)
+            );
+            x += width;
+        }
+        (out, y - 36.0 + LINE_HEIGHT)
+    }
+
+    fn write_axes(&self, out: &mut String, area: &Area) {
+        let (left, right) = (area.left, area.left + area.width);
+        for tick in &area.y.ticks {
+            let y = area.y_at(tick.value);
+            let _ = write!(
+                out,
+                "<path class=\"grid\" d=\"M{left:.0} {y:.1}H{right:.0}\"/><text class=\"tick\" \
+                 x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                left - 6.0,
+                y + 4.0,
+                tick.label
+            );
+        }
+        let bottom = area.bottom();
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{left:.0} {bottom:.1}H{right:.0}\"/>"
+        );
+        for tick in &area.x.ticks {
+            let x = area.x_at(tick.value);
+            let half = tick.label.chars().count() as f64 * CHAR_WIDTH / 2.0;
+            let label_x = x.min(right + RIGHT - half);
+            let _ = write!(
+                out,
+                "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v4\"/><text class=\"tick\" x=\"{label_x:.1}\" \
+                 y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                bottom + 17.0,
+                tick.label
+            );
+        }
+        let name = match self.x {
+            Horizontal::Seconds { .. } => "time since the start",
+            Horizontal::Nines { .. } => "percentile (each step one nine more)",
+        };
+        let _ = write!(
+            out,
+            "<text class=\"unit\" x=\"{right:.0}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+            bottom + 34.0
+        );
+    }
+
+    /// Phase names above the area, left out where the one before needs the room.
+    fn write_marks(&self, out: &mut String, area: &Area) {
+        if self.marks.len() < 2 {
+            return;
+        }
+        let mut free_from = 0.0;
+        for (number, (at, name)) in self.marks.iter().enumerate() {
+            let x = area.x_at(*at);
+            if number > 0 {
+                let _ = write!(
+                    out,
+                    "<path class=\"mark\" d=\"M{x:.1} {:.1}V{:.1}\"/>",
+                    area.top - 12.0,
+                    area.bottom()
+                );
+            }
+            let end = self
+                .marks
+                .get(number + 1)
+                .map_or(area.left + area.width, |m| area.x_at(m.0));
+            let name = fitted(name, end - x - 8.0);
+            if x >= free_from && !name.is_empty() {
+                let _ = write!(
+                    out,
+                    "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    x + 3.0,
+                    area.top - 5.0,
+                    escape(&name)
+                );
+                free_from = x + name.chars().count() as f64 * CHAR_WIDTH + 8.0;
+            }
+        }
+    }
+
+    /// A column for each point that tells its values.
+    fn write_values(&self, out: &mut String, area: &Area) {
+        let longest = self.lines.iter().max_by_key(|line| line.points.len());
+        let Some(points) = longest.map(|line| &line.points) else {
+            return;
+        };
+        let at = |index: usize| points.get(index).map(|point| area.x_at(point.0));
+        for (index, (x, _)) in points.iter().enumerate() {
+            let middle = area.x_at(*x);
+            let from = index
+                .checked_sub(1)
+                .and_then(at)
+                .map_or(area.left, |x| (x + middle) / 2.0);
+            let to = at(index + 1).map_or(area.left + area.width, |x| (x + middle) / 2.0);
+            let _ = write!(
+                out,
+                "<rect class=\"value\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+                 <title>{}</title></rect>",
+                area.top,
+                (to - from).max(0.1),
+                area.height,
+                escape(&self.told(index, *x))
+            );
+        }
+    }
+
+    fn told(&self, index: usize, x: f64) -> String {
+        let mut text = match self.x {
+            Horizontal::Seconds { .. } => clock(x),
+            Horizontal::Nines { .. } => format!("{} %", percentile(x)),
+        };
+        for line in &self.lines {
+            if let Some(value) = line.points.get(index).and_then(|point| point.1) {
+                let _ = write!(text, "\n{} {} {}", line.name, short(value), self.unit);
+            }
+        }
+        text
+    }
+}
+
+impl Area {
+    fn x_at(&self, value: f64) -> f64 {
+        self.left + self.x.share(value) * self.width
+    }
+
+    fn y_at(&self, value: f64) -> f64 {
+        self.top + (1.0 - self.y.share(value)) * self.height
+    }
+
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
+
+fn write_line(out: &mut String, area: &Area, look: Look, points: &[(f64, Option<f64>)]) {
+    let mut path = String::new();
+    let mut is_drawing = false;
+    let mut alone = true;
+    for (x, value) in points {
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            close_single(&mut path, is_drawing && alone);
+            is_drawing = false;
+            continue;
+        };
+        let command = if is_drawing { 'L' } else { 'M' };
+        alone = !is_drawing;
+        is_drawing = true;
+        let _ = write!(
+            path,
+            "{command}{:.1} {:.1}",
+            area.x_at(*x),
+            area.y_at(value)
+        );
+    }
+    close_single(&mut path, is_drawing && alone);
+    if !path.is_empty() {
+        let _ = write!(out, "<path class=\"{}\" d=\"{path}\"/>", class(look));
+    }
+}
+
+/// A point without neighbours becomes a dot: round caps show a line without length.
+fn close_single(path: &mut String, is_single: bool) {
+    if is_single {
+        path.push_str("h0");
+    }
+}
+
+fn class(look: Look) -> String {
+    match look {
+        Look::Plain(index) => format!("line c{}", index % COLOURS),
+        Look::Dashed(index) => format!("line dashed c{}", index % COLOURS),
+        Look::Faint => "line faint".into(),
+    }
+}
+
+/// As much of a name as `width` pixels hold; nothing when that says nothing.
+fn fitted(name: &str, width: f64) -> String {
+    let room = (width / CHAR_WIDTH).max(0.0) as usize;
+    match name.chars().count() {
+        count if count <= room => name.into(),
+        _ if room < 4 => String::new(),
+        _ => name.chars().take(room - 1).chain(['…']).collect(),
+    }
+}
+
+/// 2.0 nines as `99`, with as many digits as the nines ask for.
+fn percentile(nines: f64) -> String {
+    let share = 100.0 - 100.0 / 10f64.powf(nines);
+    format!("{share:.*}", (nines.floor() as usize).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::plot::{Kind, Line, Reduce};
+
+    fn plot() -> Plot {
+        let points = [
+            (1.0, Some(1.0)),
+            (2.0, None),
+            (3.0, Some(4.0)),
+            (4.0, Some(10.0)),
+        ];
+        Plot {
+            id: "latency",
+            title: "Latency <of> \"all\"".into(),
+            unit: "ms".into(),
+            y: Kind::Linear,
+            x: Horizontal::Seconds { end_s: 4.0 },
+            lines: vec![Line::over_time(
+                "p99 & more",
+                Look::Plain(7),
+                Reduce::Max,
+                points,
+            )],
+            marks: vec![(0.0, "ramp".into()), (2.0, "hold".into())],
+        }
+    }
+
+    #[test]
+    fn lines_stop_at_a_gap_and_a_lone_point_is_a_dot() {
+        let svg = plot().svg(464, Use::File);
+        // 400 pixels for 4 s, 190 for 0 to 10 ms, below title, legend and phase names at 66.
+        assert!(
+            svg.contains("class=\"line c1\" d=\"M150.0 237.0h0M350.0 180.0L450.0 66.0\""),
+            "{svg}"
+        );
+        assert!(svg.contains("<style>") && !svg.contains("<title>"));
+    }
+
+    #[test]
+    fn names_are_escaped_and_values_told() {
+        let svg = plot().svg(464, Use::Inline);
+        assert!(svg.contains("Latency &lt;of&gt; &quot;all&quot;"));
+        assert!(
+            svg.contains("<title>4 s\np99 &amp; more 10.0 ms</title>"),
+            "{svg}"
+        );
+        assert!(!svg.contains("<style>") && !svg.contains("p99 & more"));
+    }
+
+    #[test]
+    fn a_phase_name_takes_no_more_than_its_phase() {
+        assert_eq!(fitted("warm-up", 100.0), "warm-up");
+        assert_eq!(fitted("ten thousand", 50.0), "ten th…");
+        assert_eq!(fitted("ramp", 20.0), "");
+    }
+
+    #[test]
+    fn percentiles_have_the_digits_of_their_nines() {
+        assert_eq!([1.0, 2.0, 3.5].map(percentile), ["90.0", "99.00", "99.968"]);
+    }
+}

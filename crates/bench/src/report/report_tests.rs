@@ -1,0 +1,484 @@
+//! Tests of whole reports: the exact text, what is refused, and that nothing a scenario or a server
+//! says becomes markup.
+
+use super::{Document, document, html, markdown, text};
+use crate::outcome::{
+    Comparison, Contestant, Distribution, Generator, Outcome, Phase, ResultFile, Second,
+    ServerProcess, Totals,
+};
+use crate::results::Machine;
+use std::collections::BTreeMap;
+
+const MIB: u64 = 1 << 20;
+
+/// Ten seconds of ramp, ten of load: every figure is easy to check by hand.
+fn outcome() -> Outcome {
+    // 98 of 100 deliveries take 1 ms, two take 7.77 ms.
+    let delivery = Distribution::from_buckets(&[(1_000_000, 9_800), (7_770_000, 200)]);
+    let ramp = Phase {
+        name: "ramp".into(),
+        duration_s: 10.0,
+        connections: 1_000,
+        connects: 1_000,
+        server_cpu_s: Some(0.05),
+        server_rss_bytes: Some(12 * MIB),
+        ..Phase::default()
+    };
+    let load = Phase {
+        name: "load".into(),
+        from_s: 10.0,
+        duration_s: 10.0,
+        connections: 1_000,
+        sent: 100,
+        expected: 10_000,
+        received: 10_000,
+        delivery: delivery.clone(),
+        server_cpu_s: Some(2.0),
+        server_rss_bytes: Some(13 * MIB),
+        ..Phase::default()
+    };
+    let mut outcome = Outcome {
+        scenario: "ticker".into(),
+        server: "sockeye".into(),
+        protocol: "socket.io".into(),
+        scale: 1.0,
+        targets: vec!["http://127.0.0.1:3000".into()],
+        duration_s: 20.0,
+        machine: machine(),
+        generator: Generator {
+            workers: 2,
+            cpu_s: 1.0,
+            ..Generator::default()
+        },
+        phases: vec![ramp, load],
+        totals: totals(),
+        processes: vec![process()],
+        timeline: timeline(),
+        ..Outcome::default()
+    };
+    outcome.latency.delivery = delivery;
+    outcome
+}
+
+fn machine() -> Machine {
+    Machine {
+        started_unix_s: 86_400 * 365,
+        cpu: "Testium".into(),
+        cores: 2,
+        kernel: "6.18".into(),
+        memory_gib: 24.0,
+        load_before: 0.1,
+        ..Machine::default()
+    }
+}
+
+fn totals() -> Totals {
+    Totals {
+        connects_attempted: 1_000,
+        connects_succeeded: 1_000,
+        connections_peak: 1_000,
+        sent: 100,
+        expected: 10_000,
+        received: 10_000,
+        ..Totals::default()
+    }
+}
+
+fn process() -> ServerProcess {
+    let mut process = ServerProcess {
+        pid: 4_711,
+        name: "sockeye".into(),
+        cpu_s: 2.05,
+        rss_before_bytes: 10 * MIB,
+        rss_peak_bytes: 13 * MIB,
+        rss_after_bytes: 11 * MIB,
+        ..ServerProcess::default()
+    };
+    process.settle(1_000, 10_000);
+    process
+}
+
+fn timeline() -> Vec<Second> {
+    let delivery = outcome_percentiles();
+    let second = |t: u32| Second {
+        t_s: f64::from(t),
+        phase: usize::from(t > 10),
+        connections: u64::from(t.min(10)) * 100,
+        connects: if t <= 10 { 100 } else { 0 },
+        received: if t > 10 { 1_000 } else { 0 },
+        delivery: (t > 10).then_some(delivery),
+        server_cpu_percent: Some(20.0),
+        server_rss_bytes: Some(13 * MIB),
+        ..Second::default()
+    };
+    (1..=20).map(second).collect()
+}
+
+fn outcome_percentiles() -> crate::outcome::Percentiles {
+    let one = Distribution::from_buckets(&[(1_000_000, 980), (7_770_000, 20)]);
+    one.percentiles().unwrap()
+}
+
+fn report(outcome: Outcome) -> Document {
+    document(&ResultFile::Run(Box::new(outcome)), "ticker.json")
+}
+
+fn saturated() -> Outcome {
+    let mut outcome = outcome();
+    outcome.generator.saturated = Some("turn lag p99 31 ms, above 10 ms".into());
+    outcome.phases[1].generator_saturated = outcome.generator.saturated.clone();
+    outcome
+}
+
+#[test]
+fn the_text_of_a_clean_run() {
+    let seen = text(&report(outcome()), false);
+    let expected = "\
+ticker on sockeye
+sockeye  ·  socket.io  ·  http://127.0.0.1:3000  ·  20 s
+
+PASS  All 10,000 expected deliveries arrived once and in order, with 1,000 connections, p99 7.77 ms
+
+Summary
+  phase      connections  msgs/s  avg ms  p99 ms    memory    CPU  errors
+  ramp             1,000       0       –       –  12.0 MiB  0.5 %       0
+  load             1,000   1,000    1.14    7.77  13.0 MiB   20 %       0
+  whole run        1,000     500    1.14    7.77  13.0 MiB   10 %       0
+";
+    assert!(seen.starts_with(expected), "{seen}");
+    let latency = "
+Latency
+  ms         count   avg   p50   p90   p99  p99.9  p99.99   max
+  delivery  10,000  1.14  1.00  1.00  7.77   7.77    7.77  7.77
+";
+    assert!(seen.contains(latency), "{seen}");
+    let account = "
+Loss, duplicates and order
+                              deliveries  share
+  expected                        10,000  100 %
+  arrived                         10,000  100 %
+  lost                                 0    0 %
+";
+    assert!(seen.contains(account), "{seen}");
+    let process = "  sockeye (4711)   2.05              205       10.0 MiB  13.0 MiB  11.0 MiB             3,146\n";
+    assert!(seen.contains(process), "{seen}");
+    assert!(seen.ends_with(
+        "\nMeasured 1971-01-01 on Testium (2 cores, 24 GiB), kernel 6.18; load average before the \
+         run 0.1. Figures: ticker.json.\n"
+    ));
+}
+
+#[test]
+fn the_markdown_of_the_seven_columns() {
+    let seen = markdown(&report(outcome()));
+    let expected = "\
+# ticker on sockeye
+
+sockeye · socket.io · http://127.0.0.1:3000 · 20 s
+
+**PASS: All 10,000 expected deliveries arrived once and in order, with 1,000 connections, p99 7.77 ms**
+
+## Summary
+
+| phase     | connections | msgs/s | avg ms | p99 ms |   memory |   CPU | errors |
+|-----------|------------:|-------:|-------:|-------:|---------:|------:|-------:|
+| ramp      |       1,000 |      0 |      – |      – | 12.0 MiB | 0.5 % |      0 |
+| load      |       1,000 |  1,000 |   1.14 |   7.77 | 13.0 MiB |  20 % |      0 |
+| whole run |       1,000 |    500 |   1.14 |   7.77 | 13.0 MiB |  10 % |      0 |
+";
+    assert!(seen.starts_with(expected), "{seen}");
+}
+
+#[test]
+fn loss_duplicates_and_order_come_first() {
+    let mut outcome = outcome();
+    outcome.totals.received -= 3;
+    outcome.totals.lost = 3;
+    outcome.totals.duplicated = 2;
+    outcome.totals.reordered = 1;
+    outcome.totals.connects_attempted += 4;
+    outcome.totals.connect_failures = BTreeMap::from([("refused".into(), 4)]);
+    let seen = text(&report(outcome), false);
+    let headline = "FAULTS  Of 10,000 expected deliveries 3 lost, 2 duplicated, 1 out of order; 4 of \
+        1,004 connects failed, with 1,000 connections, p99 7.77 ms\n  - 4 × connect failed: refused\n";
+    assert!(seen.contains(headline), "{seen}");
+    assert!(
+        seen.contains("  lost                                 3   0.03 %\n"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("  connect success         99.60 %\n"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn no_latency_of_a_saturated_generator_is_shown() {
+    let document = report(saturated());
+    for seen in [text(&document, false), markdown(&document), html(&document)] {
+        assert!(
+            seen.contains("turn lag p99 31 ms, above 10 ms (phase load)"),
+            "{seen}"
+        );
+        assert!(seen.to_lowercase().contains("not shown:"), "{seen}");
+        // What the refused run would have shown: its p99 and its mean.
+        assert!(!seen.contains("7.77") && !seen.contains("1.14"), "{seen}");
+    }
+    let seen = text(&document, false);
+    assert!(
+        seen.contains("  load             1,000   1,000  refused  refused  13.0 MiB   20 %"),
+        "{seen}"
+    );
+    assert!(seen.contains("\nDOUBTFUL  All 10,000"), "{seen}");
+    assert!(document.plots().all(|plot| !plot.id.contains("latency")));
+}
+
+#[test]
+fn phases_before_the_saturated_one_keep_their_figures() {
+    let mut outcome = saturated();
+    outcome.phases[0].generator_saturated = outcome.phases[1].generator_saturated.take();
+    let seen = text(&report(outcome), false);
+    assert!(
+        seen.contains("  load             1,000   1,000     1.14     7.77  13.0 MiB"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("  whole run        1,000     500  refused  refused  13.0 MiB"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn scale_and_interruption_stand_before_the_figures() {
+    let mut outcome = outcome();
+    outcome.scale = 0.02;
+    outcome.partial = Some("interrupted".into());
+    let document = report(outcome);
+    let seen = text(&document, false);
+    let second = seen.lines().nth(1).unwrap();
+    let loud =
+        "SCALE 0.02: 2 % OF THE SCENARIO'S FULL SIZE  ·  PARTIAL: INTERRUPTED AFTER 20 S  ·  ";
+    assert!(second.starts_with(loud), "{second}");
+    assert!(
+        seen.contains("\nDOUBTFUL  ") && seen.contains("partial result: interrupted after 20 s")
+    );
+    assert!(
+        markdown(&document).contains("**scale 0.02: 2 % of the scenario's full size** · **partial")
+    );
+}
+
+#[test]
+fn a_run_without_messages_is_judged_by_its_connections() {
+    let mut outcome = outcome();
+    outcome.totals = Totals {
+        sent: 0,
+        expected: 0,
+        received: 0,
+        ..outcome.totals
+    };
+    outcome.latency.delivery = Distribution::default();
+    let seen = text(&report(outcome), false);
+    assert!(
+        seen.contains("PASS  1,000 of 1,000 connections made and held, with"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("The scenario sends nothing, so nothing could be lost."),
+        "{seen}"
+    );
+}
+
+/// The same run on three servers; the second is ten times as expensive.
+fn comparison() -> Comparison {
+    let contestant = |name: &str, times: f64| {
+        let mut run = outcome();
+        run.server = name.into();
+        run.processes[0].cpu_s *= times;
+        Contestant {
+            name: name.into(),
+            runs: vec![run.clone(), run.clone(), run],
+        }
+    };
+    Comparison {
+        scenario: "ticker".into(),
+        servers: vec![contestant("sockeye", 1.0), contestant("socket.io", 10.0)],
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn ratios_are_drawn_to_the_first_server() {
+    let mut slow = comparison();
+    slow.servers[1].runs[2].processes[0].cpu_s = 41.0;
+    let document = document(&ResultFile::Comparison(slow), "c.json");
+    let seen = text(&document, false);
+    let cpu = "  server CPU us per message  205  2,050 (2,050–4,100)                 10.0 x\n";
+    let squeezed: Vec<String> = [seen.as_str(), cpu].map(squeeze).into();
+    assert!(squeezed[0].contains(&squeezed[1]), "{seen}");
+    assert!(seen.contains(
+        "PASS  socket.io takes 1.00 x the p99 latency, 10.0 x the CPU per message, 1.00 x the \
+         memory per connection of sockeye\n"
+    ));
+    let plots: Vec<&str> = document.plots().map(|plot| plot.id).collect();
+    assert_eq!(
+        plots,
+        [
+            "latency",
+            "distribution",
+            "throughput",
+            "connections",
+            "cpu",
+            "memory"
+        ]
+    );
+}
+
+#[test]
+fn one_saturated_round_takes_the_latencies_from_the_ratios() {
+    let mut doubtful = comparison();
+    doubtful.servers[1].runs[1] = saturated();
+    let document = document(&ResultFile::Comparison(doubtful), "c.json");
+    let seen = text(&document, false);
+    assert!(
+        seen.contains("NOT SHOWN: latencies, because the generator was saturated"),
+        "{seen}"
+    );
+    assert!(
+        !seen.contains("p99.9 ms") && !seen.contains("the p99 latency"),
+        "{seen}"
+    );
+    assert!(
+        document
+            .plots()
+            .all(|plot| plot.id != "latency" && plot.id != "distribution")
+    );
+}
+
+fn squeeze(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn names_stay_text_in_every_output() {
+    let odd = "<script>alert(1)</script>|&\"'\u{1b}[2J\u{0}";
+    let mut outcome = outcome();
+    outcome.scenario = odd.into();
+    outcome.description = odd.into();
+    outcome.server = odd.into();
+    outcome.targets = vec![odd.into()];
+    outcome.phases[0].name = odd.into();
+    outcome.phases[1].name = odd.into();
+    outcome.processes[0].name = odd.into();
+    outcome.errors.insert(odd.into(), 1);
+    outcome.totals.drops.insert(odd.into(), 1);
+    outcome.notes = vec![odd.into()];
+    outcome.partial = Some(odd.into());
+    let single = report(outcome.clone());
+    let runs = vec![outcome];
+    let both = Comparison {
+        scenario: odd.into(),
+        servers: vec![Contestant {
+            name: odd.into(),
+            runs,
+        }],
+        notes: vec![odd.into()],
+    };
+    for document in [single, document(&ResultFile::Comparison(both), odd)] {
+        let page = html(&document);
+        assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
+        assert_well_formed(&page);
+        for plain in [text(&document, false), markdown(&document)] {
+            assert!(
+                plain.chars().all(|c| c == '\n' || !c.is_control()),
+                "{plain}"
+            );
+        }
+        let unescaped = markdown(&document).replace("\\<", "").replace("\\|", "");
+        assert!(!unescaped.contains('<'), "{unescaped}");
+    }
+}
+
+#[test]
+fn the_page_is_well_formed_and_needs_no_network() {
+    for document in [
+        report(outcome()),
+        report(saturated()),
+        document(&ResultFile::Comparison(comparison()), "c.json"),
+        report(Outcome::default()),
+    ] {
+        let page = html(&document);
+        assert_well_formed(&page);
+        for foreign in [" src=", " href=", "url(", "@import", "fetch("] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+        // The name of SVG is the only address that is not text.
+        let page = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!page.contains("https://"), "{page}");
+    }
+}
+
+/// Every element is closed in order, every attribute quoted, every `&` an entity.
+fn assert_well_formed(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a doctype");
+    while let Some((before, after)) = rest.split_once('<') {
+        assert_text(before);
+        let (tag, behind) = after.split_once('>').expect("an end of the tag");
+        rest = behind;
+        let name = tag
+            .split([' ', '/'])
+            .find(|part| !part.is_empty())
+            .unwrap_or_default();
+        if let Some(closed) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(closed));
+            continue;
+        }
+        assert_attributes(tag.trim_end_matches('/'));
+        if tag.ends_with('/') {
+            continue;
+        }
+        open.push(name);
+        if name == "script" || name == "style" {
+            let (_, end) = rest
+                .split_once(&format!("</{name}>"))
+                .expect("an end of raw text");
+            open.pop();
+            rest = end;
+        }
+    }
+    assert_text(rest);
+    assert!(open.is_empty(), "{open:?}");
+}
+
+fn assert_text(text: &str) {
+    assert!(!text.contains('>'), "{text}");
+    assert!(
+        text.chars()
+            .all(|c| c == '\n' || c == '\t' || !c.is_control()),
+        "{text:?}"
+    );
+    for entity in text.split('&').skip(1) {
+        let name = entity.split(';').next().unwrap_or_default();
+        assert!(
+            ["amp", "lt", "gt", "quot", "#39"].contains(&name),
+            "&{entity}"
+        );
+    }
+}
+
+fn assert_attributes(tag: &str) {
+    let Some((_, mut rest)) = tag.split_once(' ') else {
+        return;
+    };
+    while let Some((name, value)) = rest.split_once("=\"") {
+        let name = name.trim();
+        assert!(
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || c == '-'),
+            "{tag}"
+        );
+        let (value, behind) = value.split_once('"').expect("an end of the value");
+        assert_text(value);
+        rest = behind;
+    }
+    assert_eq!(rest.trim(), "", "{tag}");
+}

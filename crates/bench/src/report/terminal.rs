@@ -1,0 +1,102 @@
+//! Owns a report as a terminal shows it: no marks of Markdown, aligned tables, and colours where
+//! the terminal has them.
+
+use super::document::{Badge, Block, Document, Level};
+use super::table::{Table, one_line};
+use std::fmt::Write;
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "1;31";
+const GREEN: &str = "1;32";
+const YELLOW: &str = "1;33";
+
+/// The report as text.
+pub fn text(document: &Document, has_colours: bool) -> String {
+    let paint = |style: &str, text: &str| match has_colours {
+        true => format!("\u{1b}[{style}m{text}\u{1b}[0m"),
+        false => text.to_string(),
+    };
+    // Writing to a String cannot fail, here and below.
+    let mut out = format!("{}\n", paint(BOLD, &one_line(&document.title)));
+    if !document.description.is_empty() {
+        let _ = writeln!(out, "{}", one_line(&document.description));
+    }
+    let badges: Vec<String> = document
+        .badges
+        .iter()
+        .map(|Badge { text, is_warning }| match is_warning {
+            true => paint(YELLOW, &one_line(text).to_uppercase()),
+            false => one_line(text),
+        })
+        .collect();
+    let _ = writeln!(out, "{}\n", badges.join("  ·  "));
+    let verdict = &document.verdict;
+    let colour = match verdict.level {
+        Level::Good => GREEN,
+        Level::Doubtful => YELLOW,
+        Level::Bad => RED,
+    };
+    let _ = writeln!(
+        out,
+        "{}  {}",
+        paint(colour, verdict.level.word()),
+        one_line(&verdict.headline)
+    );
+    for reason in &verdict.reasons {
+        let _ = writeln!(out, "  - {}", one_line(reason));
+    }
+    for section in &document.sections {
+        let blocks: Vec<String> = section.blocks.iter().filter_map(block).collect();
+        if !blocks.is_empty() {
+            let _ = write!(
+                out,
+                "\n{}\n{}",
+                paint(BOLD, &one_line(&section.title)),
+                blocks.join("")
+            );
+        }
+    }
+    out.push('\n');
+    for line in &document.origin {
+        let _ = writeln!(out, "{}", paint(DIM, &one_line(line)));
+    }
+    out
+}
+
+fn block(block: &Block) -> Option<String> {
+    match block {
+        Block::Text(text) => Some(format!("  {}\n", one_line(text))),
+        Block::Refusal(text) => Some(format!("  NOT SHOWN: {}\n", one_line(text))),
+        Block::Table(table) => Some(aligned(table)),
+        Block::Plots(_) => None,
+    }
+}
+
+/// Columns two spaces apart; labels to the left, figures to the right.
+fn aligned(table: &Table) -> String {
+    let cleaned = |row: &[String]| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>();
+    let rows: Vec<Vec<String>> = [table.header()]
+        .into_iter()
+        .chain(table.rows().iter().map(Vec::as_slice))
+        .map(cleaned)
+        .collect();
+    let mut widths = vec![0; table.header().len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 => write!(line, "  {cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}

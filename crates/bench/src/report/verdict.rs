@@ -1,0 +1,209 @@
+//! Owns the judgement of a run: one headline, the reasons, and the facts that must not be
+//! overlooked. Faults are judged before doubts: a lost message stays lost on a busy machine.
+
+use super::document::{Badge, Level, Verdict};
+use super::number::{clock, digits, percent, short};
+use crate::outcome::{Outcome, Totals};
+
+/// Kinds of failures that the reasons name; the table of errors has the rest.
+const KINDS_NAMED: usize = 3;
+
+pub fn verdict(outcome: &Outcome) -> Verdict {
+    let mut faults = delivery_faults(&outcome.totals);
+    faults.extend(connection_faults(&outcome.totals));
+    let doubts = doubts(outcome);
+    let level = match (faults.is_empty(), doubts.is_empty()) {
+        (false, _) => Level::Bad,
+        (true, false) => Level::Doubtful,
+        (true, true) => Level::Good,
+    };
+    let headline = match faults.first() {
+        Some(_) => format!("{}{}", capital(&faults.join("; ")), at_load(outcome)),
+        None => format!("{}{}", kept(outcome), at_load(outcome)),
+    };
+    Verdict {
+        level,
+        headline,
+        reasons: [named_failures(&outcome.totals), doubts].concat(),
+    }
+}
+
+/// What stands beside the title.
+pub fn badges(outcome: &Outcome) -> Vec<Badge> {
+    let mut badges = Vec::new();
+    if let Some(badge) = scale_badge(outcome.scale) {
+        badges.push(badge);
+    }
+    if let Some(why) = &outcome.partial {
+        badges.push(warning(format!(
+            "partial: {why} after {}",
+            clock(outcome.duration_s)
+        )));
+    }
+    let facts = [&outcome.server, &outcome.protocol];
+    badges.extend(
+        facts
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .cloned()
+            .map(fact),
+    );
+    badges.extend(outcome.targets.iter().cloned().map(fact));
+    badges.push(fact(clock(outcome.duration_s)));
+    badges
+}
+
+/// Said first and loud: figures of a scaled run are not those of the scenario.
+pub fn scale_badge(scale: f64) -> Option<Badge> {
+    (scale != 1.0).then(|| {
+        let percent = (scale * 1e5).round() / 1e3;
+        warning(format!(
+            "scale {scale}: {percent} % of the scenario's full size"
+        ))
+    })
+}
+
+fn delivery_faults(totals: &Totals) -> Vec<String> {
+    let expected = digits(totals.expected);
+    let mut faults = Vec::new();
+    let kinds = [
+        (totals.lost, "lost"),
+        (totals.duplicated, "duplicated"),
+        (totals.reordered, "out of order"),
+        (totals.stray, "that nobody should have got"),
+    ];
+    let counted: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", digits(*count)))
+        .collect();
+    if !counted.is_empty() {
+        faults.push(format!(
+            "of {expected} expected deliveries {}",
+            counted.join(", ")
+        ));
+    }
+    let missing = totals.acks_expected.saturating_sub(totals.acked);
+    if missing > 0 {
+        let all = digits(totals.acks_expected);
+        faults.push(format!(
+            "{} of {all} acknowledgements missing",
+            digits(missing)
+        ));
+    }
+    faults
+}
+
+fn connection_faults(totals: &Totals) -> Vec<String> {
+    let (failed, dropped) = (totals.failed_connects(), totals.dropped());
+    let mut faults = Vec::new();
+    if failed > 0 {
+        let all = digits(totals.connects_attempted);
+        faults.push(format!("{} of {all} connects failed", digits(failed)));
+    }
+    if dropped > 0 {
+        faults.push(format!("{} connections dropped", digits(dropped)));
+    }
+    faults
+}
+
+fn named_failures(totals: &Totals) -> Vec<String> {
+    let mut kinds: Vec<(u64, String)> = Vec::new();
+    kinds.extend(
+        totals
+            .connect_failures
+            .iter()
+            .map(|(why, n)| (*n, format!("connect failed: {why}"))),
+    );
+    kinds.extend(
+        totals
+            .drops
+            .iter()
+            .map(|(why, n)| (*n, format!("dropped: {why}"))),
+    );
+    kinds.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let named = kinds.into_iter().take(KINDS_NAMED);
+    named
+        .map(|(count, why)| format!("{} × {why}", digits(count)))
+        .collect()
+}
+
+fn doubts(outcome: &Outcome) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if let Some(why) = outcome.latency_refused() {
+        doubts.push(format!(
+            "the generator was saturated, so no latency is shown: {why}"
+        ));
+    }
+    if let Some(why) = &outcome.partial {
+        let seconds = clock(outcome.duration_s);
+        doubts.push(format!("partial result: {why} after {seconds}"));
+    }
+    if outcome.totals.connects_succeeded == 0 {
+        doubts.push("nothing was connected, so nothing was measured".into());
+    }
+    doubts
+}
+
+fn kept(outcome: &Outcome) -> String {
+    let totals = &outcome.totals;
+    match (totals.expected, totals.acks_expected) {
+        (0, 0) => format!(
+            "{} of {} connections made and held",
+            digits(totals.connects_succeeded),
+            digits(totals.connects_attempted)
+        ),
+        (0, acks) => format!("All {} acknowledgements arrived", digits(acks)),
+        (expected, 0) => {
+            format!(
+                "All {} expected deliveries arrived once and in order",
+                digits(expected)
+            )
+        }
+        (expected, acks) => format!(
+            "All {} expected deliveries arrived once and in order, all {} acknowledgements too",
+            digits(expected),
+            digits(acks)
+        ),
+    }
+}
+
+/// The load that the headline holds for.
+fn at_load(outcome: &Outcome) -> String {
+    let mut text = format!(
+        ", with {} connections",
+        digits(outcome.totals.connections_peak)
+    );
+    if outcome.latency_refused().is_none()
+        && let Some(latency) = outcome.main_latency().percentiles()
+    {
+        text += &format!(", p99 {} ms", short(latency.p99_ms));
+    }
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
+}
+
+fn warning(text: String) -> Badge {
+    Badge {
+        text,
+        is_warning: true,
+    }
+}
+
+fn fact(text: String) -> Badge {
+    Badge {
+        text,
+        is_warning: false,
+    }
+}
+
+/// Connect success as a figure of its own.
+pub fn connect_success(totals: &Totals) -> String {
+    percent(totals.connects_succeeded, totals.connects_attempted)
+}
