@@ -131,7 +131,9 @@ fn summary(seconds: &[Second]) -> String {
     if !cpu.is_empty() {
         text += &format!("  CPU {:.0} %", cpu.iter().sum::<f64>() / cpu.len() as f64);
     }
-    if let Some(rss) = last.server_rss_bytes {
+    // Not sampled in every second: reading it costs the server's kernel time.
+    let sampled = seconds.iter().rev().find_map(|s| s.server_rss_bytes);
+    if let Some(rss) = sampled {
         text += &format!("  {}", bytes(rss as f64));
     }
     let errors: u64 = seconds.iter().map(|s| s.errors).sum();

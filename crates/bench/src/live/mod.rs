@@ -1,7 +1,9 @@
 //! Owns what is shown while a scenario runs. The engine calls an [`Observer`]; which one is a
 //! matter of the terminal and of `--tui`.
 
+mod dashboard;
 mod lines;
+mod terminal;
 
 pub use lines::Lines;
 
@@ -39,6 +41,11 @@ pub fn open(about: &About) -> Box<dyn Observer> {
     let mut lines = Lines::on_stderr();
     lines.note(&about.headline());
     Box::new(lines)
+}
+
+/// The same as a dashboard that fills the terminal; the run ends on `q` and Ctrl-C.
+pub fn open_dashboard(about: &About) -> anyhow::Result<Box<dyn Observer>> {
+    Ok(Box::new(terminal::Screen::open(about.clone())?))
 }
 
 impl About {

@@ -65,7 +65,7 @@ pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
             "memory",
             "Server memory",
             "MiB resident",
-            vec![line(outcome, "resident", 0, Reduce::Max, memory_mib)],
+            vec![line(outcome, "resident", 0, Reduce::Level, memory_mib)],
         ),
     ];
     plots.retain(|plot| !plot.is_empty());
@@ -123,7 +123,7 @@ pub fn of_servers(runs: &[(String, &Outcome)], has_latencies: bool) -> Vec<Plot>
             "memory",
             "Server memory",
             "MiB resident",
-            Reduce::Max,
+            Reduce::Level,
             memory_mib,
         ),
     ]);

@@ -61,6 +61,8 @@ pub enum Look {
 pub enum Reduce {
     Mean,
     Max,
+    /// Like `Max`, but a second without a sample keeps the value before it.
+    Level,
 }
 
 impl Line {
@@ -71,7 +73,10 @@ impl Line {
         reduce: Reduce,
         points: impl IntoIterator<Item = (f64, Option<f64>)>,
     ) -> Line {
-        let points: Vec<(f64, Option<f64>)> = points.into_iter().collect();
+        let mut points: Vec<(f64, Option<f64>)> = points.into_iter().collect();
+        if reduce == Reduce::Level {
+            hold(&mut points);
+        }
         let each = points.len().div_ceil(POINTS_MAX).max(1);
         let points = points
             .chunks(each)
@@ -89,13 +94,21 @@ impl Line {
     }
 }
 
+fn hold(points: &mut [(f64, Option<f64>)]) {
+    let mut level = None;
+    for (_, value) in points {
+        level = value.or(level);
+        *value = level;
+    }
+}
+
 fn reduced(chunk: &[(f64, Option<f64>)], reduce: Reduce) -> (f64, Option<f64>) {
     let at = chunk.last().map_or(0.0, |point| point.0);
     let values = || chunk.iter().filter_map(|point| point.1);
     let count = values().count();
     let value = match reduce {
         Reduce::Mean => values().sum::<f64>() / count as f64,
-        Reduce::Max => values().fold(f64::NEG_INFINITY, f64::max),
+        Reduce::Max | Reduce::Level => values().fold(f64::NEG_INFINITY, f64::max),
     };
     (at, (count > 0).then_some(value))
 }
@@ -139,5 +152,10 @@ mod tests {
         let points = [(1.0, Some(2.0)), (2.0, None), (3.0, Some(4.0))];
         let line = Line::over_time("p99", Look::Faint, Reduce::Max, points);
         assert_eq!(line.points, points);
+        let level = Line::over_time("memory", Look::Faint, Reduce::Level, points);
+        assert_eq!(
+            level.points,
+            [(1.0, Some(2.0)), (2.0, Some(2.0)), (3.0, Some(4.0))]
+        );
     }
 }
