@@ -2,11 +2,13 @@
 //! timeouts belong to the connection that owns the bytes.
 
 mod chunked;
+mod encoding;
 mod head;
 mod query;
 mod response;
 
 pub use chunked::{ChunkError, Chunked};
+pub use encoding::Encoding;
 pub use head::{
     HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
 };

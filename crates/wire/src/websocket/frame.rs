@@ -198,6 +198,16 @@ pub fn write_header(out: &mut Vec<u8>, opcode: OpCode, rsv1: bool, payload_len: 
     push_header(out, first, 0, payload_len);
 }
 
+/// Puts the header of a server frame before the payload that was appended to `out` since `at`.
+pub fn insert_header(out: &mut Vec<u8>, at: usize, opcode: OpCode, rsv1: bool) {
+    let (payload_len, end) = (out.len().saturating_sub(at), out.len());
+    write_header(out, opcode, rsv1, payload_len);
+    let header_len = out.len() - end;
+    if let Some(frame) = out.get_mut(at..) {
+        frame.rotate_right(header_len);
+    }
+}
+
 /// Appends a whole server frame.
 #[inline]
 pub fn write_frame(out: &mut Vec<u8>, opcode: OpCode, payload: &[u8]) {
@@ -381,8 +391,15 @@ mod tests {
             unmask(&mut masked[header.len..], [1, 2, 3, 4]);
             assert_eq!(masked[header.len..], vec![9; len]);
         }
-        let mut compressed = Vec::new();
-        write_header(&mut compressed, OpCode::Text, true, 5);
-        assert_eq!(compressed, [0xc1, 5]);
+        for len in [0, 1, 125, 126, 0x1_0000] {
+            let mut frame = b"before".to_vec();
+            frame.resize(6 + len, 7);
+            insert_header(&mut frame, 6, OpCode::Text, true);
+            let mut expected = b"before".to_vec();
+            write_header(&mut expected, OpCode::Text, true, len);
+            assert_eq!(expected[6], 0xc1);
+            expected.resize(expected.len() + len, 7);
+            assert_eq!(frame, expected);
+        }
     }
 }

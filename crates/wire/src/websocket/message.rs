@@ -8,10 +8,14 @@ use super::frame::{self, FrameError, Header, OpCode};
 /// Below this many bytes the standard UTF-8 check is faster than setting up the vector one.
 const SIMD_UTF8_BYTES_MIN: usize = 256;
 
+/// Deflate at its worst adds an eighth (zlib's `deflateBound` for small windows) and this.
+const COMPRESSED_EXTRA_BYTES: usize = 128;
+
 /// Bounds and expectations for one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of one message as sent, its fragments together.
+    /// Bytes of one message, its fragments together. A compressed one may come in slightly more: it is
+    /// its inflated size that counts, and deflate makes some messages longer.
     pub message_bytes_max: usize,
     /// Fragments of one message: endless tiny ones cost time although they add no bytes.
     pub fragments_max: u32,
@@ -207,18 +211,22 @@ impl Assembler {
         if header.opcode.is_control() {
             return Ok(());
         }
-        let held = match (&self.fragments, header.opcode) {
+        let (held, compressed) = match (&self.fragments, header.opcode) {
             (None, OpCode::Continuation) => return Err(Violation::UnexpectedContinuation),
             (Some(_), OpCode::Text | OpCode::Binary) => return Err(Violation::InterruptedMessage),
-            (None, _) => 0,
+            (None, _) => (0, header.rsv1),
             (Some(fragments), _) => {
                 if fragments.count >= limits.fragments_max {
                     return Err(Violation::TooManyFragments);
                 }
-                fragments.buf.len()
+                (fragments.buf.len(), fragments.compressed)
             }
         };
-        let room = limits.message_bytes_max.saturating_sub(held) as u64;
+        let mut bytes_max = limits.message_bytes_max;
+        if compressed {
+            bytes_max = bytes_max.saturating_add(bytes_max / 8 + COMPRESSED_EXTRA_BYTES);
+        }
+        let room = bytes_max.saturating_sub(held) as u64;
         if header.payload_len > room {
             return Err(Violation::MessageTooBig);
         }

@@ -1,7 +1,9 @@
-//! RFC 6455: opening handshake, frames, messages, close codes.
-//! Compression (RFC 7692) is only recognised here; inflating is the caller's.
+//! RFC 6455: opening handshake, frames, messages, close codes; RFC 7692: compressed messages.
+//! Whose compressor and window a message gets is the caller's to decide.
 
 pub mod close;
+pub mod deflate;
+pub mod extension;
 pub mod frame;
 pub mod handshake;
 pub mod message;
