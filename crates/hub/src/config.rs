@@ -1,7 +1,7 @@
 //! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
 
 use crate::limits::Limits;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Settings shared by all hubs of a process.
@@ -35,6 +35,7 @@ pub struct Config {
     pub slow_consumer: SlowConsumer,
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
+    pub compression: Compression,
     pub limits: Limits,
 }
 
@@ -59,6 +60,47 @@ pub enum Cors {
 pub enum SlowConsumer {
     Disconnect,
     DropOldest,
+}
+
+/// Compression of WebSocket messages (RFC 7692) and of answers to polls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compression {
+    /// permessage-deflate is agreed on with clients that offer it.
+    pub websocket: bool,
+    /// Answers to polls are compressed for clients that accept it.
+    pub polling: bool,
+    /// Shorter messages go out as they are, bytes.
+    pub threshold: usize,
+    /// 1 (fast) to 9 (small).
+    pub level: u8,
+    /// Window of the compressor, base-2 logarithm, 9 to 15.
+    pub window_bits: u8,
+    /// Keep a window of what was sent to a client, if it agrees. Not while `SlowConsumer::DropOldest` is in force.
+    pub server_takeover: bool,
+    /// Let clients refer to what they sent before, which costs a window to inflate with.
+    pub client_takeover: bool,
+    pub exempt: Exempt,
+}
+
+/// What is never compressed: the length of a compressed message tells whether a secret in it occurs in the attacker's text
+/// beside it (CRIME, BREACH).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exempt {
+    pub namespaces: BTreeSet<String>,
+    /// Rooms by namespace.
+    pub rooms: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Exempt {
+    /// A message of this namespace that goes to any of these rooms stays as it is.
+    pub(crate) fn holds(&self, namespace: &str, rooms: &[&str]) -> bool {
+        if self.namespaces.is_empty() && self.rooms.is_empty() {
+            return false;
+        }
+        let marked = self.rooms.get(namespace);
+        self.namespaces.contains(namespace)
+            || marked.is_some_and(|marked| rooms.iter().any(|room| marked.contains(*room)))
+    }
 }
 
 /// Built-in rules (B2): what client events do without any backend, per namespace.
@@ -111,6 +153,21 @@ pub struct Rate {
     pub per: Duration,
 }
 
+impl Default for Compression {
+    fn default() -> Self {
+        Self {
+            websocket: false,
+            polling: true,
+            threshold: 1024,
+            level: 6,
+            window_bits: 15,
+            server_takeover: false,
+            client_takeover: false,
+            exempt: Exempt::default(),
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -135,6 +192,7 @@ impl Default for Config {
             origins: Vec::new(),
             slow_consumer: SlowConsumer::Disconnect,
             keep_handshake: false,
+            compression: Compression::default(),
             limits: Limits::default(),
         }
     }

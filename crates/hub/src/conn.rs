@@ -1,5 +1,6 @@
 //! One accepted connection as the hub sees it: what it is expecting, what it has not finished reading, what it has to write.
 
+use crate::compression::Deflate;
 use crate::outbox::Outbox;
 use std::net::IpAddr;
 use wire::websocket::message::Assembler;
@@ -44,6 +45,8 @@ pub(crate) struct Conn {
     /// Low 32 bits of the millisecond clock when the incomplete message began, never 0; 0 = nothing is incomplete.
     pub(crate) since_ms: u32,
     pub(crate) peer: IpAddr,
+    /// How messages to it are compressed.
+    pub(crate) deflate: Deflate,
     pub(crate) flags: Flags,
 }
 
@@ -70,6 +73,10 @@ pub(crate) struct Flags {
     pub(crate) keep_alive_timer: bool,
     /// A request came since the `KeepAlive` timer was armed.
     pub(crate) active: bool,
+    /// permessage-deflate was agreed on.
+    pub(crate) inflates: bool,
+    /// Its messages may refer to earlier ones.
+    pub(crate) inflates_own: bool,
 }
 
 impl Conn {
@@ -82,6 +89,7 @@ impl Conn {
             input: None,
             since_ms: 0,
             peer,
+            deflate: Deflate::Off,
             flags: Flags::default(),
         }
     }

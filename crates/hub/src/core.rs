@@ -2,6 +2,7 @@
 
 use crate::ack::Acks;
 use crate::close::{CloseReason, DisconnectReason};
+use crate::compression::Codecs;
 use crate::config::{Config, SlowConsumer};
 use crate::conn::{Conn, NONE, State};
 use crate::effect::{Effect, Notice};
@@ -79,6 +80,7 @@ pub(crate) struct Core {
     /// Rooms whose count changed since the last announcement.
     pub(crate) changed_rooms: Vec<u32>,
     pub(crate) log: TurnLog,
+    pub(crate) codecs: Codecs,
     pub(crate) timers: Timers,
     pub(crate) acks: Acks,
     pub(crate) history: History,
@@ -141,6 +143,7 @@ impl Core {
             rooms: Rooms::default(),
             changed_rooms: Vec::new(),
             log: TurnLog::default(),
+            codecs: Codecs::default(),
             timers: Timers::default(),
             acks: Acks::default(),
             history: History::default(),
@@ -252,6 +255,9 @@ impl Core {
                 self.answering.remove(&conn);
             }
             self.counts.websockets -= u64::from(slot.flags.websocket);
+            if slot.flags.inflates {
+                self.forget_deflate(conn);
+            }
             self.effects.push(Effect::Close { conn });
         }
     }
@@ -446,6 +452,7 @@ impl Core {
 
     /// Adjusts what fan-out needs to know when a session's transport changes.
     pub(crate) fn route_sockets(&mut self, session: u32, conn: u32, variant: Variant) {
+        let deflate = self.deflate_of(conn);
         let Some(session) = self.sessions.get(session) else {
             return;
         };
@@ -453,6 +460,7 @@ impl Core {
             if let Some(socket) = self.sockets.get_mut(index) {
                 socket.conn = conn;
                 socket.variant = variant;
+                socket.deflate = deflate;
             }
         }
     }

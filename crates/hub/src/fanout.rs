@@ -2,6 +2,7 @@
 //!
 //! HOT PATH: `fan_out` and `deliver` allocate nothing once warm; no lock, no dyn.
 
+use crate::compression::{Deflate, SHARED_FORMS};
 use crate::conn::NONE;
 use crate::core::Core;
 use crate::metrics::Limit;
@@ -29,7 +30,10 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) volatile: bool,
     /// For more than one receiver: encodings go to the shared log.
     pub(crate) shared: bool,
-    frames: [Option<Range>; 4],
+    /// Never compressed (`config::Exempt`).
+    pub(crate) exempt: bool,
+    /// By variant, and by form within.
+    frames: [Option<Range>; VARIANTS * SHARED_FORMS],
     polling: Option<Vec<u8>>,
 }
 
@@ -44,7 +48,8 @@ impl<'a> Outgoing<'a> {
             room: None,
             volatile: false,
             shared: false,
-            frames: [None; 4],
+            exempt: false,
+            frames: [None; VARIANTS * SHARED_FORMS],
             polling: None,
         }
     }
@@ -113,6 +118,11 @@ impl Core {
         };
         self.counts.broadcasts += 1;
         out.shared = true;
+        out.exempt |= self
+            .config
+            .compression
+            .exempt
+            .holds(target.namespace, target.rooms);
         let mark = self.next_mark();
         for name in target.except {
             self.mark_members(namespace, name, mark);
@@ -230,6 +240,11 @@ impl Core {
             return false;
         };
         let (variant, conn, session) = (socket.variant, socket.conn, socket.session);
+        let deflate = if out.exempt {
+            Deflate::Off
+        } else {
+            socket.deflate
+        };
         if variant == Variant::Polling {
             return self.deliver_polling(session, out);
         }
@@ -242,9 +257,11 @@ impl Core {
             self.counts.dropped_volatile += 1;
             return false;
         }
-        let range = match out.frames[frame_slot(variant)] {
+        let made = out.frames.get(frame_slot(variant, deflate));
+        let range = match made.copied().flatten() {
             Some(range) => range,
-            None => self.encode(variant, out),
+            None if deflate == Deflate::Off => self.encode(variant, out),
+            None => self.encode_deflated(conn, variant, deflate, out),
         };
         self.deliveries += 1;
         self.counts.delivered[variant as usize] += 1;
@@ -274,13 +291,19 @@ impl Core {
         });
         self.deliveries += 1;
         self.counts.delivered[Variant::Polling as usize] += 1;
-        self.queue_packets(session, &text, 1 + out.attachments.len());
+        self.queue_packets(session, &text, 1 + out.attachments.len(), out.exempt);
         out.polling = Some(text);
         true
     }
 
     /// Queues payload-ready packets on a polling session, keeping its bound.
-    pub(crate) fn queue_packets(&mut self, session: u32, text: &[u8], packets: usize) {
+    pub(crate) fn queue_packets(
+        &mut self,
+        session: u32,
+        text: &[u8],
+        packets: usize,
+        exempt: bool,
+    ) {
         let (bytes_max, drops) = (self.queue_bytes_max(), self.slow_consumer_drops());
         let Some(slot) = self.sessions.get_mut(session) else {
             return;
@@ -292,7 +315,7 @@ impl Core {
             // Over the bound already: the session ends with the turn.
             return;
         }
-        polling.queue.push(text, packets);
+        polling.queue.push(text, packets, exempt);
         if !std::mem::replace(&mut slot.flags.poll_ready, true) {
             self.poll_ready.push(session);
         }
@@ -308,34 +331,70 @@ impl Core {
     }
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
-        let mut text = std::mem::take(&mut self.scratch);
-        text.clear();
-        match variant {
-            Variant::PlainJson | Variant::PlainMsgpack => write_plain(&mut text, variant, out),
-            _ => out.write_packet(&mut text),
-        }
         let log = if out.shared {
             &mut self.log.shared
         } else {
             &mut self.log.private
         };
         let start = log.len();
-        match variant {
-            Variant::PlainJson => frame::write_frame(log, OpCode::Text, &text),
-            Variant::PlainMsgpack => frame::write_frame(log, OpCode::Binary, &text),
-            _ => {
-                let base64 = variant == Variant::WebSocketBase64;
-                write_frames(log, &text, out.attachments, base64);
-            }
-        }
+        write_event(log, &mut self.scratch, variant, out);
         let range = if out.shared {
             self.log.shared_range(start)
         } else {
             self.log.private_range(start)
         };
-        self.scratch = text;
-        out.frames[frame_slot(variant)] = Some(range);
+        out.frames[frame_slot(variant, Deflate::Off)] = Some(range);
         range
+    }
+
+    /// The form for members that agreed on compression: made once for all that share it, and the plain one where that is
+    /// better.
+    #[cold]
+    fn encode_deflated(
+        &mut self,
+        conn: u32,
+        variant: Variant,
+        deflate: Deflate,
+        out: &mut Outgoing<'_>,
+    ) -> Range {
+        let own = deflate == Deflate::Own;
+        let mut plain = out.frames[frame_slot(variant, Deflate::Off)];
+        if own && plain.is_none() {
+            // There may be more like this one.
+            plain = Some(self.encode(variant, out));
+        }
+        let mut frames = std::mem::take(&mut self.codecs.frames);
+        match plain {
+            Some(range) => frames.extend_from_slice(self.log.bytes(range)),
+            None => write_event(&mut frames, &mut self.scratch, variant, out),
+        }
+        let shared = out.shared && !own;
+        let range = match self.deflated_range(conn, deflate, &frames, shared) {
+            Some(range) => range,
+            None => plain.unwrap_or_else(|| self.encode(variant, out)),
+        };
+        self.codecs.recycle_frames(frames);
+        if let Some(made) = out.frames.get_mut(frame_slot(variant, deflate)) {
+            *made = Some(range);
+        }
+        range
+    }
+}
+
+/// Appends the event as WebSocket frames. `text` is a buffer to work in.
+fn write_event(frames: &mut Vec<u8>, text: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
+    text.clear();
+    match variant {
+        Variant::PlainJson | Variant::PlainMsgpack => write_plain(text, variant, out),
+        _ => out.write_packet(text),
+    }
+    match variant {
+        Variant::PlainJson => frame::write_frame(frames, OpCode::Text, text),
+        Variant::PlainMsgpack => frame::write_frame(frames, OpCode::Binary, text),
+        _ => {
+            let base64 = variant == Variant::WebSocketBase64;
+            write_frames(frames, text, out.attachments, base64);
+        }
     }
 }
 
@@ -355,11 +414,16 @@ fn write_plain(text: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
     }
 }
 
-fn frame_slot(variant: Variant) -> usize {
-    match variant {
+/// Variants that have frames.
+const VARIANTS: usize = 4;
+
+/// Place of a form of a variant; beyond the last one for what nobody shares.
+fn frame_slot(variant: Variant, deflate: Deflate) -> usize {
+    let variant = match variant {
         Variant::WebSocket | Variant::Polling => 0,
         Variant::WebSocketBase64 => 1,
         Variant::PlainJson => 2,
         Variant::PlainMsgpack => 3,
-    }
+    };
+    variant + VARIANTS * deflate as usize
 }

@@ -148,22 +148,30 @@ impl Core {
         args.extend_from_slice(events.as_bytes());
         args.extend_from_slice(b"]}");
         let args = String::from_utf8_lossy(&args).into_owned();
+        let exempt = self.config.compression.exempt.holds(namespace, &[room]);
         if shard == self.me.shard {
-            self.replayed(socket, &args);
+            self.replayed(socket, &args, exempt);
         } else {
-            self.send(shard, Relay::Replayed { socket, args });
+            let replayed = Relay::Replayed {
+                socket,
+                args,
+                exempt,
+            };
+            self.send(shard, replayed);
         }
     }
 
     /// Delivers the `history` event to a socket of this shard.
-    pub(crate) fn replayed(&mut self, socket: SocketKey, args: &str) {
-        Io { core: self }.emit(
+    pub(crate) fn replayed(&mut self, socket: SocketKey, args: &str, exempt: bool) {
+        Io { core: self }.emit_with(
             socket,
             &Emit {
                 name: "history",
                 args,
                 ..Emit::default()
             },
+            None,
+            exempt,
         );
     }
 }

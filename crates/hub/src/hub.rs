@@ -470,7 +470,11 @@ impl Hub {
             } => {
                 self.core.replay(namespace, room, *shard, *socket);
             }
-            Relay::Replayed { socket, args } => self.core.replayed(*socket, args),
+            Relay::Replayed {
+                socket,
+                args,
+                exempt,
+            } => self.core.replayed(*socket, args, *exempt),
             Relay::RoomCount {
                 namespace,
                 kind,

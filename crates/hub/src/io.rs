@@ -74,10 +74,17 @@ impl Io<'_> {
 
     /// Sends an event to one socket of this shard.
     pub fn emit(&mut self, to: SocketKey, emit: &Emit<'_>) {
-        self.emit_with(to, emit, None);
+        self.emit_with(to, emit, None, false);
     }
 
-    fn emit_with(&mut self, to: SocketKey, emit: &Emit<'_>, ack: Option<u64>) {
+    /// `exempt`: never compressed.
+    pub(crate) fn emit_with(
+        &mut self,
+        to: SocketKey,
+        emit: &Emit<'_>,
+        ack: Option<u64>,
+        exempt: bool,
+    ) {
         let Some(socket) = self.core.socket(to) else {
             return;
         };
@@ -90,6 +97,7 @@ impl Io<'_> {
         out.attachments = emit.attachments;
         out.volatile = emit.volatile;
         out.ack = ack;
+        out.exempt = exempt || self.core.config.compression.exempt.holds(&namespace, &[]);
         self.core.deliver(to.0.index, &mut out);
     }
 
@@ -97,7 +105,7 @@ impl Io<'_> {
     pub fn ask(&mut self, to: SocketKey, emit: &Emit<'_>, timeout: Duration, token: u64) -> bool {
         match self.core.ask_one(to, token, timeout.as_millis() as u64) {
             Some(id) => {
-                self.emit_with(to, emit, Some(id));
+                self.emit_with(to, emit, Some(id), false);
                 true
             }
             None => false,
@@ -113,6 +121,12 @@ impl Io<'_> {
         let Some(namespace) = self.core.namespaces.get(socket.namespace) else {
             return;
         };
+        let exempt = self
+            .core
+            .config
+            .compression
+            .exempt
+            .holds(&namespace.name, &[]);
         let mut text = std::mem::take(&mut self.core.scratch);
         text.clear();
         match variant {
@@ -133,28 +147,20 @@ impl Io<'_> {
             }
             _ => write_ack(&mut text, &namespace.name, to.id, args, attachments.len()),
         }
-        let start = self.core.log.private.len();
-        match variant {
-            Variant::Polling => {
-                let mut whole = Vec::with_capacity(text.len());
-                write_payload(&mut whole, &text, attachments);
-                self.core
-                    .queue_packets(session, &whole, 1 + attachments.len());
-            }
-            Variant::PlainJson => {
-                frame::write_frame(&mut self.core.log.private, OpCode::Text, &text)
-            }
-            Variant::PlainMsgpack => {
-                frame::write_frame(&mut self.core.log.private, OpCode::Binary, &text);
-            }
-            Variant::WebSocket | Variant::WebSocketBase64 => {
-                let base64 = variant == Variant::WebSocketBase64;
-                write_frames(&mut self.core.log.private, &text, attachments, base64);
-            }
-        }
-        if variant != Variant::Polling {
-            let range = self.core.log.private_range(start);
-            self.core.push(conn, range);
+        if variant == Variant::Polling {
+            let mut whole = Vec::with_capacity(text.len());
+            write_payload(&mut whole, &text, attachments);
+            let packets = 1 + attachments.len();
+            self.core.queue_packets(session, &whole, packets, exempt);
+        } else {
+            self.core.reply_message(conn, exempt, |out| match variant {
+                Variant::PlainJson => frame::write_frame(out, OpCode::Text, &text),
+                Variant::PlainMsgpack => frame::write_frame(out, OpCode::Binary, &text),
+                _ => {
+                    let base64 = variant == Variant::WebSocketBase64;
+                    write_frames(out, &text, attachments, base64);
+                }
+            });
         }
         self.core.scratch = text;
     }
@@ -422,10 +428,10 @@ impl Io<'_> {
                 }
                 Data::Binary(data) => payload::write_binary(&mut text, data),
             }
-            self.core.queue_packets(to.0.index, &text, 1);
+            self.core.queue_packets(to.0.index, &text, 1, false);
             return;
         }
-        self.core.reply(conn, |out| match data {
+        self.core.reply_message(conn, false, |out| match data {
             Data::Text(data) if engineio => {
                 frame::write_header(out, OpCode::Text, false, data.len() + 1);
                 out.push(b'4');
@@ -554,7 +560,7 @@ impl Core {
             return;
         };
         if slot.polling.is_some() {
-            self.queue_packets(session, text, 1);
+            self.queue_packets(session, text, 1, false);
         } else {
             self.reply(slot.conn, |out| frame::write_frame(out, OpCode::Text, text));
         }

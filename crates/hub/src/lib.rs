@@ -5,6 +5,7 @@
 mod ack;
 mod chat;
 mod close;
+mod compression;
 pub mod config;
 mod conn;
 mod core;
@@ -15,8 +16,8 @@ mod handler;
 mod history;
 mod hub;
 mod id;
-mod invariants;
 pub mod identity;
+mod invariants;
 mod io;
 mod lifecycle;
 pub mod limits;

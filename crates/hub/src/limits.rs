@@ -38,6 +38,8 @@ pub struct Limits {
     pub conns_max: usize,
     /// Messages waiting in the mailbox of one shard; above it the others stop reading from their clients until it is shorter.
     pub mailbox_messages_max: usize,
+    /// WebSocket connections per shard that may keep a compression window; the next ones agree on compression without.
+    pub takeover_contexts_max: usize,
     /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
     pub deliveries_per_turn: usize,
     /// Bytes read from one connection per turn (fairness, F30).
@@ -63,6 +65,7 @@ impl Default for Limits {
             acks_outstanding_max: 500_000,
             conns_max: 1_000_000,
             mailbox_messages_max: 65_536,
+            takeover_contexts_max: 1_000,
             deliveries_per_turn: 65_536,
             read_bytes_per_turn: 64 * 1024,
         }

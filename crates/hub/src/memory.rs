@@ -34,6 +34,7 @@ impl Hub {
             ("history", core.history.heap_bytes()),
             ("timers", core.timers.heap_bytes()),
             ("turn log", core.log.heap_bytes()),
+            ("deflate", core.codecs.heap_bytes()),
         ]
     }
 }

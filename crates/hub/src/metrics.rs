@@ -41,10 +41,11 @@ pub enum Limit {
     MessageTimeout,
     ConnectTimeout,
     DeliveriesPerTurn,
+    TakeoverContexts,
 }
 
 impl Limit {
-    pub const NAMES: [&'static str; 18] = [
+    pub const NAMES: [&'static str; 19] = [
         "head_bytes",
         "payload",
         "fragments",
@@ -63,6 +64,7 @@ impl Limit {
         "message_timeout",
         "connect_timeout",
         "deliveries_per_turn",
+        "takeover_contexts",
     ];
 }
 
@@ -173,6 +175,24 @@ counters! {
     accept_pauses,
     /// Time spent in turns, microseconds.
     busy_us,
+    /// WebSocket connections open now that agreed on compression.
+    deflate_websockets,
+    /// Of these, how many keep a window from message to message.
+    takeover_contexts,
+    /// Messages and answers to polls compressed; a broadcast counts once.
+    deflated_messages,
+    /// Their bytes before.
+    deflated_bytes_before,
+    /// Their bytes after.
+    deflated_bytes_after,
+    /// Compressed messages received.
+    inflated_messages,
+    /// Their bytes as received.
+    inflated_bytes_before,
+    /// Their bytes once inflated.
+    inflated_bytes_after,
+    /// Of these messages, how many were too big or no deflate data.
+    inflate_errors,
 }
 
 impl Counts {

@@ -5,8 +5,10 @@
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
+use crate::compression;
 use crate::config::SlowConsumer;
 use std::io::IoSlice;
+use wire::websocket::deflate::Inflater;
 use wire::websocket::frame;
 
 /// A piece of a log.
@@ -69,7 +71,7 @@ impl TurnLog {
         }
     }
 
-    fn bytes(&self, range: Range) -> &[u8] {
+    pub(crate) fn bytes(&self, range: Range) -> &[u8] {
         let log = if range.shared {
             &self.shared
         } else {
@@ -369,9 +371,10 @@ impl Backlog {
         let mut kept = self.pending()[..self.started].to_vec();
         let mut rest = &self.pending()[self.started..];
         let mut dropped = 0;
+        let mut inflater = Inflater::default();
         while excess > 0 && !rest.is_empty() {
             let (len, droppable) = unit(rest);
-            if droppable {
+            if droppable || compressed_event(&mut inflater, rest) {
                 excess = excess.saturating_sub(len);
                 dropped += 1;
             } else {
@@ -396,40 +399,47 @@ fn unit_rest(bytes: &[u8], cut: usize) -> usize {
 }
 
 /// Length of the unit at the front (a frame, or an event's frame with its attachments' frames), and whether it may be dropped.
-/// Bytes that are not WebSocket frames (an HTTP response before the upgrade) are one unit that stays.
+/// Bytes that are not WebSocket frames (an HTTP response before the upgrade) are one unit that stays. A compressed frame is a
+/// unit of its own; [`compressed_event`] knows more of it.
 fn unit(bytes: &[u8]) -> (usize, bool) {
     let Some((len, header)) = frame_len(bytes) else {
         return (bytes.len(), false);
     };
-    let payload = &bytes[header.len..len];
-    match header.opcode {
-        frame::OpCode::Text => {
-            let attachments = match payload {
-                [b'4', b'5' | b'6', rest @ ..] => leading_number(rest),
-                _ => 0,
-            };
-            let mut total = len;
-            for _ in 0..attachments {
-                match frame_len(&bytes[total..]) {
-                    Some((next, _)) => total += next,
-                    None => return (bytes.len(), false),
-                }
-            }
-            let droppable = match payload {
-                [b'{', rest @ ..] => !rest.starts_with(br#""type":"ack""#),
-                _ => matches!(payload, [b'4', b'2' | b'5', ..]),
-            };
-            (total, droppable)
-        }
-        // The map's first member, behind one byte that says how many it has.
-        frame::OpCode::Binary => {
-            let ack = payload
-                .get(1..)
-                .is_some_and(|map| map.starts_with(b"\xa4type\xa3ack"));
-            (len, !ack)
-        }
-        _ => (len, false),
+    if header.rsv1 {
+        return (len, false);
     }
+    let payload = &bytes[header.len..len];
+    let attachments = match (header.opcode, payload) {
+        (frame::OpCode::Text, [b'4', b'5' | b'6', rest @ ..]) => leading_number(rest),
+        _ => 0,
+    };
+    let mut total = len;
+    for _ in 0..attachments {
+        match frame_len(&bytes[total..]) {
+            Some((next, _)) => total += next,
+            None => return (bytes.len(), false),
+        }
+    }
+    (total, is_event(header.opcode, payload))
+}
+
+/// Of a message, by its beginning: neither an answer nor of the protocol itself.
+fn is_event(opcode: frame::OpCode, payload: &[u8]) -> bool {
+    match (opcode, payload) {
+        (frame::OpCode::Text, [b'{', rest @ ..]) => !rest.starts_with(br#""type":"ack""#),
+        (frame::OpCode::Text, _) => matches!(payload, [b'4', b'2' | b'5', ..]),
+        // The map's first member, behind one byte that says how many it has.
+        (frame::OpCode::Binary, _) => !payload
+            .get(1..)
+            .is_some_and(|map| map.starts_with(b"\xa4type\xa3ack")),
+        _ => false,
+    }
+}
+
+/// A compressed frame that may be dropped. Nothing refers to it: connections that keep a window do not drop.
+fn compressed_event(inflater: &mut Inflater, bytes: &[u8]) -> bool {
+    compression::peek(inflater, bytes)
+        .is_some_and(|(opcode, beginning)| !beginning.is_empty() && is_event(opcode, &beginning))
 }
 
 fn frame_len(bytes: &[u8]) -> Option<(usize, frame::Header)> {

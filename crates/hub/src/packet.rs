@@ -300,9 +300,11 @@ impl Hub {
             })
         });
         let (conn, variant) = self.route(session);
+        let deflate = self.core.deflate_of(conn);
         let socket = self.core.insert_socket(Socket {
             id,
             variant,
+            deflate,
             gone: false,
             nameless: false,
             conn,

@@ -8,7 +8,7 @@ use crate::session::{Polling, Protocol};
 use crate::timer::Kind;
 use crate::websocket::Data;
 use wire::engineio::{self, PacketType, RequestError, payload};
-use wire::http::{ChunkError, Head};
+use wire::http::{ChunkError, Encoding, Head};
 
 const TEXT: &str = "text/plain; charset=UTF-8";
 
@@ -52,6 +52,7 @@ impl Hub {
     /// A GET for packets. A second one while the first waits ends the session.
     pub(crate) fn poll(&mut self, conn: u32, head: &Head<'_>, session: u32) {
         let cors = self.cors_headers(head);
+        let encoding = Encoding::accepted(head);
         let Some(polling) = self.polling(session) else {
             return;
         };
@@ -61,6 +62,7 @@ impl Hub {
             return;
         }
         polling.get = conn;
+        polling.encoding = encoding;
         polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
         if let Some(slot) = self.core.conns.get_mut(conn) {
             slot.state = State::Poll;
@@ -110,7 +112,7 @@ impl Hub {
             if polling.get == NONE {
                 continue;
             }
-            let mut body = take_payload(polling, packets_max);
+            let (mut body, exempt) = take_payload(polling, packets_max);
             // The close packet travels alone: clients carry it out before what is in the same payload (protocol 3.6).
             let close = closing && body.is_empty();
             if close {
@@ -121,7 +123,7 @@ impl Hub {
             if body.is_empty() {
                 continue;
             }
-            self.answer_poll(session, &body);
+            self.answer_poll(session, &body, exempt);
             if close {
                 self.core.remove_session(session);
             }
@@ -129,17 +131,19 @@ impl Hub {
     }
 
     /// Ends the waiting poll, if there is one, with this payload.
-    pub(crate) fn answer_poll(&mut self, session: u32, body: &[u8]) {
+    pub(crate) fn answer_poll(&mut self, session: u32, body: &[u8], exempt: bool) {
         let Some(polling) = self.polling(session) else {
             return;
         };
         let conn = std::mem::replace(&mut polling.get, NONE);
+        let encoding = polling.encoding.filter(|_| !exempt);
         let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
         if conn == NONE {
             return;
         }
         extra.extend_from_slice(b"cache-control: no-store\r\n");
-        self.respond(conn, 200, TEXT, &extra, body);
+        let coded = self.core.encode_body(encoding, body, &mut extra);
+        self.respond(conn, 200, TEXT, &extra, &coded);
         // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
         if body.len() > 1
             && let Some(slot) = self.core.conns.get_mut(conn)
@@ -347,7 +351,7 @@ impl Hub {
 
     /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
     pub(crate) fn client_closed_polling(&mut self, session: u32) {
-        self.answer_poll(session, b"6");
+        self.answer_poll(session, b"6", false);
         self.core
             .close_session(session, CloseReason::TransportClose);
     }
@@ -363,15 +367,18 @@ enum Taken {
     Refused,
 }
 
-/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit.
-fn take_payload(polling: &mut Polling, packets_max: usize) -> Vec<u8> {
-    let mut body = Vec::new();
+/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. With the body comes whether any of
+/// it must not be compressed.
+fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
+    let (mut body, mut exempt) = (Vec::new(), false);
     let mut packets = 0;
     while let Some(unit) = polling.queue.front() {
-        if packets > 0 && packets + unit.packets > packets_max {
+        let more = unit.packets as usize;
+        if packets > 0 && packets + more > packets_max {
             break;
         }
-        packets += unit.packets;
+        packets += more;
+        exempt |= unit.exempt;
         if let Some(unit) = polling.queue.pop() {
             if !body.is_empty() {
                 body.push(payload::SEPARATOR);
@@ -379,7 +386,7 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> Vec<u8> {
             body.extend_from_slice(&unit.text);
         }
     }
-    body
+    (body, exempt)
 }
 
 impl crate::core::Core {

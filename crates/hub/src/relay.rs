@@ -144,6 +144,8 @@ pub enum Relay {
     Replayed {
         socket: SocketKey,
         args: String,
+        /// Never compressed.
+        exempt: bool,
     },
     /// Replicated state: members of a room on a shard.
     RoomCount {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::base64url::Id20;
-use wire::http::Chunked;
+use wire::http::{Chunked, Encoding};
 
 /// Protocol a session speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,8 @@ pub(crate) struct Polling {
     pub(crate) queue: Queue,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
+    /// What that answer may be compressed with.
+    pub(crate) encoding: Option<Encoding>,
     /// A POST body that comes in chunks.
     pub(crate) chunked: Option<Box<Chunked>>,
     /// CORS header lines for the POST's answer.
@@ -156,6 +158,7 @@ impl Default for Polling {
             post: NONE,
             queue: Queue::default(),
             cors: None,
+            encoding: None,
             chunked: None,
             post_cors: None,
         }
@@ -174,15 +177,18 @@ pub(crate) struct Unit {
     /// Packets joined by the separator.
     pub(crate) text: Box<[u8]>,
     /// How many packets that are.
-    pub(crate) packets: usize,
+    pub(crate) packets: u32,
+    /// Never compressed.
+    pub(crate) exempt: bool,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, text: &[u8], packets: usize) {
+    pub(crate) fn push(&mut self, text: &[u8], packets: usize, exempt: bool) {
         self.bytes += text.len();
         self.units.push_back(Unit {
             text: text.into(),
-            packets,
+            packets: packets as u32,
+            exempt,
         });
     }
 

@@ -1,5 +1,6 @@
 //! A socket: one session's membership in one namespace.
 
+use crate::compression::Deflate;
 use crate::slab::Key;
 use smallvec::SmallVec;
 use wire::base64url::Id20;
@@ -46,6 +47,8 @@ pub(crate) struct Membership {
 pub(crate) struct Socket {
     pub(crate) id: Id20,
     pub(crate) variant: Variant,
+    /// Copy of the connection's, like `conn`.
+    pub(crate) deflate: Deflate,
     /// Left already: waits for its handler to be told.
     pub(crate) gone: bool,
     /// It left the room of its own id.

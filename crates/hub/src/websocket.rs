@@ -11,8 +11,9 @@ use crate::socket::Variant;
 use crate::timer::Kind;
 use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
+use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
-use wire::websocket::message::{Limits, Message, Step, Violation};
+use wire::websocket::message::{Limits, Message, Step, Violation, check_text};
 use wire::websocket::{close, handshake};
 
 /// A message of a session, whatever transport brought it.
@@ -60,11 +61,14 @@ impl Hub {
     }
 
     fn accept_websocket(&mut self, conn: u32, head: &Head<'_>, subprotocol: Option<&str>) -> bool {
-        let cors = self.cors_headers(head);
+        let mut extra = self.cors_headers(head);
         match handshake::accept(head) {
             Ok(accept) => {
+                if let Some(agreed) = self.core.agree_on_deflate(conn, head) {
+                    agreed.write_header(&mut extra);
+                }
                 self.core.reply(conn, |out| {
-                    handshake::write_accept(out, &accept, subprotocol, &cors);
+                    handshake::write_accept(out, &accept, subprotocol, &extra);
                 });
                 self.core.counts.websockets += 1;
                 if let Some(slot) = self.core.conns.get_mut(conn) {
@@ -111,23 +115,34 @@ impl Hub {
         let Some(slot) = self.core.conns.get_mut(conn) else {
             return data.len();
         };
-        let (mut state, session) = (slot.state, slot.session);
+        let (mut state, session, deflate) = (slot.state, slot.session, slot.flags.inflates);
         let mut assembler = std::mem::take(&mut slot.assembler);
-        let limits = self.message_limits(session);
-        let (mut at, mut complete) = (0, false);
+        let limits = self.message_limits(session, deflate);
+        let (mut at, mut complete, mut inflated) = (0, false, 0);
         while at < data.len() {
             match assembler.step(&mut data[at..], &limits) {
                 Ok(Step::NeedMore { .. }) => break,
                 Ok(Step::Fragment { consumed }) => at += consumed,
                 Ok(Step::Message {
-                    consumed, message, ..
+                    consumed,
+                    compressed,
+                    text,
+                    message,
                 }) => {
                     at += consumed;
                     complete |= matches!(message, Message::Text(_) | Message::Binary(_));
-                    if self.on_message(conn, state, session, message) == Next::Stop {
+                    let next = match message {
+                        Message::Binary(payload) if compressed => {
+                            let from = (conn, state, session);
+                            self.on_compressed(from, payload, text, &limits, &mut inflated)
+                        }
+                        message => self.on_message(conn, state, session, message),
+                    };
+                    if next == Next::Stop {
                         return data.len();
                     }
-                    if self.core.turn_is_full() && at < data.len() {
+                    let share = self.core.config.limits.read_bytes_per_turn;
+                    if (self.core.turn_is_full() || inflated > share) && at < data.len() {
                         self.stall(conn);
                         break;
                     }
@@ -162,7 +177,7 @@ impl Hub {
         at
     }
 
-    fn message_limits(&self, session: u32) -> Limits {
+    fn message_limits(&self, session: u32, deflate: bool) -> Limits {
         let config = &self.core.config;
         let protocol = self.core.sessions.get(session).map(|slot| slot.protocol);
         let message_bytes_max = match protocol {
@@ -175,8 +190,38 @@ impl Hub {
             message_bytes_max,
             fragments_max: config.limits.fragments_max,
             masked: true,
-            deflate: false,
+            deflate,
         }
+    }
+
+    /// Inflates a message and takes it in; `inflated` grows by its bytes.
+    #[cold]
+    fn on_compressed(
+        &mut self,
+        (conn, state, session): (u32, State, u32),
+        payload: &[u8],
+        text: bool,
+        limits: &Limits,
+        inflated: &mut usize,
+    ) -> Next {
+        let mut message = std::mem::take(&mut self.core.codecs.inflated);
+        let bytes_max = limits.message_bytes_max;
+        let result = match self.core.inflate(conn, payload, bytes_max, &mut message) {
+            Ok(()) if text => check_text(&message).map(Message::Text),
+            Ok(()) => Ok(Message::Binary(&message)),
+            Err(InflateError::TooBig) => Err(Violation::MessageTooBig),
+            Err(InflateError::Corrupt) => Err(Violation::BadDeflate),
+        };
+        let next = match result {
+            Ok(message) => self.on_message(conn, state, session, message),
+            Err(violation) => {
+                self.violated(conn, state, session, violation);
+                Next::Stop
+            }
+        };
+        *inflated += message.len();
+        self.core.codecs.recycle_inflated(message);
+        next
     }
 
     #[inline]
@@ -316,7 +361,7 @@ impl Hub {
             // Packets over the bound were not kept: there is no whole stream to carry over.
             return self.core.close_session(session, CloseReason::SlowConsumer);
         }
-        self.answer_poll(session, &[PacketType::Noop as u8]);
+        self.answer_poll(session, &[PacketType::Noop as u8], false);
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
         };
@@ -343,8 +388,9 @@ impl Hub {
         self.core.route_sockets(session, conn, variant);
         let Some(mut polling) = polling else { return };
         while let Some(unit) = polling.queue.pop() {
-            self.core
-                .reply(conn, |out| write_unit(out, &unit.text, base64));
+            self.core.reply_message(conn, unit.exempt, |out| {
+                write_unit(out, &unit.text, base64);
+            });
         }
         if polling.post != NONE {
             self.core.finish_conn(polling.post);

@@ -8,6 +8,7 @@ use flate2::Crc;
 /// A coding of a body that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
+    /// RFC 1952.
     Gzip,
     /// The zlib format: HTTP's name for it is older than the word's other meaning.
     Deflate,

@@ -44,6 +44,8 @@ pub enum Violation {
     TooManyFragments,
     /// Close frame of one byte, or with a code nobody may send (RFC 6455 §7.4).
     BadClose,
+    /// A compressed message is no deflate data (RFC 7692 §7.2.2); whoever inflates says so.
+    BadDeflate,
 }
 
 impl Violation {
@@ -55,7 +57,7 @@ impl Violation {
             | Self::UnexpectedContinuation
             | Self::InterruptedMessage
             | Self::BadClose => 1002,
-            Self::InvalidUtf8 => 1007,
+            Self::InvalidUtf8 | Self::BadDeflate => 1007,
             Self::TooManyFragments => 1008,
             Self::MessageTooBig => 1009,
         }
@@ -287,6 +289,14 @@ impl Fragments {
         }
         Ok(())
     }
+}
+
+/// Text of a message that was inflated.
+///
+/// # Errors
+/// [`Violation::InvalidUtf8`].
+pub fn check_text(bytes: &[u8]) -> Result<&str, Violation> {
+    utf8(bytes).map_err(|_| Violation::InvalidUtf8)
 }
 
 struct Utf8Error {
