@@ -142,6 +142,17 @@ impl Codecs {
         self.frames = buf;
     }
 
+    /// Panics unless just these connections keep a window.
+    pub(crate) fn check_contexts(&self, conns: &[u32]) {
+        assert_eq!(self.contexts.len(), conns.len(), "kept windows");
+        for conn in conns {
+            assert!(
+                self.contexts.contains_key(conn),
+                "conn {conn} has no window"
+            );
+        }
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         let shared = [&self.deflater, &self.small]
             .into_iter()

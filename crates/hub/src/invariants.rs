@@ -1,6 +1,7 @@
 //! What must hold between any two entry points, whatever peers did: every reference between the tables has its counterpart.
 //! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
 
+use crate::compression::Deflate;
 use crate::conn::{Conn, NONE, State};
 use crate::core::Core;
 use crate::hub::Hub;
@@ -97,6 +98,23 @@ impl Core {
         assert_eq!(
             self.counts.websockets, websockets as u64,
             "count of WebSockets"
+        );
+        let inflating = self.conns.iter().filter(|(_, conn)| conn.flags.inflates);
+        assert_eq!(
+            self.counts.deflate_websockets,
+            inflating.count() as u64,
+            "count of WebSockets that agreed on compression"
+        );
+        let kept = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
+        let kept: Vec<u32> = kept.map(|(index, _)| index).collect();
+        self.codecs.check_contexts(&kept);
+        assert_eq!(
+            self.counts.takeover_contexts,
+            kept.len() as u64,
+            "count of kept windows"
         );
     }
 

@@ -91,6 +91,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: MESSAGES,
     },
     Group {
+        title: "Compression",
+        intro: "Compressed messages of WebSocket clients and compressed answers to polls.",
+        metrics: COMPRESSION,
+    },
+    Group {
         title: "Shards",
         intro: "The data-plane threads. `rate(sockeye_shard_busy_seconds_total[1m])` is the part of its core that a shard uses.",
         metrics: SHARDS,
@@ -264,6 +269,54 @@ const MESSAGES: &[Metric] = &[
         "sockeye_handler_panics_total",
         "Handlers that failed; each cost the session it was called for.",
         |v| v.sum(|c| &c.handler_panics),
+    ),
+];
+
+const COMPRESSION: &[Metric] = &[
+    counter(
+        "sockeye_deflate_messages_total",
+        "Messages and answers to polls compressed; a broadcast counts once for each form.",
+        |v| v.sum(|c| &c.deflated_messages),
+    ),
+    counter(
+        "sockeye_deflate_input_bytes_total",
+        "Bytes of these before compression.",
+        |v| v.sum(|c| &c.deflated_bytes_before),
+    ),
+    counter(
+        "sockeye_deflate_output_bytes_total",
+        "Bytes of these after compression.",
+        |v| v.sum(|c| &c.deflated_bytes_after),
+    ),
+    counter(
+        "sockeye_inflate_messages_total",
+        "Compressed messages received.",
+        |v| v.sum(|c| &c.inflated_messages),
+    ),
+    counter(
+        "sockeye_inflate_input_bytes_total",
+        "Bytes of these as received.",
+        |v| v.sum(|c| &c.inflated_bytes_before),
+    ),
+    counter(
+        "sockeye_inflate_output_bytes_total",
+        "Bytes of these once inflated.",
+        |v| v.sum(|c| &c.inflated_bytes_after),
+    ),
+    counter(
+        "sockeye_inflate_errors_total",
+        "Compressed messages that were too big or broken.",
+        |v| v.sum(|c| &c.inflate_errors),
+    ),
+    gauge(
+        "sockeye_deflate_connections",
+        "Open WebSocket connections that agreed on compression.",
+        |v| v.sum(|c| &c.deflate_websockets),
+    ),
+    gauge(
+        "sockeye_takeover_contexts",
+        "Of these, connections that keep a compression window.",
+        |v| v.sum(|c| &c.takeover_contexts),
     ),
 ];
 

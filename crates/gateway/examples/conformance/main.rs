@@ -10,7 +10,7 @@ mod lab;
 use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
-use hub::config::{Config, Cors};
+use hub::config::{Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
     ConnectRequest, Data, Emit, Event, Handler, HandlerFactory, Io, Notice, Refusal, SessionKey,
@@ -44,6 +44,9 @@ struct Flags {
     /// `json`; other parsers come later.
     #[arg(long, default_value = "json", value_parser = ["json"])]
     parser: String,
+    /// Agree on permessage-deflate, keeping windows as far as the client wants it.
+    #[arg(long)]
+    deflate: bool,
 }
 
 impl Flags {
@@ -58,7 +61,21 @@ impl Flags {
             cors: Cors::Any,
             keep_handshake: true,
             limits: echo_limits(),
+            compression: self.compression(),
             ..Config::default()
+        }
+    }
+}
+
+impl Flags {
+    /// The suite's messages are short: all of them are compressed, however little is gained.
+    fn compression(&self) -> Compression {
+        Compression {
+            websocket: self.deflate,
+            threshold: if self.deflate { 1 } else { 1024 },
+            server_takeover: true,
+            client_takeover: true,
+            ..Compression::default()
         }
     }
 }

@@ -93,6 +93,7 @@ bounds! {
     acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.";
     conns_max: Count, "Connections of the process; above it new ones get 503 with Retry-After.";
     mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.";
+    takeover_contexts_max: Count, "WebSocket connections per shard that may keep a compression window (see `compression`); further ones compress each message on its own.";
     deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.";
     keep_alive_timeout: Time, "An HTTP connection without a request is closed after this; keep it longer than a heartbeat.";
     read_bytes_per_turn: Bytes, "Bytes read from one connection before the others have their turn.";

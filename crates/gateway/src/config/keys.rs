@@ -70,6 +70,11 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "The plain WebSocket protocol (JSON text or MessagePack, see docs/protocol.md).",
     ),
     (
+        "compression",
+        "Compression of WebSocket messages (permessage-deflate) and of long-polling answers. \
+                What must stay uncompressed is marked per namespace.",
+    ),
+    (
         "limits",
         "Bounds of the data plane. Each has a policy and a counter \
                 (`sockeye_limit_hits_total{limit=...}`).",
@@ -95,6 +100,9 @@ pub const ALSO_KNOWN: &[(&str, &str)] = &[
     ("workers", "shards"),
     ("allowed_origins", "origins"),
     ("serve_client_bundle", "serve_client"),
+    ("permessage_deflate", "websocket"),
+    ("per_message_deflate", "websocket"),
+    ("http_compression", "polling"),
 ];
 
 /// A list without items, as environment and table write it.
@@ -107,6 +115,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         socketio(),
         socketio_access(),
         plain(),
+        compression(),
         limits(),
         auth::keys(),
         log(),
@@ -345,6 +354,55 @@ fn plain() -> Vec<Key> {
     ]
 }
 
+fn compression() -> Vec<Key> {
+    vec![
+        Key::new(
+            "compression.websocket",
+            Kind::Bool,
+            "false",
+            "Agree on permessage-deflate with WebSocket clients that offer it.",
+        ),
+        Key::new(
+            "compression.polling",
+            Kind::Bool,
+            "true",
+            "Compress long-polling answers with gzip or deflate for clients that accept it.",
+        ),
+        Key::new(
+            "compression.threshold",
+            Kind::Size,
+            "1KiB",
+            "Shorter messages and answers are sent as they are.",
+        ),
+        Key::new(
+            "compression.level",
+            Kind::Integer { min: 1, max: 9 },
+            "6",
+            "1 is fast, 9 is small.",
+        ),
+        Key::new(
+            "compression.window_bits",
+            Kind::Integer { min: 9, max: 15 },
+            "15",
+            "Window of the compressor as a power of two: less memory, less compression.",
+        ),
+        Key::new(
+            "compression.server_takeover",
+            Kind::Bool,
+            "false",
+            "Let messages to a client refer to earlier ones: smaller, at some 350 KiB for each \
+             connection and a compression of its own for each broadcast. Not while `slow_consumer` \
+             is `drop-oldest`.",
+        ),
+        Key::new(
+            "compression.client_takeover",
+            Kind::Bool,
+            "false",
+            "Let messages from a client refer to earlier ones, at some 48 KiB for each connection.",
+        ),
+    ]
+}
+
 fn limits() -> Vec<Key> {
     let bounds = bounds::all().into_iter().map(|bound| Key {
         path: format!("limits.{}", bound.name),
@@ -408,6 +466,19 @@ fn namespaces() -> Vec<Key> {
             Kind::List,
             EMPTY_LIST,
             "Rooms that every socket is put into when it connects.",
+        ),
+        Key::new(
+            "namespaces.*.compression",
+            Kind::Bool,
+            "true",
+            "`false`: nothing of this namespace is ever compressed. For messages that hold a secret \
+             beside text of other people.",
+        ),
+        Key::new(
+            "namespaces.*.uncompressed_rooms",
+            Kind::List,
+            EMPTY_LIST,
+            "The same for some rooms only.",
         ),
     ];
     keys.extend(event_keys("namespaces.*.default", "drop"));

@@ -10,7 +10,7 @@ use super::raw::{Layer, Path, Setting, Source};
 use super::rules;
 use super::value::Value;
 pub use auth::Auth;
-use hub::config::{Cors, Rules, SlowConsumer, Transports};
+use hub::config::{Compression, Cors, Rules, SlowConsumer, Transports};
 use hub::limits::Limits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -184,8 +184,23 @@ impl Resolver<'_> {
                 _ => SlowConsumer::Disconnect,
             },
             limits: self.limits(),
+            compression: self.compression(),
             // What only programs built on the hub switch on.
             ..hub::config::Config::default()
+        }
+    }
+
+    fn compression(&self) -> Compression {
+        let small = |key: &str, default| u8::try_from(self.number(key)).unwrap_or(default);
+        Compression {
+            websocket: self.on("compression.websocket"),
+            polling: self.on("compression.polling"),
+            threshold: self.bytes("compression.threshold"),
+            level: small("compression.level", 6),
+            window_bits: small("compression.window_bits", 15),
+            server_takeover: self.on("compression.server_takeover"),
+            client_takeover: self.on("compression.client_takeover"),
+            exempt: rules::exempt(self.layer),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting};
 use super::value::Value;
-use hub::config::{Action, EventRule, NamespaceRules, Rate, Rules};
+use hub::config::{Action, EventRule, Exempt, NamespaceRules, Rate, Rules};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,6 +26,27 @@ pub fn read(layer: &Layer, folder: &std::path::Path) -> (Rules, Vec<Problem>) {
         rules.namespaces.insert(name.to_owned(), rule);
     }
     (rules, reader.problems)
+}
+
+/// What is never compressed, by the marks of its namespaces.
+pub fn exempt(layer: &Layer) -> Exempt {
+    let mut exempt = Exempt::default();
+    let value = |name: &str, key: &str| {
+        let path = Path::new(&["namespaces", name, key]);
+        layer.settings.get(&path).map(|setting| &setting.value)
+    };
+    for name in names_below(layer, &["namespaces"]) {
+        if let Some(Value::Bool(false)) = value(name, "compression") {
+            exempt.namespaces.insert(name.to_owned());
+        }
+        if let Some(Value::List(rooms)) = value(name, "uncompressed_rooms")
+            && !rooms.is_empty()
+        {
+            let rooms = rooms.iter().cloned().collect();
+            exempt.rooms.insert(name.to_owned(), rooms);
+        }
+    }
+    exempt
 }
 
 /// The operator's own names directly below a table, in order.

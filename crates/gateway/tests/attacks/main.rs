@@ -4,6 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod compression;
 mod engineio;
 mod frames;
 mod http;

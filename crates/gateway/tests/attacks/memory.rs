@@ -9,13 +9,13 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use wire::websocket::frame::OpCode;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 /// Bytes by which the gateway may grow while an attack is under way.
-struct Growth(u64);
+pub(super) struct Growth(pub(super) u64);
 
 /// Runs an attack twice. It returns what keeps it going; memory is looked at before that is dropped.
-fn assert_bounded<T>(gateway: &Gateway, growth: Growth, attack: impl Fn(&Gateway) -> T) {
+pub(super) fn assert_bounded<T>(gateway: &Gateway, growth: Growth, attack: impl Fn(&Gateway) -> T) {
     let calm = super::warmed(gateway);
     let descriptors = gateway.descriptors();
     let mut after = 0;

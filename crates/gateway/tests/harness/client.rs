@@ -235,7 +235,9 @@ impl Plain {
     /// The next message; WebSocket pings are answered.
     pub fn message(&mut self) -> Value {
         loop {
-            let Frame { opcode, payload } = self.conn.frame();
+            let Frame {
+                opcode, payload, ..
+            } = self.conn.frame();
             match opcode {
                 OpCode::Text => return serde_json::from_slice(&payload).expect("JSON"),
                 OpCode::Ping => self.conn.send_frame(true, OpCode::Pong, payload),

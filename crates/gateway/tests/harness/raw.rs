@@ -17,6 +17,8 @@ const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 pub struct RawConn {
     stream: TcpStream,
     unread: Vec<u8>,
+    /// Compression was agreed on: frames may say that they are compressed.
+    deflate: bool,
 }
 
 /// How a connection was ended by the gateway.
@@ -41,6 +43,7 @@ pub struct Response {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub opcode: OpCode,
+    pub compressed: bool,
     pub payload: Vec<u8>,
 }
 
@@ -84,6 +87,7 @@ impl RawConn {
         Ok(RawConn {
             stream,
             unread: Vec::new(),
+            deflate: false,
         })
     }
 
@@ -106,6 +110,7 @@ impl RawConn {
         let response = conn.response();
         assert_eq!(response.status, 101, "{response:?}");
         assert_eq!(response.header("sec-websocket-accept"), Some(ACCEPT));
+        conn.deflate = response.header("sec-websocket-extensions").is_some();
         conn
     }
 
@@ -225,7 +230,7 @@ impl RawConn {
     fn take_frame(&mut self) -> Option<Frame> {
         let header = frame::parse_header(&self.unread).expect("frames of the gateway are sound")?;
         assert!(header.mask.is_none(), "servers do not mask (RFC 6455 §5.1)");
-        assert!(header.fin && !header.rsv1, "{header:?}");
+        assert!(header.fin && (self.deflate || !header.rsv1), "{header:?}");
         let len = header.len + usize::try_from(header.payload_len).expect("a short frame");
         if self.unread.len() < len {
             return None;
@@ -234,6 +239,7 @@ impl RawConn {
         self.unread.drain(..len);
         Some(Frame {
             opcode: header.opcode,
+            compressed: header.rsv1,
             payload,
         })
     }

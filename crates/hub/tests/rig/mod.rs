@@ -59,6 +59,7 @@ impl Sink for Wires {
 
 pub struct Rig {
     pub hub: Hub,
+    pub cells: Arc<Cells>,
     pub now: Now,
     pub wires: Wires,
     /// Walk all tables after every entry point.
@@ -75,15 +76,12 @@ impl Rig {
             shard: 0,
             shards: 1,
         };
-        let hub = Hub::new(
-            Arc::new(config),
-            me,
-            handler,
-            Arc::new(Cells::default()),
-            dice(seed),
-        );
+        let cells = Arc::new(Cells::default());
+        let published = Arc::clone(&cells);
+        let hub = Hub::new(Arc::new(config), me, handler, published, dice(seed));
         let mut rig = Rig {
             hub,
+            cells,
             now: Now {
                 mono_ms: 1_000,
                 wall_ms: WALL_MS,
