@@ -2,9 +2,10 @@
 # Points every conformance runner at a server and sums up.
 #
 #   run.sh --url http://127.0.0.1:PORT   a server that runs already (and --patient-url, --recovery-url,
-#                                        --msgpack-url for the variants below, as far as they exist)
+#                                        --msgpack-url, --deflate-url for the variants below, as far as
+#                                        they exist)
 #   run.sh --server "COMMAND"            starts COMMAND --port P itself, and with it the variants:
-#                                        --ping-timeout 5000, --recovery, --parser msgpack
+#                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
 #   --only js|python|java|autobahn       may be repeated; default: all four
@@ -19,7 +20,7 @@ source ./servers.sh
 
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' run.sh | sed '/^set /d' >&2; exit 2; }
 
-url= patient_url= recovery_url= msgpack_url= server= peer=sockeye cases=quick
+url= patient_url= recovery_url= msgpack_url= deflate_url= server= peer=sockeye cases=quick
 suites=()
 while (($#)); do
   case "$1" in
@@ -27,6 +28,7 @@ while (($#)); do
     --patient-url) patient_url="${2:?}"; shift 2 ;;
     --recovery-url) recovery_url="${2:?}"; shift 2 ;;
     --msgpack-url) msgpack_url="${2:?}"; shift 2 ;;
+    --deflate-url) deflate_url="${2:?}"; shift 2 ;;
     --server) server="${2:?}"; shift 2 ;;
     --reference) peer=reference; server="node $here/reference/server.js"; shift ;;
     --only) suites+=("${2:?}"); shift 2 ;;
@@ -112,8 +114,9 @@ run_clients() {
   local optional=()
   [[ -n "$recovery_url" ]] && optional+=(optional/recovery.test.js)
   [[ -n "$msgpack_url" ]] && optional+=(optional/msgpack.test.js)
+  [[ -n "$deflate_url" ]] && optional+=(optional/deflate.test.js)
   export CONFORMANCE_RECOVERY_URL="$recovery_url" CONFORMANCE_MSGPACK_URL="$msgpack_url"
-  export CONFORMANCE_PATIENT_URL="$patient_url"
+  export CONFORMANCE_PATIENT_URL="$patient_url" CONFORMANCE_DEFLATE_URL="$deflate_url"
   local jobs=()
   if wants js; then CONFORMANCE_URL="$url" record js js_suite "${optional[@]}" & jobs+=($!); fi
   if wants python || wants java; then other_languages & jobs+=($!); fi
@@ -137,6 +140,6 @@ if [[ -n "$server" ]]; then start_servers; fi
 patient_url="${patient_url:-$url}"
 
 if wants js || wants python || wants java; then run_clients; fi
-if wants autobahn; then record autobahn autobahn/run.sh "$url" "$cases"; fi
+if wants autobahn; then record autobahn autobahn/run.sh "${deflate_url:-$url}" "$cases"; fi
 
 awk '{passed += $1; failed += $2} END {print passed " passed, " failed " failed"; exit failed > 0}' "$CONFORMANCE_RUN_DIR"/*.result

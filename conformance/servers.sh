@@ -1,5 +1,6 @@
 # Sourced by run.sh: starts the conformance application in its variants on free ports, waits until
-# each one listens, and ends them with the run. Sets url, patient_url, recovery_url, msgpack_url.
+# each one listens, and ends them with the run. Sets url, patient_url, recovery_url, msgpack_url,
+# deflate_url.
 
 # A first start may compile.
 START_TIMEOUT_SECONDS=900
@@ -13,6 +14,9 @@ start_servers() {
   if wants js; then
     if start_variant recovery --ping-timeout 5000 --recovery; then recovery_url="$started_url"; else without recovery; fi
     if start_variant msgpack --ping-timeout 5000 --parser msgpack; then msgpack_url="$started_url"; else without msgpack; fi
+  fi
+  if wants js || wants autobahn; then
+    if start_variant deflate --ping-timeout 5000 --deflate; then deflate_url="$started_url"; else without deflate; fi
   fi
 }
 

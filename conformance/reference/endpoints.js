@@ -63,5 +63,6 @@ function engineOptions(settings) {
     cors: { origin: "*" },
     // Several endpoints share the port, so none may destroy another's WebSocket handshakes.
     destroyUpgrade: false,
+    perMessageDeflate: settings.deflate ? { threshold: 0 } : false,
   };
 }

@@ -14,6 +14,7 @@ const FLAGS = {
   "max-payload": { type: "string", default: "1000000" },
   parser: { type: "string" },
   recovery: { type: "boolean", default: false },
+  deflate: { type: "boolean", default: false },
   redis: { type: "string" },
   adapter: { type: "string", default: "classic" },
 };
@@ -28,6 +29,7 @@ function readSettings() {
     maxPayload: wholeNumber("max-payload", values["max-payload"]),
     parser: oneOf("parser", values.parser, [undefined, "msgpack"]),
     recovery: values.recovery,
+    deflate: values.deflate,
     redis: values.redis,
     adapter: oneOf("adapter", values.adapter, ["classic", "sharded", "streams"]),
   };

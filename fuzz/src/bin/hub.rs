@@ -27,6 +27,13 @@ fuzz_target!(|input: &[u8]| {
     if options & 1 == 1 {
         config.slow_consumer = SlowConsumer::DropOldest;
     }
+    if options & 8 == 8 {
+        config.compression.websocket = true;
+        config.compression.threshold = 40;
+        config.compression.server_takeover = true;
+        config.compression.client_takeover = options & 16 == 16;
+        config.limits.takeover_contexts_max = 1;
+    }
     if options & 2 == 2 {
         config.limits.deliveries_per_turn = 2;
     }

@@ -315,8 +315,6 @@ fn polls_are_compressed_for_who_accepts_it() {
         "ok"
     );
     let answer = RawConn::exchange(gateway.addr, request("GET", "", ""));
-    assert_eq!(
-        (answer.header("content-encoding"), answer.body),
-        (None, event)
-    );
+    assert_eq!(answer.header("content-encoding"), None);
+    assert_eq!(answer.body, event);
 }
