@@ -97,9 +97,14 @@ impl Bench {
 
     /// A client that has sent its request and these messages.
     fn client(&mut self, target: &str, messages: &[&str]) -> u32 {
+        self.client_with(target, "", messages)
+    }
+
+    /// The same with more header lines.
+    fn client_with(&mut self, target: &str, headers: &str, messages: &[&str]) -> u32 {
         let conn = self.hub.opened([127, 0, 0, 1].into());
         let mut head = format!(
-            "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{headers}\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         .into_bytes();
@@ -209,6 +214,24 @@ fn a_broadcast_to_a_thousand_members_allocates_nothing() {
     );
     let count = bench.rounds(50, |bench| bench.say(conns[7], event));
     assert_eq!(count, 0, "allocations of 50 broadcasts, 50,000 deliveries");
+}
+
+#[test]
+fn a_compressed_broadcast_allocates_nothing() {
+    let mut config = Config::default();
+    config.compression.websocket = true;
+    let mut bench = Bench::new(config, handler(&lab_rules()));
+    let offer = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
+    let target = "/socket.io/?EIO=4&transport=websocket";
+    let conns: Vec<u32> = (0..100)
+        .map(|_| bench.client_with(target, offer, &["40"]))
+        .collect();
+    let event = format!("42[\"shout\",\"{}\"]", "hello everybody, ".repeat(100));
+    let (writes, bytes) = bench.written(|bench| bench.say(conns[0], event.as_bytes()));
+    assert_eq!(writes, 100);
+    assert!(bytes < 100 * 100, "{bytes} bytes for 100 members");
+    let count = bench.rounds(50, |bench| bench.say(conns[7], event.as_bytes()));
+    assert_eq!(count, 0, "allocations of 50 broadcasts");
 }
 
 /// Without a room in the rule, the names of the sender's rooms are collected: a constant per

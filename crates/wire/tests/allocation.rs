@@ -2,12 +2,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use wire::websocket::deflate::{Deflater, Inflater};
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::message::{Assembler, Limits, Message, Step};
 use wire::{engineio, json, socketio};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -17,6 +19,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get() + layout.size()));
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -90,4 +93,45 @@ fn the_counter_counts() {
         allocations(|| assert!(socketio::event(r#"["\u0061"]"#).name == "a")),
         1
     );
+}
+
+/// What is said to be held is held, to a tenth: the figure goes to operators.
+#[test]
+fn compressors_say_how_large_they_are() {
+    let held = |make: &mut dyn FnMut() -> usize| {
+        let before = BYTES.with(Cell::get);
+        let said = make();
+        (BYTES.with(Cell::get) - before, said)
+    };
+    let text = [7; 3_000];
+    let mut payload = Vec::with_capacity(64 * 1024);
+    let mut cases: Vec<_> = [9, 12, 15]
+        .map(|bits| held(&mut || Deflater::new(6, bits).heap_bytes()))
+        .into();
+    Deflater::new(6, 15).deflate(&text, &mut payload);
+    let mut out = Vec::with_capacity(64 * 1024);
+    cases.push(held(&mut || {
+        let mut inflater = Inflater::default();
+        assert!(inflater.inflate_next(&payload, 3_000, &mut out).is_ok());
+        Inflater::BYTES
+    }));
+    for (counted, said) in &cases {
+        assert!(counted.abs_diff(*said) <= counted / 10, "{cases:?}");
+    }
+}
+
+#[test]
+fn compressing_and_inflating_allocate_nothing_once_warm() {
+    let text = br#"42["chat",{"content":"hello hello hello hello hello"}]"#.repeat(30);
+    let (mut deflater, mut inflater) = (Deflater::new(6, 15), Inflater::default());
+    let (mut payload, mut out) = (Vec::with_capacity(4_096), Vec::with_capacity(4_096));
+    let mut round = || {
+        payload.clear();
+        out.clear();
+        assert!(deflater.deflate(&text, &mut payload));
+        deflater.forget();
+        assert!(inflater.inflate(&payload, text.len(), &mut out).is_ok());
+    };
+    round();
+    assert_eq!(allocations(|| (0..100).for_each(|_| round())), 0);
 }

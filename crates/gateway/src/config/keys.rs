@@ -390,7 +390,7 @@ fn compression() -> Vec<Key> {
             "compression.server_takeover",
             Kind::Bool,
             "false",
-            "Let messages to a client refer to earlier ones: smaller, at some 350 KiB for each \
+            "Let messages to a client refer to earlier ones: smaller, at some 370 KiB for each \
              connection and a compression of its own for each broadcast. Not while `slow_consumer` \
              is `drop-oldest`.",
         ),

@@ -112,7 +112,7 @@ pub fn deflater_bytes(window_bits: u8) -> usize {
 }
 
 /// Of a [`Deflater`], what does not depend on its window.
-const FIXED_BYTES: usize = 210 * 1024;
+const FIXED_BYTES: usize = 246 * 1024;
 
 /// Why a message could not be inflated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +238,8 @@ impl<'a> Run<'a> {
             let used = (decompress.total_in() - read) as usize;
             input = input.get(used..).unwrap_or_default();
             if self.out.len() - self.start > self.bytes_max {
+                // A buffer that was larger already took more.
+                self.out.truncate(self.start + self.bytes_max + 1);
                 return Err(InflateError::TooBig);
             }
             let full = self.out.len() == self.out.capacity();
