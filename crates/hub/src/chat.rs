@@ -3,7 +3,7 @@
 use crate::handler::Event;
 use crate::io::{Emit, Io};
 use crate::relay::Target;
-use crate::rules::{first, refuse};
+use crate::rules::{FORBIDDEN_PUBLISH, first, may_publish, refuse};
 use crate::socket::SocketKey;
 use std::fmt::Write;
 use wire::json;
@@ -49,14 +49,18 @@ pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event
     if !io.is_in(socket, &room) {
         return refuse(io, socket, event, "Not in that room", "NOT_IN_ROOM");
     }
+    if !may_publish(io, socket, &[&room]) {
+        return refuse(io, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
+    }
     let Some(sender) = io.id(socket) else { return };
     let (id, timestamp) = (io.message_id(), io.now().wall_ms);
     let name = io.data(socket).and_then(|data| member(data, "\"name\""));
     let name = name.map_or_else(String::new, |raw| format!(",\"name\":{raw}"));
+    let user = io.user(socket).map_or_else(String::new, user_member);
     let mut quoted = Vec::new();
     json::quote(&mut quoted, &room);
     let args = format!(
-        "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{name},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
+        "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{user}{name},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
         String::from_utf8_lossy(&quoted)
     );
     let target = Target {
@@ -79,6 +83,13 @@ pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event
         let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");
         io.ack(ack, &answer, &[]);
     }
+}
+
+/// Who sent it, as far as a token says.
+fn user_member(user: &str) -> String {
+    let mut member = b",\"user\":".to_vec();
+    json::quote(&mut member, user);
+    String::from_utf8_lossy(&member).into_owned()
 }
 
 /// Tells this shard's members how many are in the room; every shard does so for its own.

@@ -30,10 +30,20 @@ pub enum CloseReason {
     LimitExceeded,
     /// A handler failed.
     InternalError,
+    /// No token, or none that is good.
+    Unauthorized,
+    /// The token ended and was not refreshed.
+    TokenExpired,
+    /// Its address has more connections than one address may have.
+    TooManyConnections,
+    /// It went on sending far beyond its rate.
+    Flood,
+    /// The process is short of memory, and this client reads slowest.
+    OutOfMemory,
 }
 
 impl CloseReason {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::TransportClose,
         Self::TransportError,
         Self::PingTimeout,
@@ -49,6 +59,11 @@ impl CloseReason {
         Self::HandshakeTimeout,
         Self::LimitExceeded,
         Self::InternalError,
+        Self::Unauthorized,
+        Self::TokenExpired,
+        Self::TooManyConnections,
+        Self::Flood,
+        Self::OutOfMemory,
     ];
 
     /// Name in logs and metrics.
@@ -69,6 +84,11 @@ impl CloseReason {
             Self::HandshakeTimeout => "handshake_timeout",
             Self::LimitExceeded => "limit_exceeded",
             Self::InternalError => "internal_error",
+            Self::Unauthorized => "unauthorized",
+            Self::TokenExpired => "token_expired",
+            Self::TooManyConnections => "too_many_connections",
+            Self::Flood => "flood",
+            Self::OutOfMemory => "out_of_memory",
         }
     }
 
@@ -80,13 +100,16 @@ impl CloseReason {
             Self::InvalidUtf8 => Some(1007),
             Self::MessageTooBig => Some(1009),
             Self::ShuttingDown => Some(1001),
-            Self::LimitExceeded => Some(1008),
+            Self::LimitExceeded | Self::TooManyConnections | Self::Flood => Some(1008),
             Self::InternalError => Some(1011),
+            Self::OutOfMemory => Some(1013),
             Self::PingTimeout => Some(4000),
             Self::SlowConsumer => Some(4001),
             Self::MessageTimeout | Self::HandshakeTimeout => Some(4002),
             Self::ConnectTimeout => Some(4003),
+            Self::TokenExpired => Some(4004),
             Self::ParseError => Some(4500),
+            Self::Unauthorized => Some(4501),
         }
     }
 
@@ -102,6 +125,11 @@ impl CloseReason {
             Self::MessageTooBig => "message too big",
             Self::LimitExceeded => "limit exceeded",
             Self::InternalError => "internal error",
+            Self::Unauthorized => "unauthorized",
+            Self::TokenExpired => "token expired",
+            Self::TooManyConnections => "Connection limit exceeded",
+            Self::Flood => "Rate limit exceeded",
+            Self::OutOfMemory => "server is short of memory",
             _ => "",
         }
     }

@@ -36,7 +36,87 @@ pub struct Config {
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
     pub compression: Compression,
+    pub auth: Auth,
+    pub rates: Rates,
+    pub admission: Admission,
     pub limits: Limits,
+}
+
+/// Whether and how clients show who they are (C1, C2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Tokens are looked at.
+    pub enabled: bool,
+    /// Nobody without a token gets in.
+    pub required: bool,
+    pub style: AuthStyle,
+    /// Query parameter that may hold the token.
+    pub query_parameter: String,
+    /// How long a client waits for the verdict.
+    pub timeout: Duration,
+    /// How long before its token ends a client is warned.
+    pub warn_before: Duration,
+}
+
+/// How a client learns that it is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthStyle {
+    /// It is connected, told by an event `error`, and disconnected.
+    Chat,
+    /// CONNECT_ERROR.
+    Strict,
+}
+
+/// Messages that clients may send, whatever they are (C3); `None` = any number. Rules may set a rate per event besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// One connection or polling session.
+    pub session: Option<Rate>,
+    /// All sockets of one user, over all shards.
+    pub user: Option<Rate>,
+    /// All connections of one address (IPv6: one /64), over all shards.
+    pub address: Option<Rate>,
+    /// New sessions from one address.
+    pub connects: Option<Rate>,
+    /// Count what would be rejected, and let it pass.
+    pub dry_run: bool,
+}
+
+/// When newcomers are asked to come later (C8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Mean duration of a turn; zero = no bound.
+    pub turn_max: Duration,
+    /// Mean time that a question to the control plane stays open; zero = no bound.
+    pub ask_max: Duration,
+    /// Memory of the process, percent of what it may have; 0 = no bound.
+    pub memory_percent_max: u8,
+    /// From here on the slowest readers are closed; 0 = never.
+    pub memory_percent_shed: u8,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            required: false,
+            style: AuthStyle::Strict,
+            query_parameter: "token".into(),
+            timeout: Duration::from_secs(5),
+            warn_before: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            turn_max: Duration::from_millis(500),
+            ask_max: Duration::from_secs(2),
+            memory_percent_max: 90,
+            memory_percent_shed: 95,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,6 +273,9 @@ impl Default for Config {
             slow_consumer: SlowConsumer::Disconnect,
             keep_handshake: false,
             compression: Compression::default(),
+            auth: Auth::default(),
+            rates: Rates::default(),
+            admission: Admission::default(),
             limits: Limits::default(),
         }
     }

@@ -77,6 +77,11 @@ pub(crate) struct Flags {
     pub(crate) inflates: bool,
     /// Its messages may refer to earlier ones.
     pub(crate) inflates_own: bool,
+    /// Counted with its address, and perhaps one too many there.
+    pub(crate) counted: bool,
+    pub(crate) crowded: bool,
+    /// Its client is being asked about: what it sends waits.
+    pub(crate) asking: bool,
 }
 
 impl Conn {

@@ -1,15 +1,21 @@
 //! The tables of a hub and the small operations on them that everything else is made of. Nothing here calls a handler.
 
 use crate::ack::Acks;
+use crate::addresses::Addresses;
+use crate::admission::Admission;
+use crate::ask;
 use crate::close::{CloseReason, DisconnectReason};
 use crate::compression::Codecs;
 use crate::config::{Config, SlowConsumer};
 use crate::conn::{Conn, NONE, State};
 use crate::effect::{Effect, Notice};
+use crate::expiry::Expiries;
 use crate::history::History;
 use crate::id::{Identity, Snowflake};
 use crate::metrics::Counts;
 use crate::outbox::{Bound, Range, TurnLog};
+use crate::process::Process;
+use crate::rate::Meters;
 use crate::room::{RoomKind, Rooms};
 use crate::session::Session;
 use crate::slab::{Key, Slab};
@@ -83,6 +89,12 @@ pub(crate) struct Core {
     pub(crate) codecs: Codecs,
     pub(crate) timers: Timers,
     pub(crate) acks: Acks,
+    pub(crate) asks: Slab<ask::Pending>,
+    pub(crate) users: crate::users::Users,
+    pub(crate) expiries: Expiries,
+    pub(crate) admission: Admission,
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) meters: Meters,
     pub(crate) history: History,
     pub(crate) effects: Vec<Effect>,
     pub(crate) told: VecDeque<Told>,
@@ -126,10 +138,14 @@ fn id_hash(id: &Id20) -> u64 {
 }
 
 impl Core {
-    pub(crate) fn new(config: Arc<Config>, me: Identity, entropy: Entropy) -> Self {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        me: Identity,
+        entropy: Entropy,
+        process: &Process,
+    ) -> Self {
         Self {
             now: Now::default(),
-            config,
             me,
             entropy,
             snowflake: Snowflake::new(me),
@@ -146,6 +162,12 @@ impl Core {
             codecs: Codecs::default(),
             timers: Timers::default(),
             acks: Acks::default(),
+            asks: Slab::default(),
+            users: Default::default(),
+            expiries: Expiries::default(),
+            admission: Admission::new(Arc::clone(&process.pressure)),
+            meters: Meters::new(&config.rates, Arc::clone(&process.meters)),
+            addresses: Arc::clone(&process.addresses),
             history: History::default(),
             effects: Vec::new(),
             told: VecDeque::new(),
@@ -160,6 +182,7 @@ impl Core {
             mark: 0,
             draining: false,
             scratch: Vec::new(),
+            config,
         }
     }
 
@@ -254,6 +277,9 @@ impl Core {
             if slot.flags.answering {
                 self.answering.remove(&conn);
             }
+            if slot.flags.counted {
+                self.addresses.leave(slot.peer);
+            }
             self.counts.websockets -= u64::from(slot.flags.websocket);
             if slot.flags.inflates {
                 self.forget_deflate(conn);
@@ -264,7 +290,11 @@ impl Core {
 
     /// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).
     pub(crate) fn release_conn(&mut self, conn: u32) {
-        self.conns.remove(conn);
+        if let Some(slot) = self.conns.remove(conn)
+            && slot.flags.counted
+        {
+            self.addresses.leave(slot.peer);
+        }
     }
 
     // ---- sessions -----------------------------------------------------------------------------------------------------
@@ -374,6 +404,8 @@ impl Core {
         }
         let (id, session) = (socket.id, socket.session);
         self.leave_all_rooms(index);
+        self.leave_user(index);
+        self.forget_expiry(index);
         if let Ok(entry) = self
             .socket_ids
             .find_entry(id_hash(&id), |other| *other == index)

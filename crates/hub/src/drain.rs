@@ -5,17 +5,16 @@ use crate::conn::NONE;
 use crate::hub::Hub;
 use crate::io::{Emit, Io};
 use crate::socket::Variant;
+use wire::plain;
 use wire::websocket::frame::{self, OpCode};
 
 /// Connections are closed in steps of this many milliseconds.
 pub(crate) const STEP_MS: u64 = 20;
 
 const NOTICE: &str = "SERVER_SHUTDOWN";
-const ARGS: &str = r#"{"message":"Server is shutting down"}"#;
-const PLAIN_JSON: &[u8] = br#"{"type":"SERVER_SHUTDOWN","message":"Server is shutting down"}"#;
-/// The same map in MessagePack.
-const PLAIN_MSGPACK: &[u8] =
-    b"\x82\xa4type\xafSERVER_SHUTDOWN\xa7message\xb7Server is shutting down";
+const MESSAGE: &str = "Server is shutting down";
+/// Clients of one process do not all come back within the same second, however short the window.
+const SPREAD_MIN_MS: u64 = 1_000;
 
 /// A shutdown in progress.
 #[derive(Debug)]
@@ -36,7 +35,6 @@ impl Hub {
         }
         self.core.draining = true;
         self.call(NONE, |handler, io| handler.draining(io));
-        self.notify_shutdown();
         let left: Vec<u32> = self.core.sessions.iter().map(|(index, _)| index).collect();
         self.drain = Some(Drain {
             started_ms: self.core.now.mono_ms,
@@ -44,33 +42,37 @@ impl Hub {
             total: left.len(),
             left,
         });
+        self.notify_shutdown();
         self.settle();
     }
 
-    /// Every client is told in its protocol's words.
+    /// Every client is told in its protocol's words, and when to come back: the one closed last has left by then.
     fn notify_shutdown(&mut self) {
         let sockets: Vec<u32> = self.core.sockets.iter().map(|(index, _)| index).collect();
         for index in sockets {
+            let retry_after_ms = self.drain_delay_ms();
             let Some(socket) = self.core.sockets.get(index) else {
                 continue;
             };
             let (variant, conn) = (socket.variant, socket.conn);
+            let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
             match variant {
                 Variant::PlainJson => {
+                    let notice = format!("{{\"type\":\"{NOTICE}\",{members}}}");
                     self.core.reply(conn, |out| {
-                        frame::write_frame(out, OpCode::Text, PLAIN_JSON)
+                        frame::write_frame(out, OpCode::Text, notice.as_bytes());
                     });
                 }
                 Variant::PlainMsgpack => {
-                    self.core.reply(conn, |out| {
-                        frame::write_frame(out, OpCode::Binary, PLAIN_MSGPACK)
-                    });
+                    let notice = plain::shutdown_msgpack(NOTICE, MESSAGE, retry_after_ms);
+                    self.core
+                        .reply(conn, |out| frame::write_frame(out, OpCode::Binary, &notice));
                 }
                 _ => {
                     let key = self.core.socket_key(index);
                     let emit = Emit {
                         name: NOTICE,
-                        args: ARGS,
+                        args: &format!("{{{members}}}"),
                         ..Emit::default()
                     };
                     Io {
@@ -80,6 +82,17 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// In how many milliseconds a client may come back: each another number, evenly spread behind what is left of the window.
+    pub(crate) fn drain_delay_ms(&mut self) -> u64 {
+        let now = self.core.now.mono_ms;
+        let (left, window) = self.drain.as_ref().map_or((0, 0), |drain| {
+            let ends = drain.started_ms + drain.window_ms;
+            (ends.saturating_sub(now), drain.window_ms)
+        });
+        let dice = u64::from(u16::from_be_bytes(self.core.random()));
+        left + 1 + window.max(SPREAD_MIN_MS) * dice / u64::from(u16::MAX)
     }
 
     pub(crate) fn drain_step(&mut self) {
@@ -115,6 +128,11 @@ impl Hub {
             .collect();
         idle.into_iter()
             .for_each(|conn| self.core.finish_conn(conn));
+    }
+
+    /// Every session has been told to go: nobody who comes now needs to be told anything.
+    pub fn has_let_go(&self) -> bool {
+        self.core.draining && self.drain.is_none()
     }
 
     /// Draining, and nobody is left.

@@ -1,5 +1,6 @@
 //! What a hub wants done. The shard carries these out; a simulator may delay or lose them.
 
+use crate::ask::{Ask, AskKey};
 use crate::close::{CloseReason, DisconnectReason};
 use crate::relay::Relay;
 use std::net::IpAddr;
@@ -27,6 +28,8 @@ pub enum Effect {
     },
     /// A message for the hub of another shard.
     Send { shard: u16, relay: Arc<Relay> },
+    /// A question for the control plane; `Hub::answered` brings the answer.
+    Ask { key: AskKey, ask: Ask },
     /// Something operators want in the log.
     Log(Notice),
 }

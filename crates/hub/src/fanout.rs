@@ -138,7 +138,12 @@ impl Core {
             }
         }
         for user in target.users {
-            count += self.deliver_room(namespace, RoomKind::User, user, mark, out, &mut receivers);
+            let mut at = self.first_of_user(namespace, user);
+            while at != NONE {
+                let next = self.next_of_user(at);
+                count += usize::from(self.deliver_member(at, mark, out, &mut receivers));
+                at = next;
+            }
         }
         count
     }

@@ -4,6 +4,7 @@
 
 use crate::ack::Collected;
 use crate::close::DisconnectReason;
+use crate::identity::Claims;
 use crate::io::Io;
 use crate::relay::Fetched;
 use crate::session::Protocol;
@@ -21,6 +22,8 @@ pub struct ConnectRequest<'a> {
     pub query: &'a str,
     pub protocol: Protocol,
     pub peer: IpAddr,
+    /// What its token says; `None` = it showed none, and none is needed.
+    pub claims: Option<&'a Claims>,
 }
 
 /// Why a namespace was not joined: CONNECT_ERROR's payload.

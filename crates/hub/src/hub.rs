@@ -11,6 +11,7 @@ use crate::id::Identity;
 use crate::io::Io;
 use crate::metrics::{Cells, Limit};
 use crate::outbox::{Flushed, Sink, Tally};
+use crate::process::Process;
 use crate::relay::{Broadcast, Relay};
 use crate::timer::Kind;
 use std::net::IpAddr;
@@ -42,6 +43,7 @@ const ANNOUNCE_MS: u64 = 250;
 const BEHIND_MAX_MS: u64 = 10_000;
 
 impl Hub {
+    /// A hub that is alone in its process.
     pub fn new(
         config: Arc<Config>,
         me: Identity,
@@ -49,8 +51,21 @@ impl Hub {
         cells: Arc<Cells>,
         entropy: Entropy,
     ) -> Self {
+        let process = Process::new(&config.rates);
+        Self::in_process(config, me, handler, cells, entropy, &process)
+    }
+
+    /// One of several hubs of a process.
+    pub fn in_process(
+        config: Arc<Config>,
+        me: Identity,
+        handler: Box<dyn Handler>,
+        cells: Arc<Cells>,
+        entropy: Entropy,
+        process: &Process,
+    ) -> Self {
         Self {
-            core: Core::new(config, me, entropy),
+            core: Core::new(config, me, entropy, process),
             handler,
             cells,
             messages_before: 0,
@@ -82,6 +97,7 @@ impl Hub {
     /// Another shard accepted the connection and moved it here.
     pub fn moved_here(&mut self, peer: IpAddr) -> u32 {
         let conn = self.core.conns.insert(Conn::new(peer)).index;
+        self.enter_address(conn, peer);
         let timeout = self.core.config.limits.handshake_timeout;
         self.core.arm_conn(Kind::Handshake, timeout, conn);
         conn
@@ -196,6 +212,9 @@ impl Hub {
             if matches!(state, State::Finishing | State::Linger) {
                 return data.len();
             }
+            if slot.flags.asking {
+                return at + self.on_waiting(conn, data.len() - at);
+            }
             if self.core.turn_is_full() {
                 self.stall(conn);
                 break;
@@ -246,6 +265,16 @@ impl Hub {
             self.core.counts.hit(Limit::DeliveriesPerTurn);
             self.core.stalled.push(conn);
         }
+    }
+
+    /// Frames of a client that is being asked about wait, within the size of a message.
+    fn on_waiting(&mut self, conn: u32, len: usize) -> usize {
+        if len > self.core.config.plain_max_payload {
+            self.core.counts.hit(Limit::Payload);
+            self.lost(conn, CloseReason::MessageTooBig);
+            return len;
+        }
+        0
     }
 
     /// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
@@ -520,6 +549,7 @@ impl Hub {
         while let Some((kind, key)) = self.core.timers.pop_due(now) {
             self.on_timer(kind, key);
         }
+        self.expire_tokens();
         while let Some(id) = self.core.timers.pop_ack_due(now) {
             self.core.ack_due(id);
         }
@@ -532,6 +562,7 @@ impl Hub {
             }
         }
         self.drain_step();
+        self.shed_slowest();
         self.settle();
     }
 
@@ -542,7 +573,11 @@ impl Hub {
             .drain
             .as_ref()
             .map(|_| self.core.now.mono_ms + crate::drain::STEP_MS);
-        [self.core.timers.next_due(), announce, drain]
+        let expiry = self.core.expiries.next_due_s().map(|due_s| {
+            let Now { mono_ms, wall_ms } = self.core.now;
+            mono_ms + (due_s * 1000).saturating_sub(wall_ms)
+        });
+        [self.core.timers.next_due(), announce, drain, expiry]
             .into_iter()
             .flatten()
             .min()
@@ -570,6 +605,7 @@ impl Hub {
         let messages = counts.messages_in - self.messages_before;
         self.messages_before = counts.messages_in;
         counts.turn_took(took_us, messages);
+        self.core.admission.turn_took(took_us);
         counts.mailbox = mailbox as u64;
         counts.conns = self.core.conns.len() as u64;
         counts.rooms = self.core.rooms.len() as u64;

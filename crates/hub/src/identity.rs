@@ -25,6 +25,14 @@ impl Grants {
         holds(&self.join, room)
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let names = self.join.iter().chain(&self.publish);
+        size_of::<Self>()
+            + names
+                .map(|name| size_of::<String>() + name.len())
+                .sum::<usize>()
+    }
+
     pub fn may_publish(&self, room: &str) -> bool {
         holds(&self.publish, room)
     }

@@ -28,6 +28,7 @@ impl Hub {
         self.core.check_sessions();
         self.core.check_sockets();
         self.core.check_rooms();
+        self.core.check_users();
         self.core.check_namespaces();
         self.core.check_lists();
     }
@@ -281,6 +282,49 @@ impl Core {
         }
         let memberships: usize = self.sockets.iter().map(|(_, slot)| slot.rooms.len()).sum();
         assert_eq!(members, memberships, "members and memberships");
+    }
+
+    fn check_users(&self) {
+        let mut members = 0;
+        for (index, user) in self.users.iter() {
+            assert_eq!(
+                self.users.find(user.namespace, &user.name),
+                Some(index),
+                "user {:?}",
+                user.name
+            );
+            assert_ne!(
+                user.first, NONE,
+                "user {:?} has nobody and is still here",
+                user.name
+            );
+            let mut at = user.first;
+            while at != NONE {
+                let socket = self.sockets.get(at);
+                let socket = socket.unwrap_or_else(|| panic!("dead socket of {:?}", user.name));
+                assert_eq!(
+                    (socket.place.user, socket.namespace),
+                    (index, user.namespace)
+                );
+                members += 1;
+                assert!(
+                    members <= self.sockets.len(),
+                    "the list of {:?} has no end",
+                    user.name
+                );
+                at = self.next_of_user(at);
+            }
+        }
+        let placed = self
+            .sockets
+            .iter()
+            .filter(|(_, slot)| slot.place.user != NONE);
+        assert_eq!(members, placed.count(), "sockets of users");
+        assert_eq!(
+            self.counts.asks_outstanding,
+            self.asks.len() as u64,
+            "open questions"
+        );
     }
 
     fn check_namespaces(&self) {

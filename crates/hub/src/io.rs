@@ -5,6 +5,7 @@ use crate::core::{Core, Now};
 use crate::fanout::{Outgoing, write_frames, write_payload};
 use crate::handler::{AckTo, Data, SessionKey};
 use crate::id;
+use crate::identity::Grants;
 use crate::member::JoinError;
 use crate::metrics::Limit;
 use crate::relay::{Address, Broadcast, Relay, Target};
@@ -259,7 +260,19 @@ impl Io<'_> {
     /// Makes the socket one of a user's.
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         self.core.socket(socket).ok_or(JoinError::Gone)?;
-        self.core.join(socket.0.index, RoomKind::User, user)
+        self.core.set_user(socket.0.index, user);
+        Ok(())
+    }
+
+    /// The user a socket belongs to.
+    pub fn user(&self, socket: SocketKey) -> Option<&str> {
+        self.core.socket(socket)?;
+        self.core.user_of(socket.0.index)
+    }
+
+    /// What the socket's token allows with rooms; `None` = it says nothing of them.
+    pub fn grants(&self, socket: SocketKey) -> Option<&Grants> {
+        self.core.socket(socket)?.extra.as_ref()?.grants.as_deref()
     }
 
     /// Attaches raw JSON to a socket; `fetch` reports it.

@@ -3,6 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod ack;
+pub mod addresses;
+pub mod admission;
+pub mod ask;
+mod auth;
 mod chat;
 mod close;
 mod compression;
@@ -11,6 +15,7 @@ mod conn;
 mod core;
 mod drain;
 mod effect;
+mod expiry;
 mod fanout;
 mod handler;
 mod history;
@@ -29,6 +34,7 @@ mod outbox;
 mod packet;
 mod plain;
 mod polling;
+mod process;
 mod rate;
 mod relay;
 mod requests;
@@ -38,9 +44,12 @@ mod session;
 mod slab;
 mod socket;
 mod timer;
+mod traffic;
+mod users;
 mod websocket;
 
 pub use ack::Collected;
+pub use ask::{Ask, AskKey, Reply};
 pub use close::{CloseReason, DisconnectReason};
 pub use core::{Entropy, Now};
 pub use effect::{Effect, Notice};
@@ -53,6 +62,7 @@ pub use invariants::Census;
 pub use io::{Emit, Io, Rejection, SocketInfo};
 pub use member::JoinError;
 pub use outbox::{Sink, Written};
+pub use process::Process;
 pub use relay::{Answer, Fetched, Relay, Target};
 pub use session::Protocol;
 pub use socket::SocketKey;

@@ -87,6 +87,7 @@ impl Hub {
             return;
         }
         match kind {
+            Kind::Ask => self.ask_due(key),
             Kind::Handshake | Kind::Message | Kind::KeepAlive | Kind::Linger => {
                 if self.core.conns.live(key).is_some() {
                     self.on_conn_timer(kind, key.index);

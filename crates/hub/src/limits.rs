@@ -34,6 +34,12 @@ pub struct Limits {
     pub sockets_per_session_max: usize,
     /// Outstanding server-side ack requests per shard.
     pub acks_outstanding_max: usize,
+    /// Questions to the control plane without an answer, per shard; a client about whom none can be asked is refused.
+    pub asks_outstanding_max: usize,
+    /// Connections from one address (IPv6: one /64), over all shards; 0 = any number. One more is closed with 1008 (C4).
+    pub conns_per_address_max: u32,
+    /// Rejected messages, less those accepted since, after which a session that floods is closed with 1008 (C3).
+    pub flood_rejections_max: u16,
     /// Connections of the process; above it new ones get 503 + Retry-After (C7).
     pub conns_max: usize,
     /// Messages waiting in the mailbox of one shard; above it the others stop reading from their clients until it is shorter.
@@ -63,6 +69,9 @@ impl Default for Limits {
             namespace_refusals_max: 32,
             sockets_per_session_max: 32,
             acks_outstanding_max: 500_000,
+            asks_outstanding_max: 10_000,
+            conns_per_address_max: 0,
+            flood_rejections_max: 1_000,
             conns_max: 1_000_000,
             mailbox_messages_max: 65_536,
             takeover_contexts_max: 1_000,

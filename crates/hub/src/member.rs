@@ -1,5 +1,6 @@
 //! Joining and leaving rooms, and telling the other shards how many are in them.
 
+use crate::conn::NONE;
 use crate::core::Core;
 use crate::metrics::Limit;
 use crate::relay::{Relay, ShardSet, Target};
@@ -249,7 +250,11 @@ impl Core {
             candidates.extend(self.socket_named(namespace, name));
         }
         for user in target.users {
-            self.add_members(namespace, RoomKind::User, user, &mut candidates);
+            let mut at = self.first_of_user(namespace, user);
+            while at != NONE {
+                candidates.push(at);
+                at = self.next_of_user(at);
+            }
         }
         candidates.retain(|index| match self.sockets.get_mut(*index) {
             Some(socket) if socket.mark != mark => {

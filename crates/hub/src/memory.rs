@@ -30,6 +30,10 @@ impl Hub {
                 core.sockets.heap_bytes() + core.socket_ids.allocation_size() + sockets,
             ),
             ("rooms", core.rooms.heap_bytes()),
+            (
+                "users",
+                core.users.heap_bytes() + core.expiries.heap_bytes() + core.asks.heap_bytes(),
+            ),
             ("outboxes", outboxes.sum()),
             ("history", core.history.heap_bytes()),
             ("timers", core.timers.heap_bytes()),

@@ -2,6 +2,7 @@
 //! One writer, relaxed stores, a cache line of its own: counting costs an addition.
 
 use crate::close::CloseReason;
+use crate::identity::Denied;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Upper bounds of the message duration histogram, milliseconds; a last bucket takes the rest.
@@ -42,10 +43,18 @@ pub enum Limit {
     ConnectTimeout,
     DeliveriesPerTurn,
     TakeoverContexts,
+    AsksOutstanding,
+    AskTimeout,
+    ConnsPerAddress,
+    Flood,
+    AdmissionTurn,
+    AdmissionAsk,
+    AdmissionMemory,
+    MemoryShed,
 }
 
 impl Limit {
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 27] = [
         "head_bytes",
         "payload",
         "fragments",
@@ -65,7 +74,30 @@ impl Limit {
         "connect_timeout",
         "deliveries_per_turn",
         "takeover_contexts",
+        "asks_outstanding",
+        "ask_timeout",
+        "conns_per_address",
+        "flood",
+        "admission_turn",
+        "admission_ask",
+        "admission_memory",
+        "memory_shed",
     ];
+}
+
+/// Whose rate was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Scope {
+    Session,
+    User,
+    Address,
+    Connects,
+    Event,
+}
+
+impl Scope {
+    pub const NAMES: [&'static str; 5] = ["session", "user", "address", "connects", "event"];
 }
 
 macro_rules! counters {
@@ -79,6 +111,8 @@ macro_rules! counters {
             pub(crate) durations: [u64; DURATION_BOUNDS_MS.len() + 1],
             pub(crate) turn_times: [u64; TURN_BOUNDS_US.len() + 1],
             pub(crate) delivered: [u64; VARIANTS.len()],
+            pub(crate) denied: [u64; Denied::ALL.len()],
+            pub(crate) rated: [u64; Scope::NAMES.len()],
         }
 
         /// What the exporter reads: one per shard.
@@ -98,6 +132,10 @@ macro_rules! counters {
             pub delivered: [AtomicU64; VARIANTS.len()],
             /// A turn has begun and not ended: what is `true` for long is a shard that hangs.
             pub in_turn: AtomicBool,
+            /// Tokens that granted nothing, by `Denied`.
+            pub denied: [AtomicU64; Denied::ALL.len()],
+            /// Messages and connects over a rate, by `Scope`, whether rejected or (dry run) not.
+            pub rated: [AtomicU64; Scope::NAMES.len()],
         }
 
         impl Cells {
@@ -108,6 +146,8 @@ macro_rules! counters {
                 store(&self.durations, &counts.durations);
                 store(&self.turn_times, &counts.turn_times);
                 store(&self.delivered, &counts.delivered);
+                store(&self.denied, &counts.denied);
+                store(&self.rated, &counts.rated);
                 self.in_turn.store(false, Ordering::Relaxed);
             }
         }
@@ -193,6 +233,16 @@ counters! {
     inflated_bytes_after,
     /// Of these messages, how many were too big or no deflate data.
     inflate_errors,
+    /// Questions to the control plane open now.
+    asks_outstanding,
+    /// Questions answered or given up.
+    asks_answered,
+    /// Sum of the time they were open, milliseconds.
+    ask_ms,
+    /// Tokens that were good.
+    auth_ok,
+    /// Newcomers turned away by the admission bounds.
+    admission_refused,
 }
 
 impl Counts {

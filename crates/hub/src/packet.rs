@@ -8,12 +8,14 @@ use crate::effect::{Effect, Notice};
 use crate::handler::{AckTo, ConnectRequest, Event, Refusal, SessionKey};
 use crate::hub::Hub;
 use crate::id;
+use crate::identity::Claims;
 use crate::metrics::Limit;
 use crate::relay::Answer;
 use crate::room::RoomKind;
 use crate::session::{Partial, Protocol};
 use crate::socket::{Extra, Socket, SocketKey, Variant};
 use crate::timer::Kind;
+use crate::users::Place;
 use crate::websocket::Data;
 use smallvec::SmallVec;
 use std::mem;
@@ -151,12 +153,18 @@ impl Hub {
     #[inline]
     fn on_packet(&mut self, session: u32, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
         if packet.kind == PacketType::Connect {
-            return self.on_connect(session, packet);
+            if self.within_rates(session, None) {
+                self.on_connect(session, packet);
+            }
+            return;
         }
         let Some(index) = self.core.socket_in(session, packet.namespace) else {
             return self.on_stranger(session);
         };
         let socket = self.core.socket_key(index);
+        if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket)) {
+            return;
+        }
         match packet.kind {
             PacketType::Event | PacketType::BinaryEvent => {
                 self.on_event(session, socket, packet, attachments);
@@ -196,6 +204,9 @@ impl Hub {
         attachments: &[Vec<u8>],
     ) {
         let event = socketio::event(packet.data);
+        if self.on_refresh(session, socket, &event.name, event.args, packet.id) {
+            return;
+        }
         let event = Event {
             name: &event.name,
             args: event.args,
@@ -246,13 +257,31 @@ impl Hub {
         } else {
             packet.data
         };
-        match self.ask_handler(session, packet.namespace, auth) {
+        if self.core.config.auth.enabled {
+            self.authenticate(session, packet.namespace, auth);
+        } else {
+            self.join_namespace(session, packet.namespace, auth, None);
+        }
+    }
+
+    /// The client may be let in, as far as its token goes.
+    pub(crate) fn join_namespace(
+        &mut self,
+        session: u32,
+        namespace: &str,
+        auth: &str,
+        claims: Option<&Claims>,
+    ) {
+        match self.ask_handler(session, namespace, auth, claims) {
             Some(Ok(())) => {
-                let socket = self.add_socket(session, packet.namespace, auth);
-                self.greet(session, socket, packet.namespace);
+                let socket = self.add_socket(session, namespace, auth);
+                if let Some(claims) = claims {
+                    self.core.grant(socket, claims);
+                }
+                self.greet(session, socket, namespace);
                 self.call(session, |handler, io| handler.connected(io, socket, auth));
             }
-            Some(Err(refusal)) => self.refuse_namespace(session, packet.namespace, &refusal),
+            Some(Err(refusal)) => self.refuse_namespace(session, namespace, &refusal),
             None => {}
         }
     }
@@ -263,6 +292,7 @@ impl Hub {
         session: u32,
         namespace: &str,
         auth: &str,
+        claims: Option<&Claims>,
     ) -> Option<Result<(), Refusal>> {
         let slot = self.core.sessions.get_mut(session)?;
         let (protocol, peer) = (slot.protocol, slot.peer);
@@ -274,6 +304,7 @@ impl Hub {
             query,
             protocol,
             peer,
+            claims,
         };
         let answer = self.call(session, |handler, io| handler.connecting(io, &request));
         if let Some(slot) = self.core.sessions.get_mut(session) {
@@ -312,6 +343,8 @@ impl Hub {
             namespace,
             mark: 0,
             rooms: SmallVec::new(),
+            place: Place::NOBODY,
+            expires_s: 0,
             extra,
         });
         self.core.add_member(socket.0.index, room);
@@ -356,7 +389,7 @@ impl Hub {
         self.send_control(session, PacketType::Connect, namespace, data);
     }
 
-    fn refuse_namespace(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
+    pub(crate) fn refuse_namespace(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
         let refusals_max = self.core.config.limits.namespace_refusals_max;
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
@@ -377,7 +410,13 @@ impl Hub {
         self.send_control(session, PacketType::ConnectError, namespace, &data);
     }
 
-    fn send_control(&mut self, session: u32, kind: PacketType, namespace: &str, data: &str) {
+    pub(crate) fn send_control(
+        &mut self,
+        session: u32,
+        kind: PacketType,
+        namespace: &str,
+        data: &str,
+    ) {
         let mut text = mem::take(&mut self.core.scratch);
         text.clear();
         text.push(EnginePacket::Message as u8);

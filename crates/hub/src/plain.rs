@@ -3,6 +3,7 @@
 use crate::close::CloseReason;
 use crate::handler::{AckTo, Event};
 use crate::hub::Hub;
+use crate::identity::Claims;
 use crate::io::Rejection;
 use crate::session::Protocol;
 use crate::socket::SocketKey;
@@ -18,12 +19,23 @@ const INVALID: Rejection<'_> = Rejection::Refused {
 };
 
 impl Hub {
-    /// A plain session has one socket from the start.
+    /// A plain session has one socket from the start, or from when its token was found good.
     pub(crate) fn open_plain(&mut self, session: u32) {
+        if self.core.config.auth.enabled {
+            self.authenticate_plain(session);
+        } else {
+            self.begin_plain(session, None);
+        }
+    }
+
+    pub(crate) fn begin_plain(&mut self, session: u32, claims: Option<&Claims>) {
         let namespace = self.core.config.plain_namespace.clone();
-        match self.ask_handler(session, &namespace, "{}") {
+        match self.ask_handler(session, &namespace, "{}", claims) {
             Some(Ok(())) => {
                 let socket = self.add_socket(session, &namespace, "{}");
+                if let Some(claims) = claims {
+                    self.core.grant(socket, claims);
+                }
                 self.call(session, |handler, io| handler.connected(io, socket, "{}"));
             }
             Some(Err(refusal)) => {
@@ -55,6 +67,9 @@ impl Hub {
             (_, Data::Text(text)) => plain::parse_json(text),
             _ => Err(Invalid),
         };
+        if !self.within_rates(session, Some(socket)) {
+            return;
+        }
         match incoming {
             Ok(incoming) => self.on_incoming(session, socket, incoming),
             Err(Invalid) => {
@@ -76,6 +91,9 @@ impl Hub {
                 attachments,
                 id,
             } => {
+                if self.on_refresh(session, socket, &name, &args, id) {
+                    return;
+                }
                 let event = Event {
                     name: &name,
                     args: &args,

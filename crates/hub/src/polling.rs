@@ -156,7 +156,7 @@ impl Hub {
     }
 
     /// Goes on with what was pipelined behind an answered poll.
-    fn revive(&mut self, conn: u32) {
+    pub(crate) fn revive(&mut self, conn: u32) {
         if let Some(slot) = self.core.conns.get_mut(conn)
             && slot.input.is_some()
             && !std::mem::replace(&mut slot.flags.stalled, true)

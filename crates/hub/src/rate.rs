@@ -1,6 +1,11 @@
 //! Rate limits: GCRA, eight bytes of state per limiter and no timer. State is the "theoretical arrival time" of the next event.
 
-use crate::config::Rate;
+use crate::config::{Rate, Rates};
+use crate::metrics::Scope;
+use std::fmt::Write;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One limit, prepared: an event costs `interval`, up to `burst` of them may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,116 @@ impl Gcra {
     }
 }
 
+/// A limit and what those hear who pass it.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    pub(crate) gcra: Gcra,
+    /// `Rate limit exceeded: 10 messages/second`
+    pub(crate) message: String,
+    pub(crate) retry_after_s: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(rate: Rate) -> Self {
+        let seconds = rate.per.as_secs();
+        let mut message = format!("Rate limit exceeded: {} messages/", rate.events);
+        let _ = match seconds {
+            1 => write!(message, "second"),
+            _ => write!(message, "{seconds} seconds"),
+        };
+        Self {
+            gcra: Gcra::new(rate),
+            message,
+            retry_after_s: seconds.max(1),
+        }
+    }
+}
+
+/// Cells of the shared table: two MiB.
+const CELLS: usize = 1 << 18;
+/// Cells of one key.
+const WAYS: usize = 4;
+
+/// Limiter states of users and addresses, over all shards. The table has a fixed size and no entries to add or forget: a key
+/// has four cells, and the earliest of their times bounds its own from above, since others can only push cells forward. Who
+/// shares all four with others who are busy may be held to what these left of the rate.
+#[derive(Debug, Default)]
+pub struct Shared {
+    cells: Vec<AtomicU64>,
+    hasher: RandomState,
+}
+
+impl Shared {
+    /// A table, empty if no rate needs one.
+    pub fn new(rates: &Rates) -> Self {
+        let needed = rates.user.is_some() || rates.address.is_some() || rates.connects.is_some();
+        Self {
+            cells: (0..CELLS * usize::from(needed))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Lets one event of that key pass, or not. Two shards may do so at the same instant for what only one had left.
+    fn passes(&self, key: impl Hash, gcra: Gcra, now_us: u64) -> bool {
+        let hash = self.hasher.hash_one(key);
+        // Double hashing: an odd step visits four different cells.
+        let (start, step) = (hash as usize, (hash >> 32) as usize | 1);
+        let own = |n: usize| self.cells.get(start.wrapping_add(step * n) % CELLS);
+        let times = (0..WAYS).filter_map(own);
+        let Some(mut state_us) = times.map(|cell| cell.load(Ordering::Relaxed)).min() else {
+            return true;
+        };
+        if gcra.check(&mut state_us, now_us).is_err() {
+            return false;
+        }
+        for cell in (0..WAYS).filter_map(own) {
+            cell.fetch_max(state_us, Ordering::Relaxed);
+        }
+        true
+    }
+}
+
+/// The rates that hold for all messages (C3), prepared.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    pub(crate) session: Option<Meter>,
+    pub(crate) user: Option<Meter>,
+    pub(crate) address: Option<Meter>,
+    pub(crate) connects: Option<Meter>,
+    pub(crate) dry_run: bool,
+    /// Some rate holds for messages.
+    pub(crate) any: bool,
+    shared: Arc<Shared>,
+}
+
+impl Meters {
+    pub(crate) fn new(rates: &Rates, shared: Arc<Shared>) -> Self {
+        Self {
+            session: rates.session.map(Meter::new),
+            user: rates.user.map(Meter::new),
+            address: rates.address.map(Meter::new),
+            connects: rates.connects.map(Meter::new),
+            dry_run: rates.dry_run,
+            any: rates.session.is_some() || rates.user.is_some() || rates.address.is_some(),
+            shared,
+        }
+    }
+
+    /// Books an event of a user or an address.
+    pub(crate) fn passes(&self, scope: Scope, key: impl Hash, now_us: u64) -> bool {
+        let meter = match scope {
+            Scope::User => &self.user,
+            Scope::Address => &self.address,
+            Scope::Connects => &self.connects,
+            Scope::Session | Scope::Event => return true,
+        };
+        let Some(meter) = meter else { return true };
+        self.shared.passes((scope as u8, key), meter.gcra, now_us)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +164,46 @@ mod tests {
         assert_eq!(gcra.check(&mut state, now), Err(100_000));
         assert_eq!(gcra.check(&mut state, now + 100_000), Ok(()));
         assert!(gcra.check(&mut state, now + 100_000).is_err());
+    }
+
+    #[test]
+    fn keys_of_the_shared_table_have_their_own_rates() {
+        let rate = Rate {
+            events: 5,
+            per: Duration::from_secs(1),
+        };
+        let rates = Rates {
+            user: Some(rate),
+            ..Rates::default()
+        };
+        let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        for user in 0..500 {
+            let passed = (0..10).filter(|_| meters.passes(Scope::User, user, 1_000_000));
+            assert_eq!(passed.count(), 5, "user {user}");
+        }
+        assert!(meters.passes(Scope::User, 1, 1_200_000));
+        assert!(
+            meters.passes(Scope::Address, 1, 1_000_000),
+            "no rate, no limit"
+        );
+    }
+
+    #[test]
+    fn windows_read_as_people_say_them() {
+        let meter = |events, seconds| {
+            Meter::new(Rate {
+                events,
+                per: Duration::from_secs(seconds),
+            })
+        };
+        assert_eq!(
+            meter(10, 1).message,
+            "Rate limit exceeded: 10 messages/second"
+        );
+        assert_eq!(
+            meter(100, 60).message,
+            "Rate limit exceeded: 100 messages/60 seconds"
+        );
+        assert_eq!(meter(100, 60).retry_after_s, 60);
     }
 }

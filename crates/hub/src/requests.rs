@@ -1,5 +1,6 @@
 //! HTTP requests on realtime paths: which endpoint, which session, which shard; and the errors of Engine.IO (protocol 3.2).
 
+use crate::auth::request_token;
 use crate::config::Cors;
 use crate::conn::{NONE, State};
 use crate::effect::Effect;
@@ -12,6 +13,9 @@ use wire::base64url::Id20;
 use wire::engineio::RequestError;
 use wire::http::{self, Head, HeadError, Method};
 use wire::websocket::handshake;
+
+/// Who is turned away is asked to come again within this many seconds.
+const RETRY_SPREAD_S: u8 = 8;
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,10 @@ impl Hub {
         let in_step = head.method == Method::Post || !head.has_body();
         slot.flags.keep_alive = head.keep_alive && in_step && head.method != Method::Head;
         let len = head.len;
+        if slot.flags.crowded {
+            self.refuse_crowded(conn, &head);
+            return len;
+        }
         match self.endpoint(&head) {
             Endpoint::Elsewhere => return self.leave_hub(conn, data, None),
             Endpoint::Engine(protocol) => {
@@ -259,6 +267,9 @@ impl Hub {
             self.core.counts.hit(Limit::Conns);
             return self.refuse_unavailable(conn, b"Server is full");
         }
+        if !self.admits(conn) {
+            return;
+        }
         if websocket {
             self.open_websocket(conn, head, protocol, None);
         } else {
@@ -271,7 +282,7 @@ impl Hub {
             self.refuse(conn, head, RequestError::Forbidden);
         } else if self.core.draining {
             self.refuse_draining(conn);
-        } else {
+        } else if self.admits(conn) {
             let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
             let protocol = match chosen {
                 Some("sockeye.msgpack") => Protocol::PlainMsgpack,
@@ -279,6 +290,21 @@ impl Hub {
             };
             self.open_websocket(conn, head, protocol, chosen);
         }
+    }
+
+    /// Whether a newcomer gets in now; if not, it was told when to come again.
+    fn admits(&mut self, conn: u32) -> bool {
+        if self.core.asks.len() == 0 {
+            // Nobody waits for an answer any more: how long one takes now, only the next one shows.
+            self.core.admission.forget_answers();
+        }
+        let Some(limit) = self.core.admission.closed_by(&self.core.config.admission) else {
+            return self.admit_connect(conn);
+        };
+        self.core.counts.hit(limit);
+        self.core.counts.admission_refused += 1;
+        self.refuse_unavailable(conn, b"Server is busy");
+        false
     }
 
     /// Makes a session for a request; the caller attaches its transport.
@@ -295,6 +321,9 @@ impl Hub {
             session.handshake = Some(Box::new(Handshake {
                 query: head.query.into(),
             }));
+        }
+        if self.core.config.auth.enabled {
+            session.token = request_token(head, &self.core.config.auth.query_parameter);
         }
         session.flags.b64 =
             http::query_param(head.query, "b64").is_some_and(|v| !v.is_empty() && v != "0");
@@ -363,8 +392,11 @@ impl Hub {
         self.respond(conn, error.status(), "application/json", &extra, &body);
     }
 
+    /// For those who come back before the process is gone: not until then, and not all at once.
     pub(crate) fn refuse_draining(&mut self, conn: u32) {
-        self.refuse_unavailable(conn, b"Server is shutting down");
+        self.core.counts.shed += 1;
+        let seconds = self.drain_delay_ms().div_ceil(1000);
+        self.respond_retry(conn, 503, seconds, b"Server is shutting down");
     }
 
     fn refuse_unavailable(&mut self, conn: u32, text: &[u8]) {
@@ -372,7 +404,18 @@ impl Hub {
         if let Some(slot) = self.core.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
-        self.respond(conn, 503, "text/plain", b"Retry-After: 1\r\n", text);
+        // Not all at once.
+        let [dice] = self.core.random();
+        let seconds = 1 + u64::from(dice % RETRY_SPREAD_S);
+        self.respond_retry(conn, 503, seconds, text);
+    }
+
+    pub(crate) fn respond_retry(&mut self, conn: u32, status: u16, seconds: u64, text: &[u8]) {
+        let extra = format!("Retry-After: {seconds}\r\n");
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        self.respond(conn, status, "text/plain", extra.as_bytes(), text);
     }
 
     fn preflight(&mut self, conn: u32, head: &Head<'_>) {

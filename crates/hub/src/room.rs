@@ -1,5 +1,5 @@
 //! Rooms of a shard: who is in them here, and how many are in them on the other shards.
-//! A namespace's sockets and a user's sockets are rooms of their own kind, which no client can name.
+//! A namespace's sockets are a room of its own kind, which no client can name.
 
 use crate::slab::Slab;
 use hashbrown::HashTable;
@@ -10,8 +10,6 @@ use std::hash::{BuildHasher, RandomState};
 pub enum RoomKind {
     /// Every socket of the namespace.
     All,
-    /// All sockets of one user.
-    User,
     /// A room by its name.
     Named,
 }

@@ -5,7 +5,8 @@ use crate::config::{Action, EventRule, Rate, Rules};
 use crate::handler::{AckTo, ConnectRequest, Event, Handler, HandlerFactory, Refusal};
 use crate::io::{Emit, Io, Rejection};
 use crate::member::JoinError;
-use crate::rate::Gcra;
+use crate::metrics::Scope;
+use crate::rate::{Gcra, Meter};
 use crate::relay::Target;
 use crate::socket::SocketKey;
 use smallvec::SmallVec;
@@ -33,10 +34,7 @@ struct Rule {
 struct Limit {
     /// Key of the limiter's state in a socket.
     number: u32,
-    gcra: Gcra,
-    /// `Rate limit exceeded: 10 messages/second`
-    message: String,
-    retry_after_s: u64,
+    meter: Meter,
 }
 
 struct Namespace {
@@ -104,24 +102,12 @@ fn rule(source: &EventRule, number: u32, compile: &Compile<'_>) -> Result<Rule, 
     Ok(Rule {
         action: source.action.clone(),
         schema: source.schema.as_deref().map(compile).transpose()?,
-        rate: source.rate.map(|rate| limit(rate, number)),
+        rate: source.rate.map(|rate| Limit {
+            number,
+            meter: Meter::new(rate),
+        }),
         history: source.history,
     })
-}
-
-fn limit(rate: Rate, number: u32) -> Limit {
-    let seconds = rate.per.as_secs();
-    let per = if seconds == 1 {
-        "second".to_owned()
-    } else {
-        format!("{seconds} seconds")
-    };
-    Limit {
-        number,
-        gcra: Gcra::new(rate),
-        message: format!("Rate limit exceeded: {} messages/{per}", rate.events),
-        retry_after_s: seconds.max(1),
-    }
 }
 
 impl HandlerFactory for RulesFactory {
@@ -170,6 +156,14 @@ impl Handler for RulesHandler {
             return;
         };
         let (name, namespace) = &self.book.namespaces[at];
+        if namespace.history {
+            // Those it has been put into by its token.
+            let rooms = io.rooms(socket);
+            rooms
+                .iter()
+                .skip(1)
+                .for_each(|room| io.replay(socket, name, room));
+        }
         for room in &namespace.auto_join {
             // A configured room has a checked name.
             let _ = io.join(socket, room);
@@ -192,13 +186,13 @@ impl Handler for RulesHandler {
             && !within(limit, io, socket)
         {
             if let Some(ack) = event.ack {
-                answer_error(io, ack, &limit.message);
+                answer_error(io, ack, &limit.meter.message);
             }
             return;
         }
         match (rule, event.name) {
             (Some(rule), _) => rule.apply(io, socket, name, event),
-            (None, "join" | "leave") if namespace.client_joins => {
+            (None, "join" | "leave") if namespace.client_joins || io.grants(socket).is_some() => {
                 membership(io, socket, name, event, namespace.history);
             }
             (None, "chat-message") if namespace.chat => chat::message(io, socket, name, event),
@@ -228,7 +222,7 @@ fn may_replay(io: &mut Io<'_>, socket: SocketKey) -> bool {
 }
 
 /// Books an event with a limiter of the socket.
-fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
+pub(crate) fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
     let now_us = io.now().mono_ms * 1000 + 1;
     let passed = io.extra(socket, |extra| {
         let at = extra.rates.iter().position(|(known, _)| *known == number);
@@ -243,16 +237,8 @@ fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
 
 /// Books the event; over the limit the client is told and the event dropped.
 fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey) -> bool {
-    let passed = passes(io, socket, limit.number, limit.gcra);
-    if !passed {
-        let (message, retry_after_s) = (&limit.message, limit.retry_after_s);
-        let rejection = Rejection::RateLimited {
-            message,
-            retry_after_s,
-        };
-        io.reject(socket, rejection);
-    }
-    passed
+    let Limit { number, meter } = limit;
+    passes(io, socket, *number, meter.gcra) || io.over_rate(socket, Scope::Event, meter)
 }
 
 impl Rule {
@@ -311,6 +297,9 @@ impl Rule {
                     .collect()
             }
         };
+        if !may_publish(io, socket, &rooms) {
+            return refuse(io, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
+        }
         if !rooms.is_empty() {
             let except: &[&str] = if echo { &[] } else { &[id] };
             let target = Target {
@@ -331,6 +320,16 @@ impl Rule {
             io.ack(ack, "", &[]);
         }
     }
+}
+
+/// What a client hears whose token does not allow it.
+pub(crate) const FORBIDDEN_PUBLISH: &str = "Not allowed to publish to that room";
+const FORBIDDEN_JOIN: &str = "Not allowed to join that room";
+
+/// Whether the socket's token, if it speaks of rooms, allows publishing to all of these.
+pub(crate) fn may_publish(io: &Io<'_>, socket: SocketKey, rooms: &[&str]) -> bool {
+    io.grants(socket)
+        .is_none_or(|grants| rooms.iter().all(|room| grants.may_publish(room)))
 }
 
 fn as_emit<'a>(event: &Event<'a>) -> Emit<'a> {
@@ -398,6 +397,11 @@ fn membership(
     } else if io.is_socket_id(&room) && io.id(socket).is_none_or(|id| id.to_string() != *room) {
         // Else it would hear what is meant for that client alone, and could speak to it alone.
         return refuse(io, socket, event, "Invalid room name", "INVALID_ROOM");
+    } else if io
+        .grants(socket)
+        .is_some_and(|grants| !grants.may_join(&room))
+    {
+        return refuse(io, socket, event, FORBIDDEN_JOIN, "FORBIDDEN");
     } else if let Err(error) = io.join(socket, &room) {
         let (message, code) = match error {
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),

@@ -59,6 +59,12 @@ pub(crate) struct Session {
     pub(crate) polling: Option<Box<Polling>>,
     pub(crate) binary: Option<Box<Partial>>,
     pub(crate) handshake: Option<Box<Handshake>>,
+    /// Token of the opening request, until it was looked at.
+    pub(crate) token: Option<Box<str>>,
+    /// Rate limiter's state.
+    pub(crate) rate: u64,
+    /// Messages rejected, less those accepted since.
+    pub(crate) rejections: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +88,8 @@ pub(crate) struct Flags {
     pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
+    /// The token of its opening request was good: for all namespaces it joins.
+    pub(crate) vouched: bool,
 }
 
 impl Session {
@@ -100,6 +108,9 @@ impl Session {
             polling: None,
             binary: None,
             handshake: None,
+            token: None,
+            rate: 0,
+            rejections: 0,
         }
     }
 
@@ -124,12 +135,13 @@ impl Session {
             .handshake
             .as_ref()
             .map_or(0, |h| size_of::<Handshake>() + h.query.len());
+        let token = self.token.as_ref().map_or(0, |token| token.len());
         let spilled = if self.sockets.spilled() {
             self.sockets.capacity() * 4
         } else {
             0
         };
-        polling + binary + handshake + spilled
+        polling + binary + handshake + token + spilled
     }
 }
 

@@ -1,7 +1,9 @@
 //! A socket: one session's membership in one namespace.
 
 use crate::compression::Deflate;
+use crate::identity::Grants;
 use crate::slab::Key;
+use crate::users::Place;
 use smallvec::SmallVec;
 use wire::base64url::Id20;
 
@@ -60,6 +62,9 @@ pub(crate) struct Socket {
     /// Fan-out that visited this socket last.
     pub(crate) mark: u32,
     pub(crate) rooms: SmallVec<[Membership; 2]>,
+    pub(crate) place: Place,
+    /// Unix time at which its token ends; 0 = it has none, or one without end.
+    pub(crate) expires_s: u32,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -70,6 +75,8 @@ pub(crate) struct Extra {
     pub(crate) data: Option<Box<str>>,
     /// Raw JSON of the CONNECT payload, when handshakes are kept.
     pub(crate) auth: Option<Box<str>>,
+    /// What its token allows with rooms.
+    pub(crate) grants: Option<Box<Grants>>,
     /// Rate limiter states by rule number.
     pub(crate) rates: SmallVec<[(u32, u64); 2]>,
 }
@@ -79,5 +86,6 @@ impl Extra {
         size_of::<Self>()
             + self.data.as_ref().map_or(0, |text| text.len())
             + self.auth.as_ref().map_or(0, |text| text.len())
+            + self.grants.as_ref().map_or(0, |grants| grants.heap_bytes())
     }
 }

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     PollClose,
     /// Session: announced attachments not complete.
     Attachments,
+    /// Question to the control plane: no answer.
+    Ask,
     /// Conn: head not complete.
     Handshake,
     /// Conn: message or body not complete.
@@ -42,6 +44,7 @@ const ALL: [Kind; KINDS] = [
     Kind::Upgrade,
     Kind::PollClose,
     Kind::Attachments,
+    Kind::Ask,
     Kind::Handshake,
     Kind::Message,
     Kind::KeepAlive,

@@ -60,7 +60,12 @@ impl Hub {
         }
     }
 
-    fn accept_websocket(&mut self, conn: u32, head: &Head<'_>, subprotocol: Option<&str>) -> bool {
+    pub(crate) fn accept_websocket(
+        &mut self,
+        conn: u32,
+        head: &Head<'_>,
+        subprotocol: Option<&str>,
+    ) -> bool {
         let mut extra = self.cors_headers(head);
         match handshake::accept(head) {
             Ok(accept) => {

@@ -9,5 +9,5 @@ mod sockets;
 mod stream;
 mod turn;
 
-pub use shards::{Handover, Outside, Settings, ShardDied, Shards, start};
+pub use shards::{Answerer, Handover, Outside, Settings, ShardDied, Shards, start};
 pub use stream::Detached;

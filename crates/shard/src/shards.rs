@@ -7,7 +7,7 @@ use crate::stream::{Detached, Stream};
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, Sender, mailbox, waker};
 use hub::metrics::Cells;
-use hub::{HandlerFactory, Hub, Identity, Notice, Relay};
+use hub::{Ask, AskKey, HandlerFactory, Hub, Identity, Notice, Process, Relay, Reply};
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -43,8 +43,24 @@ pub struct Settings {
 pub trait Outside: Send + Sync {
     /// A connection whose request is not a realtime one.
     fn handover(&self, handover: Handover);
+    /// A question; whoever knows the answer gives it to the answerer.
+    fn ask(&self, ask: Ask, answerer: Answerer);
     /// Something for the log.
     fn log(&self, notice: Notice);
+}
+
+/// The way back to the hub that asked. Not answering is an answer too: the hub does not wait for ever.
+#[derive(Debug)]
+pub struct Answerer {
+    pub(crate) mail: Sender<Mail>,
+    pub(crate) key: AskKey,
+}
+
+impl Answerer {
+    pub fn answer(self, reply: Reply) {
+        let key = self.key;
+        self.mail.send(Mail::Answer { key, reply });
+    }
 }
 
 /// A connection for the control plane: non-blocking, with the bytes already read from it.
@@ -85,6 +101,11 @@ pub(crate) enum Mail {
         peer: IpAddr,
         read: Vec<u8>,
     },
+    /// What the control plane was asked.
+    Answer {
+        key: AskKey,
+        reply: Reply,
+    },
     Drain {
         window_ms: u64,
     },
@@ -98,6 +119,7 @@ pub struct Shards {
     cells: Arc<[Arc<Cells>]>,
     mail: Vec<Sender<Mail>>,
     open: Arc<AtomicUsize>,
+    process: Process,
     ended: mpsc::Receiver<Result<(), ShardDied>>,
 }
 
@@ -123,6 +145,7 @@ pub fn start(
         mail.push(sender);
     }
     let open = Arc::new(AtomicUsize::new(0));
+    let process = Process::new(&config.rates);
     let (ended_sender, ended) = mpsc::channel();
     let clock = Clock::new();
     let mut unix = deal(std::mem::take(&mut settings.unix), shards);
@@ -132,12 +155,13 @@ pub fn start(
             shard: number as u16,
             shards: shards as u16,
         };
-        let hub = Hub::new(
+        let hub = Hub::in_process(
             Arc::clone(&config),
             me,
             handlers.build(me.shard),
             Arc::clone(&cells[number]),
             entropy(),
+            &process,
         );
         let shard = Shard::new(crate::turn::Parts {
             hub,
@@ -161,6 +185,7 @@ pub fn start(
         cells,
         mail,
         open,
+        process,
         ended,
     })
 }
@@ -220,6 +245,19 @@ impl Shards {
     /// Counters, one set per shard.
     pub fn metrics(&self) -> Arc<[Arc<Cells>]> {
         Arc::clone(&self.cells)
+    }
+
+    /// What the shards share.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Has every shard carry out a relay, as if another shard had sent it.
+    pub fn relay(&self, relay: Relay) {
+        let relay = Arc::new(relay);
+        self.mail
+            .iter()
+            .for_each(|mail| mail.send(Mail::Relay(Arc::clone(&relay))));
     }
 
     /// Connections open now.

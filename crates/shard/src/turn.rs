@@ -4,7 +4,7 @@
 
 use crate::clock::Clock;
 use crate::listener::{self, Listener};
-use crate::shards::{Handover, Mail, Outside, WAKE};
+use crate::shards::{Answerer, Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
 use crate::stream::Stream;
 use hub::mailbox::{Receiver, Sender};
@@ -136,6 +136,9 @@ impl Shard {
         self.apply_effects();
         let took_us = started.elapsed().as_micros() as u64;
         self.parts.hub.end_turn(took_us, self.parts.receiver.len());
+        if self.parts.hub.has_let_go() {
+            self.listeners.clear();
+        }
         if self.parts.hub.is_drained() {
             self.running = false;
         }
@@ -241,10 +244,9 @@ impl Shard {
                     self.parts.hub.bytes(conn, &mut read);
                 }
             }
-            Mail::Drain { window_ms } => {
-                self.listeners.clear();
-                self.parts.hub.drain(window_ms);
-            }
+            Mail::Answer { key, reply } => self.parts.hub.answered(key, reply),
+            // Listeners stay until everyone was told to go: who comes back early hears when to.
+            Mail::Drain { window_ms } => self.parts.hub.drain(window_ms),
             Mail::Stop => self.running = false,
         }
     }
@@ -321,6 +323,8 @@ impl Shard {
         }
         let conn = self.parts.hub.opened(peer);
         self.adopt(stream, conn);
+        // It may be one too many of its address, and its slot the next one's.
+        self.apply_effects();
     }
 
     /// Watches the socket of a connection that the hub knows; `false` if that is not possible.
@@ -441,6 +445,13 @@ impl Shard {
                 peer,
             } => self.hand_to_shard(conn, shard, read, peer),
             Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
+            Effect::Ask { key, ask } => {
+                let answerer = Answerer {
+                    mail: self.parts.mail[usize::from(self.parts.me.shard)].clone(),
+                    key,
+                };
+                self.parts.outside.ask(ask, answerer);
+            }
             Effect::Log(notice) => self.parts.outside.log(notice),
         }
     }

@@ -302,6 +302,7 @@ impl World {
                 queue.push_back((self.origin, relay));
             }
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
+            Effect::Ask { .. } => panic!("seed {}: nobody shows a token", self.seed),
             Effect::Shutdown { .. } | Effect::Log(_) => {}
         }
     }

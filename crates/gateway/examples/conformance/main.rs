@@ -206,6 +206,11 @@ impl Outside for Pager {
         self.0.accept(stream, handover.read, handover.peer);
     }
 
+    /// It has no tokens.
+    fn ask(&self, _: Ask, answerer: Answerer) {
+        answerer.answer(Reply::Verified(Err(Denied::Unavailable)));
+    }
+
     fn log(&self, _: Notice) {}
 }
 

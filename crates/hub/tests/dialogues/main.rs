@@ -2,6 +2,7 @@
 //! transcript does not mention. Then the same dialogues again, torn to pieces: `properties`.
 
 mod compression;
+mod identity;
 mod memory;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
@@ -9,6 +10,7 @@ mod properties;
 mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
+mod traffic;
 
 use memory::Memory;
 use player::play;

@@ -2,9 +2,12 @@
 //! after the hub has given their slot to another one.
 
 use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
+use hub::identity::{Claims, Denied};
 use hub::metrics::Cells;
 use hub::rules::RulesFactory;
-use hub::{Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Now, Sink, Written};
+use hub::{
+    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Now, Reply, Sink, Written,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -64,6 +67,8 @@ pub struct Rig {
     pub wires: Wires,
     /// Walk all tables after every entry point.
     pub checks: bool,
+    /// Tokens the hub asked about and got no answer for yet.
+    pub asked: Vec<(AskKey, String)>,
 }
 
 /// Unix milliseconds at the beginning of every test.
@@ -92,6 +97,7 @@ impl Rig {
                 kernel: Box::new(|_, n| Written::Bytes(n)),
             },
             checks: true,
+            asked: Vec::new(),
         };
         rig.hub.begin_turn(rig.now);
         rig
@@ -110,6 +116,7 @@ impl Rig {
             ..Link::default()
         });
         self.wires.by_conn.insert(conn, self.wires.links.len() - 1);
+        self.effects();
         self.wires.links.len() - 1
     }
 
@@ -129,6 +136,15 @@ impl Rig {
     pub fn send(&mut self, name: usize, bytes: &[u8]) {
         self.bytes(name, bytes);
         self.finish_turn();
+    }
+
+    /// Answers the oldest question; the token it was about.
+    pub fn answer(&mut self, verdict: Result<Claims, Denied>) -> String {
+        let (key, token) = self.asked.remove(0);
+        self.hub.answered(key, Reply::Verified(verdict));
+        self.effects();
+        self.finish_turn();
+        token
     }
 
     /// The client ends its side.
@@ -211,6 +227,10 @@ impl Rig {
                 }
                 Effect::Move { .. } | Effect::Send { .. } => panic!("there is one shard"),
                 Effect::Handover { conn, .. } => self.closed(conn),
+                Effect::Ask { key, ask } => {
+                    let Ask::Verify { token } = ask;
+                    self.asked.push((key, token));
+                }
                 Effect::Log(_) => {}
             }
         }

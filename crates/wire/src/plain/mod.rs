@@ -19,4 +19,6 @@ mod msgpack;
 mod outgoing;
 
 pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};
-pub use outgoing::{Outgoing, write_error_json, write_error_msgpack, write_json, write_msgpack};
+pub use outgoing::{
+    Outgoing, shutdown_msgpack, write_error_json, write_error_msgpack, write_json, write_msgpack,
+};

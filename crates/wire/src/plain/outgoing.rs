@@ -113,6 +113,19 @@ pub fn write_error_msgpack(
     }
 }
 
+/// The message that a server is going away, as MessagePack: a map of type, message and milliseconds until a client may return.
+pub fn shutdown_msgpack(kind: &str, message: &str, retry_after_ms: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    msgpack::map(&mut out, 3);
+    msgpack::text(&mut out, "type");
+    msgpack::text(&mut out, kind);
+    msgpack::text(&mut out, "message");
+    msgpack::text(&mut out, message);
+    msgpack::text(&mut out, "retry_after_ms");
+    msgpack::unsigned(&mut out, retry_after_ms);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,441 @@
+//! Who a client is: when its token is asked about, what a verdict leads to, and what happens when a token ends (C1, C2).
+
+use crate::ask::{Pending, Purpose};
+use crate::close::CloseReason;
+use crate::config::{AuthStyle, Rate};
+use crate::conn::NONE;
+use crate::core::Core;
+use crate::handler::{AckTo, Refusal};
+use crate::hub::Hub;
+use crate::id;
+use crate::identity::{Claims, Denied, Grants};
+use crate::io::{Emit, Io};
+use crate::rate::Gcra;
+use crate::room::RoomKind;
+use crate::rules::{first, passes};
+use crate::session::Protocol;
+use crate::socket::{Extra, SocketKey};
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::time::Duration;
+use wire::http::{self, Head};
+use wire::json;
+use wire::plain;
+use wire::socketio::PacketType;
+use wire::websocket::frame::{self, OpCode};
+
+/// Event by which a client shows a new token; its argument is the token, or `{"token": …}`.
+const REFRESH: &str = "token-refresh";
+/// How often a client may do so: looking at a token costs more than taking a message.
+const REFRESHES: Rate = Rate {
+    events: 10,
+    per: Duration::from_secs(60),
+};
+/// Number of that limiter in a socket; the rules' limiters count from one.
+const REFRESHES_NUMBER: u32 = u32::MAX;
+/// Event that warns of the end.
+const EXPIRING: &str = "token-expiring";
+
+/// The token a request shows: `Authorization: Bearer`, or the query parameter of that name.
+pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Box<str>> {
+    let bearer = head.header("authorization").and_then(|value| {
+        let (scheme, token) = std::str::from_utf8(value).ok()?.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let token: Option<Cow<'_, str>> = bearer.map(Cow::Borrowed);
+    let token = token.or_else(|| http::query_param(head.query, parameter));
+    token.filter(|token| !token.is_empty()).map(Box::from)
+}
+
+/// The member `token` of a JSON object, or a JSON string.
+fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
+    let raw = raw.trim();
+    let value = if raw.starts_with('{') {
+        let tokens = json::members(raw).filter(|(name, _)| *name == "\"token\"");
+        tokens.last().map(|(_, value)| value)?
+    } else {
+        raw
+    };
+    json::unquote(value).filter(|token| !token.is_empty())
+}
+
+impl Hub {
+    /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
+    pub(crate) fn authenticate(&mut self, session: u32, namespace: &str, auth: &str) {
+        let token = shown_token(auth);
+        let Some(slot) = self.core.sessions.get(session) else {
+            return;
+        };
+        let kept = || slot.token.as_deref().map(Cow::Borrowed);
+        let Some(token) = token.or_else(kept).map(Cow::into_owned) else {
+            return self.join_without_token(session, namespace, auth);
+        };
+        let purpose = Purpose::Join {
+            namespace: namespace.into(),
+            auth: auth.into(),
+        };
+        if !self.core.ask_about(session, &token, purpose) {
+            self.deny_join(session, namespace, Denied::Unavailable);
+        }
+    }
+
+    fn join_without_token(&mut self, session: u32, namespace: &str, auth: &str) {
+        match self.core.vouched_claims(session) {
+            Some(claims) => self.join_namespace(session, namespace, auth, Some(&claims)),
+            None if self.core.config.auth.required => {
+                self.deny_join(session, namespace, Denied::Missing);
+            }
+            None => self.join_namespace(session, namespace, auth, None),
+        }
+    }
+
+    /// A plain session begins: its token came with the request.
+    pub(crate) fn authenticate_plain(&mut self, session: u32) {
+        let Some(slot) = self.core.sessions.get_mut(session) else {
+            return;
+        };
+        let conn = slot.conn;
+        let Some(token) = slot.token.take() else {
+            return if self.core.config.auth.required {
+                self.deny_plain(session, Denied::Missing);
+            } else {
+                self.begin_plain(session, None);
+            };
+        };
+        if self.core.ask_about(session, &token, Purpose::Plain) {
+            if let Some(slot) = self.core.conns.get_mut(conn) {
+                slot.flags.asking = true;
+            }
+        } else {
+            self.deny_plain(session, Denied::Unavailable);
+        }
+    }
+
+    /// The control plane has looked at a token.
+    pub(crate) fn on_verdict(&mut self, pending: Pending, verdict: Result<Claims, Denied>) {
+        match &verdict {
+            Ok(_) => self.core.counts.auth_ok += 1,
+            Err(denied) => self.core.counts.denied[*denied as usize] += 1,
+        }
+        if self.core.sessions.live(pending.session).is_none() {
+            return;
+        }
+        let session = pending.session.index;
+        if self
+            .core
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.flags.closing)
+        {
+            return;
+        }
+        match pending.purpose {
+            Purpose::Join { namespace, auth } => {
+                self.on_join_verdict(session, &namespace, &auth, verdict);
+            }
+            Purpose::Plain => {
+                let conn = self
+                    .core
+                    .sessions
+                    .get(session)
+                    .map_or(NONE, |slot| slot.conn);
+                if let Some(slot) = self.core.conns.get_mut(conn) {
+                    slot.flags.asking = false;
+                }
+                match verdict {
+                    Ok(claims) => self.begin_plain(session, Some(&claims)),
+                    Err(denied) => self.deny_plain(session, denied),
+                }
+                self.revive(conn);
+            }
+            Purpose::Refresh { socket, ack } => self.on_refresh_verdict(socket, ack, verdict),
+        }
+    }
+
+    fn on_join_verdict(
+        &mut self,
+        session: u32,
+        namespace: &str,
+        auth: &str,
+        verdict: Result<Claims, Denied>,
+    ) {
+        match verdict {
+            // It asked twice; the first answer counts.
+            Ok(_) if self.core.socket_in(session, namespace).is_some() => {}
+            Ok(claims) => {
+                self.join_namespace(session, namespace, auth, Some(&claims));
+                if let Some(slot) = self.core.sessions.get_mut(session)
+                    && shown_token(auth).is_none()
+                {
+                    // The request's token has done its work: other namespaces are joined on its word, without a copy of it.
+                    slot.token = None;
+                    slot.flags.vouched = true;
+                }
+            }
+            Err(denied) => self.deny_join(session, namespace, denied),
+        }
+    }
+
+    /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off.
+    fn deny_join(&mut self, session: u32, namespace: &str, denied: Denied) {
+        if self.core.config.auth.style == AuthStyle::Strict {
+            let message = denied.message().to_owned();
+            let refusal = Refusal {
+                message,
+                data: None,
+            };
+            return self.refuse_namespace(session, namespace, &refusal);
+        }
+        let snowflake = self.core.snowflake.next(self.core.now.wall_ms);
+        let id = id::socket_id(snowflake, self.core.random());
+        let connect = format!("{{\"sid\":\"{id}\"}}");
+        let error = format!("[\"error\",{{\"message\":\"{}\"}}]", denied.message());
+        self.send_control(session, PacketType::Connect, namespace, &connect);
+        self.send_control(session, PacketType::Event, namespace, &error);
+        self.send_control(session, PacketType::Disconnect, namespace, "");
+        self.core.close_session(session, CloseReason::Unauthorized);
+    }
+
+    fn deny_plain(&mut self, session: u32, denied: Denied) {
+        self.core.say_error(session, denied);
+        self.core.close_session(session, CloseReason::Unauthorized);
+    }
+
+    // ---- refreshing -------------------------------------------------------------------------------------------------------
+
+    /// Takes the event that shows a new token; `false` = it is another event.
+    #[inline]
+    pub(crate) fn on_refresh(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        name: &str,
+        args: &str,
+        ack: Option<u64>,
+    ) -> bool {
+        if !self.core.config.auth.enabled || name != REFRESH {
+            return false;
+        }
+        let token = first(args).and_then(shown_token);
+        let mut io = Io {
+            core: &mut self.core,
+        };
+        let in_time = passes(&mut io, socket, REFRESHES_NUMBER, Gcra::new(REFRESHES));
+        let asked = token.is_some_and(|token| {
+            in_time
+                && self
+                    .core
+                    .ask_about(session, &token, Purpose::Refresh { socket, ack })
+        });
+        if !asked {
+            self.on_refresh_verdict(socket, ack, Err(Denied::Invalid));
+        }
+        true
+    }
+
+    fn on_refresh_verdict(
+        &mut self,
+        socket: SocketKey,
+        ack: Option<u64>,
+        verdict: Result<Claims, Denied>,
+    ) {
+        let answer = match verdict {
+            Ok(claims) => self.core.refresh(socket, &claims),
+            Err(denied) => Err(denied),
+        };
+        let args = match answer {
+            Ok(Some(expires_s)) => format!("{{\"expiresAt\":{}}}", expires_s * 1000),
+            Ok(None) => "{}".to_owned(),
+            Err(denied) => format!("{{\"error\":\"{}\"}}", denied.message()),
+        };
+        let mut io = Io {
+            core: &mut self.core,
+        };
+        match ack {
+            Some(id) => io.ack(AckTo { socket, id }, &args, &[]),
+            None => io.emit(
+                socket,
+                &Emit {
+                    name: REFRESH,
+                    args: &args,
+                    ..Emit::default()
+                },
+            ),
+        }
+    }
+
+    // ---- expiry -----------------------------------------------------------------------------------------------------------
+
+    /// Warns those whose token ends soon and ends those whose token has ended. Wall clock: that is what tokens mean.
+    pub(crate) fn expire_tokens(&mut self) {
+        let now_s = self.core.now.wall_ms / 1000;
+        while let Some(sockets) = self.core.expiries.pop_due(now_s) {
+            for key in sockets {
+                let socket = SocketKey(key);
+                let Some(expires_s) = self.core.socket(socket).map(|slot| slot.expires_s) else {
+                    continue;
+                };
+                match u64::from(expires_s).saturating_sub(now_s) {
+                    0 => self.token_ended(socket),
+                    left_s => self.core.token_ends(socket, expires_s, left_s),
+                }
+            }
+        }
+    }
+
+    fn token_ended(&mut self, socket: SocketKey) {
+        let Some(session) = self.core.socket(socket).map(|slot| slot.session) else {
+            return;
+        };
+        self.core.counts.denied[Denied::Expired as usize] += 1;
+        let engineio = self
+            .core
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.protocol.is_engineio());
+        if !engineio {
+            self.core.say_error(session, Denied::Expired);
+            return self.core.close_session(session, CloseReason::TokenExpired);
+        }
+        Io {
+            core: &mut self.core,
+        }
+        .emit(
+            socket,
+            &Emit {
+                name: "error",
+                args: "{\"message\":\"Token expired\"}",
+                ..Emit::default()
+            },
+        );
+        self.core.disconnect_socket(socket.0.index, false);
+        if self
+            .core
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.sockets.is_empty())
+        {
+            self.core.close_session(session, CloseReason::TokenExpired);
+        }
+    }
+}
+
+impl Core {
+    /// Gives a socket what its token says.
+    pub(crate) fn grant(&mut self, socket: SocketKey, claims: &Claims) {
+        let index = socket.0.index;
+        self.set_user(index, &claims.uid);
+        for room in &claims.rooms {
+            // Names and numbers have bounds, which are counted where they bite.
+            let _ = self.join(index, RoomKind::Named, room);
+        }
+        self.set_grants(socket, claims.grants.as_ref());
+        if let Some(expires_s) = claims.expires_s {
+            let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
+            if let Some(slot) = self.sockets.live_mut(socket.0) {
+                slot.expires_s = expires_s;
+            }
+            let warn_s = self.config.auth.warn_before.as_secs();
+            let due_s = u64::from(expires_s).saturating_sub(warn_s);
+            self.expiries.add(due_s, socket.0);
+        }
+    }
+
+    fn set_grants(&mut self, socket: SocketKey, grants: Option<&Grants>) {
+        let Some(slot) = self.sockets.live_mut(socket.0) else {
+            return;
+        };
+        if grants.is_some() || slot.extra.is_some() {
+            let extra: &mut Extra = slot.extra.get_or_insert_default();
+            extra.grants = grants.cloned().map(Box::new);
+        }
+    }
+
+    /// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
+    fn refresh(&mut self, socket: SocketKey, claims: &Claims) -> Result<Option<u64>, Denied> {
+        let slot = self.socket(socket).ok_or(Denied::Invalid)?;
+        let before_s = u64::from(slot.expires_s);
+        let later = claims
+            .expires_s
+            .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
+        if self.user_of(socket.0.index) != Some(&*claims.uid) || !later {
+            return Err(Denied::Invalid);
+        }
+        self.set_grants(socket, claims.grants.as_ref());
+        // Whoever had no end before has no entry, and needs none. For the others the entry they have leads to the new time.
+        if let Some(slot) = self.sockets.live_mut(socket.0)
+            && before_s > 0
+        {
+            let expires_s = claims.expires_s.unwrap_or(u64::from(u32::MAX));
+            slot.expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
+        }
+        Ok(claims.expires_s)
+    }
+
+    /// What the sockets of a session were granted, when its request's token was good for all namespaces.
+    fn vouched_claims(&self, session: u32) -> Option<Claims> {
+        let slot = self.sessions.get(session)?;
+        let socket = *slot.sockets.first().filter(|_| slot.flags.vouched)?;
+        let slot = self.sockets.get(socket)?;
+        let grants = slot
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.grants.as_deref());
+        Some(Claims {
+            uid: self.user_of(socket)?.to_owned(),
+            expires_s: (slot.expires_s > 0).then(|| u64::from(slot.expires_s)),
+            rooms: Vec::new(),
+            grants: grants.cloned(),
+        })
+    }
+
+    /// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.
+    fn token_ends(&mut self, socket: SocketKey, expires_s: u32, left_s: u64) {
+        let expires_s = u64::from(expires_s);
+        let warn_s = self.config.auth.warn_before.as_secs();
+        if left_s > warn_s {
+            return self.expiries.add(expires_s - warn_s, socket.0);
+        }
+        self.expiries.add(expires_s, socket.0);
+        let mut args = String::new();
+        let at_ms = expires_s * 1000;
+        let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
+        Io { core: self }.emit(
+            socket,
+            &Emit {
+                name: EXPIRING,
+                args: &args,
+                ..Emit::default()
+            },
+        );
+    }
+
+    /// A socket that waited for the end of its token is gone.
+    pub(crate) fn forget_expiry(&mut self, index: u32) {
+        if self
+            .sockets
+            .get(index)
+            .is_some_and(|slot| slot.expires_s > 0)
+        {
+            let sockets = &self.sockets;
+            let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
+            self.expiries.forget_one(is_live);
+        }
+    }
+
+    /// Tells a plain client why it is sent off.
+    fn say_error(&mut self, session: u32, denied: Denied) {
+        let Some(slot) = self.sessions.get(session) else {
+            return;
+        };
+        let (conn, msgpack) = (slot.conn, slot.protocol == Protocol::PlainMsgpack);
+        let (mut text, now) = (Vec::new(), self.now.wall_ms);
+        if msgpack {
+            plain::write_error_msgpack(&mut text, denied.code(), now, None);
+            self.reply(conn, |out| frame::write_frame(out, OpCode::Binary, &text));
+        } else {
+            plain::write_error_json(&mut text, denied.code(), now, None);
+            self.reply(conn, |out| frame::write_frame(out, OpCode::Text, &text));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Who sends too much, and who comes too often: the rates that hold for all messages, and the bounds per address (C3, C4).
+
+use crate::addresses::holder;
+use crate::close::CloseReason;
+use crate::hub::Hub;
+use crate::io::{Io, Rejection};
+use crate::metrics::{Limit, Scope};
+use crate::rate::Meter;
+use crate::socket::SocketKey;
+use std::net::IpAddr;
+use wire::http::Head;
+use wire::websocket::{close, handshake};
+
+/// Connections beyond twice the bound and this many are dropped unheard: being told is for people, not for floods.
+const CROWD_SLACK: u32 = 16;
+
+impl Hub {
+    /// Books a message of a session. Over a rate it is to be dropped, and its sender told: `false`. HOT PATH.
+    #[inline]
+    pub(crate) fn within_rates(&mut self, session: u32, socket: Option<SocketKey>) -> bool {
+        if !self.core.meters.any {
+            return true;
+        }
+        let Some(scope) = self.scope_passed(session, socket) else {
+            if let Some(slot) = self.core.sessions.get_mut(session) {
+                slot.rejections = slot.rejections.saturating_sub(1);
+            }
+            return true;
+        };
+        self.over_rate(session, socket, scope)
+    }
+
+    /// The first of the rates that has nothing left for this message.
+    #[inline]
+    fn scope_passed(&mut self, session: u32, socket: Option<SocketKey>) -> Option<Scope> {
+        let core = &mut self.core;
+        let now_us = core.now.mono_ms * 1000 + 1;
+        let slot = core.sessions.get_mut(session)?;
+        if let Some(meter) = &core.meters.session
+            && meter.gcra.check(&mut slot.rate, now_us).is_err()
+        {
+            return Some(Scope::Session);
+        }
+        let peer = slot.peer;
+        if core.meters.user.is_some()
+            && let Some(user) = socket.and_then(|socket| core.user_of(socket.0.index))
+            && !core.meters.passes(Scope::User, user, now_us)
+        {
+            return Some(Scope::User);
+        }
+        let passes = core.meters.address.is_none()
+            || core.meters.passes(Scope::Address, holder(peer), now_us);
+        (!passes).then_some(Scope::Address)
+    }
+
+    /// `true` in a dry run: the message passes all the same.
+    #[cold]
+    fn over_rate(&mut self, session: u32, socket: Option<SocketKey>, scope: Scope) -> bool {
+        let meter = match scope {
+            Scope::User => self.core.meters.user.clone(),
+            Scope::Address => self.core.meters.address.clone(),
+            _ => self.core.meters.session.clone(),
+        };
+        let (Some(meter), Some(socket)) = (meter, socket) else {
+            self.core.counts.rated[scope as usize] += 1;
+            self.core.counts.dropped_in += u64::from(!self.core.meters.dry_run);
+            return self.core.meters.dry_run || self.flooded(session);
+        };
+        let passed = Io {
+            core: &mut self.core,
+        }
+        .over_rate(socket, scope, &meter);
+        passed || self.flooded(session)
+    }
+
+    /// Books a rejected message; a session that goes on and on is closed. Always `false`.
+    fn flooded(&mut self, session: u32) -> bool {
+        let max = self.core.config.limits.flood_rejections_max;
+        if let Some(slot) = self.core.sessions.get_mut(session) {
+            slot.rejections = slot.rejections.saturating_add(1);
+            if slot.rejections > max {
+                self.core.counts.hit(Limit::Flood);
+                self.core.close_session(session, CloseReason::Flood);
+            }
+        }
+        false
+    }
+
+    // ---- addresses --------------------------------------------------------------------------------------------------------
+
+    /// Counts a connection with the address it comes from.
+    pub(crate) fn enter_address(&mut self, conn: u32, peer: IpAddr) {
+        let max = self.core.config.limits.conns_per_address_max;
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        if slot.flags.counted {
+            self.core.addresses.leave(slot.peer);
+        }
+        slot.peer = peer;
+        slot.flags.counted = max > 0;
+        if max == 0 {
+            return;
+        }
+        let count = self.core.addresses.enter(peer);
+        slot.flags.crowded = count > max;
+        if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
+            self.core.counts.hit(Limit::ConnsPerAddress);
+            self.core.count_close(CloseReason::TooManyConnections);
+            self.core.drop_conn(conn);
+        }
+    }
+
+    /// Turns a connection away whose address has too many: WebSockets by 1008, as their clients see why only then.
+    pub(crate) fn refuse_crowded(&mut self, conn: u32, head: &Head<'_>) {
+        let reason = CloseReason::TooManyConnections;
+        self.core.counts.hit(Limit::ConnsPerAddress);
+        self.core.counts.shed += 1;
+        self.core.count_close(reason);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        if handshake::wants_upgrade(head) && handshake::accept(head).is_ok() {
+            self.accept_websocket(conn, head, None);
+            self.core.reply(conn, |out| {
+                close::write(out, reason.close_code(), reason.text());
+            });
+            return self.core.finish_conn(conn);
+        }
+        self.respond_retry(conn, 429, 1, reason.text().as_bytes());
+    }
+
+    /// A new session from the connection's address; `false` = there were too many of late, and it was told so.
+    pub(crate) fn admit_connect(&mut self, conn: u32) -> bool {
+        let now_us = self.core.now.mono_ms * 1000 + 1;
+        let Some(slot) = self.core.conns.get(conn) else {
+            return false;
+        };
+        let meters = &self.core.meters;
+        if meters.passes(Scope::Connects, holder(slot.peer), now_us) {
+            return true;
+        }
+        let retry_after_s = meters
+            .connects
+            .as_ref()
+            .map_or(1, |meter| meter.retry_after_s);
+        self.core.counts.rated[Scope::Connects as usize] += 1;
+        if self.core.meters.dry_run {
+            return true;
+        }
+        self.core.counts.hit(Limit::Rate);
+        self.core.counts.shed += 1;
+        self.respond_retry(
+            conn,
+            429,
+            retry_after_s,
+            b"Too many connections, try again later",
+        );
+        false
+    }
+}
+
+impl Io<'_> {
+    /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
+    pub(crate) fn over_rate(&mut self, socket: SocketKey, scope: Scope, meter: &Meter) -> bool {
+        self.core.counts.rated[scope as usize] += 1;
+        if self.core.meters.dry_run {
+            return true;
+        }
+        let rejection = Rejection::RateLimited {
+            message: &meter.message,
+            retry_after_s: meter.retry_after_s,
+        };
+        self.reject(socket, rejection);
+        false
+    }
+}

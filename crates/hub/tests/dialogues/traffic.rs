@@ -1,0 +1,210 @@
+//! Rates for all messages, bounds per address, and doors that close when there is too much to do.
+
+use crate::identity::{frame, received, websocket};
+use crate::rig::Rig;
+use hub::config::{Config, Rate, Rates};
+use std::time::Duration;
+
+const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
+
+fn per_second(events: u32) -> Option<Rate> {
+    Some(Rate {
+        events,
+        per: Duration::from_secs(1),
+    })
+}
+
+fn joined(rig: &mut Rig) -> usize {
+    let client = websocket(rig, SIO, "");
+    rig.send(client, &frame("40"));
+    rig.take(client);
+    client
+}
+
+#[test]
+fn a_session_is_held_to_its_rate_and_told() {
+    let mut rig = Rig::lab(
+        Config {
+            rates: Rates {
+                session: per_second(3),
+                ..Rates::default()
+            },
+            ..Config::default()
+        },
+        1,
+    );
+    // Joining the namespace counts.
+    let client = joined(&mut rig);
+    for _ in 0..4 {
+        rig.bytes(client, &frame("421[\"echo\"]"));
+    }
+    rig.finish_turn();
+    let told = "42[\"error\",{\"message\":\"Rate limit exceeded: 3 messages/second\"}]";
+    assert_eq!(received(&mut rig, client), ["431[]", "431[]", told, told]);
+    rig.pass(Duration::from_secs(1));
+    rig.send(client, &frame("421[\"echo\"]"));
+    assert_eq!(received(&mut rig, client), ["431[]"]);
+    let plain = websocket(&mut rig, "/ws", "");
+    for _ in 0..4 {
+        rig.bytes(plain, &frame("{\"type\":\"echo\",\"payload\":1}"));
+    }
+    rig.finish_turn();
+    let texts = received(&mut rig, plain);
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(
+        texts[3].starts_with("{\"error\":\"RATE_LIMIT_EXCEEDED\""),
+        "{texts:?}"
+    );
+    assert!(texts[3].ends_with(",\"retryAfter\":1}"), "{texts:?}");
+}
+
+#[test]
+fn a_flood_ends_and_a_dry_run_only_counts() {
+    for dry_run in [false, true] {
+        let mut config = Config {
+            rates: Rates {
+                session: per_second(5),
+                dry_run,
+                ..Rates::default()
+            },
+            ..Config::default()
+        };
+        config.limits.flood_rejections_max = 50;
+        let mut rig = Rig::lab(config, 1);
+        let client = joined(&mut rig);
+        for _ in 0..60 {
+            rig.send(client, &frame("421[\"echo\"]"));
+        }
+        let texts = received(&mut rig, client);
+        if dry_run {
+            assert_eq!(texts.len(), 60);
+        } else {
+            assert_eq!(
+                texts.last().map(String::as_str),
+                Some("close 1008 Rate limit exceeded")
+            );
+            assert_eq!(texts.len(), 4 + 50 + 2, "{texts:?}");
+        }
+    }
+}
+
+#[test]
+fn an_address_is_one_sender_however_many_connections_it_has() {
+    let rates = Rates {
+        address: per_second(10),
+        connects: per_second(4),
+        ..Rates::default()
+    };
+    let mut rig = Rig::lab(
+        Config {
+            rates,
+            ..Config::default()
+        },
+        1,
+    );
+    let clients: Vec<_> = (0..4).map(|_| joined(&mut rig)).collect();
+    for client in &clients {
+        (0..5).for_each(|_| rig.bytes(*client, &frame("421[\"echo\"]")));
+    }
+    rig.finish_turn();
+    let answers: usize = clients
+        .iter()
+        .map(|name| {
+            received(&mut rig, *name)
+                .iter()
+                .filter(|text| *text == "431[]")
+                .count()
+        })
+        .sum();
+    // Four of the ten were namespaces joined.
+    assert_eq!(answers, 6);
+    let late = websocket(&mut rig, SIO, "");
+    let answer = String::from_utf8_lossy(&rig.take(late)).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+    assert!(answer.contains("Retry-After: 1\r\n"), "{answer}");
+}
+
+#[test]
+fn an_address_has_so_many_connections_and_no_more() {
+    let mut config = Config::default();
+    config.limits.conns_per_address_max = 3;
+    let mut rig = Rig::lab(config, 1);
+    let clients: Vec<_> = (0..3).map(|_| joined(&mut rig)).collect();
+    let fourth = websocket(&mut rig, SIO, "");
+    assert_eq!(
+        received(&mut rig, fourth),
+        ["close 1008 Connection limit exceeded"]
+    );
+    let polling = rig.open();
+    rig.send(
+        polling,
+        b"GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: x\r\n\r\n",
+    );
+    let answer = String::from_utf8_lossy(&rig.take(polling)).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+    rig.end(fourth);
+    rig.end(polling);
+    rig.break_off(clients[0]);
+    let next = joined(&mut rig);
+    rig.send(next, &frame("421[\"echo\"]"));
+    assert_eq!(received(&mut rig, next), ["431[]"]);
+    // A crowd that says nothing is not even kept waiting.
+    let silent: Vec<_> = (0..40).map(|_| rig.open()).collect();
+    rig.finish_turn();
+    let kept = silent
+        .iter()
+        .filter(|name| rig.conn(**name).is_some())
+        .count();
+    assert_eq!(kept, 3 * 2 + 16 - 3);
+}
+
+#[test]
+fn newcomers_wait_while_turns_are_long() {
+    let mut rig = Rig::lab(Config::default(), 1);
+    let client = joined(&mut rig);
+    (0..10).for_each(|_| rig.hub.end_turn(2_000_000, 0));
+    let late = websocket(&mut rig, SIO, "");
+    let answer = String::from_utf8_lossy(&rig.take(late)).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("Retry-After: "), "{answer}");
+    rig.send(client, &frame("421[\"echo\"]"));
+    assert_eq!(received(&mut rig, client), ["431[]"]);
+    (0..40).for_each(|_| rig.hub.end_turn(100, 0));
+    let later = joined(&mut rig);
+    rig.send(later, &frame("421[\"echo\"]"));
+    assert_eq!(received(&mut rig, later), ["431[]"]);
+}
+
+#[test]
+fn who_leaves_hears_when_to_come_back_and_who_comes_early_too() {
+    let mut rig = Rig::lab(Config::default(), 1);
+    let [plain, socketio] = [websocket(&mut rig, "/ws", ""), joined(&mut rig)];
+    rig.take(plain);
+    rig.hub.drain(5_000);
+    rig.finish_turn();
+    let notice = received(&mut rig, plain).join(" ");
+    assert!(
+        notice.starts_with("{\"type\":\"SERVER_SHUTDOWN\",\"message\":"),
+        "{notice}"
+    );
+    assert!(notice.contains("\"retry_after_ms\":"), "{notice}");
+    let notice = received(&mut rig, socketio).join(" ");
+    assert!(
+        notice.starts_with("42[\"SERVER_SHUTDOWN\",{\"message\":"),
+        "{notice}"
+    );
+    let early = websocket(&mut rig, SIO, "");
+    let answer = String::from_utf8_lossy(&rig.take(early)).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    let at = answer.find("Retry-After: ").expect("a hint") + 13;
+    let seconds: u64 = answer[at..]
+        .split("\r\n")
+        .next()
+        .expect("a line")
+        .parse()
+        .expect("a number");
+    assert!((5..=10).contains(&seconds), "{seconds}");
+    rig.pass(Duration::from_secs(6));
+    assert!(rig.wires.links[plain].ended && rig.wires.links[socketio].ended);
+    assert!(rig.hub.has_let_go());
+}
