@@ -4,6 +4,7 @@
 
 mod cli;
 mod config;
+mod memory;
 mod outside;
 mod serve;
 mod signals;

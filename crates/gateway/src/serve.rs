@@ -1,6 +1,7 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
 use crate::config::{self, Loaded, Request, Resolved};
+use crate::memory;
 use crate::outside::Link;
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
@@ -153,9 +154,14 @@ struct Node<'a> {
 
 impl Node<'_> {
     fn run(&mut self) -> Result<()> {
+        let memory_max = memory::limit(self.loaded.resolved.memory_max);
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
                 return ended.context("cannot go on");
+            }
+            if let Some(limit) = memory_max {
+                let pressure = &self.shards.process().pressure;
+                pressure.set_memory_percent(memory::percent(limit));
             }
             match self.wishes.try_recv() {
                 Ok(Wish::Stop) => return self.drain(),

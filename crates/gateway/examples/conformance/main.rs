@@ -11,13 +11,14 @@ use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
 use hub::config::{Compression, Config, Cors};
+use hub::identity::Denied;
 use hub::limits::Limits;
 use hub::{
-    ConnectRequest, Data, Emit, Event, Handler, HandlerFactory, Io, Notice, Refusal, SessionKey,
-    SocketKey,
+    Ask, ConnectRequest, Data, Emit, Event, Handler, HandlerFactory, Io, Notice, Refusal, Reply,
+    SessionKey, SocketKey,
 };
 use lab::Lab;
-use shard::{Detached, Handover, Outside, Settings};
+use shard::{Answerer, Detached, Handover, Outside, Settings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,6 +11,8 @@ enum Unit {
     Time,
     Bytes,
     Count,
+    /// 0 = no bound.
+    CountOrNone,
 }
 
 /// One bound as a key of the configuration.
@@ -56,6 +58,7 @@ macro_rules! integers {
 
 integers! {
     u8: 255;
+    u16: 65_535;
     u32: 4_294_967_295;
     usize: 1 << 40;
 }
@@ -91,6 +94,9 @@ bounds! {
     namespace_refusals_max: Count, "Refused namespaces before the session is closed.";
     sockets_per_session_max: Count, "Namespaces that one session may be connected to.";
     acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.";
+    asks_outstanding_max: Count, "Tokens being verified at a time, per shard; a client beyond it is refused.";
+    conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. One more is closed with 1008.";
+    flood_rejections_max: Count, "Messages over a rate, less those accepted since, after which the session is closed with 1008.";
     conns_max: Count, "Connections of the process; above it new ones get 503 with Retry-After.";
     mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.";
     takeover_contexts_max: Count, "WebSocket connections per shard that may keep a compression window (see `compression`); further ones compress each message on its own.";
@@ -107,9 +113,9 @@ fn bound<T: Number>(name: &'static str, unit: Unit, default: &T, doc: &'static s
             Value::Duration(Duration::from_millis(number)),
         ),
         Unit::Bytes => (Kind::Size, Value::Size(number)),
-        Unit::Count => (
+        Unit::Count | Unit::CountOrNone => (
             Kind::Integer {
-                min: 1,
+                min: u64::from(matches!(unit, Unit::Count)),
                 max: T::MAX,
             },
             Value::Integer(number),

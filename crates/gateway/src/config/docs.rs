@@ -33,7 +33,7 @@ pub fn markdown() -> String {
         }
     }
     page.push_str(MARKDOWN_RULES);
-    for profile in [Profile::Chat, Profile::SocketIo, Profile::Plain] {
+    for profile in Profile::ALL {
         let _ = write!(
             page,
             "\nProfile `{}` starts with\n\n```toml",

@@ -14,22 +14,31 @@ pub enum Profile {
     Chat,
     SocketIo,
     Plain,
+    Public,
 }
 
 impl Profile {
-    pub const NAMES: &'static [&'static str] = &["chat", "socket.io", "plain"];
+    pub const ALL: [Profile; 4] = [
+        Profile::Chat,
+        Profile::SocketIo,
+        Profile::Plain,
+        Profile::Public,
+    ];
+    pub const NAMES: &'static [&'static str] = &["chat", "socket.io", "plain", "public"];
 
     pub fn name(self) -> &'static str {
         match self {
             Profile::Chat => "chat",
             Profile::SocketIo => "socket.io",
             Profile::Plain => "plain",
+            Profile::Public => "public",
         }
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Profile::Chat, Profile::SocketIo, Profile::Plain];
-        all.into_iter().find(|profile| profile.name() == name)
+        Profile::ALL
+            .into_iter()
+            .find(|profile| profile.name() == name)
     }
 }
 
@@ -83,6 +92,15 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "auth",
         "Who clients are: tokens (JWT), the keys they are checked with, and what they say. See docs/operations.md.",
     ),
+    (
+        "rates",
+        "Messages that clients may send, whatever they are; unset = any number. Rules may set a rate per event besides. Who \
+         passes a rate is told, and the message dropped (`sockeye_rate_limited_total{scope=...}`).",
+    ),
+    (
+        "admission",
+        "When newcomers are asked to come later (503 with Retry-After), so that those who are here are served.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "namespaces",
@@ -118,6 +136,8 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         compression(),
         limits(),
         auth::keys(),
+        rates(),
+        admission(),
         log(),
         namespaces(),
     ];
@@ -182,7 +202,8 @@ fn top() -> Vec<Key> {
         Kind::Choice(Profile::NAMES),
         "chat",
         "Defaults to start from: `chat` serves the chat page and its events, `socket.io` relays \
-         events between Socket.IO clients, `plain` is meant for clients of the plain protocol.",
+         events between Socket.IO clients, `plain` is meant for clients of the plain protocol, `public` is \
+         `socket.io` with bounds per address and rates for a server that anyone can reach.",
     )]
 }
 
@@ -412,6 +433,10 @@ fn limits() -> Vec<Key> {
         reload: Reload::Restart,
         doc: bound.doc,
     });
+    let bounds = bounds.map(|key| match key.path.as_str() {
+        "limits.conns_per_address_max" => key.on(Profile::Public, "10"),
+        _ => key,
+    });
     let policy = Key::new(
         "limits.slow_consumer",
         Kind::Choice(&["disconnect", "drop-oldest"]),
@@ -419,6 +444,78 @@ fn limits() -> Vec<Key> {
         "What happens to a client that reads so slowly that `outbox_bytes_max` is reached.",
     );
     bounds.chain([policy]).collect()
+}
+
+fn rates() -> Vec<Key> {
+    vec![
+        Key::new(
+            "rates.session",
+            Kind::Rate,
+            "",
+            "Messages of one connection or polling session, such as `\"100/60s\"`.",
+        )
+        .on(Profile::Public, "100/60s"),
+        Key::new(
+            "rates.user",
+            Kind::Rate,
+            "",
+            "Messages of one user (uid of its token), over all its connections.",
+        ),
+        Key::new(
+            "rates.address",
+            Kind::Rate,
+            "",
+            "Messages from one address (IPv6: one /64), over all its connections.",
+        ),
+        Key::new(
+            "rates.connects",
+            Kind::Rate,
+            "",
+            "New sessions from one address; more get 429 with Retry-After.",
+        ),
+        Key::new(
+            "rates.dry_run",
+            Kind::Bool,
+            "false",
+            "Count what would be rejected, and let it pass.",
+        ),
+    ]
+}
+
+fn admission() -> Vec<Key> {
+    let percent = Kind::Integer { min: 0, max: 100 };
+    vec![
+        Key::new(
+            "admission.turn_max",
+            Kind::Duration,
+            "500ms",
+            "Mean duration of a shard's turn above which newcomers wait; `0s` = no bound.",
+        ),
+        Key::new(
+            "admission.ask_max",
+            Kind::Duration,
+            "2s",
+            "Mean time to verify a token above which newcomers wait; `0s` = no bound.",
+        ),
+        Key::new(
+            "admission.memory_percent_max",
+            percent,
+            "90",
+            "Memory in use, percent of `memory_max`, from which newcomers wait; 0 = no bound.",
+        ),
+        Key::new(
+            "admission.memory_percent_shed",
+            percent,
+            "95",
+            "The same for closing the clients with the most unread output; 0 = never.",
+        ),
+        Key::new(
+            "admission.memory_max",
+            Kind::Size,
+            "",
+            "Memory the process may have; unset = what its control group (container) or the machine has.",
+        ),
+    ]
 }
 
 fn log() -> Vec<Key> {
@@ -542,7 +639,7 @@ pub fn profile_rules(profile: Profile) -> Vec<(&'static [&'static str], &'static
             (&["namespaces", "/", "events", "message", "action"], "rooms"),
             (&["namespaces", "/", "events", "typing", "action"], "rooms"),
         ],
-        Profile::SocketIo | Profile::Plain => vec![
+        Profile::SocketIo | Profile::Plain | Profile::Public => vec![
             (&["namespaces", "/", "client_joins"], "true"),
             (&["namespaces", "/", "default", "action"], "rooms"),
         ],
@@ -584,7 +681,7 @@ mod tests {
 
     #[test]
     fn profile_rules_use_keys_of_the_table() {
-        for profile in [Profile::Chat, Profile::SocketIo, Profile::Plain] {
+        for profile in Profile::ALL {
             for (path, text) in profile_rules(profile) {
                 let key = super::super::raw::find(path).unwrap_or_else(|| panic!("{path:?}"));
                 assert!(key.kind.read_bare(text).is_ok(), "{path:?}");

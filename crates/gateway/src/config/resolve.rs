@@ -10,7 +10,7 @@ use super::raw::{Layer, Path, Setting, Source};
 use super::rules;
 use super::value::Value;
 pub use auth::Auth;
-use hub::config::{Compression, Cors, Rules, SlowConsumer, Transports};
+use hub::config::{Admission, Compression, Cors, Rates, Rules, SlowConsumer, Transports};
 use hub::limits::Limits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ pub struct Resolved {
     pub hub: hub::config::Config,
     pub rules: Rules,
     pub auth: Auth,
+    /// Bytes the process may have, if the operator says so.
+    pub memory_max: Option<u64>,
     pub serve_client: bool,
     pub log: Log,
 }
@@ -76,6 +78,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         hub: resolver.hub(),
         rules: resolver.rules(),
         auth: resolver.auth(),
+        memory_max: resolver.memory_max(),
         serve_client: resolver.on("socketio.serve_client"),
         log: resolver.log(),
     };
@@ -183,6 +186,8 @@ impl Resolver<'_> {
                 "drop-oldest" => SlowConsumer::DropOldest,
                 _ => SlowConsumer::Disconnect,
             },
+            rates: self.rates(),
+            admission: self.admission(),
             limits: self.limits(),
             compression: self.compression(),
             // What only programs built on the hub switch on.
@@ -254,6 +259,37 @@ impl Resolver<'_> {
             let value = self.layer.value(&format!("limits.{name}"));
             value.cloned().unwrap_or(Value::Bool(false))
         })
+    }
+
+    fn rates(&self) -> Rates {
+        let rate = |key: &str| match self.layer.value(key) {
+            Some(Value::Rate(rate)) => Some(*rate),
+            _ => None,
+        };
+        Rates {
+            session: rate("rates.session"),
+            user: rate("rates.user"),
+            address: rate("rates.address"),
+            connects: rate("rates.connects"),
+            dry_run: self.on("rates.dry_run"),
+        }
+    }
+
+    fn memory_max(&self) -> Option<u64> {
+        match self.layer.value("admission.memory_max") {
+            Some(Value::Size(bytes)) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    fn admission(&self) -> Admission {
+        let percent = |key| u8::try_from(self.number(key)).unwrap_or(0);
+        Admission {
+            turn_max: self.duration("admission.turn_max"),
+            ask_max: self.duration("admission.ask_max"),
+            memory_percent_max: percent("admission.memory_percent_max"),
+            memory_percent_shed: percent("admission.memory_percent_shed"),
+        }
     }
 
     fn rules(&mut self) -> Rules {

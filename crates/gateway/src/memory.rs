@@ -1,0 +1,91 @@
+//! How much of the memory it may have the process uses: what admission is told ten times a second.
+
+use std::fs;
+
+/// Bytes this process may have: what the operator says, else the tightest limit of its control groups, else the machine's memory.
+pub fn limit(configured: Option<u64>) -> Option<u64> {
+    configured.or_else(group_limit).or_else(machine_memory)
+}
+
+/// `memory.max` of cgroup v2 or `memory.limit_in_bytes` of v1, from the process's own group up to the root.
+fn group_limit() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let limits = groups.lines().flat_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or("/"));
+        match controllers {
+            "" => limits_below("/sys/fs/cgroup", path, "memory.max"),
+            "memory" => limits_below("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"),
+            _ => Vec::new(),
+        }
+    });
+    // cgroup v1 says "no limit" by a number beyond any machine.
+    let machine = machine_memory().unwrap_or(u64::MAX);
+    limits.filter(|bytes| *bytes < machine).min()
+}
+
+/// Limits of a group and of all groups above it.
+fn limits_below(root: &str, path: &str, file: &str) -> Vec<u64> {
+    let mut path = path.trim_matches('/');
+    let mut limits = Vec::new();
+    loop {
+        let text = fs::read_to_string(format!("{root}/{path}/{file}"));
+        limits.extend(text.ok().and_then(|text| text.trim().parse::<u64>().ok()));
+        if path.is_empty() {
+            return limits;
+        }
+        path = path.rsplit_once('/').map_or("", |(above, _)| above);
+    }
+}
+
+fn machine_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    kib_field(&text, "MemTotal:")
+}
+
+/// Resident bytes of this process.
+fn resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    kib_field(&text, "VmRSS:")
+}
+
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Resident memory in percent of the limit.
+pub fn percent(limit: u64) -> u8 {
+    let used = resident().unwrap_or(0);
+    u8::try_from(u128::from(used) * 100 / u128::from(limit.max(1))).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_bounds_the_process_and_the_operator_bounds_it_more() {
+        let machine = machine_memory().expect("/proc/meminfo");
+        assert!(limit(None).expect("a limit") <= machine);
+        assert_eq!(limit(Some(7)), Some(7));
+        let used = resident().expect("/proc/self/status");
+        assert!(
+            (49..=52).contains(&percent(used * 2)),
+            "{}",
+            percent(used * 2)
+        );
+        assert_eq!(percent(1), u8::MAX);
+    }
+
+    #[test]
+    fn groups_above_bind_too() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path().to_str().expect("path");
+        fs::create_dir_all(format!("{root}/a/b")).expect("folders");
+        fs::write(format!("{root}/a/memory.max"), "1000\n").expect("file");
+        fs::write(format!("{root}/a/b/memory.max"), "max\n").expect("file");
+        assert_eq!(limits_below(root, "/a/b", "memory.max"), [1000]);
+    }
+}
