@@ -10,6 +10,7 @@ use std::process::Command;
 /// File, and the arguments that make the binary print it.
 const PRINTED: [(&str, &[&str]); 3] = [
     ("docs/configuration.md", &["config", "reference"]),
+    ("docs/limits.md", &["config", "reference", "--limits"]),
     ("config/sockeye.toml", &["config", "reference", "--toml"]),
     ("docs/metrics.md", &["metrics"]),
 ];
@@ -56,7 +57,7 @@ fn web_args(check: bool) -> Vec<String> {
 fn print(args: &[&str]) -> Result<String> {
     let mut command = Command::new("cargo");
     command
-        .args(["run", "--quiet", "--package", "gateway", "--"])
+        .args(["run", "--quiet", "--release", "--package", "gateway", "--"])
         .args(args);
     let output = command
         .current_dir(repository::root())

@@ -48,6 +48,9 @@ enum ConfigArgs {
         /// As a commented configuration file.
         #[arg(long)]
         toml: bool,
+        /// The page of all limits instead.
+        #[arg(long, conflicts_with = "toml")]
+        limits: bool,
     },
 }
 
@@ -87,7 +90,15 @@ pub enum Command {
 pub enum ConfigCommand {
     Check { request: Request },
     Show { request: Request, json: bool },
-    Reference { toml: bool },
+    Reference { page: Page },
+}
+
+/// A page that is made from the table of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    Keys,
+    Toml,
+    Limits,
 }
 
 impl Cli {
@@ -106,7 +117,13 @@ impl Cli {
                     request: overrides.request(),
                     json,
                 },
-                ConfigArgs::Reference { toml } => ConfigCommand::Reference { toml },
+                ConfigArgs::Reference { toml, limits } => ConfigCommand::Reference {
+                    page: match (toml, limits) {
+                        (true, _) => Page::Toml,
+                        (_, true) => Page::Limits,
+                        _ => Page::Keys,
+                    },
+                },
             }),
         }
     }

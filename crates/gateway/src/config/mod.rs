@@ -7,6 +7,7 @@ mod bounds;
 mod docs;
 pub mod keys;
 mod layers;
+mod limits_page;
 pub mod problem;
 mod raw;
 mod resolve;

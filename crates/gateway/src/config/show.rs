@@ -2,9 +2,10 @@
 
 use super::docs;
 use super::layers::merge;
+use super::limits_page;
 use super::raw::{Layer, Path, Setting, Source};
 use super::{Request, inspect};
-use crate::cli::ConfigCommand;
+use crate::cli::{ConfigCommand, Page};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -14,11 +15,11 @@ pub fn run(command: &ConfigCommand) -> io::Result<ExitCode> {
     match command {
         ConfigCommand::Check { request } => check(&mut out, request),
         ConfigCommand::Show { request, json } => show(&mut out, request, *json),
-        ConfigCommand::Reference { toml } => {
-            let text = if *toml {
-                docs::toml()
-            } else {
-                docs::markdown()
+        ConfigCommand::Reference { page } => {
+            let text = match page {
+                Page::Keys => docs::markdown(),
+                Page::Toml => docs::toml(),
+                Page::Limits => limits_page::markdown(),
             };
             out.write_all(text.as_bytes())?;
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,217 @@
+//! The page `docs/limits.md`: every limit with its default, what the peer sees, and the metric. Bounds come from their own
+//! table; the rest are keys of other sections and what is fixed.
+
+use super::bounds;
+use super::keys::{KEYS, Profile};
+use std::fmt::Write as _;
+
+const INTRO: &str = "# Limits
+
+Nothing that a peer sends makes the gateway use memory or time without bound. Every limit is here, with its default, what the peer sees that
+meets it, and the counter that shows it (`sockeye_limit_hits_total{limit=...}` unless another name is given).
+";
+
+/// Limits that are keys of other sections: key, what it bounds, what the peer sees, metric.
+const OTHERS: &[(&str, &str, &str, &str)] = &[
+    (
+        "socketio.max_http_buffer_size",
+        "Bytes of a Socket.IO client's message, also after inflating.",
+        "close 1009; 413 for a POST",
+        "`payload`",
+    ),
+    (
+        "plain.max_payload",
+        "Bytes of a plain client's message, also after inflating.",
+        "close 1009",
+        "`payload`",
+    ),
+    (
+        "socketio.connect_timeout",
+        "Time until a session has joined a namespace.",
+        "close 4003",
+        "`connect_timeout`",
+    ),
+    (
+        "socketio.ping_timeout",
+        "Time to answer a ping.",
+        "close 4000 `ping timeout`",
+        "`sockeye_closes_total{reason=\"ping_timeout\"}`",
+    ),
+    (
+        "rates.session",
+        "Messages of one session.",
+        RATED,
+        "`sockeye_rate_limited_total{scope=\"session\"}`",
+    ),
+    (
+        "rates.user",
+        "Messages of one user over all connections and shards.",
+        RATED,
+        "`sockeye_rate_limited_total{scope=\"user\"}`",
+    ),
+    (
+        "rates.address",
+        "Messages from one address over all connections and shards.",
+        RATED,
+        "`sockeye_rate_limited_total{scope=\"address\"}`",
+    ),
+    (
+        "rates.connects",
+        "New sessions from one address.",
+        "429 with Retry-After",
+        "`sockeye_rate_limited_total{scope=\"connects\"}`",
+    ),
+    (
+        "namespaces.*.events.*.rate",
+        "One event of one socket.",
+        RATED,
+        "`sockeye_rate_limited_total{scope=\"event\"}`",
+    ),
+    (
+        "admission.turn_max",
+        "Mean duration of a turn while newcomers are let in.",
+        BUSY,
+        "`admission_turn`",
+    ),
+    (
+        "admission.ask_max",
+        "Mean time to verify a token while newcomers are let in.",
+        BUSY,
+        "`admission_ask`",
+    ),
+    (
+        "admission.memory_percent_max",
+        "Memory in use while newcomers are let in.",
+        BUSY,
+        "`admission_memory`",
+    ),
+    (
+        "admission.memory_percent_shed",
+        "Memory in use beyond which the slowest readers go.",
+        "close 1013",
+        "`memory_shed`",
+    ),
+];
+
+const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceeded: 10 messages/second\"}`; plain: \
+                     `{\"error\":\"RATE_LIMIT_EXCEEDED\",\"retryAfter\":1}`; the message is dropped";
+const BUSY: &str = "newcomers: 503 with Retry-After; sessions that exist go on";
+
+/// What is fixed: limit, value, what the peer sees, metric.
+const FIXED: &[(&str, &str, &str, &str)] = &[
+    (
+        "bytes of a request head",
+        "64 KiB",
+        "431 (414 for the target)",
+        "`head_bytes`",
+    ),
+    ("header lines of a request", "100", "431", "`head_bytes`"),
+    (
+        "token refreshes of one socket",
+        "10/60s",
+        "`Invalid token`",
+        "-",
+    ),
+    (
+        "replays of history to one socket",
+        "20/s",
+        "it joins without history",
+        "-",
+    ),
+    (
+        "characters of a chat message",
+        "1,000",
+        "event `error` `{\"message\":\"Invalid message payload\"}`",
+        "-",
+    ),
+];
+
+pub fn markdown() -> String {
+    let mut page =
+        String::from("<!-- Made by `cargo xtask gen` from crates/gateway/src/config. -->\n");
+    page.push_str(INTRO);
+    page.push_str("\n## Section `[limits]`\n\n| key | default | bounds | what the peer sees | metric |\n|---|---|---|---|---|\n");
+    for bound in bounds::all() {
+        let metric = match bound.metric {
+            "-" => "-".to_owned(),
+            label => format!("`{label}`"),
+        };
+        let _ = writeln!(
+            page,
+            "| `{}` | `{}` | {} | {} | {metric} |",
+            bound.name,
+            bound.default.to_toml().trim_matches('"'),
+            bound.doc,
+            bound.peer,
+        );
+    }
+    page.push_str("\n## Other sections\n\n| key | default | bounds | what the peer sees | metric |\n|---|---|---|---|---|\n");
+    for (path, bounds, peer, metric) in OTHERS {
+        let _ = writeln!(
+            page,
+            "| `{path}` | {} | {bounds} | {peer} | {metric} |",
+            default(path)
+        );
+    }
+    page.push_str(
+        "\n## Fixed\n\n| limit | value | what the peer sees | metric |\n|---|---|---|---|\n",
+    );
+    for (limit, value, peer, metric) in FIXED {
+        let _ = writeln!(page, "| {limit} | {value} | {peer} | {metric} |");
+    }
+    page
+}
+
+/// The default, and what profile `public` has instead.
+fn default(path: &str) -> String {
+    let Some(key) = KEYS.iter().find(|key| key.path == path) else {
+        return String::new();
+    };
+    let text = |profile| {
+        let value = key.default_on(profile);
+        value.map_or("none".to_owned(), |value| {
+            format!("`{}`", value.to_toml().trim_matches('"'))
+        })
+    };
+    let (usual, public) = (text(Profile::SocketIo), text(Profile::Public));
+    if usual == public {
+        usual
+    } else {
+        format!("{usual}, public {public}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hub::metrics::Limit;
+
+    #[test]
+    fn every_counter_of_a_limit_is_explained() {
+        let page = markdown();
+        for name in Limit::NAMES {
+            let known = page.contains(&format!("`{name}`")) || name == "rate";
+            assert!(
+                known || name == "ask_timeout",
+                "{name} is not in docs/limits.md"
+            );
+        }
+    }
+
+    #[test]
+    fn other_limits_are_keys_that_exist() {
+        for (path, ..) in OTHERS {
+            assert!(KEYS.iter().any(|key| key.path == *path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_page_in_the_repository_is_the_generated_one() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md");
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            text == markdown(),
+            "docs/limits.md is stale: run `cargo xtask gen`"
+        );
+    }
+}
