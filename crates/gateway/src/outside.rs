@@ -1,6 +1,7 @@
 //! The shards' way out: connections for the control plane, and lines for the log. Shards call this
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
+use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
 use hub::identity::Denied;
@@ -10,6 +11,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::SystemTime;
+use tokio::runtime::Handle;
 
 /// Notices waiting to become lines; more are dropped and counted.
 const QUEUE_NOTICES: usize = 65_536;
@@ -17,19 +20,33 @@ const QUEUE_NOTICES: usize = 65_536;
 #[derive(Debug)]
 pub struct Link {
     pages: Pages,
+    verifier: Option<TokenDesk>,
     notices: Option<SyncSender<Notice>>,
     /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
     loss: Arc<LogLoss>,
 }
 
+/// Where tokens are looked at, and who does it.
+#[derive(Debug)]
+pub struct TokenDesk {
+    pub runtime: Handle,
+    pub verifier: Arc<Verifier>,
+}
+
 impl Link {
-    /// `log_connections`: write a line for each client that comes and goes.
-    pub fn start(pages: Pages, log_connections: bool, loss: Arc<LogLoss>) -> io::Result<Self> {
+    /// `verifier`: `None` = no keys are configured. `log_connections`: write a line for each client that comes and goes.
+    pub fn start(
+        pages: Pages,
+        verifier: Option<TokenDesk>,
+        log_connections: bool,
+        loss: Arc<LogLoss>,
+    ) -> io::Result<Self> {
         let dropped = Arc::new(AtomicU64::new(0));
         if !log_connections {
             return Ok(Link {
                 pages,
+                verifier,
                 notices: None,
                 dropped,
                 loss,
@@ -41,6 +58,7 @@ impl Link {
         thread.spawn(move || write(&queue, &lost))?;
         Ok(Link {
             pages,
+            verifier,
             notices: Some(notices),
             dropped,
             loss,
@@ -58,8 +76,15 @@ impl Outside for Link {
     }
 
     fn ask(&self, ask: Ask, answerer: Answerer) {
-        let Ask::Verify { .. } = ask;
-        answerer.answer(Reply::Verified(Err(Denied::Unavailable)));
+        let Ask::Verify { token } = ask;
+        let Some(desk) = &self.verifier else {
+            return answerer.answer(Reply::Verified(Err(Denied::Unavailable)));
+        };
+        let verifier = Arc::clone(&desk.verifier);
+        desk.runtime.spawn(async move {
+            let verdict = verifier.verify(&token, unix_seconds()).await;
+            answerer.answer(Reply::Verified(verdict));
+        });
     }
 
     fn log(&self, notice: Notice) {
@@ -69,6 +94,11 @@ impl Outside for Link {
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs())
 }
 
 fn write(queue: &Receiver<Notice>, dropped: &AtomicU64) {

@@ -2,10 +2,11 @@
 
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::memory;
-use crate::outside::Link;
+use crate::outside::{Link, TokenDesk};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use anyhow::{Context, Result};
+use control::identity::Verifier;
 use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
@@ -37,7 +38,10 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
         ..Facts::default()
     });
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
-    let shards = start_shards(&loaded.resolved, &facts)?;
+    let verifier = start_verifier(&loaded.resolved)?;
+    let shards = start_shards(&loaded.resolved, &facts, &runtime, verifier.clone())?;
+    // Nobody else sets it.
+    let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
     let admin_addr = match admin {
         Some(listener) => Some(serve_admin(&runtime, listener, &shards, &facts)?),
         None => None,
@@ -49,6 +53,7 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
         telemetry,
         facts,
         shards,
+        verifier,
         wishes,
     };
     let ended = node.run();
@@ -72,7 +77,18 @@ fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
     Ok(listener)
 }
 
-fn start_shards(config: &Resolved, facts: &Facts) -> Result<Shards> {
+fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
+    let settings = config.auth.verifier.clone();
+    let verifier = settings.map(Verifier::new).transpose();
+    verifier.context("cannot check tokens")
+}
+
+fn start_shards(
+    config: &Resolved,
+    facts: &Facts,
+    runtime: &Runtime,
+    verifier: Option<Arc<Verifier>>,
+) -> Result<Shards> {
     let pages = Pages::new(
         PageConfig {
             chat_page: config.server.chat_page,
@@ -91,7 +107,7 @@ fn start_shards(config: &Resolved, facts: &Facts) -> Result<Shards> {
     // Nobody else sets it.
     let _ = facts.bounds.set(Bounds {
         connections: conns_max as u64,
-        memory_bytes: None,
+        memory_bytes: memory::limit(config.memory_max),
     });
     let settings = Settings {
         listen: config.server.listen.clone(),
@@ -102,7 +118,11 @@ fn start_shards(config: &Resolved, facts: &Facts) -> Result<Shards> {
         pin: config.server.pin,
         conns_max,
     };
-    let link = Link::start(pages, config.log.connections, Arc::clone(&facts.log))?;
+    let desk = verifier.map(|verifier| TokenDesk {
+        runtime: runtime.handle().clone(),
+        verifier,
+    });
+    let link = Link::start(pages, desk, config.log.connections, Arc::clone(&facts.log))?;
     shard::start(settings, &rules, Arc::new(link)).context("cannot start the data plane")
 }
 
@@ -149,6 +169,7 @@ struct Node<'a> {
     telemetry: &'a Telemetry,
     facts: Arc<Facts>,
     shards: Shards,
+    verifier: Option<Arc<Verifier>>,
     wishes: Receiver<Wish>,
 }
 
@@ -219,6 +240,9 @@ impl Node<'_> {
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
+        if let Some(verifier) = &self.verifier {
+            verifier.reload();
+        }
         self.facts.reloads.succeeded();
         tracing::info!(
             applied = changes.live.join(","),

@@ -3,6 +3,7 @@
 use super::lag::Lag;
 use super::load;
 use crate::health::Readiness;
+use hub::addresses::Addresses;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +21,8 @@ pub struct Bounds {
 pub struct Node {
     pub readiness: Readiness,
     pub bounds: OnceLock<Bounds>,
+    /// Connections by address.
+    pub addresses: OnceLock<Arc<Addresses>>,
     pub log: Arc<LogLoss>,
     pub reloads: Reloads,
     /// From handing a message to Redis to its confirmation.

@@ -6,7 +6,8 @@
 
 use super::{Samples, View, load};
 use hub::CloseReason;
-use hub::metrics::{DURATION_BOUNDS_MS, Limit, TURN_BOUNDS_US, VARIANTS};
+use hub::identity::Denied;
+use hub::metrics::{DURATION_BOUNDS_MS, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -96,6 +97,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: COMPRESSION,
     },
     Group {
+        title: "Who gets in, and how much",
+        intro: "Tokens, rates, addresses, admission ([limits.md](limits.md)).",
+        metrics: ACCESS,
+    },
+    Group {
         title: "Shards",
         intro: "The data-plane threads. `rate(sockeye_shard_busy_seconds_total[1m])` is the part of its core that a shard uses.",
         metrics: SHARDS,
@@ -151,6 +157,60 @@ const COMMON: &[Metric] = &[
         "message_queue_depth",
         "Messages waiting in the mailboxes of all shards.",
         |v| v.sum(|c| &c.mailbox),
+    ),
+];
+
+const ACCESS: &[Metric] = &[
+    counter(
+        "sockeye_tokens_accepted_total",
+        "Tokens that were good.",
+        |v| v.sum(|c| &c.auth_ok),
+    ),
+    counter(
+        "sockeye_tokens_denied_total",
+        "Tokens that granted nothing, or granted it no longer, by reason.",
+        |v| {
+            v.by_name(Denied::ALL.map(Denied::name).into_iter().enumerate(), |c| {
+                &c.denied
+            })
+        },
+    )
+    .by("reason"),
+    gauge(
+        "sockeye_asks_outstanding",
+        "Clients waiting for their token to be verified.",
+        |v| v.sum(|c| &c.asks_outstanding),
+    ),
+    counter("sockeye_asks_total", "Tokens verified or given up.", |v| {
+        v.sum(|c| &c.asks_answered)
+    }),
+    counter(
+        "sockeye_ask_seconds_total",
+        "Time that clients waited for that, seconds.",
+        |v| Samples::One(Some(v.total(|c| &c.ask_ms) / 1e3)),
+    ),
+    counter(
+        "sockeye_rate_limited_total",
+        "Messages and connects over a rate, rejected or (dry run) not.",
+        |v| v.by_name(Scope::NAMES.into_iter().enumerate(), |c| &c.rated),
+    )
+    .by("scope"),
+    counter(
+        "sockeye_admission_refused_total",
+        "Newcomers asked to come later because there was too much to do.",
+        |v| v.sum(|c| &c.admission_refused),
+    ),
+    gauge(
+        "sockeye_addresses",
+        "Addresses that have connections, counted while `limits.conns_per_address_max` is set.",
+        |v| {
+            Samples::One(
+                v.node
+                    .addresses
+                    .get()
+                    .map(|addresses| addresses.len() as f64),
+            )
+        },
     ),
 ];
 

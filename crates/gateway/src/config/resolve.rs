@@ -72,12 +72,16 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         machine,
         problems: Vec::new(),
     };
+    let auth = resolver.auth();
     let resolved = Resolved {
         profile: Profile::from_name(&resolver.text("profile")).unwrap_or(Profile::Chat),
         server: resolver.server(),
-        hub: resolver.hub(),
+        hub: hub::config::Config {
+            auth: auth.hub.clone(),
+            ..resolver.hub()
+        },
         rules: resolver.rules(),
-        auth: resolver.auth(),
+        auth,
         memory_max: resolver.memory_max(),
         serve_client: resolver.on("socketio.serve_client"),
         log: resolver.log(),

@@ -1,9 +1,8 @@
 //! Tests of `resolve` and `rules`: text in, resolved configuration or problems out.
 
-use super::auth::AuthStyle;
 use super::*;
 use crate::config::layers::{Inputs, merge};
-use hub::config::{Action, Rate};
+use hub::config::{Action, AuthStyle, Rate};
 
 fn machine() -> Machine {
     Machine {
@@ -251,12 +250,12 @@ fn every_problem_is_reported() {
 #[test]
 fn auth_is_off_and_chat_says_why_in_its_own_way() {
     let auth = resolved("").auth;
-    assert!(!auth.required && auth.verifier.is_none());
-    assert_eq!(auth.style, AuthStyle::Chat);
-    assert_eq!(auth.query_parameter, "token");
+    assert!(!auth.hub.required && auth.verifier.is_none());
+    assert_eq!(auth.hub.style, AuthStyle::Chat);
+    assert_eq!(auth.hub.query_parameter, "token");
     for profile in ["socket.io", "plain"] {
         let auth = resolved(&format!("profile = {profile:?}")).auth;
-        assert_eq!(auth.style, AuthStyle::Strict, "{profile}");
+        assert_eq!(auth.hub.style, AuthStyle::Strict, "{profile}");
     }
 }
 
@@ -290,7 +289,7 @@ fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
     for (text, words) in [
         (
             "required = true",
-            "s.toml:2:1: \"auth.required\": tokens cannot be checked without a key",
+            "s.toml:2:1: \"auth.hub.required\": tokens cannot be checked without a key",
         ),
         (
             "secret = \"hunter2\"",
@@ -305,7 +304,7 @@ fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
         ("uid_claim = \"\"", "the name of a claim is needed"),
         (
             "timeout = \"0s\"",
-            "\"auth.timeout\": must be longer than zero",
+            "\"auth.hub.timeout\": must be longer than zero",
         ),
         ("leeway = \"6m\"", "clocks that differ"),
     ] {

@@ -75,6 +75,15 @@ impl Frame {
     }
 }
 
+impl From<TcpStream> for RawConn {
+    fn from(stream: TcpStream) -> Self {
+        RawConn {
+            stream,
+            unread: Vec::new(),
+        }
+    }
+}
+
 impl RawConn {
     pub fn connect(addr: SocketAddr) -> RawConn {
         RawConn::try_connect(addr).expect("connect to the gateway")

@@ -3,28 +3,16 @@
 use super::Resolver;
 use crate::config::value::Value;
 use control::identity::{self, Algorithm, Secret, Settings};
+use hub::config::AuthStyle;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Auth {
-    pub required: bool,
-    pub style: AuthStyle,
-    pub query_parameter: String,
-    /// How long a client waits for the check.
-    pub timeout: Duration,
-    pub warn_before: Duration,
+    /// What the hubs are told.
+    pub hub: hub::config::Auth,
     /// For `control::identity::Verifier::new`; `None`: no key is configured, so no token can be checked.
     pub verifier: Option<Settings>,
-}
-
-/// How Socket.IO clients are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthStyle {
-    /// Event `error`, then disconnect.
-    Chat,
-    /// CONNECT_ERROR.
-    Strict,
 }
 
 impl Resolver<'_> {
@@ -42,14 +30,17 @@ impl Resolver<'_> {
         }
         self.auth_times();
         Auth {
-            required,
-            style: match self.text("auth.style").as_str() {
-                "chat" => AuthStyle::Chat,
-                _ => AuthStyle::Strict,
+            hub: hub::config::Auth {
+                enabled: has_keys,
+                required,
+                style: match self.text("auth.style").as_str() {
+                    "chat" => AuthStyle::Chat,
+                    _ => AuthStyle::Strict,
+                },
+                query_parameter: self.text("auth.query_parameter"),
+                timeout: self.duration("auth.timeout"),
+                warn_before: self.duration("auth.warn_before"),
             },
-            query_parameter: self.text("auth.query_parameter"),
-            timeout: self.duration("auth.timeout"),
-            warn_before: self.duration("auth.warn_before"),
             verifier: has_keys.then_some(settings),
         }
     }
