@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 /// File, and the arguments that make the binary print it.
-const PRINTED: [(&str, &[&str]); 3] = [
+const PRINTED: [(&str, &[&str]); 4] = [
     ("docs/configuration.md", &["config", "reference"]),
     ("docs/limits.md", &["config", "reference", "--limits"]),
     ("config/sockeye.toml", &["config", "reference", "--toml"]),

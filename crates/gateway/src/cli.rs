@@ -26,7 +26,7 @@ enum CommandArgs {
     Config(ConfigArgs),
     /// Print the reference of all metrics.
     Metrics,
-    Token(TokenArgs),
+    Token(Box<TokenArgs>),
     /// Nodes, memory, Redis, bandwidth and cost for so many users; advice on transports.
     Plan(Box<bench::plan::PlanArgs>),
 }
@@ -82,7 +82,7 @@ pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
     Metrics,
-    Token(TokenArgs),
+    Token(Box<TokenArgs>),
     Plan(Box<bench::plan::PlanArgs>),
 }
 

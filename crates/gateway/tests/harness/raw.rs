@@ -80,6 +80,7 @@ impl From<TcpStream> for RawConn {
         RawConn {
             stream,
             unread: Vec::new(),
+            deflate: false,
         }
     }
 }
