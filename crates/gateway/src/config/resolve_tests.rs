@@ -289,7 +289,7 @@ fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
     for (text, words) in [
         (
             "required = true",
-            "s.toml:2:1: \"auth.hub.required\": tokens cannot be checked without a key",
+            "s.toml:2:1: \"auth.required\": tokens cannot be checked without a key",
         ),
         (
             "secret = \"hunter2\"",
@@ -304,7 +304,7 @@ fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
         ("uid_claim = \"\"", "the name of a claim is needed"),
         (
             "timeout = \"0s\"",
-            "\"auth.hub.timeout\": must be longer than zero",
+            "\"auth.timeout\": must be longer than zero",
         ),
         ("leeway = \"6m\"", "clocks that differ"),
     ] {

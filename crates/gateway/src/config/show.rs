@@ -71,8 +71,11 @@ fn show(out: &mut impl Write, request: &Request, json: bool) -> io::Result<ExitC
 /// TOML that can be used as a file again; sources stand in the comments.
 fn as_toml(layer: &Layer) -> String {
     let mut rows: Vec<(&Path, &Setting)> = layer.settings.iter().collect();
-    // Bare keys must come before the first table header.
-    rows.sort_by_key(|(path, _)| path.0.len() > 1);
+    // Bare keys must come before the first table header, and a table's keys together.
+    rows.sort_by(|(a, _), (b, _)| {
+        let table = |path: &Path| path.0.split_last().map(|(_, parents)| parents.to_vec());
+        table(a).cmp(&table(b))
+    });
     let mut text = String::new();
     let mut table = String::new();
     for (path, setting) in rows {
