@@ -58,6 +58,8 @@ int us_socket_local_port(int ssl, Listener *);
 bool uws_ws_subscribe(int ssl, Socket *, const char *, size_t);
 bool uws_ws_unsubscribe(int ssl, Socket *, const char *, size_t);
 int uws_ws_send(int ssl, Socket *, const char *, size_t, int opcode);
+bool uws_ws_publish_with_options(int ssl, Socket *, const char *topic, size_t, const char *message,
+                                 size_t, int opcode, bool compress);
 bool uws_publish(int ssl, App *, const char *topic, size_t, const char *message, size_t, int opcode,
                  bool compress);
 }
@@ -92,12 +94,18 @@ void on_plain(Socket *socket, const char *data, size_t length, int, void *) {
     uws_ws_subscribe(0, socket, room.data(), room.size());
   } else if (type == "leave") {
     uws_ws_unsubscribe(0, socket, room.data(), room.size());
-  } else if (payload_at != std::string_view::npos) {
+  } else if (payload_at != std::string_view::npos && type != "got") {
     std::string event;
     event.reserve(length);
     event.append("{\"type\":\"").append(type).append("\",\"room\":\"").append(room).append("\",");
     event.append(message.substr(payload_at));
-    publish(room, event);
+    // As in ../scenarios.toml: `push` and `tick` go to the others, everything else to all.
+    if (type == "push" || type == "tick") {
+      uws_ws_publish_with_options(0, socket, room.data(), room.size(), event.data(), event.size(),
+                                  kText, false);
+    } else {
+      publish(room, event);
+    }
   }
   if (!id.empty()) {
     std::string ack = "{\"type\":\"ack\",\"id\":";
