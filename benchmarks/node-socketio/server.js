@@ -1,4 +1,5 @@
-// Socket.IO on Node as npm installs it (engine: ws), as the peer of the benchmark suite.
+// Socket.IO on Node as npm installs it (engine: ws), as the peer of the benchmark suite and of the
+// scenarios. With POLLING=1 it also offers long-polling.
 // Prints one JSON line with its port and pid, then serves until it is told to stop.
 "use strict";
 
@@ -9,15 +10,37 @@ const ROOM = "bench";
 
 const http = createServer();
 const io = new Server(http, {
-  transports: ["websocket"],
+  transports: process.env.POLLING ? ["polling", "websocket"] : ["websocket"],
   perMessageDeflate: false,
   serveClient: false,
 });
+
+// Every room of the socket but its own.
+const roomsOf = (socket) => [...socket.rooms].filter((room) => room !== socket.id);
 
 io.on("connection", (socket) => {
   socket.on("join", (room, ack) => {
     socket.join(room);
     if (typeof ack === "function") ack();
+  });
+  socket.on("leave", (room, ack) => {
+    socket.leave(room);
+    if (typeof ack === "function") ack();
+  });
+  // Events of the built-in scenarios, as benchmarks/scenarios.toml has them.
+  socket.on("message", (payload, ack) => {
+    const rooms = roomsOf(socket);
+    if (rooms.length > 0) io.to(rooms).emit("message", payload);
+    if (typeof ack === "function") ack();
+  });
+  for (const event of ["push", "tick"]) {
+    socket.on(event, (payload) => {
+      const rooms = roomsOf(socket);
+      if (rooms.length > 0) socket.to(rooms).emit(event, payload);
+    });
+  }
+  socket.on("got", (payload, ack) => {
+    if (typeof ack === "function") ack(payload);
   });
   socket.on("echo", (payload, ack) => {
     if (typeof ack === "function") ack(payload);
@@ -26,7 +49,7 @@ io.on("connection", (socket) => {
     io.to(ROOM).emit("pub", payload);
   });
   socket.on("pub-own", (payload) => {
-    const rooms = [...socket.rooms].filter((room) => room !== socket.id);
+    const rooms = roomsOf(socket);
     if (rooms.length > 0) io.to(rooms).emit("pub-own", payload);
   });
 });

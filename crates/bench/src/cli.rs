@@ -1,5 +1,6 @@
-//! Owns the command line of the generator: `suite`, `measure`, `report`, `plots`, `floor`, and the hidden
-//! `worker`. A library module so that another binary can mount the same commands.
+//! Owns the command line of the generator: `run`, `scenarios` and `check`, `suite`, `measure`,
+//! `report`, `plots`, `plan`, `floor`, and the hidden `worker`. A library module so that another
+//! binary can mount the same commands.
 
 use crate::dialect::{Protocol, Target};
 use crate::fleet::Launcher;
@@ -9,7 +10,7 @@ use crate::report::command::{PlotsArgs, ReportArgs};
 use crate::results::{Machine, Results};
 use crate::server::{Contender, Kind};
 use crate::suite::{self, Entry, Suite};
-use crate::{plan, report, worker};
+use crate::{engine, plan, report, worker};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +18,15 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run a scenario against a server and report what it delivered, how fast and at what cost.
+    Run(engine::command::RunArgs),
+    /// List the built-in scenarios.
+    Scenarios,
+    /// Read a scenario and report everything that is wrong with it.
+    Check {
+        /// Name of a built-in scenario, or a TOML file.
+        scenario: String,
+    },
     /// Run every case on Sockeye, the Node peer and the floors, and print the tables.
     Suite(SuiteArgs),
     /// Measure one case on a server that already runs.
@@ -35,7 +45,11 @@ pub enum Command {
     Plan(Box<plan::PlanArgs>),
     /// Serve a swarm on stdin and stdout (started by the other commands).
     #[command(hide = true)]
-    Worker,
+    Worker {
+        /// Play scenarios.
+        #[arg(long)]
+        scenario: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -115,6 +129,9 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
         args,
     };
     match command {
+        Command::Run(args) => engine::command::run(&args, launcher),
+        Command::Scenarios => engine::command::list(),
+        Command::Check { scenario } => engine::command::check(&scenario),
         Command::Suite(args) => run_suite(&args, launcher, &program, &prefix),
         Command::Measure(args) => run_measure(args, launcher),
         Command::Report(args) => report::command::report(&args),
@@ -130,7 +147,8 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
             })
         }
         Command::Plan(args) => plan::run(*args),
-        Command::Worker => worker::serve_stdio(),
+        Command::Worker { scenario: true } => engine::worker::serve_stdio(),
+        Command::Worker { scenario: false } => worker::serve_stdio(),
     }
 }
 

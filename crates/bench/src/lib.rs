@@ -3,11 +3,13 @@
 //!
 //! `swarm` holds the connections of one process, `worker` carries out commands on a swarm, `fleet`
 //! commands several workers, `measure` turns that into figures, `suite` into a comparison.
+//! `scenario` reads scenario files, `engine` runs them, `outcome` is what comes out.
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod clock;
 pub mod dialect;
+pub mod engine;
 pub mod fleet;
 pub mod floor;
 pub mod latency;
@@ -20,8 +22,10 @@ pub mod plan;
 pub mod process;
 pub mod report;
 pub mod results;
+pub mod scenario;
 pub mod server;
 pub mod stamp;
+pub mod stream;
 pub mod suite;
 pub mod swarm;
 pub mod toml_file;

@@ -1,9 +1,9 @@
-//! Owns one client connection: its socket, how far its handshake is, and the few bytes that a
-//! short write or a split frame leaves behind. Everything else is shared by the whole swarm.
+//! Owns one connection of a swarm: its stream and how far its handshake is.
 
+use crate::stream::Stream;
 use mio::net::TcpStream;
-use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+
+pub use crate::stream::{Filled, Loss};
 
 /// How far a connection is on its way to taking part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,189 +20,33 @@ pub enum Phase {
     Closed,
 }
 
-/// Why a connection ended that we wanted to keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loss {
-    EndOfStream,
-    Io(ErrorKind),
-    CloseFrame(Option<u16>),
-    RefusedUpgrade(String),
-    RefusedNamespace,
-    BadFrame(wire::websocket::frame::FrameError),
-    /// A frame that the shared read buffer cannot hold.
-    FrameTooLarge,
-}
-
 #[derive(Debug)]
 pub struct Conn {
-    stream: Option<TcpStream>,
+    pub stream: Stream,
     pub phase: Phase,
     pub begun_ns: u64,
     pub next_ack_id: u32,
     /// Echo load: messages sent so far.
     pub sent: u64,
-    left_over: Option<Box<LeftOver>>,
-}
-
-/// Rarely present, so it is one pointer per connection.
-#[derive(Debug, Default)]
-struct LeftOver {
-    /// Front of a frame whose rest has not come yet.
-    unread: Vec<u8>,
-    unsent: Vec<u8>,
-}
-
-/// What one `read` brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
-    /// So many bytes, and the socket is known to be empty now.
-    Drained(usize),
-    More(usize),
 }
 
 impl Conn {
     pub fn new(stream: TcpStream, begun_ns: u64) -> Self {
-        let stream = Some(stream);
         Conn {
-            stream,
+            stream: Stream::new(stream),
             phase: Phase::Connecting,
             begun_ns,
             next_ack_id: 0,
             sent: 0,
-            left_over: None,
         }
     }
 
     pub fn is_open(&self) -> bool {
-        self.stream.is_some()
+        self.stream.is_open()
     }
 
-    /// Drops the socket. The linger time is zero, so it leaves no TIME_WAIT behind.
     pub fn close(&mut self) {
-        self.stream = None;
-        self.left_over = None;
+        self.stream.close();
         self.phase = Phase::Closed;
-    }
-
-    /// The error of a failed connect, if there is one.
-    pub fn connect_error(&self) -> Option<io::Error> {
-        self.stream
-            .as_ref()
-            .and_then(|stream| stream.take_error().ok().flatten())
-    }
-
-    /// `true` once the TCP handshake is through.
-    pub fn is_connected(&self) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|stream| stream.peer_addr().is_ok())
-    }
-
-    /// Reads once, behind the bytes kept from last time; `buf[..returned]` is then complete.
-    pub fn fill(&mut self, buf: &mut [u8], kept: usize) -> Result<Filled, Loss> {
-        let Some(stream) = &mut self.stream else {
-            return Ok(Filled::Drained(kept));
-        };
-        let room = buf.len() - kept;
-        if room == 0 {
-            return Err(Loss::FrameTooLarge);
-        }
-        match stream.read(&mut buf[kept..]) {
-            Ok(0) => Err(Loss::EndOfStream),
-            // epoll(7): with edge-triggered streams a short read means nothing is left, and new
-            // bytes raise a new event. Saves the second read of every turn.
-            Ok(count) if count < room => Ok(Filled::Drained(kept + count)),
-            Ok(count) => Ok(Filled::More(kept + count)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Filled::Drained(kept)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Filled::More(kept)),
-            Err(error) => Err(Loss::Io(error.kind())),
-        }
-    }
-
-    /// Moves the front of an incomplete frame back into the shared buffer.
-    pub fn take_unread(&mut self, buf: &mut [u8]) -> usize {
-        let Some(left_over) = &mut self.left_over else {
-            return 0;
-        };
-        let count = left_over.unread.len();
-        buf[..count].copy_from_slice(&left_over.unread);
-        left_over.unread.clear();
-        count
-    }
-
-    pub fn keep_unread(&mut self, bytes: &[u8]) {
-        if !bytes.is_empty() {
-            self.left_over
-                .get_or_insert_default()
-                .unread
-                .extend_from_slice(bytes);
-        }
-    }
-
-    /// Sends `bytes`, keeping what the socket does not take.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Loss> {
-        if self
-            .left_over
-            .as_ref()
-            .is_some_and(|left_over| !left_over.unsent.is_empty())
-        {
-            self.left_over
-                .get_or_insert_default()
-                .unsent
-                .extend_from_slice(bytes);
-            return self.flush();
-        }
-        let taken = self.write(bytes)?;
-        if taken < bytes.len() {
-            self.left_over
-                .get_or_insert_default()
-                .unsent
-                .extend_from_slice(&bytes[taken..]);
-        }
-        Ok(())
-    }
-
-    /// Sends what an earlier write left over.
-    pub fn flush(&mut self) -> Result<(), Loss> {
-        let Some(mut left_over) = self.left_over.take() else {
-            return Ok(());
-        };
-        if !left_over.unsent.is_empty() {
-            let taken = self.write(&left_over.unsent)?;
-            left_over.unsent.drain(..taken);
-        }
-        self.left_over = Some(left_over);
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, Loss> {
-        let Some(stream) = &mut self.stream else {
-            return Ok(bytes.len());
-        };
-        let mut taken = 0;
-        while taken < bytes.len() {
-            match stream.write(&bytes[taken..]) {
-                Ok(count) => taken += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Loss::Io(error.kind())),
-            }
-        }
-        Ok(taken)
-    }
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Loss::EndOfStream => write!(f, "connection ended without a close frame"),
-            Loss::Io(kind) => write!(f, "{kind}"),
-            Loss::CloseFrame(Some(code)) => write!(f, "closed by the server with {code}"),
-            Loss::CloseFrame(None) => write!(f, "closed by the server without a code"),
-            Loss::RefusedUpgrade(status) => write!(f, "upgrade refused: {status}"),
-            Loss::RefusedNamespace => write!(f, "namespace refused"),
-            Loss::BadFrame(error) => write!(f, "invalid frame: {error:?}"),
-            Loss::FrameTooLarge => write!(f, "frame larger than the read buffer"),
-        }
     }
 }

@@ -60,7 +60,7 @@ impl Swarm {
             return self.finish_tcp(index);
         }
         let flushed = if event.is_writable() {
-            conn.flush()
+            conn.stream.flush()
         } else {
             Ok(())
         };
@@ -75,15 +75,15 @@ impl Swarm {
 
     fn finish_tcp(&mut self, index: usize) {
         let conn = &mut self.conns[index];
-        if let Some(error) = conn.connect_error() {
+        if let Some(error) = conn.stream.connect_error() {
             return self.lose(index, Loss::Io(error.kind()));
         }
-        if !conn.is_connected() {
+        if !conn.stream.is_connected() {
             return;
         }
         conn.phase = Phase::Upgrading;
         let Some(upgrade) = &self.upgrade else { return };
-        if let Err(loss) = conn.send(&upgrade.request) {
+        if let Err(loss) = conn.stream.send(&upgrade.request) {
             self.lose(index, loss);
         }
     }
@@ -101,15 +101,15 @@ impl Swarm {
     }
 
     fn read_into(&mut self, index: usize, buf: &mut [u8]) -> Result<(), Loss> {
-        let mut kept = self.conns[index].take_unread(buf);
+        let mut kept = self.conns[index].stream.take_unread(buf);
         loop {
-            let filled = self.conns[index].fill(buf, kept)?;
+            let filled = self.conns[index].stream.fill(buf, kept)?;
             let (Filled::Drained(end) | Filled::More(end)) = filled;
             self.counters.bytes_in += (end - kept) as u64;
             self.now_ns = now_ns();
             let consumed = self.consume(index, &buf[..end])?;
             if matches!(filled, Filled::Drained(_)) {
-                self.conns[index].keep_unread(&buf[consumed..end]);
+                self.conns[index].stream.keep_unread(&buf[consumed..end]);
                 return Ok(());
             }
             buf.copy_within(consumed..end, 0);
@@ -314,7 +314,7 @@ impl Swarm {
         let Some(conn) = self.conns.get_mut(index) else {
             return Ok(());
         };
-        let result = conn.send(&self.scratch.out);
+        let result = conn.stream.send(&self.scratch.out);
         self.scratch.out.clear();
         result
     }

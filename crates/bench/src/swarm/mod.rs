@@ -6,7 +6,7 @@ pub mod connect;
 mod exchange;
 pub mod load;
 mod running;
-mod wakeup;
+pub(crate) mod wakeup;
 
 pub use conn::Loss;
 

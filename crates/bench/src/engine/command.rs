@@ -1,0 +1,160 @@
+//! Owns the commands `run`, `scenarios` and `check`.
+
+use super::{Options, Target};
+use crate::fleet::Launcher;
+use crate::live::{self, About};
+use crate::outcome::{self, ResultFile};
+use crate::report;
+use crate::scenario::{Scenario, builtin};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Name of a built-in scenario, or a TOML file.
+    scenario: String,
+    /// The server; connections are spread over several.
+    #[arg(long, default_value = "http://127.0.0.1:3000")]
+    url: Vec<String>,
+    /// A process of the server, for its CPU and memory; may be given several times.
+    #[arg(long)]
+    pid: Vec<u32>,
+    /// What the server is called in the result.
+    #[arg(long, default_value = "server")]
+    name: String,
+    /// Share of the scenario's connections, arrivals and rates.
+    #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
+    scale: f64,
+    /// Generator processes [default: as many as the connections need].
+    #[arg(long)]
+    workers: Option<u32>,
+    /// Longest that stragglers are waited for at the end, in seconds.
+    #[arg(long, default_value_t = 10)]
+    grace: u64,
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as one HTML file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// A dashboard that fills the terminal instead of lines.
+    #[arg(long)]
+    tui: bool,
+    /// Folder with the peers, whose versions the result names.
+    #[arg(long, default_value = "benchmarks")]
+    benchmarks: PathBuf,
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(scale) if scale > 0.0 && scale <= 100.0 => Ok(scale),
+        _ => Err(format!(
+            "{text:?} is no scale: give a number above 0, such as 0.02"
+        )),
+    }
+}
+
+/// Runs a scenario and reports. An interrupted run reports what there is.
+pub fn run(args: &RunArgs, launcher: Launcher) -> Result<()> {
+    let scenario = Scenario::load(&args.scenario)?.scaled(args.scale);
+    let options = Options {
+        workers: args.workers,
+        benchmarks: args.benchmarks.clone(),
+        grace: Duration::from_secs(args.grace),
+        ..Options::new(launcher)
+    };
+    // The first signal ends the run in order, a second one at once.
+    for signal in [SIGINT, SIGTERM] {
+        let flag = Arc::clone(&options.interrupt);
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, flag))
+            .context("cannot listen for Ctrl-C")?;
+    }
+    let target = Target {
+        name: args.name.clone(),
+        urls: args.url.clone(),
+        pids: args.pid.clone(),
+    };
+    let about = about(&scenario, &target);
+    let mut observer = match args.tui {
+        true => live::open_dashboard(&about)?,
+        false => live::open(&about),
+    };
+    let outcome = super::run(&scenario, &target, &options, observer.as_mut())?;
+    drop(observer);
+    let file = ResultFile::Run(Box::new(outcome));
+    if let Some(path) = &args.json {
+        outcome::save(&file, path)?;
+    }
+    let source = match &args.json {
+        Some(path) => path.display().to_string(),
+        None => "this run".into(),
+    };
+    let document = report::document(&file, &source);
+    if let Some(path) = &args.html {
+        report::command::write_html(&document, path)?;
+    }
+    report::command::print(&document);
+    Ok(())
+}
+
+/// What a view says before the run begins.
+pub fn about(scenario: &Scenario, target: &Target) -> About {
+    About {
+        scenario: scenario.name.clone(),
+        server: target.name.clone(),
+        targets: target.urls.clone(),
+        scale: scenario.scale,
+        duration_s: scenario
+            .phases
+            .iter()
+            .map(|phase| phase.duration.as_secs_f64())
+            .sum(),
+        phases: scenario
+            .phases
+            .iter()
+            .map(|phase| phase.name.clone())
+            .collect(),
+    }
+}
+
+/// Lists the built-in scenarios.
+pub fn list() -> Result<()> {
+    for name in builtin::names() {
+        let scenario = Scenario::load(name)?;
+        println!("{name:14} {}", scenario.about);
+    }
+    Ok(())
+}
+
+/// Reads a scenario and says what it would do, or everything that is wrong with it.
+pub fn check(name: &str) -> Result<()> {
+    let scenario = Scenario::load(name)?;
+    if scenario.users() == 0 {
+        bail!("{name}: no phase brings any users");
+    }
+    println!("{}: {}", scenario.name, scenario.about);
+    for (at, phase) in scenario.phases.iter().enumerate() {
+        let users = scenario.users_by(at);
+        let rate = phase
+            .rate
+            .map_or(String::new(), |rate| format!(", {rate} rounds/s"));
+        println!(
+            "  phase {:?}: {:?}, up to {users} users{rate}",
+            phase.name, phase.duration
+        );
+    }
+    for flow in &scenario.flows {
+        println!(
+            "  flow {:?}: {}, {} steps",
+            flow.name,
+            flow.endpoint.protocol.name(),
+            flow.steps.len()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! Owns the course of a run: workers started, users brought in, phase after phase, the end, and
+//! the settling of accounts between workers.
+
+use super::crew::Crew;
+use super::membership::Account;
+use super::stage::Place;
+use super::summary::Summary;
+use super::tally::Report;
+use super::watch::Watch;
+use super::worker::{Notice, Order};
+use super::{IN_FLIGHT, Options, Target, workers_for};
+use crate::clock::now_ns;
+use crate::live::Observer;
+use crate::outcome::Outcome;
+use crate::scenario::Scenario;
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// A phase is announced at least so long before it begins.
+const LEAD_NS: u64 = 50_000_000;
+const PUMP_INTERVAL: Duration = Duration::from_millis(20);
+/// A worker that says nothing for so long is stuck.
+const WORKER_SILENCE_NS: u64 = 120 * SECOND_NS;
+/// Connecting may take so long in all before the run goes on with whoever is there.
+const CONNECT_PATIENCE_NS: u64 = 600 * SECOND_NS;
+
+pub struct Conductor<'a> {
+    scenario: &'a Scenario,
+    options: &'a Options,
+    observer: &'a mut dyn Observer,
+    crew: Crew,
+    watch: Watch,
+    summary: Summary,
+    start_ns: u64,
+    /// Reports of seconds that not every worker has told yet.
+    pending: BTreeMap<u64, Vec<Option<Box<Report>>>>,
+    arrived: Vec<u64>,
+    next_sample_ns: u64,
+    /// Where workers leave their send times.
+    folder: PathBuf,
+}
+
+/// What settling brought.
+#[derive(Debug, Default)]
+pub struct Settled {
+    pub account: Account,
+    pub flight_ns: u64,
+    pub rests: Vec<(usize, Report)>,
+}
+
+impl<'a> Conductor<'a> {
+    pub fn new(
+        scenario: &'a Scenario,
+        target: &Target,
+        options: &'a Options,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self> {
+        let servers = target.servers()?;
+        let watch = Watch::begin(&target.pids)?;
+        let workers = options
+            .workers
+            .unwrap_or_else(|| workers_for(scenario))
+            .max(1);
+        ensure!(
+            workers <= 4096,
+            "cannot lead {workers} workers: 4096 at most"
+        );
+        let mut crew = Crew::launch(&options.launcher, workers as usize)?;
+        let run = run_number();
+        for worker in 0..workers as usize {
+            let place = Place {
+                run,
+                worker: worker as u16,
+                workers: workers as u16,
+                servers: servers.clone(),
+                in_flight: (IN_FLIGHT / workers).max(32),
+            };
+            let order = Order::Begin {
+                file: scenario.file.clone(),
+                text: scenario.text.clone(),
+                scale: scenario.scale,
+                place,
+            };
+            crew.order(worker, order)?;
+        }
+        Ok(Conductor {
+            summary: Summary::begin(scenario, target, workers, &options.benchmarks),
+            scenario,
+            options,
+            observer,
+            arrived: vec![0; crew.size()],
+            crew,
+            watch,
+            start_ns: 0,
+            pending: BTreeMap::new(),
+            next_sample_ns: u64::MAX,
+            folder: private_folder()?,
+        })
+    }
+
+    pub fn run(mut self) -> Result<Outcome> {
+        let result = self.perform();
+        self.observer.finish();
+        // Best effort: what is left lies in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+        let settled = result?;
+        self.summary.settle(&settled, self.watch)
+    }
+
+    fn perform(&mut self) -> Result<Settled> {
+        self.await_all(|notice| matches!(notice, Notice::Ready))?;
+        self.start_ns = now_ns() + LEAD_NS;
+        self.next_sample_ns = self.start_ns;
+        self.summary.start();
+        self.crew.order_all(&Order::Start {
+            start_ns: self.start_ns,
+        })?;
+        let mut announced = None;
+        for phase in 0..self.scenario.phases.len() {
+            if self.is_interrupted() {
+                break;
+            }
+            self.play(phase, &mut announced)?;
+        }
+        if self.is_interrupted() {
+            self.summary.interrupted();
+        }
+        self.watch.note_exact_memory();
+        self.settle()
+    }
+
+    /// Brings in the users of a phase and sees it through. `announced` is when the phase begins,
+    /// if the workers know already.
+    fn play(&mut self, phase: usize, announced: &mut Option<u64>) -> Result<()> {
+        if self.waits_for_users(phase) {
+            self.fill(phase)?;
+        }
+        let begins_ns = match announced.take() {
+            Some(begins_ns) => begins_ns,
+            None => self.announce(phase, now_ns())?,
+        };
+        let name = &self.scenario.phases[phase].name;
+        self.observer.note(&format!("phase {name:?} begins"));
+        let seconds = self.scenario.phases[phase]
+            .duration
+            .as_secs_f64()
+            .ceil()
+            .max(1.0) as u64;
+        let ends_ns = begins_ns + seconds * SECOND_NS;
+        let first = (begins_ns - self.start_ns) / SECOND_NS;
+        self.summary.phase_begins(phase, name, first, seconds);
+        self.pump_until(|now_ns| now_ns >= begins_ns)?;
+        let next = phase + 1;
+        if next < self.scenario.phases.len() && !self.waits_for_users(next) {
+            // Announced early, so that nothing is lost between two phases.
+            self.crew.order_all(&Order::Phase {
+                phase: next,
+                begins_ns: ends_ns,
+            })?;
+            *announced = Some(ends_ns);
+        }
+        self.pump_until(|now_ns| now_ns >= ends_ns)
+    }
+
+    /// A phase with a target but no rate begins when its users are there.
+    fn waits_for_users(&self, phase: usize) -> bool {
+        let phase = &self.scenario.phases[phase];
+        phase.connections.is_some() && phase.arrivals.is_none()
+    }
+
+    /// Begins the phase at the next whole second of the run.
+    fn announce(&mut self, phase: usize, now_ns: u64) -> Result<u64> {
+        let since = (now_ns + LEAD_NS).saturating_sub(self.start_ns);
+        let begins_ns = self.start_ns + since.div_ceil(SECOND_NS) * SECOND_NS;
+        self.crew.order_all(&Order::Phase { phase, begins_ns })?;
+        Ok(begins_ns)
+    }
+
+    fn fill(&mut self, phase: usize) -> Result<()> {
+        let users = self.scenario.users_by(phase);
+        self.crew.order_all(&Order::Raise { users })?;
+        let patience_ns = now_ns() + CONNECT_PATIENCE_NS;
+        let mut shown = u64::MAX;
+        loop {
+            let arrived: u64 = self.arrived.iter().sum();
+            if arrived != shown {
+                shown = arrived;
+                self.observer.connecting(arrived, users.into());
+            }
+            if arrived >= u64::from(users) || self.is_interrupted() {
+                return Ok(());
+            }
+            if now_ns() > patience_ns {
+                self.summary.note(format!(
+                    "{arrived} of {users} users were there after {} minutes; the run went on with them",
+                    CONNECT_PATIENCE_NS / SECOND_NS / 60
+                ));
+                return Ok(());
+            }
+            self.pump(PUMP_INTERVAL)?;
+        }
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        self.options.interrupt.load(Ordering::Relaxed) || self.observer.wants_end()
+    }
+
+    fn pump_until(&mut self, done: impl Fn(u64) -> bool) -> Result<()> {
+        while !done(now_ns()) && !self.is_interrupted() {
+            self.pump(PUMP_INTERVAL)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what workers tell, and samples the server when a second has ended.
+    fn pump(&mut self, timeout: Duration) -> Result<()> {
+        if now_ns() >= self.next_sample_ns {
+            self.next_sample_ns += SECOND_NS;
+            self.summary.sampled(self.watch.sample());
+        }
+        if let Some((worker, notice)) = self.crew.next(timeout)? {
+            self.take(worker, notice)?;
+        }
+        Ok(())
+    }
+
+    /// Handles what may come at any time.
+    fn take(&mut self, worker: usize, notice: Notice) -> Result<()> {
+        match notice {
+            Notice::Second(report) => self.second(worker, report),
+            Notice::Arrived { arrived } => self.arrived[worker] = arrived,
+            other => anyhow::bail!("worker {worker} said {other:?} unasked"),
+        }
+        Ok(())
+    }
+
+    fn second(&mut self, worker: usize, report: Box<Report>) {
+        self.arrived[worker] = self.arrived[worker].max(report.arrived);
+        let workers = self.crew.size();
+        let reports = self.pending.entry(report.second).or_default();
+        reports.resize_with(workers, || None);
+        let second = report.second;
+        reports[worker] = Some(report);
+        if reports.iter().all(Option::is_some)
+            && let Some(reports) = self.pending.remove(&second)
+        {
+            let reports: Vec<Report> = reports.into_iter().flatten().map(|r| *r).collect();
+            let second = self.summary.second(&reports);
+            self.observer.second(second);
+        }
+    }
+
+    /// Waits until every worker has given an answer of the wanted kind; returns them by worker.
+    fn await_all(&mut self, wanted: impl Fn(&Notice) -> bool) -> Result<Vec<Notice>> {
+        let mut answers: Vec<Option<Notice>> = (0..self.crew.size()).map(|_| None).collect();
+        let patience_ns = now_ns() + WORKER_SILENCE_NS;
+        while answers.iter().any(Option::is_none) {
+            ensure!(now_ns() < patience_ns, "a worker does not answer");
+            match self.crew.next(PUMP_INTERVAL)? {
+                Some((worker, notice)) if wanted(&notice) => answers[worker] = Some(notice),
+                Some((worker, notice)) => self.take(worker, notice)?,
+                None => {}
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Stops sending, lets workers exchange send times, waits for stragglers.
+    fn settle(&mut self) -> Result<Settled> {
+        self.crew.order_all(&Order::Stop)?;
+        let stopped = self.await_all(|notice| matches!(notice, Notice::Stopped { .. }))?;
+        let slowest = stopped.iter().map(|notice| match notice {
+            Notice::Stopped {
+                slowest_delivery_ns,
+            } => *slowest_delivery_ns,
+            _ => 0,
+        });
+        let flight_ns = slowest.max().unwrap_or(0).max(10_000_000);
+        let logs: Vec<PathBuf> = (0..self.crew.size())
+            .map(|worker| self.folder.join(format!("sent-{worker}")))
+            .collect();
+        if logs.len() > 1 {
+            for (worker, path) in logs.iter().enumerate() {
+                self.crew
+                    .order(worker, Order::Save { path: path.clone() })?;
+            }
+            self.await_all(|notice| matches!(notice, Notice::Saved))?;
+        }
+        let grace_ms = self.options.grace.as_millis() as u64;
+        self.crew.order_all(&Order::Settle {
+            logs,
+            flight_ns,
+            grace_ms,
+        })?;
+        let answers = self.await_all(|notice| matches!(notice, Notice::Settled { .. }))?;
+        let mut settled = Settled {
+            flight_ns,
+            ..Settled::default()
+        };
+        for (worker, answer) in answers.into_iter().enumerate() {
+            if let Notice::Settled { account, rest } = answer {
+                settled.account.add(&account);
+                settled.rests.push((worker, *rest));
+            }
+        }
+        // Seconds that some worker did not end any more.
+        for (_, reports) in std::mem::take(&mut self.pending) {
+            let reports = reports.into_iter().enumerate();
+            settled
+                .rests
+                .extend(reports.filter_map(|(worker, report)| Some((worker, *report?))));
+        }
+        Ok(settled)
+    }
+}
+
+/// A folder of this run alone.
+fn private_folder() -> Result<PathBuf> {
+    let name = format!("sockeye-bench-{}-{}", std::process::id(), now_ns());
+    let folder: PathBuf = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", Path::new(&folder).display()))?;
+    Ok(folder)
+}
+
+/// Differs between runs that meet on one server, most probably.
+fn run_number() -> u16 {
+    let mixed = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9) ^ (now_ns() >> 30);
+    (mixed & 0xfff) as u16
+}

@@ -1,0 +1,154 @@
+//! Runs scenarios. The *conductor* (this process) leads several *workers*, each a process with one
+//! reactor that holds its share of the users; it never touches a connection itself.
+//!
+//! `stage` is a worker's reactor with its users, `play` carries out their steps, `net` and
+//! `polling` move bytes, `speech` has the protocols' words. What was received is judged by
+//! `membership` (who should have had it), `received` (what one member has of one stream) and
+//! `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
+
+pub mod command;
+mod conductor;
+mod crew;
+mod http;
+pub mod identity;
+pub mod membership;
+mod net;
+mod play;
+mod polling;
+mod publications;
+pub mod received;
+pub mod speech;
+mod stage;
+mod summary;
+pub mod tally;
+mod timers;
+mod user;
+mod watch;
+pub mod worker;
+
+pub use stage::{Place, Server};
+
+use crate::fleet::{CONNECTIONS_PER_WORKER, Launcher};
+use crate::live::Observer;
+use crate::outcome::Outcome;
+use crate::scenario::{Protocol, Scenario, Transport};
+use anyhow::{Context, Result, bail};
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// The server under test.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// What tables call it.
+    pub name: String,
+    /// `http://host:port`; connections are spread over several.
+    pub urls: Vec<String>,
+    /// Its processes, for CPU and memory.
+    pub pids: Vec<u32>,
+}
+
+/// How a run is carried out.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where workers live; processes are started with `worker` (as `Launcher` says) `--scenario`.
+    pub launcher: Launcher,
+    /// As many as the connections need, unless said.
+    pub workers: Option<u32>,
+    /// Folder of the peers, for their versions in the result.
+    pub benchmarks: PathBuf,
+    /// How long stragglers are waited for after the last phase.
+    pub grace: Duration,
+    /// Set from outside to end the run early, with what there is.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// Users of one worker that connect at the same time.
+const IN_FLIGHT: u32 = 256;
+
+/// Runs a scenario against a server. An interrupted run has an outcome too, which says so.
+pub fn run(
+    scenario: &Scenario,
+    target: &Target,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    conductor::Conductor::new(scenario, target, options, observer)?.run()
+}
+
+impl Options {
+    pub fn new(launcher: Launcher) -> Self {
+        Options {
+            launcher,
+            workers: None,
+            benchmarks: PathBuf::from("benchmarks"),
+            grace: Duration::from_secs(10),
+            interrupt: Arc::default(),
+        }
+    }
+}
+
+impl Target {
+    /// The addresses behind the URLs.
+    pub fn servers(&self) -> Result<Vec<Server>> {
+        if self.urls.is_empty() {
+            bail!("cannot run without a server: give --url http://127.0.0.1:3000");
+        }
+        self.urls.iter().map(|url| server(url)).collect()
+    }
+}
+
+fn server(url: &str) -> Result<Server> {
+    let rest = match url.split_once("://") {
+        Some(("http" | "ws", rest)) => rest,
+        Some((scheme, _)) => bail!("cannot use URL {url}: scheme {scheme} is not http or ws"),
+        None => url,
+    };
+    let host = rest.trim_end_matches('/');
+    if host.contains('/') {
+        bail!("cannot use URL {url}: the path belongs into the scenario (path = …)");
+    }
+    let with_port = match host.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
+        _ => format!("{host}:80"),
+    };
+    let mut addrs = with_port
+        .to_socket_addrs()
+        .with_context(|| format!("cannot find the address of {url}"))?;
+    let addr = addrs
+        .next()
+        .with_context(|| format!("{url} has no address"))?;
+    Ok(Server {
+        addr,
+        host: host.to_owned(),
+    })
+}
+
+/// Workers that hold all sockets of a scenario.
+fn workers_for(scenario: &Scenario) -> u32 {
+    let sockets_each = |flow: &crate::scenario::Flow| match flow.endpoint {
+        ref endpoint if endpoint.protocol != Protocol::SocketIo => 1,
+        ref endpoint if endpoint.transport == Transport::WebSocket => 1,
+        _ => 2,
+    };
+    let each = scenario.flows.iter().map(sockets_each).max().unwrap_or(1);
+    let sockets = scenario.users().saturating_mul(each);
+    sockets.div_ceil(CONNECTIONS_PER_WORKER).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_become_addresses() {
+        let addr = |url: &str| server(url).map(|server| server.addr.to_string());
+        assert_eq!(addr("http://127.0.0.1:3000/").unwrap(), "127.0.0.1:3000");
+        assert_eq!(addr("127.0.0.1:9").unwrap(), "127.0.0.1:9");
+        assert_eq!(addr("ws://127.0.0.1").unwrap(), "127.0.0.1:80");
+        assert!(addr("https://127.0.0.1:1").is_err());
+        assert!(addr("http://127.0.0.1:1/path").is_err());
+    }
+}

@@ -1,0 +1,485 @@
+//! HOT PATH: no allocation for a message. Owns the way of bytes: sockets towards the server,
+//! frames to messages, messages to counts, and what is said back in one write.
+
+use super::identity::{Identity, room_key};
+use super::received::Arrival;
+use super::speech::{self, Heard, Say};
+use super::stage::Stage;
+use super::user::{Link, User};
+use crate::clock::now_ns;
+use crate::scenario::{Protocol, Transport};
+use crate::stream::{Filled, Loss, Stream};
+use crate::swarm::connect::{KEY, open_socket};
+use mio::event::Event;
+use mio::{Interest, Token};
+use wire::websocket::frame::{OpCode, parse_header, write_masked};
+
+const READ_BYTES: usize = 256 * 1024;
+
+/// Sockets of a user; the low bits of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    WebSocket = 0,
+    /// Long polls, or an event stream.
+    Get = 1,
+    Post = 2,
+}
+
+/// Buffers reused for every message.
+#[derive(Debug)]
+pub struct Scratch {
+    /// Frames for the user at hand, sent in one write.
+    pub out: Vec<u8>,
+    pub body: Vec<u8>,
+    text: Vec<u8>,
+    read: Vec<u8>,
+    mask: u32,
+    /// Where the last identity stood in its message.
+    identity_at: usize,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch {
+            out: Vec::new(),
+            body: Vec::new(),
+            text: Vec::new(),
+            read: vec![0; READ_BYTES],
+            mask: 0x9e37_79b9,
+            identity_at: 0,
+        }
+    }
+}
+
+impl Scratch {
+    fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
+        let mask = self.next_mask();
+        write_masked(&mut self.out, true, opcode, payload, mask);
+    }
+
+    /// xorshift32: servers must unmask real masks; nobody here must be protected by them.
+    fn next_mask(&mut self) -> [u8; 4] {
+        self.mask ^= self.mask << 13;
+        self.mask ^= self.mask >> 17;
+        self.mask ^= self.mask << 5;
+        self.mask.to_be_bytes()
+    }
+}
+
+impl User {
+    pub(super) fn stream(&mut self, role: Role) -> Option<&mut Stream> {
+        match role {
+            Role::WebSocket => Some(&mut self.ws),
+            Role::Get => self.http.as_mut().map(|http| &mut http.get),
+            Role::Post => self.http.as_mut().map(|http| &mut http.post),
+        }
+    }
+}
+
+impl Stage {
+    /// Opens the first socket of a connect; more turns carry it out.
+    pub(super) fn begin_connect(&mut self, index: usize) -> Result<(), Loss> {
+        let endpoint = &self.scenario.flows[self.users[index].flow].endpoint;
+        match (endpoint.protocol, endpoint.transport) {
+            (Protocol::Sse, _) => self.ask_stream(index),
+            (Protocol::SocketIo, Transport::Polling | Transport::Upgrade) => {
+                self.begin_polling(index)
+            }
+            _ => self.begin_websocket(index, ""),
+        }
+    }
+
+    /// `sid`: session that the WebSocket is to take over.
+    pub(super) fn begin_websocket(&mut self, index: usize, sid: &str) -> Result<(), Loss> {
+        let target = match (self.is_socket_io(index), sid) {
+            (true, "") => self.target(index, "EIO=4&transport=websocket"),
+            (true, sid) => self.target(index, &format!("EIO=4&transport=websocket&sid={sid}")),
+            (false, _) => self.target(index, ""),
+        };
+        let extra = self.authorization(index);
+        let mut request = Vec::new();
+        let host = &self.server(index).host;
+        let extra = extra.as_bytes();
+        wire::websocket::handshake::write_request(&mut request, host, &target, KEY, extra);
+        self.tally.counts.bytes_sent += request.len() as u64;
+        let stream = self.open(index, Role::WebSocket)?;
+        let user = &mut self.users[index];
+        user.ws = stream;
+        user.ws.queue(&request);
+        if sid.is_empty() {
+            user.link = Link::Upgrading;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_socket_io(&self, index: usize) -> bool {
+        self.scenario.flows[self.users[index].flow]
+            .endpoint
+            .protocol
+            == Protocol::SocketIo
+    }
+
+    pub(super) fn server(&self, index: usize) -> &super::stage::Server {
+        &self.place.servers[self.users[index].server]
+    }
+
+    /// Chooses the user's server: neighbours in a room must share one.
+    pub(super) fn assign_server(&mut self, index: usize) {
+        let scenario = std::rc::Rc::clone(&self.scenario);
+        let servers = self.place.servers.len();
+        let user = &mut self.users[index];
+        let scope = user.scope(self.users_total);
+        let spread = &scenario.flows[user.flow].endpoint.spread;
+        let text = spread.text(&scope, &mut user.dice);
+        let place = text.parse().unwrap_or_else(|_| room_key(&text) as usize);
+        user.server = place % servers.max(1);
+    }
+
+    /// Credentials of protocols that have no greeting to carry them.
+    pub(super) fn authorization(&self, index: usize) -> String {
+        match &self.users[index].auth {
+            Some(auth) if !self.is_socket_io(index) => format!("Authorization: Bearer {auth}\r\n"),
+            _ => String::new(),
+        }
+    }
+
+    /// The flow's path for this user, with `query` behind it.
+    pub(super) fn target(&mut self, index: usize, query: &str) -> String {
+        let scenario = std::rc::Rc::clone(&self.scenario);
+        let user = &mut self.users[index];
+        let scope = user.scope(self.users_total);
+        let path = scenario.flows[user.flow]
+            .endpoint
+            .path
+            .text(&scope, &mut user.dice);
+        match (query, path.contains('?')) {
+            ("", _) => path,
+            (query, true) => format!("{path}&{query}"),
+            (query, false) => format!("{path}?{query}"),
+        }
+    }
+
+    pub(super) fn open(&mut self, index: usize, role: Role) -> Result<Stream, Loss> {
+        let addr = self.server(index).addr;
+        let mut socket = open_socket(addr, self.users[index].number)
+            .map_err(|error| Loss::Refused(format!("{error:#}")))?;
+        let token = Token(index << 2 | role as usize);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll
+            .registry()
+            .register(&mut socket, token, interest)
+            .map_err(|error| Loss::Io(error.kind()))?;
+        Ok(Stream::new(socket))
+    }
+
+    pub(super) fn on_ready(&mut self, token: Token, event: &Event) {
+        let index = token.0 >> 2;
+        let role = match token.0 & 3 {
+            0 => Role::WebSocket,
+            1 => Role::Get,
+            _ => Role::Post,
+        };
+        let Some(stream) = self.users.get_mut(index).and_then(|user| user.stream(role)) else {
+            return;
+        };
+        if !stream.is_open() {
+            return;
+        }
+        // A connect that failed shows in the first write.
+        let flushed = match event.is_writable() {
+            true => stream.flush(),
+            false => Ok(()),
+        };
+        let result = match flushed {
+            Ok(()) if event.is_readable() || event.is_read_closed() => self.read(index, role),
+            other => other,
+        };
+        match result {
+            Ok(()) => self.send_out(index),
+            Err(loss) => self.on_loss(index, role, &loss),
+        }
+    }
+
+    fn on_loss(&mut self, index: usize, role: Role, loss: &Loss) {
+        self.scratch.out.clear();
+        // An idle connection for POSTs may be closed at any time (RFC 9112 §9.5); the next POST
+        // opens another.
+        if let (Role::Post, Some(http)) = (role, &mut self.users[index].http)
+            && !http.posting
+        {
+            return http.post.close();
+        }
+        self.lose(index, loss);
+        self.send_out(index);
+    }
+
+    fn read(&mut self, index: usize, role: Role) -> Result<(), Loss> {
+        let mut buf = std::mem::take(&mut self.scratch.read);
+        let result = self.read_into(index, role, &mut buf);
+        self.scratch.read = buf;
+        result
+    }
+
+    fn read_into(&mut self, index: usize, role: Role, buf: &mut [u8]) -> Result<(), Loss> {
+        let Some(stream) = self.users[index].stream(role) else {
+            return Ok(());
+        };
+        let mut kept = stream.take_unread(buf);
+        loop {
+            // What a message leads to may close or replace the socket it came on.
+            let Some(stream) = self.users[index].stream(role).filter(|s| s.is_open()) else {
+                return Ok(());
+            };
+            let filled = stream.fill(buf, kept)?;
+            let (Filled::Drained(end) | Filled::More(end)) = filled;
+            self.tally.counts.bytes_received += (end - kept) as u64;
+            self.now_ns = now_ns();
+            let used = match role {
+                Role::WebSocket => self.take_frames(index, &buf[..end])?,
+                Role::Get | Role::Post => self.take_answers(index, role, &buf[..end])?,
+            };
+            if matches!(filled, Filled::Drained(_)) {
+                if let Some(stream) = self.users[index].stream(role).filter(|s| s.is_open()) {
+                    stream.keep_unread(&buf[used..end]);
+                }
+                return Ok(());
+            }
+            buf.copy_within(used..end, 0);
+            kept = end - used;
+        }
+    }
+
+    /// Handles every whole frame; returns the bytes used up.
+    fn take_frames(&mut self, index: usize, bytes: &[u8]) -> Result<usize, Loss> {
+        let mut at = 0;
+        if self.awaits_switch(index) {
+            let Some(len) = check_switch(bytes)? else {
+                return Ok(0);
+            };
+            at = len;
+            self.switched(index);
+        }
+        while let Some(header) = parse_header(&bytes[at..]).map_err(Loss::BadFrame)? {
+            let length = usize::try_from(header.payload_len).unwrap_or(usize::MAX);
+            let Some(payload) = bytes[at + header.len..].get(..length) else {
+                break;
+            };
+            at += header.len + length;
+            match header.opcode {
+                OpCode::Text | OpCode::Binary => {
+                    self.on_message(index, payload, Role::WebSocket)?
+                }
+                OpCode::Ping => self.scratch.frame(OpCode::Pong, payload),
+                OpCode::Close => {
+                    let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
+                    return Err(Loss::CloseFrame(code));
+                }
+                OpCode::Continuation | OpCode::Pong => {}
+            }
+            if !self.users[index].ws.is_open() {
+                return Ok(bytes.len());
+            }
+        }
+        Ok(at)
+    }
+
+    fn awaits_switch(&self, index: usize) -> bool {
+        let user = &self.users[index];
+        match user.link {
+            Link::Upgrading => true,
+            Link::Probing => user.http.as_ref().is_some_and(|http| !http.switched),
+            _ => false,
+        }
+    }
+
+    /// The WebSocket is open.
+    fn switched(&mut self, index: usize) {
+        let is_socket_io = self.is_socket_io(index);
+        let user = &mut self.users[index];
+        if let (Link::Probing, Some(http)) = (user.link, &mut user.http) {
+            http.switched = true;
+            self.scratch.frame(OpCode::Text, b"2probe");
+        } else if is_socket_io {
+            user.link = Link::Greeting;
+        } else {
+            self.connected(index);
+        }
+    }
+
+    /// One message of a WebSocket, or one packet of a poll.
+    pub(super) fn on_message(
+        &mut self,
+        index: usize,
+        message: &[u8],
+        role: Role,
+    ) -> Result<(), Loss> {
+        let protocol = self.scenario.flows[self.users[index].flow]
+            .endpoint
+            .protocol;
+        match speech::hear(protocol, message) {
+            Heard::Event { name, id } => self.on_event(index, message, name, id),
+            Heard::Ack(id) => self.answered(index, id),
+            Heard::Ping => self.say(index, Say::Pong),
+            Heard::Pong if role == Role::WebSocket => self.probed(index, message)?,
+            Heard::Open { sid } => self.greeted(index, sid)?,
+            Heard::Connected => self.namespace_joined(index)?,
+            Heard::Refused(reason) => {
+                return Err(Loss::Refused(String::from_utf8_lossy(reason).into_owned()));
+            }
+            Heard::Bye => return Err(Loss::Farewell),
+            Heard::Complaint(what) => {
+                self.tally
+                    .error(format!("server: {}", String::from_utf8_lossy(what)));
+            }
+            Heard::Pong | Heard::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Engine.IO is open: ask for the namespace.
+    fn greeted(&mut self, index: usize, sid: &[u8]) -> Result<(), Loss> {
+        let user = &mut self.users[index];
+        user.link = Link::Hello;
+        if let Some(http) = &mut user.http {
+            http.sid = String::from_utf8_lossy(sid).into_owned();
+        }
+        let auth = user.auth.take();
+        self.say(
+            index,
+            Say::Hello {
+                auth: auth.as_deref(),
+            },
+        );
+        self.users[index].auth = auth;
+        Ok(())
+    }
+
+    fn namespace_joined(&mut self, index: usize) -> Result<(), Loss> {
+        let user = &self.users[index];
+        if user.link != Link::Hello {
+            return Ok(());
+        }
+        let transport = self.scenario.flows[user.flow].endpoint.transport;
+        let sid = user.http.as_ref().map(|http| http.sid.clone());
+        match (transport, sid) {
+            (Transport::Upgrade, Some(sid)) => {
+                self.users[index].link = Link::Probing;
+                self.begin_websocket(index, &sid)
+            }
+            _ => {
+                self.connected(index);
+                Ok(())
+            }
+        }
+    }
+
+    /// An event, counted if it carries an identity.
+    pub(super) fn on_event(
+        &mut self,
+        index: usize,
+        message: &[u8],
+        name: &[u8],
+        id: Option<&[u8]>,
+    ) {
+        self.tally.counts.received += 1;
+        let mut at = self.scratch.identity_at;
+        if let Some(identity) = Identity::find(message, &mut at) {
+            self.scratch.identity_at = at;
+            self.delivered(index, &identity);
+        }
+        if let Some(id) = id {
+            self.say(index, Say::Ack { id });
+        }
+        self.noticed(index, name);
+    }
+
+    fn delivered(&mut self, index: usize, identity: &Identity) {
+        // Room 0 marks what was sent to no room: an answer, which nobody counts on.
+        if identity.room == 0 {
+            return;
+        }
+        if identity.run != self.place.run {
+            self.tally
+                .error("a message of another run: the server serves two at once".into());
+            return;
+        }
+        let user = &mut self.users[index];
+        let known = user.rooms.iter_mut().find(|m| m.room == identity.room);
+        let Some(membership) = known else {
+            self.tally.counts.stray += 1;
+            return;
+        };
+        let Identity {
+            worker,
+            sequence,
+            publisher,
+            back,
+            ..
+        } = *identity;
+        if publisher == user.number && membership.is_own(sequence) {
+            self.tally.counts.stray += 1;
+            return;
+        }
+        match membership.observe(worker, sequence, publisher, back) {
+            Arrival::Duplicate => self.tally.counts.duplicated += 1,
+            arrival => {
+                self.tally.counts.reordered += u64::from(arrival == Arrival::Reordered);
+                self.tally
+                    .delivered(self.now_ns.saturating_sub(identity.due_ns));
+            }
+        }
+    }
+
+    /// Says something on the transport that the user has at the moment.
+    pub(super) fn say(&mut self, index: usize, what: Say<'_>) {
+        let scenario = std::rc::Rc::clone(&self.scenario);
+        let endpoint = &scenario.flows[self.users[index].flow].endpoint;
+        let mut text = std::mem::take(&mut self.scratch.text);
+        text.clear();
+        speech::say(endpoint, &mut text, what);
+        if !text.is_empty() {
+            match &mut self.users[index].http {
+                Some(http) => http.queue_packet(&text),
+                None => self.scratch.frame(OpCode::Text, &text),
+            }
+        }
+        self.scratch.text = text;
+    }
+
+    /// Sends what was said to this user, in one write.
+    pub(super) fn send_out(&mut self, index: usize) {
+        let mut result = Ok(());
+        if !self.scratch.out.is_empty() {
+            self.tally.counts.bytes_sent += self.scratch.out.len() as u64;
+            result = self.users[index].ws.send(&self.scratch.out);
+            self.scratch.out.clear();
+        }
+        if let Err(loss) = result.and_then(|()| self.post_queued(index)) {
+            self.lose(index, &loss);
+            self.scratch.out.clear();
+        }
+    }
+
+    pub(super) fn frame_text(&mut self, text: &[u8]) {
+        self.scratch.frame(OpCode::Text, text);
+    }
+}
+
+/// Length of the answer's head, once it is whole and switches protocols.
+fn check_switch(bytes: &[u8]) -> Result<Option<usize>, Loss> {
+    let Some(head) = super::http::parse_head(bytes)? else {
+        return Ok(None);
+    };
+    let text = &bytes[..head.len];
+    let accept = wire::websocket::handshake::accept_value(KEY);
+    let is_right = text.windows(accept.len()).any(|window| window == accept);
+    if head.status != 101 || !is_right {
+        let end = text
+            .iter()
+            .position(|&byte| byte == b'\r')
+            .unwrap_or(text.len());
+        let status = String::from_utf8_lossy(&text[..end]).into_owned();
+        return Err(Loss::RefusedUpgrade(status));
+    }
+    Ok(Some(head.len))
+}

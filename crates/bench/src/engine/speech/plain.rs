@@ -1,0 +1,160 @@
+//! Owns the words of the plain protocol: JSON objects whose first key is `type`. A server may
+//! write its keys in any order, so a message that begins otherwise is read as JSON.
+
+use super::{Heard, Say, find, leading_number, push_decimal, push_quoted, until_quote};
+
+const TYPE: &[u8] = b"{\"type\":\"";
+
+pub fn hear(message: &[u8]) -> Heard<'_> {
+    let Some(rest) = message.strip_prefix(TYPE) else {
+        return hear_whole(message);
+    };
+    let Some(name) = until_quote(rest) else {
+        return Heard::Nothing;
+    };
+    let behind = &rest[name.len()..];
+    // An id stands in front of the payload, if at all: what a payload holds is not looked at.
+    let head = &behind[..find(behind, b"\"payload\"").unwrap_or(behind.len())];
+    let id_at = find(head, b"\"id\":").map(|at| at + 5);
+    let id = id_at.map(|at| {
+        let digits = head[at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        &head[at..at + digits]
+    });
+    match (name, id.and_then(leading_number)) {
+        (b"ack", Some(id)) => Heard::Ack(id),
+        _ => Heard::Event { name, id },
+    }
+}
+
+/// A message whose first key is not `type`.
+#[derive(serde::Deserialize)]
+struct Whole<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: &'a str,
+    #[serde(borrow, default)]
+    id: Option<&'a serde_json::value::RawValue>,
+    #[serde(borrow, default)]
+    error: &'a str,
+}
+
+#[cold]
+fn hear_whole(message: &[u8]) -> Heard<'_> {
+    let Ok(Whole { kind, id, error }) = serde_json::from_slice(message) else {
+        return Heard::Nothing;
+    };
+    let id = id.map(|id| id.get().as_bytes());
+    match (kind, id.and_then(leading_number)) {
+        ("", _) if error.is_empty() => Heard::Nothing,
+        ("", _) => Heard::Complaint(error.as_bytes()),
+        ("ack", Some(id)) => Heard::Ack(id),
+        _ => Heard::Event {
+            name: kind.as_bytes(),
+            id,
+        },
+    }
+}
+
+pub fn say(out: &mut Vec<u8>, what: Say<'_>) {
+    match what {
+        // There is no greeting, and heartbeats are WebSocket's own.
+        Say::Hello { .. } | Say::Pong | Say::Bye => {}
+        Say::Join { id, room } => push_request(out, "join", id, room),
+        Say::Leave { id, room } => push_request(out, "leave", id, room),
+        Say::Emit {
+            id,
+            event,
+            room,
+            body,
+        } => {
+            out.extend_from_slice(TYPE);
+            out.extend_from_slice(event.as_bytes());
+            out.push(b'"');
+            if let Some(room) = room {
+                out.extend_from_slice(b",\"room\":");
+                push_quoted(out, room);
+            }
+            if let Some(id) = id {
+                out.extend_from_slice(b",\"id\":");
+                push_decimal(out, id);
+            }
+            out.extend_from_slice(b",\"payload\":");
+            out.extend_from_slice(if body.is_empty() { b"null" } else { body });
+            out.push(b'}');
+        }
+        Say::Ack { id } => {
+            out.extend_from_slice(b"{\"type\":\"ack\",\"id\":");
+            out.extend_from_slice(id);
+            out.extend_from_slice(b",\"payload\":null}");
+        }
+    }
+}
+
+fn push_request(out: &mut Vec<u8>, verb: &str, id: u32, room: &str) {
+    out.extend_from_slice(TYPE);
+    out.extend_from_slice(verb.as_bytes());
+    out.extend_from_slice(b"\",\"room\":");
+    push_quoted(out, room);
+    out.extend_from_slice(b",\"id\":");
+    push_decimal(out, id);
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_their_wire_form() {
+        let said = |what| {
+            let mut out = Vec::new();
+            say(&mut out, what);
+            String::from_utf8(out).unwrap()
+        };
+        let join = said(Say::Join { id: 3, room: "a" });
+        assert_eq!(join, r#"{"type":"join","room":"a","id":3}"#);
+        let emit = Say::Emit {
+            id: Some(4),
+            event: "message",
+            room: Some("a"),
+            body: b"\"x\"",
+        };
+        assert_eq!(
+            said(emit),
+            r#"{"type":"message","room":"a","id":4,"payload":"x"}"#
+        );
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        let hear = |text: &'static str| hear(text.as_bytes());
+        assert_eq!(
+            hear(r#"{"type":"ack","id":7,"payload":null}"#),
+            Heard::Ack(7)
+        );
+        let event = Heard::Event {
+            name: b"message",
+            id: None,
+        };
+        assert_eq!(
+            hear(r#"{"type":"message","room":"a","payload":{"id":3}}"#),
+            event
+        );
+        let question = Heard::Event {
+            name: b"q",
+            id: Some(b"9"),
+        };
+        assert_eq!(hear(r#"{"type":"q","id":9,"payload":1}"#), question);
+        let error = r#"{"error":"INVALID_MESSAGE_FORMAT","timestamp":1}"#;
+        assert_eq!(hear(error), Heard::Complaint(b"INVALID_MESSAGE_FORMAT"));
+        let sorted = r#"{"payload":{"id":1},"room":"a","type":"message"}"#;
+        assert_eq!(hear(sorted), event);
+        assert_eq!(
+            hear(r#"{"payload":null,"id":7,"type":"ack"}"#),
+            Heard::Ack(7)
+        );
+        assert_eq!(hear("[1]"), Heard::Nothing);
+    }
+}

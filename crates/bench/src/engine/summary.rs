@@ -1,0 +1,484 @@
+//! Owns the way from workers' seconds to the outcome: adding up, attributing to phases, and the
+//! judgement whether the generator measured the server or itself.
+
+use super::Target;
+use super::conductor::Settled;
+use super::tally::{Counts, Reasons, Report, add_reasons};
+use super::watch::{Sample, Watch};
+use crate::clock::own_cpu_ns;
+use crate::latency::{Buckets, Latency};
+use crate::outcome::{
+    Distribution, Generator, Latencies, Outcome, Percentiles, Phase, Second, Totals,
+};
+use crate::results::Machine;
+use crate::scenario::Scenario;
+use anyhow::Result;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SECOND_NS: f64 = 1e9;
+/// A worker that works, or waits for a core, for more of its time than this hears everything late.
+const BUSY_CORES: f64 = 0.95;
+/// Share of seconds in which a worker may be that busy.
+const BUSY_SECONDS_MAX: f64 = 0.1;
+/// Lateness of the generator that no latency table may hide…
+const LATE_MS: f64 = 10.0;
+/// …if it is more than this share of what was measured.
+const LATE_SHARE: f64 = 0.25;
+
+#[derive(Debug)]
+pub struct Summary {
+    outcome: Outcome,
+    sums: Vec<PhaseSum>,
+    counts: Counts,
+    reasons: AllReasons,
+    delivery: Latency,
+    ack: Latency,
+    connect: Latency,
+    lag: Latency,
+    samples: Vec<Option<Sample>>,
+    /// CPU of each worker at its last report.
+    worker_cpu_ns: Vec<u64>,
+    worker_wait_ns: Vec<u64>,
+    cpu_before_ns: u64,
+    last: Second,
+}
+
+/// Everything that went wrong, by reason.
+#[derive(Debug, Default)]
+struct AllReasons {
+    connect_failures: Reasons,
+    drops: Reasons,
+    errors: Reasons,
+}
+
+/// One phase while it is added up.
+#[derive(Debug)]
+struct PhaseSum {
+    phase: usize,
+    first: u64,
+    seconds: u64,
+    row: Phase,
+    delivery: Latency,
+    ack: Latency,
+    lag: Latency,
+    busy_seconds: u64,
+    worker_seconds: u64,
+}
+
+impl Summary {
+    pub fn begin(scenario: &Scenario, target: &Target, workers: u32, benchmarks: &Path) -> Self {
+        let outcome = Outcome {
+            scenario: scenario.name.clone(),
+            description: scenario.about.clone(),
+            server: target.name.clone(),
+            protocol: scenario.protocol_names(),
+            scale: scenario.scale,
+            targets: target.urls.clone(),
+            machine: Machine::detect(benchmarks),
+            generator: Generator {
+                version: env!("CARGO_PKG_VERSION").into(),
+                workers,
+                ..Generator::default()
+            },
+            ..Outcome::default()
+        };
+        Summary {
+            outcome,
+            sums: Vec::new(),
+            counts: Counts::default(),
+            reasons: AllReasons::default(),
+            delivery: Latency::default(),
+            ack: Latency::default(),
+            connect: Latency::default(),
+            lag: Latency::default(),
+            samples: Vec::new(),
+            worker_cpu_ns: vec![0; workers as usize],
+            worker_wait_ns: vec![0; workers as usize],
+            cpu_before_ns: own_cpu_ns(),
+            last: Second::default(),
+        }
+    }
+
+    pub fn start(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.outcome.started_unix_ms = since.map_or(0, |since| since.as_millis() as u64);
+    }
+
+    pub fn note(&mut self, text: String) {
+        self.outcome.notes.push(text);
+    }
+
+    pub fn interrupted(&mut self) {
+        self.outcome.partial = Some("interrupted".into());
+    }
+
+    pub fn sampled(&mut self, sample: Option<Sample>) {
+        self.samples.push(sample);
+    }
+
+    /// The phase occupies so many seconds of the run from `first` on.
+    pub fn phase_begins(&mut self, phase: usize, name: &str, first: u64, seconds: u64) {
+        self.sums.push(PhaseSum {
+            phase,
+            first,
+            seconds,
+            row: Phase {
+                name: name.into(),
+                ..Phase::default()
+            },
+            delivery: Latency::default(),
+            ack: Latency::default(),
+            lag: Latency::default(),
+            busy_seconds: 0,
+            worker_seconds: 0,
+        });
+    }
+
+    /// Takes in one second of all workers.
+    pub fn second(&mut self, reports: &[Report]) -> &Second {
+        let number = reports.first().map_or(0, |report| report.second);
+        let mut second = Second {
+            t_s: (number + 1) as f64,
+            connections: reports.iter().map(|report| report.connections).sum(),
+            ..Second::default()
+        };
+        let mut latencies = [(); 4].map(|()| Latency::default());
+        for report in reports {
+            fill_second(&mut second, report);
+            merge_into(&mut latencies, report);
+            self.absorb(report);
+        }
+        let [delivery, ack, connect, lag] = &latencies;
+        second.delivery = percentiles(delivery);
+        second.ack = percentiles(ack);
+        second.connect = percentiles(connect);
+        second.generator_lag_p99_ms = percentiles(lag).map(|lag| lag.p99_ms);
+        let cores = self.cores_of(reports);
+        let waits = self.waits_of(reports);
+        let busy: Vec<f64> = cores
+            .iter()
+            .zip(&waits)
+            .map(|(used, wait)| used + wait)
+            .collect();
+        second.generator_cpu_percent = cores.iter().sum::<f64>() * 100.0;
+        self.sample_into(&mut second, number as usize);
+        self.attribute(number, &mut second, &latencies, &busy);
+        self.outcome.totals.connections_peak =
+            self.outcome.totals.connections_peak.max(second.connections);
+        self.outcome.timeline.push(second.clone());
+        self.last = second;
+        &self.last
+    }
+
+    /// Adds counts and latencies of a report to the whole run.
+    fn absorb(&mut self, report: &Report) {
+        self.counts.add(&report.counts);
+        add_reasons(&mut self.reasons.connect_failures, &report.connect_failures);
+        add_reasons(&mut self.reasons.drops, &report.drops);
+        add_reasons(&mut self.reasons.errors, &report.errors);
+        self.connect.merge(&report.latencies.connect);
+        self.lag.merge(&report.latencies.lag);
+    }
+
+    /// Cores that each worker used in this second.
+    fn cores_of(&mut self, reports: &[Report]) -> Vec<f64> {
+        let each = reports
+            .iter()
+            .zip(&mut self.worker_cpu_ns)
+            .map(|(report, before)| {
+                let used = report.own_cpu_ns.saturating_sub(*before);
+                *before = report.own_cpu_ns;
+                used as f64 / SECOND_NS
+            });
+        each.collect()
+    }
+
+    /// Share of this second that each worker was ready but got no core.
+    fn waits_of(&mut self, reports: &[Report]) -> Vec<f64> {
+        let each = reports.iter().zip(&mut self.worker_wait_ns);
+        let each = each.map(|(report, before)| {
+            let waited = report.own_wait_ns.saturating_sub(*before);
+            *before = report.own_wait_ns;
+            waited as f64 / SECOND_NS
+        });
+        each.collect()
+    }
+
+    fn sample_into(&self, second: &mut Second, number: usize) {
+        let at = |number: usize| self.samples.get(number).copied().flatten();
+        if let (Some(before), Some(after)) = (at(number), at(number + 1)) {
+            let used = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
+            second.server_cpu_percent = Some(used / SECOND_NS * 100.0);
+            second.server_rss_bytes = Some(after.rss_bytes);
+        }
+    }
+
+    /// Books the second with its phase; seconds in which users were still brought in have none.
+    fn attribute(
+        &mut self,
+        number: u64,
+        second: &mut Second,
+        latencies: &[Latency; 4],
+        busy: &[f64],
+    ) {
+        second.phase = self.sums.len().saturating_sub(1);
+        let Some(sum) = self.sums.iter_mut().rev().find(|sum| number >= sum.first) else {
+            return;
+        };
+        second.phase = sum.phase;
+        if number >= sum.first + sum.seconds {
+            return;
+        }
+        sum.add_second(second, busy);
+        let [delivery, ack, _, lag] = latencies;
+        for (total, more) in [
+            (&mut sum.delivery, delivery),
+            (&mut sum.ack, ack),
+            (&mut sum.lag, lag),
+        ] {
+            total.merge(&more.buckets());
+        }
+        self.delivery.merge(&delivery.buckets());
+        self.ack.merge(&ack.buckets());
+    }
+
+    /// The outcome, once workers have settled.
+    pub fn settle(mut self, settled: &Settled, watch: Watch) -> Result<Outcome> {
+        for (_, rest) in &settled.rests {
+            self.absorb(rest);
+            // What was on its way when the last phase ended belongs to it.
+            let Some(sum) = self.sums.last_mut() else {
+                continue;
+            };
+            sum.row.received += rest.counts.received;
+            sum.row.acked += rest.counts.acked;
+            for (total, more) in [
+                (&mut sum.delivery, &rest.latencies.delivery),
+                (&mut sum.ack, &rest.latencies.ack),
+                (&mut self.delivery, &rest.latencies.delivery),
+                (&mut self.ack, &rest.latencies.ack),
+            ] {
+                total.merge(more);
+            }
+        }
+        self.close_timeline(settled);
+        self.close_generator(settled);
+        self.close_totals(settled);
+        self.close_phases();
+        let totals = &self.outcome.totals;
+        let deliveries = self.counts.received + self.counts.acked;
+        let gone = watch.ended();
+        self.outcome.processes = watch.finish(totals.connections_peak, deliveries);
+        for pid in gone {
+            self.outcome
+                .notes
+                .push(format!("server process {pid} ended during the run"));
+        }
+        self.outcome.latency = Latencies {
+            delivery: distribution(&self.delivery),
+            ack: distribution(&self.ack),
+            connect: distribution(&self.connect),
+        };
+        self.close_errors();
+        Ok(self.outcome)
+    }
+
+    fn close_timeline(&mut self, settled: &Settled) {
+        let by_second = &settled.account.expected_by_second;
+        for (second, expected) in self.outcome.timeline.iter_mut().zip(by_second) {
+            second.expected = *expected;
+        }
+        // Rates are of the phases: the time in which users are brought in has none.
+        self.outcome.duration_s = self.sums.iter().map(|sum| sum.row.duration_s).sum();
+        let last = self.sums.last();
+        if let Some(end) = last.map(|sum| sum.first + sum.seconds)
+            && (end as usize) < self.outcome.timeline.len()
+        {
+            // Seconds of waiting for stragglers are no part of the run, unless something came.
+            let is_still = |s: &Second| s.received + s.acked + s.connects == 0;
+            while self.outcome.timeline.len() > end as usize
+                && self.outcome.timeline.last().is_some_and(is_still)
+            {
+                self.outcome.timeline.pop();
+            }
+        }
+    }
+
+    fn close_generator(&mut self, settled: &Settled) {
+        let mut cpu_ns = self.worker_cpu_ns.clone();
+        for (worker, rest) in &settled.rests {
+            cpu_ns[*worker] = cpu_ns[*worker].max(rest.own_cpu_ns);
+        }
+        let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
+        let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
+        let heard = self.counts.received + self.counts.acked;
+        let lag = distribution(&self.lag);
+        let generator = &mut self.outcome.generator;
+        generator.cpu_s = all_ns as f64 / SECOND_NS;
+        generator.cpu_us_per_received = (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64);
+        if lag.count > 0 {
+            generator.turn_lag_p50_ms = Some(lag.at_ms(0.5));
+            generator.turn_lag_p99_ms = Some(lag.at_ms(0.99));
+            generator.turn_lag_max_ms = Some(lag.max_ns as f64 / 1e6);
+        }
+    }
+
+    fn close_totals(&mut self, settled: &Settled) {
+        let (counts, account) = (&self.counts, &settled.account);
+        let peak = self.outcome.totals.connections_peak;
+        self.outcome.totals = Totals {
+            connects_attempted: counts.connects_attempted,
+            connects_succeeded: counts.connects_succeeded,
+            connect_failures: self.reasons.connect_failures.clone(),
+            drops: self.reasons.drops.clone(),
+            connections_peak: peak,
+            sent: counts.sent,
+            expected: account.expected,
+            received: account.received,
+            either_allowed: account.either_allowed,
+            either_received: account.either_received,
+            lost: account.lost,
+            duplicated: counts.duplicated,
+            reordered: counts.reordered,
+            stray: counts.stray + account.stray,
+            acks_expected: counts.acks_expected,
+            acked: counts.acked,
+            bytes_sent: counts.bytes_sent,
+            bytes_received: counts.bytes_received,
+        };
+        if account.either_allowed > 0 {
+            self.outcome.notes.push(format!(
+                "{} deliveries could go either way: their receiver was joining or leaving within {} ms \
+                 of the sending, the longest any delivery took",
+                account.either_allowed,
+                settled.flight_ns.div_ceil(1_000_000)
+            ));
+        }
+    }
+
+    fn close_phases(&mut self) {
+        let scale = self.outcome.scale;
+        if scale != 1.0 {
+            let note = format!("run at {scale} of the scenario's connections, arrivals and rates");
+            self.outcome.notes.insert(0, note);
+        }
+        let timeline = &self.outcome.timeline;
+        let mut saturated = Vec::new();
+        for sum in &mut self.sums {
+            let seconds = timeline.iter().enumerate().filter(|(number, _)| {
+                let number = *number as u64;
+                number >= sum.first && number < sum.first + sum.seconds
+            });
+            sum.row.expected = seconds.map(|(_, second)| second.expected).sum();
+            sum.row.delivery = distribution(&sum.delivery);
+            sum.row.ack = distribution(&sum.ack);
+            sum.row.generator_saturated = sum.judge();
+            saturated.extend(sum.row.generator_saturated.clone());
+        }
+        self.outcome.generator.saturated = saturated.into_iter().next();
+    }
+
+    fn close_errors(&mut self) {
+        let errors = &mut self.outcome.errors;
+        for (prefix, reasons) in [
+            ("connect: ", &self.reasons.connect_failures),
+            ("dropped: ", &self.reasons.drops),
+            ("", &self.reasons.errors),
+        ] {
+            for (reason, count) in reasons {
+                *errors.entry(format!("{prefix}{reason}")).or_default() += count;
+            }
+        }
+        let totals = &self.outcome.totals;
+        for (what, count) in [
+            ("lost", totals.lost),
+            ("duplicated", totals.duplicated),
+            ("reordered", totals.reordered),
+            ("stray", totals.stray),
+        ] {
+            if count > 0 {
+                errors.insert(what.into(), count);
+            }
+        }
+        self.outcome.phases = std::mem::take(&mut self.sums)
+            .into_iter()
+            .map(|sum| sum.row)
+            .collect();
+    }
+}
+
+impl PhaseSum {
+    fn add_second(&mut self, second: &Second, busy: &[f64]) {
+        let row = &mut self.row;
+        row.from_s = self.first as f64;
+        row.duration_s += 1.0;
+        row.connections = row.connections.max(second.connections);
+        row.connects += second.connects;
+        row.sent += second.sent;
+        row.received += second.received;
+        row.acked += second.acked;
+        row.errors += second.errors;
+        row.generator_cpu_s += second.generator_cpu_percent / 100.0;
+        if let Some(percent) = second.server_cpu_percent {
+            *row.server_cpu_s.get_or_insert(0.0) += percent / 100.0;
+        }
+        row.server_rss_bytes = row.server_rss_bytes.max(second.server_rss_bytes);
+        self.worker_seconds += busy.len() as u64;
+        let is_busy = |share: &&f64| **share >= BUSY_CORES;
+        self.busy_seconds += busy.iter().filter(is_busy).count() as u64;
+    }
+
+    /// Why this phase's latencies are the generator's own, if they are.
+    fn judge(&self) -> Option<String> {
+        let busy = self.busy_seconds as f64 / self.worker_seconds.max(1) as f64;
+        if busy > BUSY_SECONDS_MAX {
+            return Some(format!(
+                "generator workers were working or waiting for a core for more than {:.0} % of the time in {} of {} \
+                 seconds; use more --workers, a machine with free cores, or less load",
+                BUSY_CORES * 100.0,
+                self.busy_seconds,
+                self.worker_seconds
+            ));
+        }
+        let lag = distribution(&self.lag);
+        let (late_ms, measured) = (lag.at_ms(0.99), [&self.row.delivery, &self.row.ack]);
+        let slowest_ms = measured.iter().map(|d| d.at_ms(0.99)).fold(0.0, f64::max);
+        let is_late = lag.count > 0 && late_ms > LATE_MS && late_ms > slowest_ms * LATE_SHARE;
+        (is_late && slowest_ms > 0.0).then(|| {
+            format!(
+                "the generator was late by {late_ms:.1} ms (p99) where {slowest_ms:.1} ms were measured; use more \
+                 --workers, a machine with free cores, or less load"
+            )
+        })
+    }
+}
+
+fn fill_second(second: &mut Second, report: &Report) {
+    let counts = &report.counts;
+    let count = |reasons: &Reasons| reasons.values().sum::<u64>();
+    second.connects += counts.connects_succeeded;
+    second.drops += count(&report.drops);
+    second.sent += counts.sent;
+    second.received += counts.received;
+    second.acked += counts.acked;
+    second.errors += count(&report.drops) + count(&report.connect_failures) + count(&report.errors);
+    second.bytes_sent += counts.bytes_sent;
+    second.bytes_received += counts.bytes_received;
+}
+
+fn merge_into(latencies: &mut [Latency; 4], report: &Report) {
+    let own = &report.latencies;
+    let all: [&Buckets; 4] = [&own.delivery, &own.ack, &own.connect, &own.lag];
+    for (total, more) in latencies.iter_mut().zip(all) {
+        total.merge(more);
+    }
+}
+
+fn distribution(latency: &Latency) -> Distribution {
+    Distribution::from_buckets(&latency.buckets())
+}
+
+fn percentiles(latency: &Latency) -> Option<Percentiles> {
+    distribution(latency).percentiles()
+}

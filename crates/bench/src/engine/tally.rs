@@ -1,0 +1,135 @@
+//! Owns what one worker counts. A tally covers one second; the conductor adds them up.
+
+use crate::latency::{Buckets, Latency};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Plain counts of one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub connects_attempted: u64,
+    pub connects_succeeded: u64,
+    pub sent: u64,
+    /// Event messages received, copies included.
+    pub received: u64,
+    pub acks_expected: u64,
+    pub acked: u64,
+    pub duplicated: u64,
+    pub reordered: u64,
+    /// For a room that this user never was in, or its own message sent back.
+    pub stray: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+/// Latencies of one second.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latencies {
+    pub delivery: Buckets,
+    pub ack: Buckets,
+    pub connect: Buckets,
+    /// How late the generator was: against its schedule, and from readiness to reading.
+    pub lag: Buckets,
+}
+
+/// Reasons with how often each occurred.
+pub type Reasons = BTreeMap<String, u64>;
+
+/// One worker's second, for the way to the conductor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Whole seconds since the start; `u64::MAX` for the rest after the last one.
+    pub second: u64,
+    pub counts: Counts,
+    pub latencies: Latencies,
+    pub connect_failures: Reasons,
+    pub drops: Reasons,
+    pub errors: Reasons,
+    /// Open now.
+    pub connections: u64,
+    /// Users that came through their connect and first joins, or failed in them, so far.
+    pub arrived: u64,
+    pub own_cpu_ns: u64,
+    /// Time in which the worker was ready but got no core.
+    pub own_wait_ns: u64,
+}
+
+/// What is counted as it happens.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub counts: Counts,
+    pub delivery: Latency,
+    pub ack: Latency,
+    pub connect: Latency,
+    pub lag: Latency,
+    pub connect_failures: Reasons,
+    pub drops: Reasons,
+    pub errors: Reasons,
+    pub connections: u64,
+    pub arrived: u64,
+    /// Over the whole run, for the allowance around membership changes.
+    pub slowest_delivery_ns: u64,
+}
+
+impl Tally {
+    pub fn error(&mut self, what: String) {
+        *self.errors.entry(what).or_default() += 1;
+    }
+
+    pub fn delivered(&mut self, latency_ns: u64) {
+        self.delivery.record(latency_ns);
+        self.slowest_delivery_ns = self.slowest_delivery_ns.max(latency_ns);
+    }
+
+    /// Hands over what was counted since the last time.
+    pub fn take(&mut self, second: u64, own_cpu_ns: u64) -> Report {
+        Report {
+            second,
+            counts: std::mem::take(&mut self.counts),
+            latencies: Latencies {
+                delivery: drain(&mut self.delivery),
+                ack: drain(&mut self.ack),
+                connect: drain(&mut self.connect),
+                lag: drain(&mut self.lag),
+            },
+            connect_failures: std::mem::take(&mut self.connect_failures),
+            drops: std::mem::take(&mut self.drops),
+            errors: std::mem::take(&mut self.errors),
+            connections: self.connections,
+            arrived: self.arrived,
+            own_cpu_ns,
+            own_wait_ns: crate::clock::own_wait_ns(),
+        }
+    }
+}
+
+fn drain(latency: &mut Latency) -> Buckets {
+    if latency.count() == 0 {
+        return Buckets::new();
+    }
+    let buckets = latency.buckets();
+    latency.reset();
+    buckets
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        self.connects_attempted += other.connects_attempted;
+        self.connects_succeeded += other.connects_succeeded;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.acks_expected += other.acks_expected;
+        self.acked += other.acked;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.stray += other.stray;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+    }
+}
+
+pub fn add_reasons(total: &mut Reasons, more: &Reasons) {
+    for (reason, count) in more {
+        *total.entry(reason.clone()).or_default() += count;
+    }
+}

@@ -1,0 +1,205 @@
+//! Owns one simulated user: where it is in its flow, its connection, and what it should receive.
+//! An idle user holds no buffer and no timer.
+
+use super::http::EventStream;
+use super::membership::Membership;
+use crate::scenario::EXPECTED_EVENTS_MAX;
+use crate::scenario::{Dice, Scope};
+use crate::stream::Stream;
+
+/// What a user waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing: its steps are being carried out.
+    Running,
+    /// A point in time.
+    Sleeping,
+    /// The protocol to be ready.
+    Connecting,
+    /// The answer to what it sent.
+    Answer { id: u32, of: Request },
+    /// Messages of an expected event.
+    Expecting { event: usize, count: u32 },
+    /// A turn in a loop that all users share.
+    Parked,
+    /// The beginning of a phase.
+    Phase(usize),
+    /// The flow is at its end; the connection stays.
+    Finished,
+    /// Not connected and not coming back.
+    Gone,
+}
+
+/// What an answer is awaited for; memberships by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    Event,
+    Join(usize),
+    Leave(usize),
+}
+
+/// How far the connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    Closed,
+    /// WebSocket upgrade request sent.
+    Upgrading,
+    /// WebSocket open, Engine.IO's greeting awaited.
+    Greeting,
+    /// First poll sent.
+    PollHandshake,
+    /// Namespace asked for.
+    Hello,
+    /// Connected by polling, the WebSocket is being tried.
+    Probing,
+    /// Event stream asked for.
+    StreamHead,
+    Open,
+}
+
+/// One loop that a user is in.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Index of the loop's step.
+    pub step: usize,
+    pub done: u32,
+    /// When the next round is due, for loops with a period.
+    pub next_due_ns: u64,
+    /// No round begins later.
+    pub end_ns: u64,
+}
+
+/// The HTTP side of a user that polls or listens to an event stream.
+#[derive(Debug, Default)]
+pub struct Http {
+    /// Long polls, or the event stream.
+    pub get: Stream,
+    pub post: Stream,
+    pub sid: String,
+    /// Packets for the next POST.
+    pub queue: Vec<u8>,
+    pub posting: bool,
+    pub polling: bool,
+    /// The probe was answered: no new poll.
+    pub paused: bool,
+    /// The WebSocket of an upgrade answered its request.
+    pub switched: bool,
+    pub events: Option<EventStream>,
+}
+
+#[derive(Debug)]
+pub struct User {
+    /// Over all workers.
+    pub number: u32,
+    pub flow: usize,
+    /// Index of its server.
+    pub server: usize,
+    pub step: usize,
+    pub state: State,
+    /// Makes older timers void.
+    pub epoch: u32,
+    /// When waiting turns into an error.
+    pub deadline_ns: u64,
+    /// When the present step should have begun.
+    pub due_ns: u64,
+    /// Past its first connect and joins.
+    pub arrived: bool,
+    pub link: Link,
+    pub ws: Stream,
+    pub http: Option<Box<Http>>,
+    pub next_id: u32,
+    /// Events sent so far.
+    pub seq: u64,
+    /// Unconsumed messages of each expected event.
+    pub inbox: [u32; EXPECTED_EVENTS_MAX],
+    pub loops: Vec<Round>,
+    pub rooms: Vec<Membership>,
+    /// Last sequence number by room, for the order of this publisher.
+    pub published: Vec<(u64, u64)>,
+    pub auth: Option<Box<str>>,
+    /// Failed attempts of the present connect.
+    pub attempts: u32,
+    pub dice: Dice,
+}
+
+impl User {
+    pub fn new(number: u32, flow: usize, due_ns: u64) -> Self {
+        User {
+            number,
+            flow,
+            server: 0,
+            step: 0,
+            state: State::Running,
+            epoch: 0,
+            deadline_ns: u64::MAX,
+            due_ns,
+            arrived: false,
+            link: Link::Closed,
+            ws: Stream::default(),
+            http: None,
+            next_id: 0,
+            seq: 0,
+            inbox: [0; EXPECTED_EVENTS_MAX],
+            loops: Vec::new(),
+            rooms: Vec::new(),
+            published: Vec::new(),
+            auth: None,
+            attempts: 0,
+            dice: Dice::seeded(number.into()),
+        }
+    }
+
+    pub fn scope(&self, users: u32) -> Scope {
+        Scope {
+            user: self.number.into(),
+            users: users.into(),
+            iteration: self
+                .loops
+                .last()
+                .map_or(0, |round| round.done.saturating_sub(1).into()),
+            seq: self.seq,
+        }
+    }
+
+    /// Index of the membership of a room, made when there is none.
+    pub fn membership(&mut self, room: u64) -> usize {
+        let known = self
+            .rooms
+            .iter()
+            .position(|membership| membership.room == room);
+        known.unwrap_or_else(|| {
+            self.rooms.push(Membership::new(room));
+            self.rooms.len() - 1
+        })
+    }
+
+    /// Distance to this user's message before in the stream of its worker; 0 for the first.
+    pub fn back(&mut self, room: u64, sequence: u64) -> u32 {
+        let known = self.published.iter_mut().find(|(own, _)| *own == room);
+        match known {
+            Some((_, last)) => (sequence - std::mem::replace(last, sequence)) as u32,
+            None => {
+                self.published.push((room, sequence));
+                0
+            }
+        }
+    }
+
+    pub fn take_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id - 1
+    }
+
+    /// Waits for something else from now on.
+    pub fn wait(&mut self, state: State, deadline_ns: u64) {
+        self.state = state;
+        self.deadline_ns = deadline_ns;
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    pub fn close(&mut self) {
+        self.ws.close();
+        self.http = None;
+        self.link = Link::Closed;
+    }
+}

@@ -1,0 +1,106 @@
+//! Owns the sampling of the measured server's processes, once a second.
+
+use crate::outcome::ServerProcess;
+use crate::process::Process;
+use anyhow::{Context, Result};
+
+#[derive(Debug)]
+pub struct Watch {
+    watched: Vec<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    process: Process,
+    name: String,
+    cpu_start_ns: u64,
+    cpu_ns: u64,
+    rss_before: u64,
+    rss_peak: u64,
+    rss: u64,
+}
+
+/// All processes together at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    pub cpu_ns: u64,
+    pub rss_bytes: u64,
+}
+
+impl Watch {
+    pub fn begin(pids: &[u32]) -> Result<Watch> {
+        let watched = pids.iter().map(|&pid| {
+            let process = Process { pid };
+            let context = || format!("cannot watch process {pid}: is it running?");
+            let cpu_ns = process.cpu_ns().with_context(context)?;
+            let rss = process.rss_bytes().with_context(context)?;
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            Ok(Watched {
+                process,
+                name: name.trim().to_owned(),
+                cpu_start_ns: cpu_ns,
+                cpu_ns,
+                rss_before: rss,
+                rss_peak: rss,
+                rss,
+            })
+        });
+        Ok(Watch {
+            watched: watched.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Reads all processes; `None` when none is watched. One that has ended keeps its last values.
+    pub fn sample(&mut self) -> Option<Sample> {
+        for watched in &mut self.watched {
+            if let Ok(cpu_ns) = watched.process.cpu_ns() {
+                watched.cpu_ns = watched.cpu_ns.max(cpu_ns);
+            }
+            // The exact figure walks the page tables and would disturb the server each second.
+            if let Ok(rss) = watched.process.rss_bytes_at_hand() {
+                watched.rss = rss;
+                watched.rss_peak = watched.rss_peak.max(rss);
+            }
+        }
+        let sample = Sample {
+            cpu_ns: self.watched.iter().map(|w| w.cpu_ns - w.cpu_start_ns).sum(),
+            rss_bytes: self.watched.iter().map(|w| w.rss).sum(),
+        };
+        (!self.watched.is_empty()).then_some(sample)
+    }
+
+    /// Exact memory while connections are held: taken once, at the end of a phase.
+    pub fn note_exact_memory(&mut self) {
+        for watched in &mut self.watched {
+            if let Ok(rss) = watched.process.rss_bytes() {
+                watched.rss_peak = watched.rss_peak.max(rss);
+            }
+        }
+    }
+
+    /// The processes that are not there any more.
+    pub fn ended(&self) -> Vec<u32> {
+        let gone = self.watched.iter().filter(|w| w.process.cpu_ns().is_err());
+        gone.map(|w| w.process.pid).collect()
+    }
+
+    /// Figures by process, the work being spread evenly over all of them.
+    pub fn finish(mut self, connections: u64, deliveries: u64) -> Vec<ServerProcess> {
+        self.sample();
+        let count = self.watched.len().max(1) as u64;
+        let processes = self.watched.iter().map(|watched| {
+            let mut process = ServerProcess {
+                pid: watched.process.pid,
+                name: watched.name.clone(),
+                cpu_s: (watched.cpu_ns - watched.cpu_start_ns) as f64 / 1e9,
+                rss_before_bytes: watched.rss_before,
+                rss_peak_bytes: watched.rss_peak,
+                rss_after_bytes: watched.process.rss_bytes().unwrap_or(watched.rss),
+                ..ServerProcess::default()
+            };
+            process.settle(connections / count, deliveries / count);
+            process
+        });
+        processes.collect()
+    }
+}

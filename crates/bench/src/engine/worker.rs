@@ -1,0 +1,321 @@
+//! Owns the life of one worker: orders in, notices out, and the stage in between. It runs as a
+//! process, because a process holds a limited number of files, or as a thread in tests.
+
+use super::membership::{Account, Clockwork};
+use super::publications::Publications;
+use super::stage::{Place, Stage, WAKE};
+use super::tally::Report;
+use crate::clock::{now_ns, own_cpu_ns};
+use crate::scenario::Scenario;
+use anyhow::{Context, Result, bail};
+use mio::{Poll, Waker};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::Duration;
+
+/// What a worker is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Read the scenario and get ready.
+    Begin {
+        file: String,
+        text: String,
+        scale: f64,
+        place: Place,
+    },
+    /// The run's clock began (or will begin) then; seconds are counted from it.
+    Start {
+        start_ns: u64,
+    },
+    Raise {
+        users: u32,
+    },
+    Phase {
+        phase: usize,
+        begins_ns: u64,
+    },
+    /// Send nothing new.
+    Stop,
+    /// Write down when messages were sent.
+    Save {
+        path: PathBuf,
+    },
+    /// Wait for stragglers, then account, with the other workers' send times.
+    Settle {
+        logs: Vec<PathBuf>,
+        flight_ns: u64,
+        grace_ms: u64,
+    },
+    Exit,
+}
+
+/// What a worker tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    Ready,
+    Second(Box<Report>),
+    Arrived {
+        arrived: u64,
+    },
+    Stopped {
+        slowest_delivery_ns: u64,
+    },
+    Saved,
+    Settled {
+        account: Box<Account>,
+        rest: Box<Report>,
+    },
+    Failed(String),
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+const TURN_TIMEOUT: Duration = Duration::from_millis(20);
+const PROGRESS_NS: u64 = 100_000_000;
+/// How often a settling worker looks whether everything is there.
+const SETTLE_CHECK_NS: u64 = 100_000_000;
+/// Nothing arrived for so long: nothing will.
+const QUIET_NS: u64 = 2_000_000_000;
+
+/// Where orders arrive.
+#[derive(Debug)]
+pub struct Worker {
+    orders: Receiver<Order>,
+    poll: Option<Poll>,
+    start_ns: u64,
+    seconds_told: u64,
+    arrived_told: u64,
+    progress_ns: u64,
+    settling: Option<Settling>,
+}
+
+#[derive(Debug)]
+struct Settling {
+    others: Vec<Publications>,
+    clockwork: Clockwork,
+    deadline_ns: u64,
+    check_ns: u64,
+    received: u64,
+    progress_ns: u64,
+}
+
+/// Whoever gives orders.
+#[derive(Debug)]
+pub struct Commander {
+    orders: Sender<Order>,
+    waker: Waker,
+}
+
+impl Commander {
+    /// `false` when the worker is gone.
+    pub fn send(&self, order: Order) -> bool {
+        self.orders.send(order).is_ok() && self.waker.wake().is_ok()
+    }
+}
+
+impl Worker {
+    pub fn new() -> Result<(Worker, Commander)> {
+        let poll = Poll::new().context("cannot create an epoll instance")?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let (sender, orders) = channel();
+        let worker = Worker {
+            orders,
+            poll: Some(poll),
+            start_ns: u64::MAX,
+            seconds_told: 0,
+            arrived_told: 0,
+            progress_ns: 0,
+            settling: None,
+        };
+        let commander = Commander {
+            orders: sender,
+            waker,
+        };
+        Ok((worker, commander))
+    }
+
+    /// Works until told to exit or until nobody gives orders any more.
+    pub fn run(mut self, mut notify: impl FnMut(Notice)) -> Result<()> {
+        let result = self.work(&mut notify);
+        if let Err(error) = &result {
+            notify(Notice::Failed(format!("{error:#}")));
+        }
+        result
+    }
+
+    fn work(&mut self, notify: &mut impl FnMut(Notice)) -> Result<()> {
+        let Some(mut stage) = self.begin()? else {
+            return Ok(());
+        };
+        notify(Notice::Ready);
+        let mut events = Stage::new_events();
+        loop {
+            stage.turn(&mut events, TURN_TIMEOUT)?;
+            loop {
+                match self.orders.try_recv() {
+                    Ok(Order::Exit) | Err(TryRecvError::Disconnected) => return Ok(()),
+                    Ok(order) => self.obey(&mut stage, order, notify)?,
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+            self.tell(&mut stage, notify);
+            self.settle(&mut stage, notify);
+        }
+    }
+
+    /// Waits for the order to begin; `None` when there is nothing to do.
+    fn begin(&mut self) -> Result<Option<Stage>> {
+        match self.orders.recv() {
+            Ok(Order::Begin {
+                file,
+                text,
+                scale,
+                place,
+            }) => {
+                let scenario = Scenario::parse(&file, &text)?.scaled(scale);
+                let poll = self.poll.take().context("begun twice")?;
+                Ok(Some(Stage::new(poll, scenario, place)?))
+            }
+            Ok(Order::Exit) | Err(_) => Ok(None),
+            Ok(other) => bail!("cannot begin with {other:?}"),
+        }
+    }
+
+    fn obey(
+        &mut self,
+        stage: &mut Stage,
+        order: Order,
+        notify: &mut impl FnMut(Notice),
+    ) -> Result<()> {
+        match order {
+            Order::Start { start_ns } => self.start_ns = start_ns,
+            Order::Raise { users } => stage.raise(users),
+            Order::Phase { phase, begins_ns } => stage.announce(phase, begins_ns),
+            Order::Stop => {
+                stage.stop();
+                let slowest_delivery_ns = stage.tally.slowest_delivery_ns;
+                notify(Notice::Stopped {
+                    slowest_delivery_ns,
+                });
+            }
+            Order::Save { path } => {
+                stage.publications.save(&path)?;
+                notify(Notice::Saved);
+            }
+            Order::Settle {
+                logs,
+                flight_ns,
+                grace_ms,
+            } => {
+                self.settling = Some(self.prepare(stage, &logs, flight_ns, grace_ms)?);
+            }
+            Order::Begin { .. } => bail!("begun twice"),
+            Order::Exit => {}
+        }
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        stage: &Stage,
+        logs: &[PathBuf],
+        flight_ns: u64,
+        grace_ms: u64,
+    ) -> Result<Settling> {
+        let rooms = stage.rooms();
+        let own = usize::from(stage.place.worker);
+        let load = |(at, path): (usize, &PathBuf)| match at == own {
+            true => Ok(Publications::default()),
+            false => Publications::load(path, |room| rooms.contains(&room)),
+        };
+        let now_ns = now_ns();
+        Ok(Settling {
+            others: logs.iter().enumerate().map(load).collect::<Result<_>>()?,
+            clockwork: Clockwork {
+                start_ns: self.start_ns,
+                flight_ns,
+            },
+            deadline_ns: now_ns + grace_ms * 1_000_000,
+            check_ns: 0,
+            received: 0,
+            progress_ns: now_ns,
+        })
+    }
+
+    /// Reports seconds that have ended, and connects under way.
+    fn tell(&mut self, stage: &mut Stage, notify: &mut impl FnMut(Notice)) {
+        let now_ns = now_ns();
+        while now_ns.saturating_sub(self.start_ns) >= (self.seconds_told + 1) * SECOND_NS {
+            let report = stage.tally.take(self.seconds_told, own_cpu_ns());
+            notify(Notice::Second(Box::new(report)));
+            self.seconds_told += 1;
+        }
+        let arrived = stage.tally.arrived;
+        if arrived != self.arrived_told && now_ns >= self.progress_ns + PROGRESS_NS {
+            self.progress_ns = now_ns;
+            self.arrived_told = arrived;
+            notify(Notice::Arrived { arrived });
+        }
+    }
+
+    /// Ends the wait for stragglers as soon as nothing is missing, or when it was long enough.
+    fn settle(&mut self, stage: &mut Stage, notify: &mut impl FnMut(Notice)) {
+        let Some(settling) = &mut self.settling else {
+            return;
+        };
+        let now_ns = now_ns();
+        if now_ns < settling.check_ns {
+            return;
+        }
+        settling.check_ns = now_ns + SETTLE_CHECK_NS;
+        let slowest_ns = stage.tally.slowest_delivery_ns;
+        settling.clockwork.flight_ns = settling.clockwork.flight_ns.max(slowest_ns);
+        let account = stage.settle(&settling.others, settling.clockwork);
+        let received = account.received + account.either_received;
+        if received != settling.received {
+            settling.received = received;
+            settling.progress_ns = now_ns;
+        }
+        let is_complete = account.lost == 0 && stage.outstanding == 0;
+        let is_quiet = now_ns >= settling.progress_ns + QUIET_NS && stage.outstanding == 0;
+        if is_complete || is_quiet || now_ns >= settling.deadline_ns {
+            let rest = Box::new(stage.tally.take(u64::MAX, own_cpu_ns()));
+            self.settling = None;
+            notify(Notice::Settled {
+                account: Box::new(account),
+                rest,
+            });
+        }
+    }
+}
+
+/// The body of a worker process: orders on stdin, notices on stdout, one JSON value a line. Ends
+/// when stdin does, so that no worker outlives its conductor.
+pub fn serve_stdio() -> Result<()> {
+    let (worker, commander) = Worker::new()?;
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            match serde_json::from_str(&line) {
+                Ok(order) => {
+                    if !commander.send(order) {
+                        break;
+                    }
+                }
+                Err(error) => eprintln!("cannot read order {line:?}: {error}"),
+            }
+        }
+        commander.send(Order::Exit);
+    });
+    let mut stdout = std::io::stdout().lock();
+    worker.run(|notice| {
+        // A conductor that no longer listens also closes stdin, which ends the loop.
+        if let Ok(line) = serde_json::to_string(&notice) {
+            let _ = writeln!(stdout, "{line}");
+            let _ = stdout.flush();
+        }
+    })
+}

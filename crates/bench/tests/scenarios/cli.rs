@@ -1,0 +1,162 @@
+//! The commands as a person uses them: scale, Ctrl-C, refusal of latencies.
+
+use crate::node::Node;
+use crate::rig::{processes, run, scenario};
+use bench::outcome::{self, Outcome, ResultFile};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+fn bench() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = bench().args(args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn saved(path: &std::path::Path) -> Outcome {
+    match outcome::load(path).unwrap() {
+        ResultFile::Run(outcome) => *outcome,
+        other => panic!("not a run: {other:?}"),
+    }
+}
+
+#[test]
+fn the_scenarios_are_listed_and_can_be_checked() {
+    let list = stdout(&["scenarios"]);
+    for name in [
+        "staircase",
+        "chat-10k",
+        "million-idle",
+        "push-ack",
+        "push-churn",
+        "ticker",
+        "storm",
+    ] {
+        assert!(list.contains(&format!("{name} ")), "{list}");
+        assert!(stdout(&["check", name]).starts_with(&format!("{name}: ")));
+    }
+}
+
+#[test]
+fn scale_shrinks_connections_and_rates_and_is_told() {
+    let text = "name='s'\n[[phases]]\nduration='1s'\nconnections=1000\narrivals='500/s'\nrate='50/s'\n\
+                [flows.a]\nsteps=[{connect=true},{loop=[{emit='got',ack=true}],every='1s'}]";
+    let scenario = bench::scenario::Scenario::parse("s", text)
+        .unwrap()
+        .scaled(0.02);
+    let phase = &scenario.phases[0];
+    assert_eq!(
+        (phase.connections, phase.arrivals, phase.rate),
+        (Some(20), Some(10.0), Some(1.0))
+    );
+    assert_eq!(scenario.users(), 10, "ten a second for one second");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let written = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    std::fs::write(written.path(), text).unwrap();
+    let node = Node::start();
+    let (scenario, json) = (
+        written.path().to_str().unwrap(),
+        file.path().to_str().unwrap(),
+    );
+    stdout(&[
+        "run", scenario, "--url", &node.url, "--scale", "0.02", "--json", json,
+    ]);
+    let outcome = saved(file.path());
+    assert_eq!((outcome.scale, outcome.totals.connections_peak), (0.02, 10));
+    assert!(
+        outcome.notes.iter().any(|note| note.contains("0.02")),
+        "{:?}",
+        outcome.notes
+    );
+}
+
+#[test]
+fn ctrl_c_gives_what_there_is() {
+    let node = Node::start();
+    let json = tempfile::NamedTempFile::new().unwrap();
+    let mut child = bench()
+        .args([
+            "run",
+            "ticker",
+            "--scale",
+            "0.01",
+            "--workers",
+            "2",
+            "--url",
+            &node.url,
+            "--json",
+        ])
+        .arg(json.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("\"tick\" begins") {
+        line.clear();
+        assert!(
+            stderr.read_line(&mut line).unwrap() > 0,
+            "ended before its phase began"
+        );
+    }
+    // The phase lasts a minute; one delivery later there is something to report.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert!(child.wait().unwrap().success(), "{rest}");
+    let outcome = saved(json.path());
+    assert_eq!(outcome.partial.as_deref(), Some("interrupted"));
+    assert!(outcome.duration_s < 50.0, "{}", outcome.duration_s);
+    assert_eq!(outcome.totals.lost, 0, "{:?}", outcome.totals);
+    assert!(outcome.totals.received > 0, "{:?}", outcome.totals);
+}
+
+#[test]
+fn a_saturated_generator_refuses_its_latencies() {
+    // More random letters than any machine can roll, and none of them is sent.
+    let text = r#"
+name = "too much"
+[[phases]]
+connections = 10
+rate = "1_000_000/s"
+duration = "2s"
+[flows.busy]
+weight = 4
+steps = [{ connect = true }, { loop = [{ auth = "${text(20000)}" }], pace = "phase" }]
+[flows.measured]
+steps = [{ connect = true }, { loop = [{ emit = "got", ack = true }], every = "100ms" }]
+"#;
+    let scenario = bench::scenario::Scenario::parse("too-much.toml", text).unwrap();
+    let outcome = run(&scenario, &Node::start().url, 1);
+    let reason = outcome.latency_refused().expect("latencies are shown");
+    assert!(reason.contains("generator"), "{reason}");
+    assert!(outcome.phases[0].generator_saturated.is_some());
+}
+
+#[test]
+fn a_generator_with_time_to_spare_shows_its_latencies() {
+    let flows = "[flows.a]\nsteps = [{ connect = true }, { loop = [{ emit = \"got\", ack = true }], every = \"500ms\" }]";
+    let outcome = run(&scenario(2, "", flows), &Node::start().url, 1);
+    let lag_ms = outcome.generator.turn_lag_p99_ms.unwrap();
+    // A machine that is busy otherwise may delay anyone; then refusing is right.
+    assert!(
+        outcome.latency_refused().is_none() || lag_ms > 10.0,
+        "{:?}",
+        outcome.generator
+    );
+    assert!(matches!(
+        processes(),
+        bench::fleet::Launcher::Processes { .. }
+    ));
+}

@@ -1,0 +1,9 @@
+//! Scenario runs against real servers, and what a scenario file that is wrong is told. Socket.IO
+//! is npm's own server; plain WebSocket and event streams are a small server of these tests.
+
+mod cli;
+mod errors;
+mod node;
+mod protocols;
+mod rig;
+mod stream_server;

@@ -1,0 +1,77 @@
+//! Owns how tests run a scenario: quietly, with worker processes of the real binary.
+
+use bench::engine::{self, Options, Target};
+use bench::fleet::Launcher;
+use bench::live::Observer;
+use bench::outcome::{Outcome, Second};
+use bench::scenario::Scenario;
+use std::time::Duration;
+
+/// Hears everything, says nothing.
+#[derive(Debug, Default)]
+pub struct Listener {
+    pub connecting: Vec<(u64, u64)>,
+    pub seconds: usize,
+    pub notes: Vec<String>,
+}
+
+impl Observer for Listener {
+    fn connecting(&mut self, done: u64, total: u64) {
+        self.connecting.push((done, total));
+    }
+
+    fn second(&mut self, _second: &Second) {
+        self.seconds += 1;
+    }
+
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+}
+
+pub fn processes() -> Launcher {
+    Launcher::Processes {
+        program: env!("CARGO_BIN_EXE_sockeye-bench").into(),
+        args: vec!["worker".into()],
+    }
+}
+
+/// A scenario of one phase of one second: head, then flows.
+pub fn scenario(connections: u32, head: &str, flows: &str) -> Scenario {
+    let text = format!(
+        "name = \"test\"\n{head}\n[[phases]]\nname = \"go\"\nconnections = {connections}\n\
+         duration = \"1s\"\nrate = \"100/s\"\n{flows}"
+    );
+    Scenario::parse("test.toml", &text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+}
+
+pub fn run(scenario: &Scenario, url: &str, workers: u32) -> Outcome {
+    let mut options = Options::new(processes());
+    options.workers = Some(workers);
+    options.grace = Duration::from_secs(20);
+    let target = Target {
+        name: "test".into(),
+        urls: vec![url.into()],
+        pids: Vec::new(),
+    };
+    let mut listener = Listener::default();
+    let outcome = engine::run(scenario, &target, &options, &mut listener).unwrap();
+    assert!(listener.seconds > 0, "the observer saw no second");
+    let users = u64::from(scenario.users());
+    assert_eq!(listener.connecting.last(), Some(&(users, users)));
+    assert!(listener.notes.iter().any(|note| note.contains("begins")));
+    outcome
+}
+
+/// Everything arrived, once and in order, and something did happen.
+pub fn assert_clean(outcome: &Outcome) {
+    let totals = &outcome.totals;
+    assert!(
+        outcome.errors.is_empty(),
+        "{:?}\n{totals:?}",
+        outcome.errors
+    );
+    assert_eq!(totals.received, totals.expected, "{totals:?}");
+    assert_eq!(totals.acked, totals.acks_expected, "{totals:?}");
+    assert_eq!(outcome.partial, None);
+}

@@ -1,0 +1,139 @@
+//! Owns a small real server of one room: `/sse` is an event stream (WHATWG HTML), chunked or not,
+//! `/ws` the plain protocol over WebSocket. What comes in by `/ws` goes to everyone.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use wire::websocket::frame::{OpCode, parse_header, unmask, write_frame};
+
+pub struct StreamServer {
+    pub url: String,
+}
+
+#[derive(Default)]
+struct Room {
+    members: Vec<(Kind, TcpStream)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    WebSocket,
+    Events,
+    ChunkedEvents,
+}
+
+impl StreamServer {
+    pub fn start() -> StreamServer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let room = Arc::new(Mutex::new(Room::default()));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let room = Arc::clone(&room);
+                // A client hangs up when its run is over.
+                std::thread::spawn(move || serve(stream.unwrap(), &room).ok());
+            }
+        });
+        StreamServer { url }
+    }
+}
+
+fn serve(mut stream: TcpStream, room: &Mutex<Room>) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buf = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let count = stream.read(&mut chunk)?;
+        buf.extend_from_slice(&chunk[..count]);
+        let Some(head) = wire::http::parse_head(&buf).unwrap() else {
+            continue;
+        };
+        if head.path == "/ws" {
+            let accept = wire::websocket::handshake::accept(&head).unwrap();
+            let mut answer = Vec::new();
+            wire::websocket::handshake::write_accept(&mut answer, &accept, None, b"");
+            stream.write_all(&answer)?;
+            let rest = buf.split_off(head.len);
+            return websocket(stream, rest, room);
+        }
+        assert_eq!(head.header("accept"), Some(&b"text/event-stream"[..]));
+        let number = head
+            .query
+            .strip_prefix("n=")
+            .unwrap()
+            .parse::<u32>()
+            .unwrap();
+        let (kind, coding) = match number % 2 {
+            0 => (Kind::Events, ""),
+            _ => (Kind::ChunkedEvents, "Transfer-Encoding: chunked\r\n"),
+        };
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{coding}\r\n");
+        // In one step with the membership: what is sent from now on must arrive.
+        let mut room = room.lock().unwrap();
+        stream.write_all(answer.as_bytes())?;
+        room.members.push((kind, stream));
+        return Ok(());
+    }
+}
+
+fn websocket(mut stream: TcpStream, mut buf: Vec<u8>, room: &Mutex<Room>) -> std::io::Result<()> {
+    let mut chunk = [0; 4096];
+    loop {
+        while let Some(header) = parse_header(&buf).unwrap() {
+            let end = header.len + header.payload_len as usize;
+            if buf.len() < end {
+                break;
+            }
+            let rest = buf.split_off(end);
+            let mut payload = std::mem::replace(&mut buf, rest).split_off(header.len);
+            unmask(&mut payload, header.mask.unwrap());
+            if header.opcode == OpCode::Text {
+                message(&stream, &payload, room)?;
+            }
+        }
+        let count = stream.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        buf.extend_from_slice(&chunk[..count]);
+    }
+}
+
+fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Result<()> {
+    let value: serde_json::Value = serde_json::from_slice(text).unwrap();
+    let mut room = room.lock().unwrap();
+    if value["type"] == "join" {
+        room.members.push((Kind::WebSocket, stream.try_clone()?));
+    } else if value["type"] != "leave" {
+        let mut event = value.clone();
+        event.as_object_mut().unwrap().remove("id");
+        let (name, payload) = (
+            value["type"].as_str().unwrap(),
+            value["payload"].to_string(),
+        );
+        for (kind, member) in &mut room.members {
+            // Others may have hung up.
+            let _ = match kind {
+                Kind::WebSocket => member.write_all(&frame(&event.to_string())),
+                Kind::Events => {
+                    member.write_all(format!("event: {name}\ndata: {payload}\n\n").as_bytes())
+                }
+                Kind::ChunkedEvents => {
+                    let text = format!("event: {name}\ndata: {payload}\n\n");
+                    member.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
+                }
+            };
+        }
+    }
+    if let Some(id) = value.get("id") {
+        let answer = format!("{{\"type\":\"ack\",\"id\":{id},\"payload\":null}}");
+        (&*stream).write_all(&frame(&answer))?;
+    }
+    Ok(())
+}
+
+fn frame(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_frame(&mut out, OpCode::Text, text.as_bytes());
+    out
+}
