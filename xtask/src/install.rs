@@ -20,7 +20,7 @@ const BROWSER: Tool = Tool {
     packages: &["chromium"],
 };
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 8] = [
     Tool {
         name: "a C++ compiler",
         probe: &["g++", "--version"],
@@ -45,6 +45,16 @@ const TOOLS: [Tool; 6] = [
         name: "Maven",
         probe: &["mvn", "--version"],
         packages: &["maven"],
+    },
+    Tool {
+        name: "nginx",
+        probe: &["nginx", "-v"],
+        packages: &["nginx"],
+    },
+    Tool {
+        name: "HAProxy",
+        probe: &["haproxy", "-v"],
+        packages: &["haproxy"],
     },
     BROWSER,
 ];

@@ -131,6 +131,8 @@ where
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(peer));
         let response = site.respond(&request);
+        let (path, status) = (request.uri().path(), response.status().as_u16());
+        tracing::debug!(%peer, method = %request.method(), path, status, "page");
         async move { Ok::<_, Infallible>(response) }
     });
     let conn = hyper::server::conn::http1::Builder::new()

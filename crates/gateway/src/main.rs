@@ -10,6 +10,7 @@ mod serve;
 mod signals;
 mod telemetry;
 mod token;
+mod unix;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -5,6 +5,7 @@ use crate::memory;
 use crate::outside::{Link, TokenDesk};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
+use crate::unix;
 use anyhow::{Context, Result};
 use control::identity::Verifier;
 use control::metrics::Exporter;
@@ -13,6 +14,7 @@ use control::page::{PageConfig, Pages};
 use hub::rules::{PayloadCheck, RulesFactory};
 use shard::{Settings, Shards};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -39,7 +41,9 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
     });
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
     let verifier = start_verifier(&loaded.resolved)?;
-    let shards = start_shards(&loaded.resolved, &facts, &runtime, verifier.clone())?;
+    let server = &loaded.resolved.server;
+    let (unix, _socket_files) = unix::listen(&server.unix, server.unix_mode)?;
+    let shards = start_shards(&loaded.resolved, unix, &facts, &runtime, verifier.clone())?;
     // Nobody else sets it.
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
     let admin_addr = match admin {
@@ -85,6 +89,7 @@ fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
 
 fn start_shards(
     config: &Resolved,
+    unix: Vec<UnixListener>,
     facts: &Facts,
     runtime: &Runtime,
     verifier: Option<Arc<Verifier>>,
@@ -111,7 +116,7 @@ fn start_shards(
     });
     let settings = Settings {
         listen: config.server.listen.clone(),
-        unix: Vec::new(),
+        unix,
         shards: config.server.shards,
         node: config.server.node,
         hub: config.hub.clone(),
@@ -146,11 +151,10 @@ fn serve_admin(
 
 /// The line that says: ready.
 fn announce(config: &Resolved, shards: &Shards, admin: Option<SocketAddr>) {
-    let addresses: Vec<_> = shards
-        .local_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let addresses = shards.local_addrs().iter().map(ToString::to_string);
+    let unix = config.server.unix.iter();
+    let unix = unix.map(|path| format!("unix:{}", path.display()));
+    let addresses: Vec<_> = addresses.chain(unix).collect();
     tracing::info!(
         addresses = addresses.join(","),
         admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),

@@ -1,6 +1,7 @@
 //! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
 
 use crate::limits::Limits;
+use crate::proxies::Proxies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -30,8 +31,12 @@ pub struct Config {
     /// Largest message from a plain client, bytes.
     pub plain_max_payload: usize,
     pub cors: Cors,
-    /// Allow-list for the Origin header on WebSocket and polling (403 otherwise); empty = any.
+    /// How long browsers may keep the answer to a preflight.
+    pub cors_max_age: Duration,
+    /// Allow-list for the Origin header on WebSocket and polling (403 otherwise), see [`crate::origin`]; empty = any.
     pub origins: Vec<String>,
+    /// Who may speak for others.
+    pub proxies: Proxies,
     pub slow_consumer: SlowConsumer,
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
@@ -131,7 +136,7 @@ pub struct Transports {
 pub enum Cors {
     Off,
     Any,
-    /// These origins, echoed, with credentials.
+    /// These origins (see [`crate::origin`]), echoed, with credentials.
     Origins(Vec<String>),
 }
 
@@ -269,7 +274,9 @@ impl Default for Config {
             max_payload: 1_000_000,
             plain_max_payload: 64 * 1024,
             cors: Cors::Off,
+            cors_max_age: Duration::from_secs(600),
             origins: Vec::new(),
+            proxies: Proxies::default(),
             slow_consumer: SlowConsumer::Disconnect,
             keep_handshake: false,
             compression: Compression::default(),

@@ -25,6 +25,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::base64url::Id20;
@@ -100,6 +101,8 @@ pub(crate) struct Core {
     pub(crate) told: VecDeque<Told>,
     /// Sessions whose packets are on their way in the answer to a poll, by its connection.
     pub(crate) answering: HashMap<u32, Key>,
+    /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
+    pub(crate) via: HashMap<u32, IpAddr>,
     /// Polling sessions with something for their waiting GET.
     pub(crate) poll_ready: Vec<u32>,
     /// Polling sessions whose queue passed its bound under the `disconnect` policy.
@@ -172,6 +175,7 @@ impl Core {
             effects: Vec::new(),
             told: VecDeque::new(),
             answering: HashMap::new(),
+            via: HashMap::new(),
             poll_ready: Vec::new(),
             overflowed: Vec::new(),
             stalled: Vec::new(),
@@ -280,6 +284,7 @@ impl Core {
             if slot.flags.counted {
                 self.addresses.leave(slot.peer);
             }
+            self.forget_proxy(conn);
             self.counts.websockets -= u64::from(slot.flags.websocket);
             if slot.flags.inflates {
                 self.forget_deflate(conn);
@@ -290,11 +295,20 @@ impl Core {
 
     /// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).
     pub(crate) fn release_conn(&mut self, conn: u32) {
+        self.forget_proxy(conn);
         if let Some(slot) = self.conns.remove(conn)
             && slot.flags.counted
         {
             self.addresses.leave(slot.peer);
         }
+    }
+
+    /// No further request will come on a connection. Returns who made it, if that is not its peer.
+    pub(crate) fn forget_proxy(&mut self, conn: u32) -> Option<IpAddr> {
+        if self.via.is_empty() {
+            return None;
+        }
+        self.via.remove(&conn)
     }
 
     // ---- sessions -----------------------------------------------------------------------------------------------------

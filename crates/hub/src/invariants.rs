@@ -66,6 +66,12 @@ impl Hub {
 
 impl Core {
     fn check_conns(&self) {
+        for conn in self.via.keys() {
+            assert!(
+                self.conns.get(*conn).is_some(),
+                "conn {conn} came through a proxy and is gone"
+            );
+        }
         for (index, conn) in self.conns.iter() {
             let session = self.sessions.get(conn.session);
             match conn.state {

@@ -7,6 +7,7 @@ use crate::effect::Effect;
 use crate::hub::Hub;
 use crate::id;
 use crate::metrics::Limit;
+use crate::origin;
 use crate::session::{Handshake, Protocol, Session};
 use crate::timer::Kind;
 use wire::base64url::Id20;
@@ -16,6 +17,8 @@ use wire::websocket::handshake;
 
 /// Who is turned away is asked to come again within this many seconds.
 const RETRY_SPREAD_S: u8 = 8;
+/// Methods of realtime requests.
+const ALLOW: &[u8] = b"Allow: GET, POST\r\n";
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,10 @@ impl Hub {
         let in_step = head.method == Method::Post || !head.has_body();
         slot.flags.keep_alive = head.keep_alive && in_step && head.method != Method::Head;
         let len = head.len;
+        self.find_client(conn, &head);
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return data.len();
+        };
         if slot.flags.crowded {
             self.refuse_crowded(conn, &head);
             return len;
@@ -134,7 +141,8 @@ impl Hub {
             self.stall(conn);
             return 0;
         }
-        let (read, peer) = (data.to_vec(), slot.peer);
+        let (read, client) = (data.to_vec(), slot.peer);
+        let proxy = self.core.forget_proxy(conn);
         self.core.release_conn(conn);
         self.core.effects.push(match shard {
             Some(shard) => {
@@ -143,10 +151,15 @@ impl Hub {
                     conn,
                     shard,
                     read,
-                    peer,
+                    // The other shard reads the request again, and may believe its headers as this one did.
+                    peer: proxy.unwrap_or(client),
                 }
             }
-            None => Effect::Handover { conn, read, peer },
+            None => Effect::Handover {
+                conn,
+                read,
+                peer: client,
+            },
         });
         data.len()
     }
@@ -237,7 +250,7 @@ impl Hub {
             match head.method {
                 Method::Get => self.poll(conn, head, session),
                 Method::Post => self.post(conn, head, session),
-                _ => self.refuse(conn, head, RequestError::BadMethod),
+                _ => self.refuse_method(conn, head),
             }
         }
     }
@@ -386,10 +399,22 @@ impl Hub {
         }
         let mut body = Vec::new();
         error.write_json(&mut body);
-        if error == RequestError::BadMethod && extra.is_empty() {
-            extra.extend_from_slice(b"Allow: GET, POST\r\n");
+        if error == RequestError::BadMethod {
+            extra.extend_from_slice(ALLOW);
         }
         self.respond(conn, error.status(), "application/json", &extra, &body);
+    }
+
+    /// A method that no request here has. A handshake by another one than GET is `BadMethod`, as clients know it.
+    fn refuse_method(&mut self, conn: u32, head: &Head<'_>) {
+        self.core.counts.shed += 1;
+        let mut extra = self.cors_headers(head);
+        extra.extend_from_slice(ALLOW);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive &= !head.has_body();
+        }
+        let body = br#"{"code":2,"message":"Bad method"}"#;
+        self.respond(conn, 405, "application/json", &extra, body);
     }
 
     /// For those who come back before the process is gone: not until then, and not all at once.
@@ -420,10 +445,14 @@ impl Hub {
 
     fn preflight(&mut self, conn: u32, head: &Head<'_>) {
         let mut extra = self.cors_headers(head);
-        if extra.is_empty() {
-            return self.refuse(conn, head, RequestError::BadRequest);
+        if self.core.config.cors == Cors::Off {
+            return self.refuse_method(conn, head);
         }
-        extra.extend_from_slice(b"Access-Control-Allow-Methods: GET,POST,OPTIONS\r\n");
+        extra.extend_from_slice(b"Access-Control-Allow-Methods: GET,POST\r\n");
+        let max_age = self.core.config.cors_max_age.as_secs();
+        if max_age > 0 {
+            extra.extend_from_slice(format!("Access-Control-Max-Age: {max_age}\r\n").as_bytes());
+        }
         if let Some(asked) = head.header("access-control-request-headers") {
             extra.extend_from_slice(b"Access-Control-Allow-Headers: ");
             extra.extend_from_slice(asked);
@@ -440,7 +469,7 @@ impl Hub {
             Cors::Origins(allowed) => {
                 let mut extra = b"Vary: Origin\r\n".to_vec();
                 let origin = head.header("origin").unwrap_or_default();
-                if allowed.iter().any(|allowed| allowed.as_bytes() == origin) {
+                if origin::is_listed(allowed, origin) {
                     extra.extend_from_slice(b"Access-Control-Allow-Origin: ");
                     extra.extend_from_slice(origin);
                     extra.extend_from_slice(b"\r\nAccess-Control-Allow-Credentials: true\r\n");
@@ -455,7 +484,7 @@ impl Hub {
         let allowed = &self.core.config.origins;
         allowed.is_empty()
             || head
-                .header("origin")
-                .is_none_or(|origin| allowed.iter().any(|allowed| allowed.as_bytes() == origin))
+                .values("origin")
+                .all(|origin| origin::is_listed(allowed, origin))
     }
 }

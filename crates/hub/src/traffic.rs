@@ -98,8 +98,11 @@ impl Hub {
             self.core.addresses.leave(slot.peer);
         }
         slot.peer = peer;
-        slot.flags.counted = max > 0;
-        if max == 0 {
+        // A proxy is many clients: each of its connections counts for one of them as soon as that one is known.
+        let counted = max > 0 && !self.core.config.proxies.trusts(peer);
+        slot.flags.counted = counted;
+        slot.flags.crowded = false;
+        if !counted {
             return;
         }
         let count = self.core.addresses.enter(peer);

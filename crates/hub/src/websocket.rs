@@ -76,6 +76,7 @@ impl Hub {
                     handshake::write_accept(out, &accept, subprotocol, &extra);
                 });
                 self.core.counts.websockets += 1;
+                self.core.forget_proxy(conn);
                 if let Some(slot) = self.core.conns.get_mut(conn) {
                     slot.flags.websocket = true;
                 }

@@ -21,6 +21,8 @@ impl Marks {
     const READY: u8 = 1;
     /// The end of the stream is in the kernel, perhaps behind bytes: no further event will tell.
     const ENDING: u8 = 2;
+    /// What comes first may be a proxy's word about the client.
+    const PREFACE: u8 = 4;
 
     fn has(self, mark: u8) -> bool {
         self.0 & mark != 0
@@ -88,20 +90,32 @@ impl Sockets {
         self.is_marked(conn, Marks::ENDING)
     }
 
+    /// The connection may begin with a PROXY protocol header, which is not for the hub.
+    pub(crate) fn set_preface(&mut self, conn: u32, expected: bool) {
+        self.mark(conn, Marks::PREFACE, expected);
+    }
+
+    pub(crate) fn expects_preface(&self, conn: u32) -> bool {
+        self.is_marked(conn, Marks::PREFACE)
+    }
+
     /// One read. Fewer bytes than asked for mean that the kernel has no more bytes (epoll(7), Q9); of the end of the stream
     /// they say nothing.
     pub(crate) fn read(&mut self, conn: u32, buf: &mut [u8]) -> Got {
-        let Some(stream) = self.get_mut(conn) else {
-            return Got::Nothing;
-        };
-        loop {
-            match stream.read(buf) {
-                Ok(0) => return Got::End,
-                Ok(n) => return Got::Bytes(n),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Got::Nothing,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Got::Broken,
-            }
+        self.get_mut(conn)
+            .map_or(Got::Nothing, |stream| got(|| stream.read(buf)))
+    }
+
+    /// The same without taking the bytes.
+    pub(crate) fn peek(&mut self, conn: u32, buf: &mut [u8]) -> Got {
+        self.get_mut(conn)
+            .map_or(Got::Nothing, |stream| got(|| stream.peek(buf)))
+    }
+
+    /// One write of a few bytes to somebody who is turned away: whoever has no room for them is gone.
+    pub(crate) fn tell(&mut self, conn: u32, bytes: &[u8]) {
+        if let Some(stream) = self.get_mut(conn) {
+            let _ = stream.write(bytes);
         }
     }
 
@@ -109,6 +123,18 @@ impl Sockets {
         if let Some(stream) = self.get_mut(conn) {
             // Fails only when the peer is gone already, which the next read tells.
             let _ = stream.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+fn got(mut read: impl FnMut() -> io::Result<usize>) -> Got {
+    loop {
+        match read() {
+            Ok(0) => return Got::End,
+            Ok(n) => return Got::Bytes(n),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Got::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Got::Broken,
         }
     }
 }

@@ -5,8 +5,10 @@
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::net::RecvFlags;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
 
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -22,6 +24,12 @@ pub enum Detached {
 }
 
 impl Stream {
+    /// Reads without taking: the bytes are there for the next read.
+    pub(crate) fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let (len, _) = rustix::net::recv(self, buf, RecvFlags::PEEK)?;
+        Ok(len)
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),
@@ -35,6 +43,15 @@ impl From<Stream> for Detached {
         match stream {
             Stream::Tcp(stream) => Detached::Tcp(stream.into()),
             Stream::Unix(stream) => Detached::Unix(stream.into()),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
         }
     }
 }

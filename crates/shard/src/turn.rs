@@ -2,12 +2,15 @@
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
 
+mod preface;
+
 use crate::clock::Clock;
 use crate::listener::{self, Listener};
 use crate::shards::{Answerer, Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
 use crate::stream::Stream;
 use hub::mailbox::{Receiver, Sender};
+use hub::proxies::ProxyProtocol;
 use hub::{Effect, Hub, Identity, Relay};
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
@@ -89,7 +92,7 @@ impl Shard {
         for (n, listener) in listeners.iter_mut().enumerate() {
             listener.watch(parts.poll.registry(), token(n))?;
         }
-        let buf = vec![0; parts.read_bytes.max(1024)].into();
+        let buf = vec![0; parts.read_bytes.max(wire::proxy::HEADER_BYTES_MAX)].into();
         Ok(Self {
             parts,
             listeners,
@@ -322,7 +325,10 @@ impl Shard {
             return;
         }
         let conn = self.parts.hub.opened(peer);
-        self.adopt(stream, conn);
+        let preface = self.parts.hub.proxy_protocol(peer) != ProxyProtocol::Off;
+        if self.adopt(stream, conn) && preface {
+            self.sockets.set_preface(conn, true);
+        }
         // It may be one too many of its address, and its slot the next one's.
         self.apply_effects();
     }
@@ -382,6 +388,9 @@ impl Shard {
     fn read(&mut self, conn: u32) {
         if self.parts.hub.is_stalled(conn) {
             self.ready.push_back(conn);
+            return;
+        }
+        if self.sockets.expects_preface(conn) && !self.read_preface(conn) {
             return;
         }
         match self.sockets.read(conn, &mut self.buf) {

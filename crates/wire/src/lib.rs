@@ -11,5 +11,6 @@ pub mod engineio;
 pub mod http;
 pub mod json;
 pub mod plain;
+pub mod proxy;
 pub mod socketio;
 pub mod websocket;

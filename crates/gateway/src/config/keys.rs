@@ -117,6 +117,8 @@ pub const ALSO_KNOWN: &[(&str, &str)] = &[
     ("threads", "shards"),
     ("workers", "shards"),
     ("allowed_origins", "origins"),
+    ("trust_proxy", "trusted_proxies"),
+    ("real_ip_header", "client_header"),
     ("serve_client_bundle", "serve_client"),
     ("permessage_deflate", "websocket"),
     ("per_message_deflate", "websocket"),
@@ -130,6 +132,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let groups = [
         top(),
         server(),
+        proxies(),
         socketio(),
         socketio_access(),
         plain(),
@@ -213,7 +216,7 @@ fn server() -> Vec<Key> {
             "server.listen",
             Kind::List,
             "0.0.0.0:3000",
-            "Public addresses, `IP:PORT`.",
+            "Public addresses, `IP:PORT`, and Unix sockets, `unix:/run/sockeye.sock`.",
         ),
         Key::new(
             "server.admin",
@@ -261,6 +264,39 @@ fn server() -> Vec<Key> {
             "Serve the chat page at `/`.",
         )
         .on(Profile::Chat, "true"),
+    ]
+}
+
+/// What stands in front.
+fn proxies() -> Vec<Key> {
+    vec![
+        Key::new(
+            "server.unix_mode",
+            Kind::Text,
+            "0660",
+            "Permissions of the Unix sockets listened on, octal.",
+        ),
+        Key::new(
+            "server.trusted_proxies",
+            Kind::List,
+            EMPTY_LIST,
+            "Addresses and ranges (`10.0.0.0/8`, `::1`) of proxies whose word is taken for a client's address; who comes by \
+             a Unix socket is `127.0.0.1`. See [operations.md](operations.md#behind-a-proxy).",
+        ),
+        Key::new(
+            "server.client_header",
+            Kind::Choice(&["x-forwarded-for", "forwarded", "none"]),
+            "x-forwarded-for",
+            "Header in which trusted proxies name the client; the other one is not read, since a proxy passes on what it \
+             does not write.",
+        ),
+        Key::new(
+            "server.proxy_protocol",
+            Kind::Choice(&["off", "optional", "required"]),
+            "off",
+            "Whether connections of trusted proxies begin with a PROXY protocol header (version 1 or 2); connections of \
+             others never do.",
+        ),
     ]
 }
 
@@ -327,14 +363,22 @@ fn socketio_access() -> Vec<Key> {
             "socketio.cors",
             Kind::List,
             EMPTY_LIST,
-            "Origins that may poll from another site, with credentials; `[\"*\"]` for any, \
-             without; empty for none.",
+            "Origins that may poll from another site, with credentials: `https://chat.example.org`, \
+             `https://*.example.org` for every name below, `null` for pages without one; `[\"*\"]` for any, \
+             without credentials; empty for none.",
+        ),
+        Key::new(
+            "socketio.cors_max_age",
+            Kind::Duration,
+            "10m",
+            "How long a browser may keep the answer to a preflight.",
         ),
         Key::new(
             "socketio.origins",
             Kind::List,
             EMPTY_LIST,
-            "When not empty, the only values of the Origin header accepted, on any transport.",
+            "When not empty, pages of other origins get 403 on every transport; written as for `cors`. Set it where \
+             browsers send cookies or client certificates by themselves: cross-origin rules do not bind WebSockets.",
         ),
         Key::new(
             "socketio.serve_client",

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod docs;
+mod edges;
 pub mod keys;
 mod layers;
 mod limits_page;

@@ -4,6 +4,7 @@
 mod auth;
 
 use super::bounds;
+use super::edges::{self, Listen};
 use super::keys::Profile;
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
@@ -12,6 +13,7 @@ use super::value::Value;
 pub use auth::Auth;
 use hub::config::{Admission, Compression, Cors, Rates, Rules, SlowConsumer, Transports};
 use hub::limits::Limits;
+use hub::proxies::Proxies;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,6 +43,9 @@ pub struct Resolved {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
+    pub unix: Vec<PathBuf>,
+    /// Permissions of the files of Unix sockets.
+    pub unix_mode: u32,
     pub admin: Option<SocketAddr>,
     pub shards: usize,
     pub pin: bool,
@@ -102,8 +107,15 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     fn server(&mut self) -> Server {
+        let (listen, unix) = self.listen();
+        let unix_mode = edges::mode(&self.text("server.unix_mode"));
         Server {
-            listen: self.listen(),
+            listen,
+            unix,
+            unix_mode: unix_mode.unwrap_or_else(|problem| {
+                self.problem("server.unix_mode", problem);
+                0
+            }),
             admin: self.admin(),
             shards: match self.number("server.shards") {
                 0 => self.machine.cores.max(1),
@@ -117,23 +129,65 @@ impl Resolver<'_> {
         }
     }
 
-    fn listen(&mut self) -> Vec<SocketAddr> {
+    /// Addresses and Unix sockets.
+    fn listen(&mut self) -> (Vec<SocketAddr>, Vec<PathBuf>) {
         let key = "server.listen";
-        let mut addrs = Vec::new();
+        let (mut addrs, mut unix) = (Vec::new(), Vec::new());
         let texts = self.list(key);
         for text in &texts {
-            match parse_addr(text) {
-                Some(addr) if addr.port() != 0 && addrs.contains(&addr) => {
-                    self.problem(key, format!("cannot listen on {addr} twice"));
+            let twice = match edges::listen(text) {
+                Ok(Listen::Tcp(addr)) if addr.port() != 0 && addrs.contains(&addr) => true,
+                Ok(Listen::Unix(path)) if unix.contains(&path) => true,
+                Ok(Listen::Tcp(addr)) => {
+                    addrs.push(addr);
+                    false
                 }
-                Some(addr) => addrs.push(addr),
-                None => self.problem(key, needs_addr(text)),
+                Ok(Listen::Unix(path)) => {
+                    unix.push(path);
+                    false
+                }
+                Err(problem) => {
+                    self.problem(key, problem);
+                    false
+                }
+            };
+            if twice {
+                self.problem(key, format!("cannot listen on {text} twice"));
             }
         }
         if texts.is_empty() {
             self.problem(key, "at least one address is needed".to_owned());
         }
-        addrs
+        (addrs, unix)
+    }
+
+    fn proxies(&mut self) -> Proxies {
+        let key = "server.trusted_proxies";
+        let mut trusted = Vec::new();
+        for text in self.list(key) {
+            match edges::trusted(&text) {
+                Ok(range) => trusted.push(range),
+                Err(problem) => self.problem(key, problem),
+            }
+        }
+        let protocol = self.text("server.proxy_protocol");
+        if protocol != "off" && trusted.is_empty() {
+            let message =
+                format!("is {protocol:?}, but server.trusted_proxies names nobody to believe");
+            self.problem("server.proxy_protocol", message);
+        }
+        edges::proxies(trusted, &self.text("server.client_header"), &protocol)
+    }
+
+    fn origins(&mut self, key: &str) -> Vec<String> {
+        let origins = self.list(key);
+        for problem in origins
+            .iter()
+            .filter_map(|text| edges::origin_problem(text))
+        {
+            self.problem(key, problem);
+        }
+        origins
     }
 
     fn admin(&mut self) -> Option<SocketAddr> {
@@ -141,9 +195,12 @@ impl Resolver<'_> {
         if text == "off" {
             return None;
         }
-        let addr = parse_addr(&text);
+        let addr = edges::address(&text);
         if addr.is_none() {
-            self.problem("server.admin", format!("{}, or \"off\"", needs_addr(&text)));
+            self.problem(
+                "server.admin",
+                format!("{}, or \"off\"", edges::needs_addr(&text)),
+            );
         }
         addr
     }
@@ -185,7 +242,9 @@ impl Resolver<'_> {
             max_payload: self.bytes("socketio.max_http_buffer_size"),
             plain_max_payload: self.bytes("plain.max_payload"),
             cors: self.cors(),
-            origins: self.list("socketio.origins"),
+            cors_max_age: self.duration("socketio.cors_max_age"),
+            origins: self.origins("socketio.origins"),
+            proxies: self.proxies(),
             slow_consumer: match self.text("limits.slow_consumer").as_str() {
                 "drop-oldest" => SlowConsumer::DropOldest,
                 _ => SlowConsumer::Disconnect,
@@ -234,28 +293,19 @@ impl Resolver<'_> {
     }
 
     fn cors(&mut self) -> Cors {
-        let origins = self.list("socketio.cors");
+        let key = "socketio.cors";
+        let origins = self.list(key);
         if origins.is_empty() {
             return Cors::Off;
         }
         if origins.iter().any(|origin| origin == "*") {
             if origins.len() > 1 {
                 let message = "\"*\" stands for every origin: name no others beside it";
-                self.problem("socketio.cors", message.to_owned());
+                self.problem(key, message.to_owned());
             }
             return Cors::Any;
         }
-        for origin in &origins {
-            if !origin.contains("://") || origin.ends_with('/') {
-                let needed = "scheme, host and port as browsers send it are needed, such as \
-                              \"https://chat.example.org\"";
-                self.problem(
-                    "socketio.cors",
-                    format!("cannot use origin {origin:?}: {needed}"),
-                );
-            }
-        }
-        Cors::Origins(origins)
+        Cors::Origins(self.origins(key))
     }
 
     fn limits(&self) -> Limits {
@@ -437,20 +487,6 @@ impl Layer {
         let setting = self.settings.get(&Path::fixed(key));
         setting.map_or(Source::Default, |setting| setting.source.clone())
     }
-}
-
-/// `IP:PORT`, `localhost:PORT`, or `:PORT` for all addresses.
-fn parse_addr(text: &str) -> Option<SocketAddr> {
-    let (host, port) = text.rsplit_once(':')?;
-    match host {
-        "" => Some(SocketAddr::from(([0, 0, 0, 0], port.parse().ok()?))),
-        "localhost" => Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?))),
-        _ => text.parse().ok(),
-    }
-}
-
-fn needs_addr(text: &str) -> String {
-    format!("cannot use address {text:?}: IP and port are needed, such as \"0.0.0.0:3000\"")
 }
 
 fn is_plain_path(path: &str) -> bool {

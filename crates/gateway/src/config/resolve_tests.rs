@@ -313,3 +313,44 @@ fn auth_that_cannot_work_is_refused_with_its_key_and_without_the_secret() {
         assert!(!problem.contains("hunter2"), "{problem}");
     }
 }
+
+#[test]
+fn unix_sockets_stand_beside_addresses() {
+    let config = resolved("[server]\nlisten = [\"unix:/run/a.sock\", \":2\"]\nunix_mode = \"600\"");
+    assert_eq!(config.server.unix, [PathBuf::from("/run/a.sock")]);
+    assert_eq!(config.server.listen.len(), 1);
+    assert_eq!(config.server.unix_mode, 0o600);
+    assert_eq!(resolved("").server.unix_mode, 0o660);
+    let only = resolved("[server]\nlisten = [\"unix:/run/a.sock\"]");
+    assert!(only.server.listen.is_empty());
+    let twice = "[server]\nlisten = [\"unix:/a\", \"unix:/a\"]";
+    assert!(problem(twice).contains("cannot listen on unix:/a twice"));
+    assert!(problem("[server]\nlisten = [\"unix:a\"]").contains("a whole path is needed"));
+    assert!(problem("[server]\nunix_mode = \"rw\"").contains("\"0660\""));
+}
+
+#[test]
+fn proxies_are_believed_when_they_are_named() {
+    use hub::proxies::{ClientHeader, Proxies, ProxyProtocol};
+    assert_eq!(resolved("").hub.proxies, Proxies::default());
+    let config = resolved(
+        "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\nclient_header = \"forwarded\"\n\
+         proxy_protocol = \"required\"",
+    );
+    let proxies = config.hub.proxies;
+    assert!(proxies.trusts([10, 1, 2, 3].into()) && !proxies.trusts([11, 1, 2, 3].into()));
+    assert_eq!(proxies.header, ClientHeader::Forwarded);
+    assert_eq!(proxies.protocol, ProxyProtocol::Required);
+    assert!(problem("[server]\ntrusted_proxies = [\"10.0.0.0/33\"]").contains("s.toml:2:1"));
+    let nobody = problem("[server]\nproxy_protocol = \"optional\"");
+    assert!(nobody.contains("names nobody to believe"), "{nobody}");
+}
+
+#[test]
+fn origins_may_have_a_star_for_names_below() {
+    let config = resolved("[socketio]\norigins = [\"https://*.a.example\", \"null\"]");
+    assert_eq!(config.hub.origins, ["https://*.a.example", "null"]);
+    assert_eq!(config.hub.cors_max_age, Duration::from_secs(600));
+    assert!(problem("[socketio]\norigins = [\"https://a.example/\"]").contains("origin"));
+    assert!(problem("[socketio]\norigins = [\"*\"]").contains("origin \"*\""));
+}

@@ -25,7 +25,11 @@ pub struct SocketIo {
 impl SocketIo {
     /// An Engine.IO session without any namespace yet.
     pub fn open(addr: SocketAddr) -> SocketIo {
-        let mut conn = RawConn::websocket(addr, SOCKETIO);
+        SocketIo::over(RawConn::websocket(addr, SOCKETIO))
+    }
+
+    /// The same on a WebSocket that was opened before.
+    pub fn over(mut conn: RawConn) -> SocketIo {
         let open = conn.frame();
         let open = open.text().strip_prefix('0').expect("an open packet");
         let open = serde_json::from_str(open).expect("JSON in the open packet");

@@ -101,6 +101,18 @@ impl RawConn {
         })
     }
 
+    /// On a connection that was made before, of any kind: to the system a stream is a stream.
+    pub fn over(stream: impl Into<std::os::fd::OwnedFd>) -> RawConn {
+        let stream = TcpStream::from(stream.into());
+        let timeout = stream.set_write_timeout(Some(PATIENCE));
+        timeout.expect("set the write timeout");
+        RawConn {
+            stream,
+            unread: Vec::new(),
+            deflate: false,
+        }
+    }
+
     /// Sends one request and reads its answer on a connection of its own.
     pub fn exchange(addr: SocketAddr, request: impl AsRef<[u8]>) -> Response {
         let mut conn = RawConn::connect(addr);
@@ -115,13 +127,17 @@ impl RawConn {
 
     /// Opens a WebSocket with more header lines, each ending in CRLF.
     pub fn websocket_with(addr: SocketAddr, target: &str, extra: &str) -> RawConn {
-        let mut conn = RawConn::connect(addr);
-        conn.send(upgrade_request(target, extra));
-        let response = conn.response();
+        RawConn::connect(addr).upgraded(target, extra)
+    }
+
+    /// Makes a WebSocket of it.
+    pub fn upgraded(mut self, target: &str, extra: &str) -> RawConn {
+        self.send(upgrade_request(target, extra));
+        let response = self.response();
         assert_eq!(response.status, 101, "{response:?}");
         assert_eq!(response.header("sec-websocket-accept"), Some(ACCEPT));
-        conn.deflate = response.header("sec-websocket-extensions").is_some();
-        conn
+        self.deflate = response.header("sec-websocket-extensions").is_some();
+        self
     }
 
     // ---- sending ---------------------------------------------------------------------------------

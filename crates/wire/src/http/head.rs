@@ -114,7 +114,7 @@ impl<'a> Head<'a> {
     }
 
     /// All headers in the order sent.
-    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    pub fn headers(&self) -> impl DoubleEndedIterator<Item = (&'a str, &'a [u8])> {
         self.headers
             .iter()
             .take(self.header_count)
@@ -128,7 +128,8 @@ impl<'a> Head<'a> {
             .any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
     }
 
-    fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    /// Values of all header lines of a name, in the order sent.
+    pub fn values(&self, name: &str) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         self.headers()
             .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)

@@ -3,12 +3,14 @@
 
 mod chunked;
 mod encoding;
+mod forwarded;
 mod head;
 mod query;
 mod response;
 
 pub use chunked::{ChunkError, Chunked};
 pub use encoding::Encoding;
+pub use forwarded::{forwarded, x_forwarded_for};
 pub use head::{
     HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
 };

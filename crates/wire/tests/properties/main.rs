@@ -6,6 +6,7 @@ mod engineio;
 mod http;
 mod json;
 mod plain;
+mod proxy;
 mod socketio;
 mod values;
 mod websocket;

@@ -1,0 +1,163 @@
+//! Files of the Unix sockets listened on: made with their permissions before anybody can connect, taken over from a process
+//! that died, never from one that lives, and removed at the end.
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// Connections the kernel may hold for us before we accept (cut down to net.core.somaxconn).
+const BACKLOG: i32 = 65_535;
+
+/// Files that are ours; removed when this is dropped.
+#[derive(Debug, Default)]
+pub struct SocketFiles(Vec<SocketFile>);
+
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Another process may have put its own socket there since. While this is open nothing else has the same inode.
+    inode: OwnedFd,
+}
+
+impl SocketFile {
+    fn is_there_still(&self) -> bool {
+        let ours = rustix::fs::fstat(&self.inode);
+        let found = rustix::fs::lstat(&self.path);
+        ours.and_then(|ours| {
+            found.map(|found| (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino))
+        })
+        .unwrap_or(false)
+    }
+}
+
+/// Opens a listener on each path.
+pub fn listen(paths: &[PathBuf], mode: u32) -> Result<(Vec<UnixListener>, SocketFiles)> {
+    let (mut listeners, mut files) = (Vec::new(), SocketFiles::default());
+    for path in paths {
+        let opened = open(path, mode, &mut files);
+        let place = || format!("cannot listen on unix:{}", path.display());
+        listeners.push(opened.with_context(place)?);
+    }
+    Ok((listeners, files))
+}
+
+fn open(path: &Path, mode: u32, files: &mut SocketFiles) -> Result<UnixListener> {
+    clear(path)?;
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket()?;
+    rustix::net::bind(&socket, &address)?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    files.0.push(SocketFile {
+        path: path.to_owned(),
+        inode: rustix::fs::open(path, flags, Mode::empty())?,
+    });
+    // Nobody gets in before this: a bound socket that does not listen refuses connections.
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+fn socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+/// Makes room for a new socket: removes one that nobody listens on.
+fn clear(path: &Path) -> Result<()> {
+    let metadata = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        metadata => metadata?,
+    };
+    if !metadata.file_type().is_socket() {
+        bail!("there is a file that is no socket: remove it, or name another path");
+    }
+    match rustix::net::connect(&socket()?, &SocketAddrUnix::new(path)?) {
+        Err(Errno::CONNREFUSED) => Ok(fs::remove_file(path)?),
+        // With a full backlog it is `AGAIN`.
+        Ok(()) | Err(Errno::AGAIN) => bail!("another process listens there"),
+        Err(error) => Err(error).context("cannot see whether another process listens there"),
+    }
+}
+
+impl Drop for SocketFiles {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            if file.is_there_still()
+                && let Err(error) = fs::remove_file(&file.path)
+            {
+                tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder")
+    }
+
+    #[test]
+    fn a_socket_has_its_mode_and_is_gone_with_its_owner() {
+        let folder = folder();
+        let path = folder.path().join("s.sock");
+        let (listeners, files) = listen(std::slice::from_ref(&path), 0o620).expect("listen");
+        let metadata = fs::metadata(&path).expect("a file");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o620);
+        let _client = UnixStream::connect(&path).expect("connect");
+        drop(listeners);
+        drop(files);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_living_one_is_not() {
+        let folder = folder();
+        let path = folder.path().join("s.sock");
+        // A process that was killed leaves its file.
+        drop(UnixListener::bind(&path).expect("bind"));
+        let (listeners, files) =
+            listen(std::slice::from_ref(&path), 0o660).expect("the dead one's place");
+        let error = listen(std::slice::from_ref(&path), 0o660).expect_err("there is a living one");
+        let text = format!("{error:#}");
+        assert!(
+            text.ends_with("s.sock: another process listens there"),
+            "{text}"
+        );
+        assert!(path.exists(), "the failed attempt took the file away");
+        drop((listeners, files));
+    }
+
+    #[test]
+    fn what_is_no_socket_stays() {
+        let folder = folder();
+        let path = folder.path().join("notes.txt");
+        fs::write(&path, "precious").expect("write");
+        let error = listen(std::slice::from_ref(&path), 0o660).expect_err("a file is there");
+        assert!(format!("{error:#}").contains("no socket"), "{error:#}");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "precious");
+    }
+
+    #[test]
+    fn a_successors_socket_is_not_removed() {
+        let folder = folder();
+        let path = folder.path().join("s.sock");
+        let (listeners, files) = listen(std::slice::from_ref(&path), 0o660).expect("listen");
+        drop(listeners);
+        let (successor, theirs) = listen(std::slice::from_ref(&path), 0o660).expect("take over");
+        drop(files);
+        assert!(UnixStream::connect(&path).is_ok());
+        drop((successor, theirs));
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,165 @@
+//! Origins (RFC 6454) as lists of them are written: as browsers send them, `https://*.example.com` for every name below
+//! `example.com`, and `null` for pages that have none.
+
+/// Whether a text can stand in a list of origins.
+pub fn is_pattern(text: &str) -> bool {
+    if text == "null" {
+        return true;
+    }
+    let Some((scheme, host)) = text.split_once("://") else {
+        return false;
+    };
+    let host = host.strip_prefix("*.").unwrap_or(host);
+    let (name, port) = split_port(host);
+    is_scheme(scheme) && is_host(name) && port.is_none_or(is_port)
+}
+
+/// Whether an Origin header is one of those a pattern means. Both are compared as they are: browsers write origins in one way
+/// only (lower case, no default port).
+pub(crate) fn matches(pattern: &str, origin: &[u8]) -> bool {
+    let Some((scheme, domain)) = pattern.split_once("*.") else {
+        return pattern.as_bytes() == origin;
+    };
+    let names = origin
+        .strip_prefix(scheme.as_bytes())
+        .and_then(|rest| rest.strip_suffix(domain.as_bytes()))
+        .and_then(|names| names.strip_suffix(b"."));
+    // Only labels of a host: `https://evil.example/.example.com` is no origin, but who knows what sends it.
+    names.is_some_and(|names| !names.is_empty() && names.split(|&byte| byte == b'.').all(is_label))
+}
+
+pub(crate) fn is_listed(list: &[String], origin: &[u8]) -> bool {
+    list.iter().any(|pattern| matches(pattern, origin))
+}
+
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        // A colon within brackets belongs to the address.
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
+fn is_scheme(scheme: &str) -> bool {
+    let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    !scheme.is_empty()
+        && scheme
+            .bytes()
+            .all(|byte| lower(byte) || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+fn is_host(name: &str) -> bool {
+    if let Some(address) = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        return address.parse::<std::net::Ipv6Addr>().is_ok();
+    }
+    let upper = name.bytes().any(|byte| byte.is_ascii_uppercase());
+    !upper && name.split('.').all(|label| is_label(label.as_bytes()))
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Letters, digits, hyphens; and underscores, which names in private networks have.
+fn is_label(label: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !label.is_empty() && label.iter().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_compared_whole() {
+        let pattern = "https://example.com";
+        assert!(matches(pattern, b"https://example.com"));
+        for origin in [
+            "http://example.com",
+            "https://example.com:444",
+            "https://example.com.evil.example",
+            "https://evil-example.com",
+            "https://a.example.com",
+            "HTTPS://example.com",
+            "https://example.com/",
+            "null",
+            "",
+        ] {
+            assert!(!matches(pattern, origin.as_bytes()), "{origin}");
+        }
+        assert!(matches("null", b"null") && !matches("null", b"NULL"));
+    }
+
+    #[test]
+    fn a_star_stands_for_one_label_or_more() {
+        let pattern = "https://*.example.com";
+        for origin in ["https://a.example.com", "https://a-1.b_2.example.com"] {
+            assert!(matches(pattern, origin.as_bytes()), "{origin}");
+        }
+        for origin in [
+            "https://example.com",
+            "https://.example.com",
+            "https://a..example.com",
+            "https://aexample.com",
+            "https://a.example.com:8443",
+            "https://a.example.com.evil.example",
+            "https://evil.example/.example.com",
+            "https://evil.example#.example.com",
+            "https://user@evil.example.com",
+            "https://evil.example:1.example.com",
+            "http://a.example.com",
+            "https://*.example.com",
+            "null",
+        ] {
+            assert!(!matches(pattern, origin.as_bytes()), "{origin}");
+        }
+        assert!(matches(
+            "http://*.localhost:3000",
+            b"http://a.localhost:3000"
+        ));
+        assert!(!matches("http://*.localhost:3000", b"http://a.localhost"));
+    }
+
+    #[test]
+    fn patterns_are_origins_as_browsers_write_them() {
+        for text in [
+            "null",
+            "https://example.com",
+            "http://localhost:3000",
+            "https://*.example.com",
+            "http://*.localhost:8080",
+            "http://192.0.2.1:80",
+            "http://[::1]:3000",
+            "https://[2001:db8::1]",
+            "capacitor://localhost",
+            "chrome-extension://abcdef",
+        ] {
+            assert!(is_pattern(text), "{text}");
+        }
+        for text in [
+            "",
+            "*",
+            "example.com",
+            "*.example.com",
+            "https://",
+            "https://*",
+            "https://*.",
+            "https://a.*.example.com",
+            "https://*example.com",
+            "https://example.com/",
+            "https://example.com/path",
+            "https://Example.com",
+            "https://example.com:port",
+            "https://example.com:",
+            "https://*.*.example.com",
+            "https://a b",
+            "https://user@example.com",
+            "://example.com",
+        ] {
+            assert!(!is_pattern(text), "{text}");
+        }
+    }
+}
