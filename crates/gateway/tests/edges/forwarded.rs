@@ -1,7 +1,11 @@
 //! `X-Forwarded-For` and `Forwarded`: from whom they count, and how much of them.
 
-use super::harness::{Gateway, RawConn};
-use super::{connect_from, gateway_behind, join, page_client, peers, poll_in};
+use super::harness::client::SOCKETIO;
+use super::harness::{Gateway, RawConn, eventually};
+use super::{
+    SOON, connect_from, gateway_behind, gateway_with_two_each, is_one_too_many, join, page_client,
+    peers, poll_in,
+};
 
 fn trusting() -> Gateway {
     gateway_behind("\"127.0.0.1\", \"10.0.0.0/8\", \"fd00::/8\"", "")
@@ -103,6 +107,28 @@ fn each_request_of_a_connection_has_its_own_client() {
         page_client(&gateway, conn, "X-Forwarded-For: 203.0.113.66\r\n"),
         "203.0.113.66"
     );
+}
+
+/// The bound on connections per address counts clients, not the proxy that makes all connections.
+#[test]
+fn limits_are_the_clients_own() {
+    let gateway = gateway_with_two_each("");
+    let of = |client: u8| format!("X-Forwarded-For: 203.0.113.{client}\r\n");
+    let third = || RawConn::websocket_with(gateway.addr, SOCKETIO, &of(9));
+    let two = [9, 9].map(|client| join(proxy(&gateway), &of(client)));
+    assert!(is_one_too_many(third()));
+    // Others get in, and so does the proxy; its kept connections count for whose request they carry.
+    let _others = [10, 10, 11].map(|client| join(proxy(&gateway), &of(client)));
+    let _own = ["", "", ""].map(|none| join(proxy(&gateway), none));
+    let mut kept = [(); 4].map(|()| proxy(&gateway));
+    for conn in &mut kept {
+        poll_in(conn, "");
+        poll_in(conn, &of(13));
+        poll_in(conn, &of(14));
+        poll_in(conn, "");
+    }
+    drop(two);
+    assert!(eventually(SOON, || !is_one_too_many(third())));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
+use wire::websocket::frame::OpCode;
 
 /// Something that takes a turn or two, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(5);
@@ -48,6 +49,18 @@ handshake_timeout = "1s"
 action = "reply"
 "#
     )
+}
+
+/// The same where each address may have two connections.
+fn gateway_with_two_each(more: &str) -> Gateway {
+    let two = "[limits]\nconns_per_address_max = 2";
+    Gateway::start(&settings("\"127.0.0.1\"", more).replace("[limits]", two))
+}
+
+/// Whether a third connection, made so, is one too many for its client.
+fn is_one_too_many(mut conn: RawConn) -> bool {
+    let frame = conn.frame();
+    frame.opcode == OpCode::Close && frame.close_code() == Some(1008)
 }
 
 /// A connection whose client has this address of loopback.

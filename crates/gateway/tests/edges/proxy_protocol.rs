@@ -1,7 +1,11 @@
 //! The PROXY protocol, byte by byte: whole, in pieces, wrong, late, missing, and from those who may not speak it.
 
-use super::harness::{Ended, Gateway, Plain, RawConn, SocketIo};
-use super::{SOON, connect_from, gateway_behind, ip, join, logged, page_client, peers, poll_in};
+use super::harness::client::SOCKETIO;
+use super::harness::{Ended, Gateway, Plain, RawConn, SocketIo, eventually};
+use super::{
+    SOON, connect_from, gateway_behind, gateway_with_two_each, ip, is_one_too_many, join, logged,
+    page_client, peers, poll_in,
+};
 use std::net::SocketAddr;
 use wire::proxy::write_v2;
 
@@ -241,4 +245,24 @@ fn a_header_may_name_another_trusted_proxy() {
     let conn = introduced(&gateway, v2("10.0.0.7", b""));
     let _client = join(conn, "X-Forwarded-For: 10.6.6.6, 203.0.113.9, 10.0.0.8\r\n");
     assert_eq!(peers(&gateway, 1), ["203.0.113.9"]);
+}
+
+#[test]
+fn limits_are_the_clients_own() {
+    let gateway = gateway_with_two_each(REQUIRED);
+    let third = || introduced(&gateway, v2("203.0.113.9", b"")).upgraded(SOCKETIO, "");
+    let two = [(); 2].map(|()| join(introduced(&gateway, v2("203.0.113.9", b"")), ""));
+    assert!(is_one_too_many(third()));
+    let _other = join(introduced(&gateway, v2("203.0.113.10", b"")), "");
+    let _own = [(); 3].map(|()| join(introduced(&gateway, local()), ""));
+    // A flood of one client is dropped unheard, whatever shard it comes to, and the others stay.
+    let mut flood: Vec<_> = (0..40)
+        .map(|_| introduced(&gateway, v2("203.0.113.9", b"")))
+        .collect();
+    let dropped = || gateway.hits("conns_per_address") > 0.0;
+    assert!(eventually(SOON, dropped));
+    let last = flood.last_mut().expect("forty");
+    assert_ne!(last.ended(SOON), Ended::Open);
+    drop((two, flood));
+    assert!(eventually(SOON, || !is_one_too_many(third())));
 }
