@@ -65,6 +65,8 @@ pub(crate) struct Session {
     pub(crate) rate: u64,
     /// Messages rejected, less those accepted since.
     pub(crate) rejections: u16,
+    /// Messages not yet booked with its user and address.
+    pub(crate) unbooked: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +113,7 @@ impl Session {
             token: None,
             rate: 0,
             rejections: 0,
+            unbooked: 0,
         }
     }
 

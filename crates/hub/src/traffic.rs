@@ -22,9 +22,6 @@ impl Hub {
             return true;
         }
         let Some(scope) = self.scope_passed(session, socket) else {
-            if let Some(slot) = self.core.sessions.get_mut(session) {
-                slot.rejections = slot.rejections.saturating_sub(1);
-            }
             return true;
         };
         self.over_rate(session, socket, scope)
@@ -41,15 +38,22 @@ impl Hub {
         {
             return Some(Scope::Session);
         }
-        let peer = slot.peer;
+        slot.rejections = slot.rejections.saturating_sub(1);
+        slot.unbooked += 1;
+        if slot.unbooked < core.meters.lot {
+            return None;
+        }
+        let (peer, lot) = (slot.peer, std::mem::take(&mut slot.unbooked));
         if core.meters.user.is_some()
             && let Some(user) = socket.and_then(|socket| core.user_of(socket.0.index))
-            && !core.meters.passes(Scope::User, user, now_us)
+            && !core.meters.passes(Scope::User, user, now_us, lot)
         {
             return Some(Scope::User);
         }
         let passes = core.meters.address.is_none()
-            || core.meters.passes(Scope::Address, holder(peer), now_us);
+            || core
+                .meters
+                .passes(Scope::Address, holder(peer), now_us, lot);
         (!passes).then_some(Scope::Address)
     }
 
@@ -140,7 +144,7 @@ impl Hub {
             return false;
         };
         let meters = &self.core.meters;
-        if meters.passes(Scope::Connects, holder(slot.peer), now_us) {
+        if meters.passes(Scope::Connects, holder(slot.peer), now_us, 1) {
             return true;
         }
         let retry_after_s = meters
