@@ -38,9 +38,9 @@ impl Hub {
         {
             return Some(Scope::Session);
         }
-        slot.rejections = slot.rejections.saturating_sub(1);
         slot.unbooked += 1;
         if slot.unbooked < core.meters.lot {
+            slot.rejections = slot.rejections.saturating_sub(1);
             return None;
         }
         let (peer, lot) = (slot.peer, std::mem::take(&mut slot.unbooked));
@@ -54,7 +54,13 @@ impl Hub {
             || core
                 .meters
                 .passes(Scope::Address, holder(peer), now_us, lot);
-        (!passes).then_some(Scope::Address)
+        if !passes {
+            return Some(Scope::Address);
+        }
+        if let Some(slot) = core.sessions.get_mut(session) {
+            slot.rejections = slot.rejections.saturating_sub(1);
+        }
+        None
     }
 
     /// `true` in a dry run: the message passes all the same.
