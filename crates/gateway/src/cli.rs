@@ -1,4 +1,5 @@
-//! The command line: `sockeye [serve]`, `sockeye config …`, `sockeye token …`, `sockeye plan …`.
+//! The command line: `sockeye [serve]`, `sockeye config …`, `sockeye token …`, `sockeye plan …`,
+//! `sockeye bench …`.
 //! Flags are settings of the highest layer; their values are checked with the rest of the
 //! configuration.
 
@@ -29,6 +30,9 @@ enum CommandArgs {
     Token(Box<TokenArgs>),
     /// Nodes, memory, Redis, bandwidth and cost for so many users; advice on transports.
     Plan(Box<bench::plan::PlanArgs>),
+    /// Load tests: scenarios, comparisons, reports.
+    #[command(subcommand)]
+    Bench(Box<bench::cli::Command>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,6 +88,7 @@ pub enum Command {
     Metrics,
     Token(Box<TokenArgs>),
     Plan(Box<bench::plan::PlanArgs>),
+    Bench(Box<bench::cli::Command>),
 }
 
 #[derive(Debug)]
@@ -106,6 +111,7 @@ impl Cli {
         match self.command {
             None => Command::Serve(self.serve.request()),
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
+            Some(CommandArgs::Bench(command)) => Command::Bench(command),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
             Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Token(token)) => Command::Token(token),

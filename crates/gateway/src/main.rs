@@ -33,6 +33,7 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }),
         Command::Plan(args) => ended(bench::plan::run(*args)),
+        Command::Bench(command) => ended(bench::cli::run(*command, &["bench"])),
         Command::Serve(request) => boot(&request),
     }
 }
