@@ -55,7 +55,9 @@ pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
             "CPU",
             "% of a core",
             vec![
-                line(outcome, "server", 0, Reduce::Mean, |s| s.server_cpu_percent),
+                line(outcome, "server", 0, Reduce::Level, |s| {
+                    s.server_cpu_percent
+                }),
                 line(outcome, "generator", 2, Reduce::Mean, |s| {
                     Some(s.generator_cpu_percent)
                 }),
@@ -117,7 +119,7 @@ pub fn of_servers(runs: &[(String, &Outcome)], has_latencies: bool) -> Vec<Plot>
             Reduce::Max,
             connections,
         ),
-        beside(runs, "cpu", "Server CPU", "% of a core", Reduce::Mean, cpu),
+        beside(runs, "cpu", "Server CPU", "% of a core", Reduce::Level, cpu),
         beside(
             runs,
             "memory",

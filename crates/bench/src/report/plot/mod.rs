@@ -10,6 +10,9 @@ pub use svg::{STYLE, Use};
 /// Points that one line may have: more than that, the eye does not see and files grow.
 const POINTS_MAX: usize = 240;
 
+/// Values over time that make a curve.
+const SECONDS_MIN: usize = 3;
+
 /// One plot with its lines.
 #[derive(Clone, Debug)]
 pub struct Plot {
@@ -61,7 +64,7 @@ pub enum Look {
 pub enum Reduce {
     Mean,
     Max,
-    /// Like `Max`, but a second without a sample keeps the value before it.
+    /// Like `Mean`, but a second without a sample keeps the value before it.
     Level,
 }
 
@@ -90,7 +93,14 @@ impl Line {
     }
 
     pub fn has_values(&self) -> bool {
-        self.points.iter().any(|(_, value)| value.is_some())
+        self.value_count() > 0
+    }
+
+    pub fn value_count(&self) -> usize {
+        self.points
+            .iter()
+            .filter(|(_, value)| value.is_some())
+            .count()
     }
 }
 
@@ -107,16 +117,20 @@ fn reduced(chunk: &[(f64, Option<f64>)], reduce: Reduce) -> (f64, Option<f64>) {
     let values = || chunk.iter().filter_map(|point| point.1);
     let count = values().count();
     let value = match reduce {
-        Reduce::Mean => values().sum::<f64>() / count as f64,
-        Reduce::Max | Reduce::Level => values().fold(f64::NEG_INFINITY, f64::max),
+        Reduce::Mean | Reduce::Level => values().sum::<f64>() / count as f64,
+        Reduce::Max => values().fold(f64::NEG_INFINITY, f64::max),
     };
     (at, (count > 0).then_some(value))
 }
 
 impl Plot {
-    /// Without lines there is nothing to draw.
+    /// Whether there is nothing to see: a second or two of values are no curve.
     pub fn is_empty(&self) -> bool {
-        !self.lines.iter().any(Line::has_values)
+        let least = match self.x {
+            Horizontal::Seconds { .. } => SECONDS_MIN,
+            Horizontal::Nines { .. } => 1,
+        };
+        self.lines.iter().all(|line| line.value_count() < least)
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
