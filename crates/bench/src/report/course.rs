@@ -40,15 +40,7 @@ pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
             "connects",
             "Connects and drops",
             "per second",
-            vec![
-                line(outcome, "connects", 0, Reduce::Mean, |s| {
-                    Some(s.connects as f64)
-                }),
-                line(outcome, "drops", 3, Reduce::Mean, |s| Some(s.drops as f64)),
-                line(outcome, "errors", 1, Reduce::Mean, |s| {
-                    Some(s.errors as f64)
-                }),
-            ],
+            connects(outcome),
         ),
         time(
             "cpu",
@@ -211,6 +203,20 @@ fn distribution(all: &[(&str, &Distribution)], title: &str) -> Plot {
         lines: lines.collect(),
         marks: Vec::new(),
     }
+}
+
+/// Connects, and what went wrong as far as anything did.
+fn connects(outcome: &Outcome) -> Vec<Line> {
+    let drops = line(outcome, "drops", 3, Reduce::Mean, |s| Some(s.drops as f64));
+    let errors = line(outcome, "errors", 1, Reduce::Mean, |s| {
+        Some(s.errors as f64)
+    });
+    let happened = |line: &Line| line.points.iter().any(|point| point.1 > Some(0.0));
+    let faults = [drops, errors].into_iter().filter(happened);
+    let connects = line(outcome, "connects", 0, Reduce::Mean, |s| {
+        Some(s.connects as f64)
+    });
+    [connects].into_iter().chain(faults).collect()
 }
 
 fn throughput(outcome: &Outcome) -> Vec<Line> {

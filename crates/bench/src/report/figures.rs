@@ -220,6 +220,10 @@ pub fn connections(outcome: &Outcome) -> Vec<Block> {
     vec![Block::Table(table)]
 }
 
+/// Why a small run shows more memory per connection than a large one.
+const MEMORY_LEGEND: &str = "bytes/connection: growth from before the first connection to the \
+    peak, by connection then open. With few connections that is the process warming up.";
+
 /// CPU and memory of each watched process.
 pub fn processes(outcome: &Outcome) -> Vec<Block> {
     if outcome.processes.is_empty() {
@@ -247,7 +251,7 @@ pub fn processes(outcome: &Outcome) -> Vec<Block> {
             process.rss_per_connection_bytes.map_or(NONE.into(), short),
         ]);
     }
-    vec![Block::Table(table)]
+    vec![Block::Table(table), Block::Text(MEMORY_LEGEND.into())]
 }
 
 /// What the generator itself spent, which is what makes the rest believable.

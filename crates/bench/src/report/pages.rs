@@ -239,4 +239,47 @@ mod tests {
         assert!(replace_between(page, "a", "new").is_err());
         assert!(replace_between("<!-- bench:begin a -->", "a", "new").is_err());
     }
+
+    /// A folder with one page and one result called `ticker`.
+    fn folder(page: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("benchmarks.md"), page).unwrap();
+        let result = folder.path().join("ticker.json");
+        let file = ResultFile::Run(Box::new(crate::report::report_tests::outcome()));
+        crate::outcome::save(&file, &result).unwrap();
+        (folder, result)
+    }
+
+    #[test]
+    fn a_page_gets_tables_and_drawings_of_what_it_asks_for() {
+        let asked = ["overview", "ticker"].map(|name| format!("{BEGIN}{name} -->\n{END}\n"));
+        let (folder, result) = folder(&asked.concat());
+        fill(&[result], folder.path()).unwrap();
+        let page = fs::read_to_string(folder.path().join("benchmarks.md")).unwrap();
+        let row = "| ticker   |     1 |       1,000 |    500 |   1.14 |   7.77 | 13.0 MiB | 10 % |      0 |    PASS |";
+        assert!(page.contains(row), "{page}");
+        assert!(
+            page.contains("##### Latency\n") && page.contains("`benchmarks/results/ticker.json`")
+        );
+        for id in ["latency", "throughput", "connections", "cpu", "memory"] {
+            let address = format!("plots/ticker-{id}.svg");
+            assert!(page.contains(&format!("]({address})")), "{page}");
+            let drawing = fs::read_to_string(folder.path().join(&address)).unwrap();
+            assert!(
+                drawing.starts_with("<svg ") && drawing.contains("<style>"),
+                "{drawing}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_result_that_no_page_asks_for_is_named() {
+        let (folder, result) = folder("nothing here\n");
+        let refusal = fill(&[result], folder.path()).unwrap_err().to_string();
+        assert!(
+            refusal.contains("asks for ticker: add `<!-- bench:begin ticker -->`"),
+            "{refusal}"
+        );
+        assert!(!folder.path().join(PLOTS).exists());
+    }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const MIB: u64 = 1 << 20;
 
 /// Ten seconds of ramp, ten of load: every figure is easy to check by hand.
-fn outcome() -> Outcome {
+pub(super) fn outcome() -> Outcome {
     // 98 of 100 deliveries take 1 ms, two take 7.77 ms.
     let delivery = Distribution::from_buckets(&[(1_000_000, 9_800), (7_770_000, 200)]);
     let ramp = Phase {
