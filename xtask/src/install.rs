@@ -20,7 +20,7 @@ const BROWSER: Tool = Tool {
     packages: &["chromium"],
 };
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 9] = [
     Tool {
         name: "a C++ compiler",
         probe: &["g++", "--version"],
@@ -55,6 +55,11 @@ const TOOLS: [Tool; 8] = [
         name: "HAProxy",
         probe: &["haproxy", "-v"],
         packages: &["haproxy"],
+    },
+    Tool {
+        name: "OpenSSL",
+        probe: &["openssl", "version"],
+        packages: &["openssl"],
     },
     BROWSER,
 ];

@@ -57,13 +57,30 @@ pub struct Pages {
 pub enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// One on which something else lies between the socket and HTTP.
+    Wrapped(Box<dyn Wrapped>),
 }
 
+/// A connection whose bytes are not those of its socket; whoever handed it over knows how to read it.
+pub trait Wrapped: std::fmt::Debug + Send {
+    /// One attempt to write, without waiting.
+    fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Called inside the runtime.
+    fn open(self: Box<Self>) -> io::Result<Box<dyn Duplex>>;
+}
+
+/// Bytes both ways.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+
 impl Stream {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Wrapped(stream) => stream.write_now(bytes),
         }
     }
 }
@@ -94,7 +111,7 @@ impl Pages {
 
     /// Takes a connection, the bytes already read from it, and its client's address. Never blocks:
     /// shards call this in the middle of a turn.
-    pub fn accept(&self, stream: Stream, read: Vec<u8>, peer: IpAddr) {
+    pub fn accept(&self, mut stream: Stream, read: Vec<u8>, peer: IpAddr) {
         let Ok(permit) = Arc::clone(&self.conns).try_acquire_owned() else {
             // One attempt: whoever does not have room for a line in an empty socket buffer is gone.
             let _ = stream.write(OVERLOADED);
@@ -120,6 +137,7 @@ async fn take_over(site: Arc<Site>, stream: Stream, read: Vec<u8>, peer: IpAddr)
             let stream = tokio::net::UnixStream::from_std(stream)?;
             serve(site, Replay::new(read, stream), peer).await;
         }
+        Stream::Wrapped(stream) => serve(site, Replay::new(read, stream.open()?), peer).await,
     }
     Ok(())
 }

@@ -6,9 +6,11 @@ mod cli;
 mod config;
 mod memory;
 mod outside;
+mod secure;
 mod serve;
 mod signals;
 mod telemetry;
+mod tls;
 mod token;
 mod unix;
 

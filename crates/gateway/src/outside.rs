@@ -1,6 +1,7 @@
 //! The shards' way out: connections for the control plane, and lines for the log. Shards call this
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
+use crate::secure::Secure;
 use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
@@ -68,9 +69,10 @@ impl Link {
 
 impl Outside for Link {
     fn handover(&self, handover: Handover) {
-        let stream = match handover.stream {
-            Detached::Tcp(stream) => Stream::Tcp(stream),
-            Detached::Unix(stream) => Stream::Unix(stream),
+        let stream = match (handover.stream, handover.tls) {
+            (Detached::Tcp(stream), None) => Stream::Tcp(stream),
+            (Detached::Unix(stream), None) => Stream::Unix(stream),
+            (stream, Some(tls)) => Stream::Wrapped(Box::new(Secure::new(stream, tls))),
         };
         self.pages.accept(stream, handover.read, handover.peer);
     }

@@ -5,6 +5,7 @@ use crate::memory;
 use crate::outside::{Link, TokenDesk};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
+use crate::tls::Rotation;
 use crate::unix;
 use anyhow::{Context, Result};
 use control::identity::Verifier;
@@ -41,9 +42,18 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
     });
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
     let verifier = start_verifier(&loaded.resolved)?;
+    let certificates = loaded.resolved.tls.as_ref().map(Rotation::start);
+    let certificates = certificates.transpose().context("cannot set up TLS")?;
     let server = &loaded.resolved.server;
     let (unix, _socket_files) = unix::listen(&server.unix, server.unix_mode)?;
-    let shards = start_shards(&loaded.resolved, unix, &facts, &runtime, verifier.clone())?;
+    let shards = start_shards(
+        &loaded.resolved,
+        unix,
+        &facts,
+        &runtime,
+        verifier.clone(),
+        certificates.as_ref(),
+    )?;
     // Nobody else sets it.
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
     let admin_addr = match admin {
@@ -58,6 +68,7 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
         facts,
         shards,
         verifier,
+        certificates,
         wishes,
     };
     let ended = node.run();
@@ -93,6 +104,7 @@ fn start_shards(
     facts: &Facts,
     runtime: &Runtime,
     verifier: Option<Arc<Verifier>>,
+    certificates: Option<&Rotation>,
 ) -> Result<Shards> {
     let pages = Pages::new(
         PageConfig {
@@ -122,6 +134,14 @@ fn start_shards(
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
+        tls: config
+            .tls
+            .as_ref()
+            .zip(certificates)
+            .map(|(tls, files)| shard::Tls {
+                listen: tls.listen.clone(),
+                config: files.config(),
+            }),
     };
     let desk = verifier.map(|verifier| TokenDesk {
         runtime: runtime.handle().clone(),
@@ -151,12 +171,16 @@ fn serve_admin(
 
 /// The line that says: ready.
 fn announce(config: &Resolved, shards: &Shards, admin: Option<SocketAddr>) {
-    let addresses = shards.local_addrs().iter().map(ToString::to_string);
+    let list = |addrs: &[SocketAddr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>();
     let unix = config.server.unix.iter();
     let unix = unix.map(|path| format!("unix:{}", path.display()));
-    let addresses: Vec<_> = addresses.chain(unix).collect();
+    let addresses: Vec<_> = list(shards.local_addrs()).into_iter().chain(unix).collect();
     tracing::info!(
         addresses = addresses.join(","),
+        tls = config
+            .tls
+            .as_ref()
+            .map(|_| list(shards.tls_addrs()).join(",")),
         admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),
         profile = config.profile.name(),
         shards = config.server.shards,
@@ -174,6 +198,7 @@ struct Node<'a> {
     facts: Arc<Facts>,
     shards: Shards,
     verifier: Option<Arc<Verifier>>,
+    certificates: Option<Rotation>,
     wishes: Receiver<Wish>,
 }
 
@@ -192,6 +217,10 @@ impl Node<'_> {
                 Ok(Wish::Stop) => return self.drain(),
                 Ok(Wish::Reload) => self.reload(),
                 Err(_) => {}
+            }
+            let certificates = self.certificates.as_mut();
+            if let Some(config) = certificates.and_then(Rotation::look) {
+                self.shards.set_tls(&config);
             }
         }
     }
@@ -240,6 +269,12 @@ impl Node<'_> {
             }
         };
         let changes = self.loaded.changes(&later);
+        if let Some((certificates, tls)) =
+            self.certificates.as_mut().zip(later.resolved.tls.as_ref())
+            && let Some(config) = certificates.apply(tls)
+        {
+            self.shards.set_tls(&config);
+        }
         self.telemetry.set_level(&later.resolved.log.level);
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;

@@ -46,6 +46,7 @@ mod session;
 mod slab;
 mod socket;
 mod timer;
+pub mod tls;
 mod traffic;
 mod users;
 mod websocket;

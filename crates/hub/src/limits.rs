@@ -50,6 +50,9 @@ pub struct Limits {
     pub deliveries_per_turn: usize,
     /// Bytes read from one connection per turn (fairness, F30).
     pub read_bytes_per_turn: usize,
+    /// Steps of TLS handshakes between two turns. They also get no more time than the turn took, but for one step: established
+    /// connections do not wait for the arithmetic of those that come (A13).
+    pub tls_handshakes_per_turn: usize,
 }
 
 impl Default for Limits {
@@ -77,6 +80,7 @@ impl Default for Limits {
             takeover_contexts_max: 1_000,
             deliveries_per_turn: 65_536,
             read_bytes_per_turn: 64 * 1024,
+            tls_handshakes_per_turn: 32,
         }
     }
 }

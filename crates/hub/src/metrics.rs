@@ -136,6 +136,8 @@ macro_rules! counters {
             pub denied: [AtomicU64; Denied::ALL.len()],
             /// Messages and connects over a rate, by `Scope`, whether rejected or (dry run) not.
             pub rated: [AtomicU64; Scope::NAMES.len()],
+            /// Counted by the shard itself.
+            pub tls: crate::tls::TlsCells,
         }
 
         impl Cells {

@@ -7,7 +7,8 @@ mod listener;
 mod shards;
 mod sockets;
 mod stream;
+pub mod tls;
 mod turn;
 
-pub use shards::{Answerer, Handover, Outside, Settings, ShardDied, Shards, start};
+pub use shards::{Answerer, Handover, Outside, Settings, ShardDied, Shards, Tls, start};
 pub use stream::Detached;

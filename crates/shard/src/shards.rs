@@ -4,11 +4,13 @@ use crate::clock::Clock;
 use crate::entropy::entropy;
 use crate::listener;
 use crate::stream::{Detached, Stream};
+use crate::tls::{SecureStream, Session};
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, Sender, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{Ask, AskKey, HandlerFactory, Hub, Identity, Notice, Process, Relay, Reply};
 use mio::{Poll, Token, Waker};
+use rustls::ServerConfig;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixListener;
@@ -37,6 +39,14 @@ pub struct Settings {
     pub pin: bool,
     /// Connections of the whole process; above it new ones get 503.
     pub conns_max: usize,
+    pub tls: Option<Tls>,
+}
+
+/// Addresses that speak TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub listen: Vec<SocketAddr>,
+    pub config: Arc<ServerConfig>,
 }
 
 /// What the data plane needs from outside. Called on shard threads: must not block.
@@ -67,6 +77,8 @@ impl Answerer {
 #[derive(Debug)]
 pub struct Handover {
     pub stream: Detached,
+    /// Where the plaintext is, if the connection speaks TLS.
+    pub tls: Option<SecureStream>,
     pub read: Vec<u8>,
     /// The client, as far as it is known: behind a trusted proxy not the proxy.
     pub peer: IpAddr,
@@ -98,6 +110,7 @@ pub(crate) enum Mail {
     /// A connection whose request belongs here.
     Conn {
         stream: Stream,
+        session: Option<Box<Session>>,
         peer: IpAddr,
         read: Vec<u8>,
     },
@@ -106,6 +119,8 @@ pub(crate) enum Mail {
         key: AskKey,
         reply: Reply,
     },
+    /// Certificates for new handshakes.
+    Tls(Arc<ServerConfig>),
     Drain {
         window_ms: u64,
     },
@@ -116,6 +131,8 @@ pub(crate) enum Mail {
 #[derive(Debug)]
 pub struct Shards {
     addrs: Vec<SocketAddr>,
+    /// From this one on the addresses speak TLS.
+    secure_from: usize,
     cells: Arc<[Arc<Cells>]>,
     mail: Vec<Sender<Mail>>,
     open: Arc<AtomicUsize>,
@@ -133,9 +150,11 @@ pub fn start(
 ) -> io::Result<Shards> {
     let shards = settings.shards.clamp(1, SHARDS_MAX);
     let mut addrs = Vec::new();
-    for addr in &settings.listen {
+    let secure = settings.tls.iter().flat_map(|tls| &tls.listen);
+    for addr in settings.listen.iter().chain(secure) {
         addrs.push(listener::claim(*addr)?);
     }
+    let secure_from = settings.listen.len();
     let config = Arc::new(settings.hub.clone());
     let cells: Arc<[Arc<Cells>]> = (0..shards).map(|_| Arc::default()).collect();
     let (mut polls, mut mail) = (Vec::new(), Vec::new());
@@ -176,12 +195,17 @@ pub fn start(
             conns_max: settings.conns_max,
             read_bytes: settings.hub.limits.read_bytes_per_turn,
             mailbox_max: settings.hub.limits.mailbox_messages_max,
+            secure_from,
+            tls: settings.tls.as_ref().map(|tls| Arc::clone(&tls.config)),
+            handshakes_per_turn: settings.hub.limits.tls_handshakes_per_turn.max(1),
+            cells: Arc::clone(&cells[number]),
             outside: Arc::clone(&outside),
         })?;
         spawn(shard, me, settings.pin && shards > 1, ended_sender.clone())?;
     }
     Ok(Shards {
         addrs,
+        secure_from,
         cells,
         mail,
         open,
@@ -239,7 +263,19 @@ fn pin_to_core(shard: u16) {
 impl Shards {
     /// Addresses listened on, with the ports taken.
     pub fn local_addrs(&self) -> &[SocketAddr] {
-        &self.addrs
+        &self.addrs[..self.secure_from]
+    }
+
+    /// The same of those that speak TLS.
+    pub fn tls_addrs(&self) -> &[SocketAddr] {
+        &self.addrs[self.secure_from..]
+    }
+
+    /// Gives new handshakes other certificates. Connections stay as they are.
+    pub fn set_tls(&self, config: &Arc<ServerConfig>) {
+        self.mail
+            .iter()
+            .for_each(|mail| mail.send(Mail::Tls(Arc::clone(config))));
     }
 
     /// Counters, one set per shard.

@@ -1,6 +1,8 @@
 //! The sockets of a shard, by the hub's slot numbers.
 
 use crate::stream::Stream;
+use crate::tls::{Buffers, Received, Session};
+use hub::tls::TlsCells;
 use hub::{Sink, Written};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -10,6 +12,21 @@ pub(crate) struct Sockets {
     streams: Vec<Option<Stream>>,
     /// One byte each, apart from the streams: beside them they would be padded to four.
     marks: Vec<Marks>,
+    secure: Secure,
+}
+
+/// What TLS adds; nothing as long as there is no TLS connection.
+#[derive(Debug, Default)]
+struct Secure {
+    /// By the same numbers; no longer than the highest that ever spoke TLS.
+    sessions: Vec<Option<Box<Session>>>,
+    /// How many of them there are.
+    open: usize,
+    /// Bytes of records that they keep.
+    kept_bytes: usize,
+    /// Made for the first.
+    buffers: Option<Box<Buffers>>,
+    read_bytes: usize,
 }
 
 /// What the loop knows of a connection.
@@ -46,7 +63,14 @@ pub(crate) enum Got {
 }
 
 impl Sockets {
-    pub(crate) fn insert(&mut self, conn: u32, stream: Stream) {
+    /// Reads of TLS connections take up to `read_bytes`.
+    pub(crate) fn new(read_bytes: usize) -> Self {
+        let mut sockets = Self::default();
+        sockets.secure.read_bytes = read_bytes;
+        sockets
+    }
+
+    pub(crate) fn insert(&mut self, conn: u32, stream: Stream, session: Option<Box<Session>>) {
         let at = conn as usize;
         if at >= self.streams.len() {
             self.streams.resize_with(at + 1, || None);
@@ -54,10 +78,14 @@ impl Sockets {
         }
         self.streams[at] = Some(stream);
         self.marks[at] = Marks::default();
+        if let Some(session) = session {
+            self.secure.insert(at, session);
+        }
     }
 
-    pub(crate) fn remove(&mut self, conn: u32) -> Option<Stream> {
-        self.streams.get_mut(conn as usize)?.take()
+    pub(crate) fn remove(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
+        let stream = self.streams.get_mut(conn as usize)?.take()?;
+        Some((stream, self.secure.remove(conn as usize)))
     }
 
     pub(crate) fn get_mut(&mut self, conn: u32) -> Option<&mut Stream> {
@@ -119,8 +147,77 @@ impl Sockets {
         }
     }
 
+    /// The same of a TLS connection: what was read is in `plaintext`. `None` if it is none.
+    pub(crate) fn receive(&mut self, conn: u32, cells: &TlsCells) -> Option<Received> {
+        let stream = self.streams.get_mut(conn as usize)?.as_mut()?;
+        self.secure.with(conn as usize, |session, buffers| {
+            session.receive(stream, buffers, cells)
+        })
+    }
+
+    /// Plaintext of the last `receive`; scratch.
+    pub(crate) fn plaintext(&mut self) -> &mut [u8] {
+        match &mut self.secure.buffers {
+            Some(buffers) => &mut buffers.plain,
+            None => &mut [],
+        }
+    }
+
+    pub(crate) fn is_secure(&self, conn: u32) -> bool {
+        self.secure.get(conn).is_some()
+    }
+
+    pub(crate) fn is_handshaking(&self, conn: u32) -> bool {
+        self.secure.get(conn).is_some_and(Session::is_handshaking)
+    }
+
+    /// The kernel takes bytes again: records that wait come first. `Written::Bytes(0)` if none waits any more.
+    pub(crate) fn resume(&mut self, conn: u32) -> Written {
+        let stream = self.streams.get_mut(conn as usize);
+        let Some(stream) = stream.and_then(Option::as_mut) else {
+            return Written::Bytes(0);
+        };
+        let resumed = self.secure.with(conn as usize, |session, _| {
+            let resumed = session.resume(stream);
+            if session.is_closing() && matches!(resumed, Ok(true)) {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            resumed
+        });
+        match resumed {
+            None | Some(Ok(true)) => Written::Bytes(0),
+            Some(Ok(false)) => Written::WouldBlock,
+            Some(Err(_)) => Written::Gone,
+        }
+    }
+
+    /// Says goodbye for a connection that is about to be dropped, if it is TLS and all else is out.
+    pub(crate) fn close_notify(&mut self, conn: u32) {
+        let stream = self.streams.get_mut(conn as usize);
+        if let Some(stream) = stream.and_then(Option::as_mut) {
+            self.secure.with(conn as usize, |session, buffers| {
+                session.close(stream, buffers)
+            });
+        }
+    }
+
+    /// How many TLS connections there are, and the bytes they hold.
+    pub(crate) fn sessions(&self) -> (usize, usize) {
+        let secure = &self.secure;
+        let states = secure.open * Session::STATE_BYTES;
+        (secure.open, states + secure.kept_bytes)
+    }
+
+    /// Shuts the sending side: at once, or when the records before it are out.
     pub(crate) fn shutdown(&mut self, conn: u32) {
-        if let Some(stream) = self.get_mut(conn) {
+        let stream = self.streams.get_mut(conn as usize);
+        let Some(stream) = stream.and_then(Option::as_mut) else {
+            return;
+        };
+        let said = self.secure.with(conn as usize, |session, buffers| {
+            session.close(stream, buffers)
+        });
+        if said != Some(false) {
             // Fails only when the peer is gone already, which the next read tells.
             let _ = stream.shutdown(Shutdown::Write);
         }
@@ -139,11 +236,53 @@ fn got(mut read: impl FnMut() -> io::Result<usize>) -> Got {
     }
 }
 
+impl Secure {
+    fn insert(&mut self, at: usize, session: Box<Session>) {
+        if at >= self.sessions.len() {
+            self.sessions.resize_with(at + 1, || None);
+        }
+        let read_bytes = self.read_bytes;
+        self.buffers
+            .get_or_insert_with(|| Box::new(Buffers::new(read_bytes)));
+        self.open += 1;
+        self.kept_bytes += session.kept_bytes();
+        self.sessions[at] = Some(session);
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Box<Session>> {
+        let session = self.sessions.get_mut(at)?.take()?;
+        self.open -= 1;
+        self.kept_bytes -= session.kept_bytes();
+        Some(session)
+    }
+
+    fn get(&self, conn: u32) -> Option<&Session> {
+        self.sessions.get(conn as usize)?.as_deref()
+    }
+
+    /// Works on the session of a connection, if it has one, and keeps the books.
+    #[inline]
+    fn with<R>(&mut self, at: usize, f: impl FnOnce(&mut Session, &mut Buffers) -> R) -> Option<R> {
+        let session = self.sessions.get_mut(at)?.as_mut()?;
+        let buffers = self.buffers.as_mut()?;
+        let before = session.kept_bytes();
+        let result = f(session, buffers);
+        self.kept_bytes = self.kept_bytes + session.kept_bytes() - before;
+        Some(result)
+    }
+}
+
 impl Sink for Sockets {
     fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written {
-        let Some(stream) = self.get_mut(conn) else {
+        let stream = self.streams.get_mut(conn as usize);
+        let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Gone;
         };
+        if let Some(written) = self.secure.with(conn as usize, |session, buffers| {
+            session.write(stream, slices, buffers)
+        }) {
+            return written;
+        }
         loop {
             let written = match slices {
                 [one] => stream.write(one),

@@ -3,17 +3,21 @@
 //! HOT PATH: no allocation (once warm), no lock, no dyn but the hub's handler, no async, no log.
 
 mod preface;
+mod secure;
 
 use crate::clock::Clock;
 use crate::listener::{self, Listener};
 use crate::shards::{Answerer, Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
 use crate::stream::Stream;
+use crate::tls::{SecureStream, Session};
 use hub::mailbox::{Receiver, Sender};
+use hub::metrics::Cells;
 use hub::proxies::ProxyProtocol;
-use hub::{Effect, Hub, Identity, Relay};
+use hub::{Effect, Hub, Identity, Relay, Written};
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
+use rustls::ServerConfig;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -50,6 +54,12 @@ pub(crate) struct Parts {
     pub(crate) read_bytes: usize,
     /// Mailbox length of a peer above which this shard stops reading from its clients.
     pub(crate) mailbox_max: usize,
+    /// Listeners from this one on speak TLS.
+    pub(crate) secure_from: usize,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Steps of TLS handshakes per turn.
+    pub(crate) handshakes_per_turn: usize,
+    pub(crate) cells: Arc<Cells>,
     pub(crate) outside: Arc<dyn Outside>,
 }
 
@@ -62,6 +72,9 @@ pub(crate) struct Shard {
     sockets: Sockets,
     /// Connections with something to read.
     ready: VecDeque<u32>,
+    /// The same, for those that are not beyond the TLS handshake.
+    handshakes: VecDeque<u32>,
+    tls: Option<Arc<ServerConfig>>,
     /// Mail taken out of the mailbox and not worked on.
     inbox: VecDeque<Mail>,
     buf: Box<[u8]>,
@@ -94,11 +107,13 @@ impl Shard {
         }
         let buf = vec![0; parts.read_bytes.max(wire::proxy::HEADER_BYTES_MAX)].into();
         Ok(Self {
+            sockets: Sockets::new(parts.read_bytes),
+            tls: parts.tls.clone(),
             parts,
             listeners,
             next: 0,
-            sockets: Sockets::default(),
             ready: VecDeque::new(),
+            handshakes: VecDeque::new(),
             inbox: VecDeque::new(),
             buf,
             accept: Accept::Waiting,
@@ -137,8 +152,11 @@ impl Shard {
         self.apply_effects();
         self.parts.hub.flush(&mut self.sockets);
         self.apply_effects();
-        let took_us = started.elapsed().as_micros() as u64;
+        let took = started.elapsed();
+        let took_us = took.as_micros() as u64;
         self.parts.hub.end_turn(took_us, self.parts.receiver.len());
+        self.shake_hands(took);
+        self.publish_tls();
         if self.parts.hub.has_let_go() {
             self.listeners.clear();
         }
@@ -151,10 +169,11 @@ impl Shard {
         let busy = self.parts.hub.has_stalled()
             || self.accept == Accept::Pending
             || !self.parts.receiver.is_empty();
-        if busy || (!self.ready.is_empty() && !self.congested()) {
+        let unread = !self.ready.is_empty() || !self.handshakes.is_empty();
+        if busy || (unread && !self.congested()) {
             return Some(Duration::ZERO);
         }
-        if !self.ready.is_empty() {
+        if unread {
             return Some(Duration::from_millis(1));
         }
         let now = Instant::now();
@@ -187,15 +206,23 @@ impl Shard {
         }
         let conn = number as u32;
         if event.is_writable() {
-            self.parts.hub.writable(conn, &mut self.sockets);
-            self.apply_effects();
+            self.writable(conn);
         }
         if event.is_read_closed() {
             self.sockets.set_ending(conn);
         }
         if (event.is_readable() || event.is_error()) && self.sockets.set_ready(conn, true) {
-            self.ready.push_back(conn);
+            self.enqueue(conn);
         }
+    }
+
+    fn writable(&mut self, conn: u32) {
+        match self.sockets.resume(conn) {
+            Written::Bytes(_) => self.parts.hub.writable(conn, &mut self.sockets),
+            Written::WouldBlock => {}
+            Written::Gone => self.parts.hub.broken(conn),
+        }
+        self.apply_effects();
     }
 
     // ---- mail -----------------------------------------------------------------------------------------------------------
@@ -236,18 +263,24 @@ impl Shard {
     fn on_mail(&mut self, mail: Mail) {
         match mail {
             Mail::Relay(relay) => self.parts.hub.relay(&relay),
-            Mail::Accepted { stream, peer } => self.admit(stream, peer),
+            Mail::Accepted { stream, peer } => self.admit(stream, peer, None),
             Mail::Conn {
                 stream,
+                session,
                 peer,
                 mut read,
             } => {
+                let ended = session.as_ref().is_some_and(|session| session.is_ended());
                 let conn = self.parts.hub.moved_here(peer);
-                if self.adopt(stream, conn) {
+                if self.adopt(stream, session, conn) {
                     self.parts.hub.bytes(conn, &mut read);
+                    if ended {
+                        self.parts.hub.eof(conn);
+                    }
                 }
             }
             Mail::Answer { key, reply } => self.parts.hub.answered(key, reply),
+            Mail::Tls(config) => self.set_tls(config),
             // Listeners stay until everyone was told to go: who comes back early hears when to.
             Mail::Drain { window_ms } => self.parts.hub.drain(window_ms),
             Mail::Stop => self.running = false,
@@ -282,7 +315,7 @@ impl Shard {
     fn accept_from(&mut self, listener: usize, now: Instant) {
         for _ in 0..ACCEPTS {
             match self.listeners[listener].accept() {
-                Ok((stream, peer)) => self.place(stream, peer),
+                Ok((stream, peer)) => self.place(stream, peer, listener),
                 Err(error) => return self.accept_failed(&error, now),
             }
         }
@@ -306,7 +339,7 @@ impl Shard {
     }
 
     /// Finds a shard for a new connection.
-    fn place(&mut self, stream: Stream, peer: IpAddr) {
+    fn place(&mut self, stream: Stream, peer: IpAddr, listener: usize) {
         if let Stream::Unix(_) = stream {
             self.next = (self.next + 1) % self.parts.mail.len();
             if self.next != usize::from(self.parts.me.shard) {
@@ -314,19 +347,24 @@ impl Shard {
                 return;
             }
         }
-        self.admit(stream, peer);
+        match self.secure(listener) {
+            Ok(session) => self.admit(stream, peer, session),
+            Err(_) => self.parts.hub.connection_shed(),
+        }
     }
 
-    fn admit(&mut self, mut stream: Stream, peer: IpAddr) {
+    fn admit(&mut self, mut stream: Stream, peer: IpAddr, session: Option<Box<Session>>) {
         if self.parts.open.load(Ordering::Relaxed) >= self.parts.conns_max {
             self.parts.hub.connection_shed();
-            // Best effort: the buffer of a new connection takes it.
-            let _ = stream.write(SHED);
+            // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
+            if session.is_none() {
+                let _ = stream.write(SHED);
+            }
             return;
         }
         let conn = self.parts.hub.opened(peer);
         let preface = self.parts.hub.proxy_protocol(peer) != ProxyProtocol::Off;
-        if self.adopt(stream, conn) && preface {
+        if self.adopt(stream, session, conn) && preface {
             self.sockets.set_preface(conn, true);
         }
         // It may be one too many of its address, and its slot the next one's.
@@ -334,11 +372,11 @@ impl Shard {
     }
 
     /// Watches the socket of a connection that the hub knows; `false` if that is not possible.
-    fn adopt(&mut self, mut stream: Stream, conn: u32) -> bool {
+    fn adopt(&mut self, mut stream: Stream, session: Option<Box<Session>>, conn: u32) -> bool {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registry = self.parts.poll.registry();
         let registered = stream.register(registry, Token(conn as usize), interest);
-        self.sockets.insert(conn, stream);
+        self.sockets.insert(conn, stream, session);
         self.parts.open.fetch_add(1, Ordering::Relaxed);
         if registered.is_err() {
             // epoll has no memory or watches left; the connection cannot be served.
@@ -393,6 +431,9 @@ impl Shard {
         if self.sockets.expects_preface(conn) && !self.read_preface(conn) {
             return;
         }
+        if self.sockets.is_secure(conn) {
+            return self.read_secure(conn);
+        }
         match self.sockets.read(conn, &mut self.buf) {
             Got::Bytes(n) => {
                 // Bytes and the end of the stream may come as one event: then the end is still to be read.
@@ -435,7 +476,12 @@ impl Shard {
     fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Close { conn } => {
-                if self.release(conn).is_some()
+                self.sockets.close_notify(conn);
+                let mut released = self.release(conn);
+                if let Some((_, Some(session))) = &mut released {
+                    session.dropped(&self.parts.cells.tls);
+                }
+                if released.is_some()
                     && let Accept::Paused(_) = self.accept
                 {
                     self.accept = Accept::Pending;
@@ -465,32 +511,41 @@ impl Shard {
         }
     }
 
-    fn release(&mut self, conn: u32) -> Option<Stream> {
-        let stream = self.sockets.remove(conn)?;
+    fn release(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
+        let released = self.sockets.remove(conn)?;
         self.parts.open.fetch_sub(1, Ordering::Relaxed);
-        Some(stream)
+        Some(released)
     }
 
     /// Takes a connection off this shard's loop.
-    fn detach(&mut self, conn: u32) -> Option<Stream> {
-        let mut stream = self.release(conn)?;
+    fn detach(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
+        let (mut stream, session) = self.release(conn)?;
         stream.deregister(self.parts.poll.registry()).ok()?;
-        Some(stream)
+        Some((stream, session))
     }
 
     fn hand_to_shard(&mut self, conn: u32, shard: u16, read: Vec<u8>, peer: IpAddr) {
         debug_assert_ne!(shard, self.parts.me.shard);
-        if let Some(stream) = self.detach(conn)
+        if let Some((stream, session)) = self.detach(conn)
             && let Some(mail) = self.parts.mail.get(usize::from(shard))
         {
-            mail.send(Mail::Conn { stream, peer, read });
+            mail.send(Mail::Conn {
+                stream,
+                session,
+                peer,
+                read,
+            });
         }
     }
 
     fn hand_over(&mut self, conn: u32, read: Vec<u8>, peer: IpAddr) {
-        if let Some(stream) = self.detach(conn) {
-            let stream = stream.into();
-            self.parts.outside.handover(Handover { stream, read, peer });
+        if let Some((stream, session)) = self.detach(conn) {
+            self.parts.outside.handover(Handover {
+                stream: stream.into(),
+                tls: session.map(SecureStream::new),
+                read,
+                peer,
+            });
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{Samples, View, load};
 use hub::CloseReason;
 use hub::identity::Denied;
 use hub::metrics::{DURATION_BOUNDS_MS, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
+use hub::tls::{TlsFailure, TlsHandshake};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -100,6 +101,11 @@ pub(super) const GROUPS: &[Group] = &[
         title: "Who gets in, and how much",
         intro: "Tokens, rates, addresses, admission ([limits.md](limits.md)).",
         metrics: ACCESS,
+    },
+    Group {
+        title: "TLS",
+        intro: "The addresses that speak TLS.",
+        metrics: TLS,
     },
     Group {
         title: "Shards",
@@ -378,6 +384,44 @@ const COMPRESSION: &[Metric] = &[
         "Of these, connections that keep a compression window.",
         |v| v.sum(|c| &c.takeover_contexts),
     ),
+];
+
+const TLS: &[Metric] = &[
+    gauge(
+        "sockeye_tls_connections",
+        "Open TLS connections, in the handshake or beyond it.",
+        |v| v.sum(|c| &c.tls.sessions),
+    ),
+    gauge(
+        "sockeye_tls_memory_bytes",
+        "What TLS connections hold beside what plain ones do: state, incomplete and unsent records.",
+        |v| v.sum(|c| &c.tls.bytes),
+    ),
+    gauge(
+        "sockeye_tls_handshakes_waiting",
+        "Handshakes with something to do that wait for their turn (`limits.tls_handshakes_per_turn`).",
+        |v| v.sum(|c| &c.tls.waiting),
+    ),
+    counter(
+        "sockeye_tls_handshakes_total",
+        "Handshakes ended: with a certificate, from a ticket, or without success.",
+        |v| {
+            v.by_name(TlsHandshake::NAMES.into_iter().enumerate(), |c| {
+                &c.tls.handshakes
+            })
+        },
+    )
+    .by("result"),
+    counter(
+        "sockeye_tls_errors_total",
+        "TLS errors, in handshakes and later.",
+        |v| {
+            v.by_name(TlsFailure::NAMES.into_iter().enumerate(), |c| {
+                &c.tls.failures
+            })
+        },
+    )
+    .by("reason"),
 ];
 
 const SHARDS: &[Metric] = &[

@@ -225,6 +225,7 @@ fn main() -> anyhow::Result<()> {
         hub: flags.config(),
         pin: false,
         conns_max: 18_000,
+        tls: None,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

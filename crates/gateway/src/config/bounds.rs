@@ -129,6 +129,8 @@ bounds! {
         "the connection is closed", "-";
     read_bytes_per_turn: Bytes, "Bytes read from one connection before the others have their turn.",
         "nothing: others have their turn first", "-";
+    tls_handshakes_per_turn: Count, "Steps of TLS handshakes after each turn; they also get no more time than the turn took, or one step.",
+        "nothing: its handshake goes on later", "-";
 }
 
 fn bound<T: Number>(

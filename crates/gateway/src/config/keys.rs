@@ -3,6 +3,7 @@
 //! and the commented example file are all made from it.
 
 mod auth;
+mod tls;
 
 use super::bounds;
 use super::value::{Kind, Value};
@@ -71,6 +72,11 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     ("server", "Listeners, threads, shutdown."),
     (
+        "tls",
+        "TLS in the process, on addresses of its own. SIGHUP reads the files again; so does the \
+         gateway itself when they change. Connections stay.",
+    ),
+    (
         "socketio",
         "Engine.IO and Socket.IO. Keys have Socket.IO's own names in snake case.",
     ),
@@ -123,6 +129,10 @@ pub const ALSO_KNOWN: &[(&str, &str)] = &[
     ("permessage_deflate", "websocket"),
     ("per_message_deflate", "websocket"),
     ("http_compression", "polling"),
+    ("certificate", "cert"),
+    ("cert_file", "cert"),
+    ("key_file", "key"),
+    ("private_key", "key"),
 ];
 
 /// A list without items, as environment and table write it.
@@ -133,6 +143,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         top(),
         server(),
         proxies(),
+        tls::keys(),
         socketio(),
         socketio_access(),
         plain(),

@@ -19,7 +19,7 @@ mod value;
 
 pub use layers::Flag;
 pub use problem::Problems;
-pub use resolve::{Auth, Log, LogFormat, Resolved};
+pub use resolve::{Auth, Log, LogFormat, Resolved, Tls};
 pub use units::parse_duration;
 
 use layers::{Inputs, merge};

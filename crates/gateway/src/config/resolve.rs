@@ -2,6 +2,7 @@
 //! against each other. Everything wrong is collected.
 
 mod auth;
+mod tls;
 
 use super::bounds;
 use super::edges::{self, Listen};
@@ -17,6 +18,7 @@ use hub::proxies::Proxies;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use tls::Tls;
 
 /// What the machine contributes to the meaning of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,7 @@ pub struct Machine {
 pub struct Resolved {
     pub profile: Profile,
     pub server: Server,
+    pub tls: Option<Tls>,
     pub hub: hub::config::Config,
     pub rules: Rules,
     pub auth: Auth,
@@ -78,9 +81,11 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         problems: Vec::new(),
     };
     let auth = resolver.auth();
+    let server = resolver.server();
     let resolved = Resolved {
         profile: Profile::from_name(&resolver.text("profile")).unwrap_or(Profile::Chat),
-        server: resolver.server(),
+        tls: resolver.tls(&server.listen),
+        server,
         hub: hub::config::Config {
             auth: auth.hub.clone(),
             ..resolver.hub()
@@ -155,7 +160,7 @@ impl Resolver<'_> {
                 self.problem(key, format!("cannot listen on {text} twice"));
             }
         }
-        if texts.is_empty() {
+        if texts.is_empty() && self.list("tls.listen").is_empty() {
             self.problem(key, "at least one address is needed".to_owned());
         }
         (addrs, unix)

@@ -15,18 +15,59 @@ const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 #[derive(Debug)]
 pub struct RawConn {
-    stream: TcpStream,
+    stream: Stream,
     unread: Vec<u8>,
     /// Compression was agreed on: frames may say that they are compressed.
     deflate: bool,
 }
 
+/// TCP, or TLS on it as rustls' client speaks it.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buf),
+            Stream::Tls(stream) => stream.read(buf),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(buf),
+            Stream::Tls(stream) => stream.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
 /// How a connection was ended by the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// FIN.
+    /// FIN; over TLS, close_notify.
     Cleanly,
-    /// RST.
+    /// RST; over TLS, an end without close_notify too.
     Reset,
     /// Not at all within the time.
     Open,
@@ -78,7 +119,7 @@ impl Frame {
 impl From<TcpStream> for RawConn {
     fn from(stream: TcpStream) -> Self {
         RawConn {
-            stream,
+            stream: Stream::Tcp(stream),
             unread: Vec::new(),
             deflate: false,
         }
@@ -95,7 +136,7 @@ impl RawConn {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(RawConn {
-            stream,
+            stream: Stream::Tcp(stream),
             unread: Vec::new(),
             deflate: false,
         })
@@ -107,9 +148,40 @@ impl RawConn {
         let timeout = stream.set_write_timeout(Some(PATIENCE));
         timeout.expect("set the write timeout");
         RawConn {
-            stream,
+            stream: Stream::Tcp(stream),
             unread: Vec::new(),
             deflate: false,
+        }
+    }
+
+    /// Speaks TLS on a new connection and has finished the handshake.
+    pub fn try_secure(
+        addr: SocketAddr,
+        client: rustls::ClientConnection,
+    ) -> std::io::Result<RawConn> {
+        let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = Box::new(rustls::StreamOwned::new(client, stream));
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(RawConn {
+            stream: Stream::Tls(stream),
+            unread: Vec::new(),
+            deflate: false,
+        })
+    }
+
+    /// The TLS side of the connection.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn tls(&mut self) -> &mut rustls::ClientConnection {
+        match &mut self.stream {
+            Stream::Tcp(_) => panic!("not a TLS connection"),
+            Stream::Tls(stream) => &mut stream.conn,
         }
     }
 
@@ -128,6 +200,12 @@ impl RawConn {
     /// Opens a WebSocket with more header lines, each ending in CRLF.
     pub fn websocket_with(addr: SocketAddr, target: &str, extra: &str) -> RawConn {
         RawConn::connect(addr).upgraded(target, extra)
+    }
+
+    /// Sends bytes past the TLS that the connection speaks.
+    pub fn send_below_tls(&mut self, bytes: &[u8]) {
+        let mut socket = self.stream.socket();
+        socket.write_all(bytes).expect("send to the gateway");
     }
 
     /// Makes a WebSocket of it.
@@ -167,18 +245,21 @@ impl RawConn {
 
     /// Ends the sending side only.
     pub fn half_close(&self) {
-        self.stream.shutdown(Shutdown::Write).expect("half-close");
+        self.stream
+            .socket()
+            .shutdown(Shutdown::Write)
+            .expect("half-close");
     }
 
     /// Ends the connection with RST instead of FIN.
     pub fn reset(self) {
-        rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))
+        rustix::net::sockopt::set_socket_linger(self.stream.socket(), Some(Duration::ZERO))
             .expect("set SO_LINGER");
     }
 
     /// Bytes that the kernel keeps for us before the gateway must wait.
     pub fn shrink_receive_buffer(&self, bytes: usize) {
-        rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, bytes)
+        rustix::net::sockopt::set_socket_recv_buffer_size(self.stream.socket(), bytes)
             .expect("set SO_RCVBUF");
     }
 
@@ -326,6 +407,7 @@ impl RawConn {
 
     fn read_once(&mut self, timeout: Duration) -> Got {
         self.stream
+            .socket()
             .set_read_timeout(Some(timeout))
             .expect("set the read timeout");
         let mut buf = [0; 16 * 1024];

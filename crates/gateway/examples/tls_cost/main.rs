@@ -1,0 +1,188 @@
+//! What TLS costs, measured on a real gateway: resident bytes of an idle connection, processor time of a handshake, and what a storm
+//! of handshakes does to those who are connected. Everything is on loopback, with a P-256 certificate made for the run.
+//!
+//! ```sh
+//! cargo build --release -p gateway
+//! cargo run --release -p gateway --example tls_cost
+//! ```
+
+mod client;
+mod gateway;
+
+use client::{Peer, Plan};
+use gateway::Gateway;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections between which the slope of the memory is taken.
+const IDLE: [usize; 2] = [500, 4_000];
+/// Handshakes per figure.
+const HANDSHAKES: usize = 2_000;
+/// Established connections, asked in turn.
+const ESTABLISHED: usize = 200;
+const ASKS_PER_SECOND: u64 = 500;
+const STORM_PER_SECOND: u64 = 1_000;
+const STORM_THREADS: u64 = 4;
+const WATCH: Duration = Duration::from_secs(8);
+
+fn main() -> anyhow::Result<()> {
+    let binary = std::env::args().nth(1);
+    let binary = binary.unwrap_or_else(|| "target/release/sockeye".to_owned());
+    println!("{:<52} {:>12}", "measure", "value");
+    memory(&binary)?;
+    handshakes(&binary)?;
+    storm(&binary)
+}
+
+fn line(what: &str, value: impl std::fmt::Display) {
+    println!("{what:<52} {value:>12}");
+}
+
+/// Resident bytes per idle WebSocket, as the slope between two crowds, with each way to connect.
+fn memory(binary: &str) -> anyhow::Result<()> {
+    let mut slopes = Vec::new();
+    for plan in [Plan::Plain, Plan::Tls13, Plan::Tls12] {
+        let gateway = Gateway::start(binary)?;
+        let peer = Peer::new(&gateway, plan)?;
+        let (mut crowd, mut resident) = (Vec::new(), Vec::new());
+        for size in IDLE {
+            while crowd.len() < size {
+                crowd.push(peer.websocket()?);
+            }
+            // The handshakes' garbage is returned in the allocator's own time.
+            std::thread::sleep(Duration::from_secs(1));
+            resident.push(gateway.resident_bytes()?);
+        }
+        let slope = (resident[1] as f64 - resident[0] as f64) / (IDLE[1] - IDLE[0]) as f64;
+        line(
+            &format!("{plan:?}: resident bytes per idle WebSocket"),
+            format!("{slope:.0}"),
+        );
+        if let Some(plain) = slopes.first() {
+            line(
+                &format!("{plan:?}: above plain"),
+                format!("{:.0}", slope - plain),
+            );
+        }
+        slopes.push(slope);
+    }
+    Ok(())
+}
+
+/// Processor time per connection with one small request, and above a plain one.
+fn handshakes(binary: &str) -> anyhow::Result<()> {
+    let gateway = Gateway::start(binary)?;
+    let mut plain = None;
+    for (what, plan, resume) in [
+        ("plain connect, request, close", Plan::Plain, false),
+        ("TLS 1.3 full", Plan::Tls13, false),
+        ("TLS 1.3 resumed", Plan::Tls13, true),
+        ("TLS 1.2 full", Plan::Tls12, false),
+        ("TLS 1.2 resumed", Plan::Tls12, true),
+    ] {
+        let peer = Peer::new(&gateway, plan)?;
+        let mut resumed = 0;
+        peer.visit(resume)?;
+        let before = gateway.cpu()?;
+        for _ in 0..HANDSHAKES {
+            resumed += usize::from(peer.visit(resume)?);
+        }
+        let micros = (gateway.cpu()? - before).as_secs_f64() * 1e6 / HANDSHAKES as f64;
+        anyhow::ensure!(
+            resumed == if resume { HANDSHAKES } else { 0 },
+            "{resumed} resumed"
+        );
+        line(&format!("{what}: us of CPU"), format!("{micros:.0}"));
+        match plain {
+            None => plain = Some(micros),
+            Some(plain) => line(
+                &format!("{what}: above plain"),
+                format!("{:.0}", micros - plain),
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// Latency of established connections, alone and while others come.
+fn storm(binary: &str) -> anyhow::Result<()> {
+    let gateway = Gateway::start(binary)?;
+    let established = Peer::new(&gateway, Plan::Tls13)?;
+    let mut crowd = Vec::new();
+    for _ in 0..ESTABLISHED {
+        crowd.push(established.websocket()?);
+    }
+    let calm = ask_in_turn(&mut crowd)?;
+    line("established alone: p50 us", calm.0);
+    line("established alone: p99 us", calm.1);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let made = Arc::new(AtomicUsize::new(0));
+    let mut threads = Vec::new();
+    for _ in 0..STORM_THREADS {
+        let (peer, stop, made) = (
+            Peer::new(&gateway, Plan::Tls13)?,
+            Arc::clone(&stop),
+            Arc::clone(&made),
+        );
+        threads.push(std::thread::spawn(move || come_and_go(&peer, &stop, &made)));
+    }
+    let (started, before) = (Instant::now(), gateway.cpu()?);
+    let stormy = ask_in_turn(&mut crowd)?;
+    let (took, cpu) = (started.elapsed(), gateway.cpu()? - before);
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("a thread died"))??;
+    }
+    let rate = made.load(Ordering::Relaxed) as f64 / took.as_secs_f64();
+    line("storm: full handshakes per second", format!("{rate:.0}"));
+    line(
+        "storm: CPU of the gateway, %",
+        format!("{:.0}", 100.0 * cpu.as_secs_f64() / took.as_secs_f64()),
+    );
+    line("established in the storm: p50 us", stormy.0);
+    line("established in the storm: p99 us", stormy.1);
+    line(
+        "p99, storm : alone",
+        format!("{:.2}", stormy.1 as f64 / calm.1 as f64),
+    );
+    Ok(())
+}
+
+/// Median and 99th percentile in microseconds, from when each question was due.
+fn ask_in_turn(crowd: &mut [client::Conn]) -> anyhow::Result<(u64, u64)> {
+    let (started, mut latencies) = (Instant::now(), Vec::new());
+    let pause = Duration::from_nanos(1_000_000_000 / ASKS_PER_SECOND);
+    for n in 0.. {
+        let due = started + pause * n;
+        if due.duration_since(started) > WATCH {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let turn = n as usize % crowd.len();
+        crowd[turn].ping()?;
+        latencies.push(due.elapsed().as_micros() as u64);
+    }
+    latencies.sort_unstable();
+    let at = |share: usize| latencies[latencies.len() * share / 100];
+    Ok((at(50), at(99)))
+}
+
+/// Full handshakes at this thread's share of the rate.
+fn come_and_go(peer: &Peer, stop: &AtomicBool, made: &AtomicUsize) -> anyhow::Result<()> {
+    let pause = Duration::from_nanos(1_000_000_000 * STORM_THREADS / STORM_PER_SECOND);
+    let started = Instant::now();
+    for n in 0.. {
+        let due = started + pause * n;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        peer.handshake()?;
+        made.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
