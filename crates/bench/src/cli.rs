@@ -1,5 +1,5 @@
-//! Owns the command line of the generator: `run`, `scenarios` and `check`, `suite`, `measure`,
-//! `report`, `plots`, `plan`, `floor`, and the hidden `worker`. A library module so that another
+//! Owns the command line of the generator: `run`, `compare`, `scenarios` and `check`, `suite`,
+//! `measure`, `report`, `plots`, `plan`, `floor`, and the hidden `worker`. A library module so that another
 //! binary can mount the same commands.
 
 use crate::dialect::{Protocol, Target};
@@ -10,7 +10,7 @@ use crate::report::command::{PlotsArgs, ReportArgs};
 use crate::results::{Machine, Results};
 use crate::server::{Contender, Kind};
 use crate::suite::{self, Entry, Suite};
-use crate::{engine, plan, report, worker};
+use crate::{compare, engine, plan, report, worker};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 pub enum Command {
     /// Run a scenario against a server and report what it delivered, how fast and at what cost.
     Run(engine::command::RunArgs),
+    /// Run a scenario on several servers in turn and set them side by side.
+    Compare(compare::CompareArgs),
     /// List the built-in scenarios.
     Scenarios,
     /// Read a scenario and report everything that is wrong with it.
@@ -130,6 +132,7 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
     };
     match command {
         Command::Run(args) => engine::command::run(&args, launcher),
+        Command::Compare(args) => compare::run(&args, launcher),
         Command::Scenarios => engine::command::list(),
         Command::Check { scenario } => engine::command::check(&scenario),
         Command::Suite(args) => run_suite(&args, launcher, &program, &prefix),

@@ -8,6 +8,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod compare;
 pub mod dialect;
 pub mod engine;
 pub mod fleet;

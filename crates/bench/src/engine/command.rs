@@ -49,7 +49,7 @@ pub struct RunArgs {
     benchmarks: PathBuf,
 }
 
-fn parse_scale(text: &str) -> Result<f64, String> {
+pub fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if scale > 0.0 && scale <= 100.0 => Ok(scale),
         _ => Err(format!(
@@ -67,13 +67,7 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<()> {
         grace: Duration::from_secs(args.grace),
         ..Options::new(launcher)
     };
-    // The first signal ends the run in order, a second one at once.
-    for signal in [SIGINT, SIGTERM] {
-        let flag = Arc::clone(&options.interrupt);
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, flag))
-            .context("cannot listen for Ctrl-C")?;
-    }
+    end_on_signals(&options)?;
     let target = Target {
         name: args.name.clone(),
         urls: args.url.clone(),
@@ -99,6 +93,17 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<()> {
         report::command::write_html(&document, path)?;
     }
     report::command::print(&document);
+    Ok(())
+}
+
+/// The first signal ends the run in order, a second one at once.
+pub fn end_on_signals(options: &Options) -> Result<()> {
+    for signal in [SIGINT, SIGTERM] {
+        let flag = Arc::clone(&options.interrupt);
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, flag))
+            .context("cannot listen for Ctrl-C")?;
+    }
     Ok(())
 }
 

@@ -271,6 +271,7 @@ impl<'a> Conductor<'a> {
 
     /// Stops sending, lets workers exchange send times, waits for stragglers.
     fn settle(&mut self) -> Result<Settled> {
+        self.summary.phases_ended();
         self.crew.order_all(&Order::Stop)?;
         let stopped = self.await_all(|notice| matches!(notice, Notice::Stopped { .. }))?;
         let slowest = stopped.iter().map(|notice| match notice {

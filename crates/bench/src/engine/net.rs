@@ -113,10 +113,14 @@ impl Stage {
     }
 
     pub(super) fn is_socket_io(&self, index: usize) -> bool {
+        self.speaks(index, Protocol::SocketIo)
+    }
+
+    fn speaks(&self, index: usize, protocol: Protocol) -> bool {
         self.scenario.flows[self.users[index].flow]
             .endpoint
             .protocol
-            == Protocol::SocketIo
+            == protocol
     }
 
     pub(super) fn server(&self, index: usize) -> &super::stage::Server {
@@ -266,9 +270,7 @@ impl Stage {
             };
             at += header.len + length;
             match header.opcode {
-                OpCode::Text | OpCode::Binary => {
-                    self.on_message(index, payload, Role::WebSocket)?
-                }
+                OpCode::Text | OpCode::Binary => self.on_frame(index, payload)?,
                 OpCode::Ping => self.scratch.frame(OpCode::Pong, payload),
                 OpCode::Close => {
                     let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
@@ -301,9 +303,24 @@ impl Stage {
             self.scratch.frame(OpCode::Text, b"2probe");
         } else if is_socket_io {
             user.link = Link::Greeting;
+        } else if self.speaks(index, Protocol::Centrifugo) {
+            self.ask_in(index);
         } else {
             self.connected(index);
         }
+    }
+
+    /// A whole frame. Centrifugo puts several messages into one, a line each.
+    fn on_frame(&mut self, index: usize, payload: &[u8]) -> Result<(), Loss> {
+        if !self.speaks(index, Protocol::Centrifugo) {
+            return self.on_message(index, payload, Role::WebSocket);
+        }
+        for line in payload.split(|&byte| byte == b'\n') {
+            if !line.is_empty() {
+                self.on_message(index, line, Role::WebSocket)?;
+            }
+        }
+        Ok(())
     }
 
     /// One message of a WebSocket, or one packet of a poll.
@@ -338,11 +355,17 @@ impl Stage {
 
     /// Engine.IO is open: ask for the namespace.
     fn greeted(&mut self, index: usize, sid: &[u8]) -> Result<(), Loss> {
-        let user = &mut self.users[index];
-        user.link = Link::Hello;
-        if let Some(http) = &mut user.http {
+        if let Some(http) = &mut self.users[index].http {
             http.sid = String::from_utf8_lossy(sid).into_owned();
         }
+        self.ask_in(index);
+        Ok(())
+    }
+
+    /// Says hello, with credentials if there are any.
+    fn ask_in(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        user.link = Link::Hello;
         let auth = user.auth.take();
         self.say(
             index,
@@ -351,7 +374,6 @@ impl Stage {
             },
         );
         self.users[index].auth = auth;
-        Ok(())
     }
 
     fn namespace_joined(&mut self, index: usize) -> Result<(), Loss> {

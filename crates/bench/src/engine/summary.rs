@@ -37,6 +37,8 @@ pub struct Summary {
     connect: Latency,
     lag: Latency,
     samples: Vec<Option<Sample>>,
+    /// The last phase has ended; only stragglers come in.
+    is_over: bool,
     /// CPU of each worker at its last report.
     worker_cpu_ns: Vec<u64>,
     worker_wait_ns: Vec<u64>,
@@ -93,6 +95,7 @@ impl Summary {
             connect: Latency::default(),
             lag: Latency::default(),
             samples: Vec::new(),
+            is_over: false,
             worker_cpu_ns: vec![0; workers as usize],
             worker_wait_ns: vec![0; workers as usize],
             cpu_before_ns: own_cpu_ns(),
@@ -107,6 +110,10 @@ impl Summary {
 
     pub fn note(&mut self, text: String) {
         self.outcome.notes.push(text);
+    }
+
+    pub fn phases_ended(&mut self) {
+        self.is_over = true;
     }
 
     pub fn interrupted(&mut self) {
@@ -227,10 +234,16 @@ impl Summary {
             return;
         };
         second.phase = sum.phase;
-        if number >= sum.first + sum.seconds {
-            return;
+        match number < sum.first + sum.seconds {
+            true => sum.add_second(second, busy),
+            // What was on its way when the last phase ended belongs to it: the slowest messages
+            // of all must not be the ones that are left out.
+            false if self.is_over => {
+                sum.row.received += second.received;
+                sum.row.acked += second.acked;
+            }
+            false => return,
         }
-        sum.add_second(second, busy);
         let [delivery, ack, _, lag] = latencies;
         for (total, more) in [
             (&mut sum.delivery, delivery),

@@ -245,14 +245,17 @@ fn read_endpoint(
     fields: &Fields<'_>,
     outer: Option<&Endpoint>,
 ) -> Option<Endpoint> {
-    let choice = |names: [&'static str; 3], noun: &'static str| {
-        move |text: &str| format!("{text:?} is no {noun}{}", suggestion(text, names))
+    let choice = |names: &'static [&'static str], noun: &'static str| {
+        move |text: &str| {
+            let hint = suggestion(text, names.iter().copied());
+            format!("{text:?} is no {noun}{hint}")
+        }
     };
-    let unknown = choice(Protocol::NAMES, "protocol");
+    let unknown = choice(&Protocol::NAMES, "protocol");
     let protocol = reader.text(fields, "protocol", |text| {
         Protocol::named(text).ok_or_else(|| unknown(text))
     });
-    let unknown = choice(Transport::NAMES, "transport");
+    let unknown = choice(&Transport::NAMES, "transport");
     let transport = reader.text(fields, "transport", |text| {
         Transport::named(text).ok_or_else(|| unknown(text))
     });

@@ -82,6 +82,8 @@ pub enum Protocol {
     /// Sockeye's plain protocol: JSON objects over WebSocket.
     WebSocket,
     Sse,
+    /// Centrifugo's client protocol, JSON, version 2.
+    Centrifugo,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,13 +325,14 @@ impl Scenario {
 }
 
 impl Protocol {
-    pub const NAMES: [&'static str; 3] = ["socket.io", "websocket", "sse"];
+    pub const NAMES: [&'static str; 4] = ["socket.io", "websocket", "sse", "centrifugo"];
 
     pub fn named(name: &str) -> Option<Protocol> {
         match name {
             "socket.io" => Some(Protocol::SocketIo),
             "websocket" => Some(Protocol::WebSocket),
             "sse" => Some(Protocol::Sse),
+            "centrifugo" => Some(Protocol::Centrifugo),
             _ => None,
         }
     }
@@ -339,6 +342,7 @@ impl Protocol {
             Protocol::SocketIo => "socket.io",
             Protocol::WebSocket => "websocket",
             Protocol::Sse => "sse",
+            Protocol::Centrifugo => "centrifugo",
         }
     }
 
@@ -348,6 +352,7 @@ impl Protocol {
             Protocol::SocketIo => "/socket.io/",
             Protocol::WebSocket => "/ws",
             Protocol::Sse => "/sse",
+            Protocol::Centrifugo => "/connection/websocket",
         }
     }
 }

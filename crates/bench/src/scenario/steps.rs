@@ -213,7 +213,9 @@ impl<'r, 't> FlowReader<'r, 't> {
             });
         let payload = self.payload(fields);
         let to = self.reader.template(fields, "to");
-        let echo = self.reader.boolean(fields, "echo").unwrap_or(false);
+        // Centrifugo sends a publication to its publisher as well, whoever asks.
+        let always = self.endpoint.protocol == Protocol::Centrifugo;
+        let echo = self.reader.boolean(fields, "echo").unwrap_or(false) || always;
         let ack = self.reader.boolean(fields, "ack").unwrap_or(false);
         let within = self.within(fields, ANSWER_WITHIN);
         if fields.has("echo") && !fields.has("to") {

@@ -2,6 +2,7 @@
 //! protocol. Reading looks at the first bytes of a message, never at its whole JSON.
 //! HOT PATH: nothing is allocated for a message.
 
+mod centrifugo;
 mod plain;
 mod socketio;
 
@@ -68,6 +69,7 @@ pub fn hear(protocol: Protocol, message: &[u8]) -> Heard<'_> {
     match protocol {
         Protocol::SocketIo => socketio::hear(message),
         Protocol::WebSocket => plain::hear(message),
+        Protocol::Centrifugo => centrifugo::hear(message),
         Protocol::Sse => Heard::Nothing,
     }
 }
@@ -77,6 +79,7 @@ pub fn say(endpoint: &Endpoint, out: &mut Vec<u8>, what: Say<'_>) {
     match endpoint.protocol {
         Protocol::SocketIo => socketio::say(endpoint, out, what),
         Protocol::WebSocket => plain::say(out, what),
+        Protocol::Centrifugo => centrifugo::say(out, what),
         Protocol::Sse => {}
     }
 }

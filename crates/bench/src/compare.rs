@@ -1,0 +1,272 @@
+//! Owns the comparison of servers: the same scenario on each of them, round after round in turn,
+//! so that what changes on the machine in between meets all of them alike.
+
+use crate::engine::{self, Options, Target};
+use crate::fleet::Launcher;
+use crate::live;
+use crate::outcome::{self, Comparison, Contestant, ResultFile};
+use crate::report;
+use crate::scenario::{Protocol, Scenario};
+use crate::toml_file;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// Name of a built-in scenario, or a TOML file.
+    scenario: String,
+    /// A running server: `name=url,pid` with further URLs, pids or `protocol=…`, separated by
+    /// commas. Give it once for each server; ratios are drawn to the first.
+    #[arg(long = "server", required = true, value_parser = parse_server)]
+    servers: Vec<Server>,
+    /// How often each server is measured.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Share of the scenario's connections, arrivals and rates.
+    #[arg(long, default_value_t = 1.0, value_parser = engine::command::parse_scale)]
+    scale: f64,
+    /// Generator processes [default: as many as the connections need].
+    #[arg(long)]
+    workers: Option<u32>,
+    /// Longest that stragglers are waited for at the end of a round, in seconds.
+    #[arg(long, default_value_t = 10)]
+    grace: u64,
+    /// Seconds between two rounds, in which servers come to rest.
+    #[arg(long, default_value_t = 2)]
+    pause: u64,
+    /// Write all rounds as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Folder with the peers, whose versions the result names.
+    #[arg(long, default_value = "benchmarks")]
+    benchmarks: PathBuf,
+}
+
+/// One server of the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    name: String,
+    urls: Vec<String>,
+    pids: Vec<u32>,
+    /// Instead of the scenario's.
+    protocol: Option<Protocol>,
+}
+
+pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<()> {
+    let options = Options {
+        workers: args.workers,
+        benchmarks: args.benchmarks.clone(),
+        grace: Duration::from_secs(args.grace),
+        ..Options::new(launcher)
+    };
+    engine::command::end_on_signals(&options)?;
+    let comparison = compare(args, &options)?;
+    let file = ResultFile::Comparison(comparison);
+    if let Some(path) = &args.json {
+        outcome::save(&file, path)?;
+    }
+    let source = args
+        .json
+        .as_ref()
+        .map_or(String::new(), |path| path.display().to_string());
+    let document = report::document(&file, &source);
+    report::command::print(&document);
+    match &args.html {
+        Some(path) => report::command::write_html(&document, path),
+        None => Ok(()),
+    }
+}
+
+/// All rounds; those that an interruption left out are missing.
+fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
+    check_names(&args.servers)?;
+    let base = Scenario::load(&args.scenario)?;
+    let scenarios = args
+        .servers
+        .iter()
+        .map(|server| Ok(spoken(&base, server)?.scaled(args.scale)))
+        .collect::<Result<Vec<_>>>()?;
+    let mut comparison = Comparison {
+        scenario: base.name.clone(),
+        servers: args.servers.iter().map(Server::contestant).collect(),
+        notes: vec![format!(
+            "{} rounds, in each one server after the other; who begins moves on by one",
+            args.rounds
+        )],
+    };
+    let places = args.servers.len();
+    for turn in 0..args.rounds as usize * places {
+        if options.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
+            comparison
+                .notes
+                .push("interrupted: later rounds are missing".to_owned());
+            break;
+        }
+        if turn > 0 {
+            std::thread::sleep(Duration::from_secs(args.pause));
+        }
+        // Who begins changes, or the same server would always follow the same other one.
+        let at = (turn % places + turn / places) % places;
+        let target = args.servers[at].target();
+        let mut observer = live::open(&engine::command::about(&scenarios[at], &target));
+        let outcome = engine::run(&scenarios[at], &target, options, observer.as_mut())
+            .with_context(|| format!("cannot measure {}", target.name))?;
+        comparison.servers[at].runs.push(outcome);
+    }
+    Ok(comparison)
+}
+
+fn check_names(servers: &[Server]) -> Result<()> {
+    if servers.len() < 2 {
+        bail!("cannot compare one server with nothing: give --server at least twice");
+    }
+    for (at, server) in servers.iter().enumerate() {
+        if servers[..at].iter().any(|other| other.name == server.name) {
+            bail!(
+                "cannot tell two servers apart that are both called {}",
+                server.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The scenario in the server's own protocol. Workers read the text again, so it is the text that
+/// is changed; paths go with the protocol.
+fn spoken(scenario: &Scenario, server: &Server) -> Result<Scenario> {
+    let Some(protocol) = server.protocol else {
+        return Ok(scenario.clone());
+    };
+    let mut table: toml::Table = toml_file::parse(&scenario.text, &scenario.file)?;
+    let name = toml::Value::String(protocol.name().to_owned());
+    for key in ["path", "transport", "namespace"] {
+        table.remove(key);
+    }
+    table.insert("protocol".to_owned(), name.clone());
+    let flows = table.get_mut("flows").and_then(toml::Value::as_table_mut);
+    for flow in flows.into_iter().flat_map(|flows| flows.iter_mut()) {
+        if let Some(flow) = flow
+            .1
+            .as_table_mut()
+            .filter(|flow| flow.contains_key("protocol"))
+        {
+            flow.insert("protocol".to_owned(), name.clone());
+            flow.remove("path");
+        }
+    }
+    let text = toml::to_string(&table).context("cannot write the scenario again")?;
+    Scenario::parse(&scenario.file, &text)
+        .with_context(|| format!("cannot speak {} to {}", protocol.name(), server.name))
+}
+
+impl Server {
+    fn contestant(&self) -> Contestant {
+        Contestant {
+            name: self.name.clone(),
+            runs: Vec::new(),
+        }
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            name: self.name.clone(),
+            urls: self.urls.clone(),
+            pids: self.pids.clone(),
+        }
+    }
+}
+
+fn parse_server(text: &str) -> Result<Server, String> {
+    let wanted = || format!("{text:?} is not name=url,pid (further: url, pid, protocol=…)");
+    let (name, rest) = text.split_once('=').ok_or_else(wanted)?;
+    let mut server = Server {
+        name: name.to_owned(),
+        urls: Vec::new(),
+        pids: Vec::new(),
+        protocol: None,
+    };
+    for field in rest.split(',') {
+        if let Some(name) = field.strip_prefix("protocol=") {
+            let protocol = Protocol::named(name).ok_or_else(|| unknown_protocol(name))?;
+            server.protocol = Some(protocol);
+        } else if let Ok(pid) = field.parse() {
+            server.pids.push(pid);
+        } else if field.contains(':') {
+            server.urls.push(field.to_owned());
+        } else {
+            return Err(wanted());
+        }
+    }
+    match server.name.is_empty() || server.urls.is_empty() {
+        true => Err(wanted()),
+        false => Ok(server),
+    }
+}
+
+fn unknown_protocol(name: &str) -> String {
+    match toml_file::nearest(name, Protocol::NAMES) {
+        Some(near) => format!("there is no protocol {name:?}; did you mean {near}?"),
+        None => format!(
+            "there is no protocol {name:?}; there are {}",
+            Protocol::NAMES.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_given_in_one_word() {
+        let server = parse_server("a=http://127.0.0.1:1,4711,http://127.0.0.1:2,12").unwrap();
+        assert_eq!(server.name, "a");
+        assert_eq!(server.urls, ["http://127.0.0.1:1", "http://127.0.0.1:2"]);
+        assert_eq!((server.pids, server.protocol), (vec![4711, 12], None));
+        let plain = parse_server("u=127.0.0.1:9,7,protocol=websocket").unwrap();
+        assert_eq!(plain.protocol, Some(Protocol::WebSocket));
+        for wrong in ["a", "a=", "a=7", "=http://x:1", "a=http://x:1,seven"] {
+            assert!(parse_server(wrong).is_err(), "{wrong}");
+        }
+        let typo = parse_server("a=http://x:1,protocol=webscoket").unwrap_err();
+        assert!(typo.contains("did you mean websocket"), "{typo}");
+    }
+
+    #[test]
+    fn a_scenario_changes_its_protocol_and_nothing_else() {
+        let base = Scenario::load("chat-10k").unwrap();
+        let server = parse_server("u=127.0.0.1:9,protocol=websocket").unwrap();
+        let spoken = spoken(&base, &server).unwrap();
+        assert_eq!(spoken.users(), base.users());
+        assert_eq!(spoken.phases, base.phases);
+        for (new, old) in spoken.flows.iter().zip(&base.flows) {
+            assert_eq!(new.endpoint.protocol, Protocol::WebSocket);
+            assert_eq!(new.steps, old.steps);
+        }
+        // Workers read the text again.
+        let again = Scenario::parse("again", &spoken.text).unwrap();
+        assert_eq!(again.flows[0].endpoint.protocol, Protocol::WebSocket);
+    }
+
+    #[test]
+    fn one_server_or_two_of_a_name_are_refused() {
+        let a = parse_server("a=127.0.0.1:1").unwrap();
+        assert!(
+            check_names(&[a.clone()])
+                .unwrap_err()
+                .to_string()
+                .contains("at least twice")
+        );
+        assert!(
+            check_names(&[a.clone(), a])
+                .unwrap_err()
+                .to_string()
+                .contains("called a")
+        );
+    }
+}
