@@ -44,6 +44,8 @@ pub(crate) struct Conn {
     pub(crate) input: Option<Box<Vec<u8>>>,
     /// Low 32 bits of the millisecond clock when the incomplete message began, never 0; 0 = nothing is incomplete.
     pub(crate) since_ms: u32,
+    /// Bytes that came after its end.
+    pub(crate) ignored: u32,
     pub(crate) peer: IpAddr,
     /// How messages to it are compressed.
     pub(crate) deflate: Deflate,
@@ -93,6 +95,7 @@ impl Conn {
             assembler: Assembler::default(),
             input: None,
             since_ms: 0,
+            ignored: 0,
             peer,
             deflate: Deflate::Off,
             flags: Flags::default(),

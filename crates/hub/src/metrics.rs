@@ -51,10 +51,11 @@ pub enum Limit {
     AdmissionAsk,
     AdmissionMemory,
     MemoryShed,
+    Ignored,
 }
 
 impl Limit {
-    pub const NAMES: [&'static str; 27] = [
+    pub const NAMES: [&'static str; 28] = [
         "head_bytes",
         "payload",
         "fragments",
@@ -82,6 +83,7 @@ impl Limit {
         "admission_ask",
         "admission_memory",
         "memory_shed",
+        "ignored",
     ];
 }
 

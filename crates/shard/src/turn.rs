@@ -428,6 +428,9 @@ impl Shard {
             self.ready.push_back(conn);
             return;
         }
+        if self.parts.hub.is_ignored(conn) {
+            return;
+        }
         if self.sockets.expects_preface(conn) && !self.read_preface(conn) {
             return;
         }

@@ -107,6 +107,12 @@ const FIXED: &[(&str, &str, &str, &str)] = &[
     ),
     ("header lines of a request", "100", "431", "`head_bytes`"),
     (
+        "bytes sent after the end of a connection",
+        "256 KiB",
+        "no longer read",
+        "`ignored`",
+    ),
+    (
         "token refreshes of one socket",
         "10/60s",
         "`Invalid token`",

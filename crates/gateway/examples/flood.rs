@@ -1,0 +1,202 @@
+//! What a flood does to others: the p99 of 1,000 polite clients (an acked event a second each) before and while 50 connections send as
+//! fast as they can, with the rates of profile `public`.
+//!
+//! `cargo build --release -p gateway && cargo run --release -p gateway --example flood`
+
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const POLITE: usize = 1_000;
+const FLOODERS: usize = 50;
+const THREADS: usize = 4;
+const SPAN: Duration = Duration::from_secs(8);
+
+const CONFIG: &str = "
+profile = \"public\"
+[limits]
+conns_per_address_max = 0
+[log]
+format = \"json\"
+connections = false
+[namespaces.\"/\".events.echo]
+action = \"reply\"
+";
+
+struct Gateway(Child, SocketAddr);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(folder: &Path) -> Result<Gateway> {
+    let file = folder.join("flood.toml");
+    std::fs::write(&file, CONFIG)?;
+    let mut process = Command::new(binary()?)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "off",
+            "--shards",
+            "1",
+            "--config",
+        ])
+        .arg(file)
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let log = process.stderr.take().context("no log")?;
+    let mut lines = BufReader::new(log).lines();
+    let line = lines.find_map(|line| line.ok().filter(|line| line.contains("listening")));
+    let line: serde_json::Value =
+        serde_json::from_str(&line.context("the gateway did not start")?)?;
+    std::thread::spawn(move || lines.for_each(drop));
+    let addr = line["addresses"].as_str().unwrap_or("").parse()?;
+    Ok(Gateway(process, addr))
+}
+
+/// The gateway, built beside this example.
+fn binary() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let folder = own
+        .parent()
+        .and_then(Path::parent)
+        .context("a folder above")?;
+    Ok(folder.join("sockeye"))
+}
+
+fn client(addr: SocketAddr) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(
+        b"GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+    )?;
+    await_text(&mut stream, b"0{\"sid\"")?;
+    stream.write_all(&frame("40"))?;
+    await_text(&mut stream, b"40{\"sid\"")?;
+    Ok(stream)
+}
+
+/// A masked text frame of a short text; the mask is zero.
+fn frame(text: &str) -> Vec<u8> {
+    let mut frame = vec![0x81, 0x80 | text.len() as u8, 0, 0, 0, 0];
+    frame.extend_from_slice(text.as_bytes());
+    frame
+}
+
+fn await_text(stream: &mut TcpStream, wanted: &[u8]) -> Result<()> {
+    let (mut seen, mut buf) = (Vec::new(), [0; 1024]);
+    while !seen.windows(wanted.len()).any(|window| window == wanted) {
+        let n = stream.read(&mut buf)?;
+        ensure!(n > 0, "closed: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buf[..n]);
+    }
+    Ok(())
+}
+
+/// Each client asks once a second; latencies count from when it was to ask. Microseconds, sorted.
+fn polite(clients: &mut [TcpStream]) -> Result<Vec<u64>> {
+    let per_thread = clients.len().div_ceil(THREADS);
+    let pause = Duration::from_secs(1) / per_thread as u32;
+    let mut all = Vec::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let threads: Vec<_> = clients
+            .chunks_mut(per_thread)
+            .map(|clients| scope.spawn(move || ask_in_turn(clients, pause)))
+            .collect();
+        for thread in threads {
+            let latencies = thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a client thread panicked"))?;
+            all.extend(latencies?);
+        }
+        Ok(())
+    })?;
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn ask_in_turn(clients: &mut [TcpStream], pause: Duration) -> Result<Vec<u64>> {
+    let (started, mut latencies) = (Instant::now(), Vec::new());
+    for n in 0.. {
+        let due = started + pause * n;
+        if due > started + SPAN {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let at = n as usize % clients.len();
+        clients[at].write_all(&frame("421[\"echo\"]"))?;
+        await_text(&mut clients[at], b"431[]")?;
+        latencies.push(due.elapsed().as_micros() as u64);
+    }
+    Ok(latencies)
+}
+
+/// Sends as fast as the gateway takes it, and comes back when it is thrown out.
+fn flood(addr: SocketAddr, over: &AtomicBool, sent: &AtomicU64, closed: &AtomicU64) {
+    let batch = frame("42[\"echo\"]").repeat(2_000);
+    while !over.load(Ordering::Relaxed) {
+        let Ok(mut stream) = client(addr) else {
+            continue;
+        };
+        let Ok(mut reader) = stream.try_clone() else {
+            continue;
+        };
+        let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        while !over.load(Ordering::Relaxed) && stream.write_all(&batch).is_ok() {
+            sent.fetch_add(2_000, Ordering::Relaxed);
+        }
+        closed.fetch_add(1, Ordering::Relaxed);
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        let _ = reading.join();
+    }
+}
+
+fn percentile(sorted: &[u64], percent: usize) -> f64 {
+    sorted[(sorted.len() - 1) * percent / 100] as f64 / 1000.0
+}
+
+fn main() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let gateway = start(folder.path())?;
+    let addr = gateway.1;
+    let mut clients = (0..POLITE)
+        .map(|_| client(addr))
+        .collect::<Result<Vec<_>>>()?;
+    polite(&mut clients)?;
+    let before = polite(&mut clients)?;
+    let (over, sent, closed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let during = std::thread::scope(|scope| {
+        for _ in 0..FLOODERS {
+            scope.spawn(|| flood(addr, &over, &sent, &closed));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let during = polite(&mut clients);
+        over.store(true, Ordering::Relaxed);
+        during
+    })?;
+    println!("| {POLITE} polite clients | p50 ms | p99 ms |\n|---|---|---|");
+    for (name, latencies) in [("before", &before), ("under the flood", &during)] {
+        println!(
+            "| {name} | {:.2} | {:.2} |",
+            percentile(latencies, 50),
+            percentile(latencies, 99)
+        );
+    }
+    println!(
+        "\n{} messages sent by {FLOODERS} flooders, closed {} times",
+        sent.load(Ordering::Relaxed),
+        closed.load(Ordering::Relaxed)
+    );
+    Ok(())
+}
