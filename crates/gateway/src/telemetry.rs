@@ -218,9 +218,11 @@ mod tests {
         while !terminal.text().contains("log lines dropped") {
             std::thread::yield_now();
         }
-        sink.write_all(b"last\n").expect("never fails");
-        Sink::flush(&sink);
-        assert!(terminal.text().ends_with("last\n"));
+        // It may be told while the queue is still full; sooner or later there is room for another line.
+        while !terminal.text().ends_with("last\n") {
+            sink.write_all(b"last\n").expect("never fails");
+            Sink::flush(&sink);
+        }
     }
 
     #[test]
