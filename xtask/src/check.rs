@@ -21,6 +21,6 @@ pub fn steps(report: &mut Report) {
     report.check("tidy", tidy::run);
     report.step(&Step::new(
         "lints",
-        "cargo clippy --workspace --all-targets -- --deny warnings",
+        "cargo clippy --release --workspace --all-targets -- --deny warnings",
     ));
 }

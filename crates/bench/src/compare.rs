@@ -257,7 +257,7 @@ mod tests {
     fn one_server_or_two_of_a_name_are_refused() {
         let a = parse_server("a=127.0.0.1:1").unwrap();
         assert!(
-            check_names(&[a.clone()])
+            check_names(std::slice::from_ref(&a))
                 .unwrap_err()
                 .to_string()
                 .contains("at least twice")

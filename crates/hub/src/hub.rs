@@ -39,8 +39,6 @@ impl std::fmt::Debug for Hub {
 
 /// Room counts are told to handlers and other shards this often.
 const ANNOUNCE_MS: u64 = 250;
-/// Bytes that are read and dropped after the end of a connection.
-const IGNORED_BYTES_MAX: u32 = 256 * 1024;
 /// Peers are spared for at most this long while input is left unread.
 const BEHIND_MAX_MS: u64 = 10_000;
 
@@ -124,25 +122,6 @@ impl Hub {
             }
         }
         self.settle();
-    }
-
-    /// Bytes behind the end. What was on its way when the peer was told is no offence. Who goes on is a flood: it is not read any
-    /// more, which costs nothing, and not cut before its time, for then it would be back at once.
-    fn ignore(&mut self, conn: u32, len: usize) {
-        let Some(slot) = self.core.conns.get_mut(conn) else {
-            return;
-        };
-        let before = slot.ignored;
-        slot.ignored = before.saturating_add(len as u32);
-        if before <= IGNORED_BYTES_MAX && slot.ignored > IGNORED_BYTES_MAX {
-            self.core.counts.hit(Limit::Ignored);
-        }
-    }
-
-    /// Nothing that this connection still sends matters: leave it in the kernel.
-    pub fn is_ignored(&self, conn: u32) -> bool {
-        let slot = self.core.conns.get(conn);
-        slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
     }
 
     /// Works on what an earlier turn left unread because it was full.

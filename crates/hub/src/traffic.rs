@@ -14,6 +14,9 @@ use wire::websocket::{close, handshake};
 /// Connections beyond twice the bound and this many are dropped unheard: being told is for people, not for floods.
 const CROWD_SLACK: u32 = 16;
 
+/// Bytes that are read and dropped after the end of a connection.
+const IGNORED_BYTES_MAX: u32 = 256 * 1024;
+
 impl Hub {
     /// Books a message of a session. Over a rate it is to be dropped, and its sender told: `false`. HOT PATH.
     #[inline]
@@ -94,6 +97,27 @@ impl Hub {
             }
         }
         false
+    }
+
+    // ---- after the end -------------------------------------------------------------------------------------------------------
+
+    /// Bytes behind the end. What was on its way when the peer was told is no offence. Who goes on is a flood: it is not read any
+    /// more, which costs nothing, and not cut before its time, for then it would be back at once.
+    pub(crate) fn ignore(&mut self, conn: u32, len: usize) {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        let before = slot.ignored;
+        slot.ignored = before.saturating_add(len as u32);
+        if before <= IGNORED_BYTES_MAX && slot.ignored > IGNORED_BYTES_MAX {
+            self.core.counts.hit(Limit::Ignored);
+        }
+    }
+
+    /// Nothing that this connection still sends matters: leave it in the kernel.
+    pub fn is_ignored(&self, conn: u32) -> bool {
+        let slot = self.core.conns.get(conn);
+        slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
     }
 
     // ---- addresses --------------------------------------------------------------------------------------------------------

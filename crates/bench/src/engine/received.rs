@@ -214,7 +214,7 @@ mod tests {
             "late, but of another publisher"
         );
         assert_eq!(received.observe(3, 8, 2), Arrival::First);
-        assert_eq!(received.runs().cloned().collect::<Vec<_>>(), [0..4]);
+        assert!(received.runs().cloned().eq(std::iter::once(0..4)));
         assert!(received.disorder.is_none(), "order costs no memory");
     }
 
@@ -237,7 +237,7 @@ mod tests {
         received.mark_own(5);
         received.observe(3, 1, 1);
         received.observe(4, 1, 1);
-        assert_eq!(received.runs().cloned().collect::<Vec<_>>(), [0..6]);
+        assert!(received.runs().cloned().eq(std::iter::once(0..6)));
     }
 
     proptest! {

@@ -4,7 +4,6 @@
 //! `SOCKEYE_NOISE_SECONDS=600 cargo test --release -p gateway --test noise -- --nocapture` is the long run; the short one is a
 //! smoke test of the same.
 
-#[allow(dead_code, reason = "the other tests use the rest of the harness")]
 #[path = "../harness/mod.rs"]
 mod harness;
 #[allow(

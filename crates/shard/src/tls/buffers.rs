@@ -115,7 +115,10 @@ mod tests {
         let mut out = b"before".to_vec();
         let write = |room: &mut [u8]| match room.len() {
             0..9 => Err(Short::By(9)),
-            _ => Ok(room[..2].fill(b'x')).map(|()| 2),
+            _ => {
+                room[..2].fill(b'x');
+                Ok(2)
+            }
         };
         append(&mut out, 3, write).expect("room for nine");
         assert_eq!(out, b"beforexx");
