@@ -32,7 +32,7 @@ pub struct RunArgs {
     /// Generator processes [default: as many as the connections need].
     #[arg(long)]
     workers: Option<u32>,
-    /// Longest that stragglers are waited for at the end, in seconds.
+    /// Seconds of silence at the end after which what is missing is lost.
     #[arg(long, default_value_t = 10)]
     grace: u64,
     /// Write the result as JSON.

@@ -59,7 +59,7 @@ pub struct Options {
     pub workers: Option<u32>,
     /// Folder of the peers, for their versions in the result.
     pub benchmarks: PathBuf,
-    /// How long stragglers are waited for after the last phase.
+    /// Silence after the last phase that ends the wait for stragglers.
     pub grace: Duration,
     /// Set from outside to end the run early, with what there is.
     pub interrupt: Arc<AtomicBool>,

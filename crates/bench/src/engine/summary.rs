@@ -445,7 +445,11 @@ impl PhaseSum {
     /// Why this phase's latencies are the generator's own, if they are.
     fn judge(&self) -> Option<String> {
         let busy = self.busy_seconds as f64 / self.worker_seconds.max(1) as f64;
-        if busy > BUSY_SECONDS_MAX {
+        if self.row.delivery.count + self.row.ack.count + self.row.connects == 0 {
+            return None;
+        }
+        // One second may be the machine's mood.
+        if busy > BUSY_SECONDS_MAX && self.busy_seconds > 1 {
             return Some(format!(
                 "generator workers were working or waiting for a core for more than {:.0} % of the time in {} of {} \
                  seconds; use more --workers, a machine with free cores, or less load",

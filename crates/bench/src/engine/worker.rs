@@ -77,8 +77,8 @@ const TURN_TIMEOUT: Duration = Duration::from_millis(20);
 const PROGRESS_NS: u64 = 100_000_000;
 /// How often a settling worker looks whether everything is there.
 const SETTLE_CHECK_NS: u64 = 100_000_000;
-/// Nothing arrived for so long: nothing will.
-const QUIET_NS: u64 = 2_000_000_000;
+/// Stragglers are waited for while they keep coming, but not longer than so many grace periods.
+const GRACES_MAX: u64 = 6;
 
 /// Where orders arrive.
 #[derive(Debug)]
@@ -96,6 +96,8 @@ pub struct Worker {
 struct Settling {
     others: Vec<Publications>,
     clockwork: Clockwork,
+    /// Silence after which nothing more is expected.
+    grace_ns: u64,
     deadline_ns: u64,
     check_ns: u64,
     received: u64,
@@ -238,7 +240,8 @@ impl Worker {
                 start_ns: self.start_ns,
                 flight_ns,
             },
-            deadline_ns: now_ns + grace_ms * 1_000_000,
+            grace_ns: grace_ms * 1_000_000,
+            deadline_ns: now_ns + grace_ms * 1_000_000 * GRACES_MAX,
             check_ns: 0,
             received: 0,
             progress_ns: now_ns,
@@ -280,7 +283,7 @@ impl Worker {
             settling.progress_ns = now_ns;
         }
         let is_complete = account.lost == 0 && stage.outstanding == 0;
-        let is_quiet = now_ns >= settling.progress_ns + QUIET_NS && stage.outstanding == 0;
+        let is_quiet = now_ns >= settling.progress_ns + settling.grace_ns;
         if is_complete || is_quiet || now_ns >= settling.deadline_ns {
             let rest = Box::new(stage.tally.take(u64::MAX, own_cpu_ns()));
             self.settling = None;
