@@ -25,10 +25,11 @@ pub struct Deflater {
 }
 
 impl Deflater {
-    /// `level` is 1 (fast) to 9 (small), `window_bits` 9 to 15; values beyond are brought inside.
+    /// `level` is 2 (fast; so is 1) to 9 (small), `window_bits` 9 to 15; values beyond are brought inside.
     pub fn new(level: u8, window_bits: u8) -> Self {
         let window_bits = window_bits.clamp(9, 15);
-        let level = Compression::new(u32::from(level.clamp(1, 9)));
+        // Level 1 of zlib-rs 0.6.8 panics on some incompressible input with a window of 512 bytes, which a client may ask for.
+        let level = Compression::new(u32::from(level.clamp(2, 9)));
         Self {
             compress: Compress::new_with_window_bits(level, false, window_bits),
             window_bits,
