@@ -1,10 +1,20 @@
-//! The operators' listener: metrics, health, readiness. It belongs on a private address.
+//! The operators' listener: metrics, health, readiness, orders. It belongs on a private address.
+
+mod conns;
+mod disconnect;
+mod guard;
+pub mod keys;
+
+pub use disconnect::ToShards;
+pub use guard::Access;
 
 use crate::health::{self, Readiness};
+use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::io;
@@ -20,23 +30,37 @@ struct Admin {
     readiness: Readiness,
 }
 
+/// Who may come, how many at once, and where their orders go.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    pub access: Access,
+    pub conns_max: usize,
+    pub shards: ToShards,
+    /// Refusals are counted there.
+    pub node: Arc<Node>,
+}
+
 /// Serves until the runtime ends.
 pub async fn serve(
     listener: TcpListener,
     exporter: Arc<Exporter>,
     readiness: Readiness,
+    gate: Gate,
 ) -> io::Result<()> {
     let sampler = tokio::spawn(sample(Arc::clone(&exporter)));
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
+        .merge(disconnect::routes(gate.shards.clone()))
         .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
         .with_state(Admin {
             exporter,
             readiness,
         });
-    let served = axum::serve(listener, routes).await;
+    let conns_max = gate.conns_max;
+    let routes = routes.layer(from_fn_with_state(Arc::new(gate), guard::check));
+    let served = conns::serve(listener, routes, conns_max).await;
     sampler.abort();
     served
 }
@@ -81,6 +105,15 @@ mod tests {
     use std::sync::atomic::Ordering;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    fn gate(node: Arc<Node>) -> Gate {
+        Gate {
+            access: Access::default(),
+            conns_max: 4,
+            shards: ToShards::new(|_| {}),
+            node,
+        }
+    }
+
     async fn get(addr: std::net::SocketAddr, path: &str) -> String {
         let mut stream = tokio::net::TcpStream::connect(addr).await.expect("connect");
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -93,11 +126,15 @@ mod tests {
     #[tokio::test]
     async fn metrics_health_and_readiness_over_http() {
         let cells = Arc::new(Cells::default());
-        let exporter = Arc::new(Exporter::new([Arc::clone(&cells)].into(), Arc::default()));
+        let node = Arc::<Node>::default();
+        let exporter = Arc::new(Exporter::new(
+            [Arc::clone(&cells)].into(),
+            Arc::clone(&node),
+        ));
         let readiness = Readiness::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let addr = listener.local_addr().expect("addr");
-        let server = tokio::spawn(serve(listener, exporter, readiness.clone()));
+        let server = tokio::spawn(serve(listener, exporter, readiness.clone(), gate(node)));
 
         cells.websockets.store(5, Ordering::Relaxed);
         let answer = get(addr, "/metrics").await;

@@ -4,8 +4,13 @@
 //! One request a connection: a browser keeps connections open and sends realtime requests over the
 //! same one, and those have to arrive at a shard.
 
+mod limiter;
+
+pub use limiter::PageRate;
+
 use crate::assets::{self, Asset};
 use crate::health::{self, Readiness};
+use crate::metrics::node::Node;
 use crate::replay::Replay;
 use axum::body::Body;
 use hyper::body::Incoming;
@@ -13,12 +18,14 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use limiter::{Limiter, Standing};
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
@@ -94,6 +101,8 @@ pub struct ClientAddress(pub IpAddr);
 struct Site {
     config: PageConfig,
     readiness: Readiness,
+    /// And where its refusals are counted.
+    limiter: Option<(Limiter, Arc<Node>)>,
 }
 
 impl Pages {
@@ -105,8 +114,20 @@ impl Pages {
         Pages {
             runtime: tokio::runtime::Handle::current(),
             conns: Arc::new(Semaphore::new(CONNS_MAX)),
-            site: Arc::new(Site { config, readiness }),
+            site: Arc::new(Site {
+                config,
+                readiness,
+                limiter: None,
+            }),
         }
+    }
+
+    /// The same with a bound on what one address may ask for; refusals are counted in `node`.
+    pub fn limited(mut self, rate: PageRate, node: Arc<Node>) -> Self {
+        if let Some(site) = Arc::get_mut(&mut self.site) {
+            site.limiter = Some((Limiter::new(rate), node));
+        }
+        self
     }
 
     /// Takes a connection, the bytes already read from it, and its client's address. Never blocks:
@@ -167,13 +188,37 @@ where
 
 impl Site {
     fn respond(&self, request: &Request<Incoming>) -> Response<Body> {
-        let mut response = self.route(request.method(), request.uri().path(), request.headers());
+        let standing = self.count(request);
+        let mut response = match standing {
+            Some(standing) if standing.is_over => json(
+                StatusCode::TOO_MANY_REQUESTS,
+                error_body("RATE_LIMIT_EXCEEDED"),
+            ),
+            _ => self.route(request.method(), request.uri().path(), request.headers()),
+        };
         let headers = response.headers_mut();
+        if let Some(standing) = standing {
+            standing.write(headers);
+        }
         headers.insert(
             header::X_CONTENT_TYPE_OPTIONS,
             HeaderValue::from_static("nosniff"),
         );
         response
+    }
+
+    /// Probes come often and from few addresses: they are not counted.
+    fn count(&self, request: &Request<Incoming>) -> Option<Standing> {
+        let (limiter, node) = self.limiter.as_ref()?;
+        if matches!(request.uri().path(), "/health" | "/ready") {
+            return None;
+        }
+        let ClientAddress(address) = request.extensions().get()?;
+        let standing = limiter.count(*address, Instant::now())?;
+        if standing.is_over {
+            node.refused.pages.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(standing)
     }
 
     fn route(&self, method: &Method, path: &str, headers: &HeaderMap) -> Response<Body> {

@@ -33,6 +33,11 @@ enum CommandArgs {
     /// Load tests: scenarios, comparisons, reports.
     #[command(subcommand)]
     Bench(Box<bench::cli::Command>),
+    /// Make an API key for the operators' listener.
+    ApiKey {
+        /// Who it is for.
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,9 +91,10 @@ pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
     Metrics,
-    Token(Box<TokenArgs>),
     Plan(Box<bench::plan::PlanArgs>),
     Bench(Box<bench::cli::Command>),
+    Token(Box<TokenArgs>),
+    ApiKey(String),
 }
 
 #[derive(Debug)]
@@ -115,6 +121,7 @@ impl Cli {
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
             Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Token(token)) => Command::Token(token),
+            Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check(overrides) => ConfigCommand::Check {
                     request: overrides.request(),

@@ -2,6 +2,7 @@
 //! life after it.
 #![forbid(unsafe_code)]
 
+mod api_key;
 mod cli;
 mod config;
 mod memory;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     match Cli::parse().command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Metrics => print(&control::metrics::page::markdown()),
+        Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
         Command::Token(args) => token::run(&args).unwrap_or_else(|error| {
             eprintln!("{error:#}");
             ExitCode::from(2)

@@ -8,6 +8,7 @@ use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::unix;
 use anyhow::{Context, Result};
+use control::admin::{Gate, ToShards};
 use control::identity::Verifier;
 use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
@@ -56,8 +57,14 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
     )?;
     // Nobody else sets it.
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
+    if let Some(verifier) = &verifier {
+        let _ = facts.verifier.set(Arc::clone(verifier));
+    }
     let admin_addr = match admin {
-        Some(listener) => Some(serve_admin(&runtime, listener, &shards, &facts)?),
+        Some(listener) => {
+            let gate = gate(&loaded.resolved, &shards, &facts);
+            Some(serve_admin(&runtime, listener, &shards, &facts, gate)?)
+        }
         None => None,
     };
     announce(&loaded.resolved, &shards, admin_addr);
@@ -101,7 +108,7 @@ fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
 fn start_shards(
     config: &Resolved,
     unix: Vec<UnixListener>,
-    facts: &Facts,
+    facts: &Arc<Facts>,
     runtime: &Runtime,
     verifier: Option<Arc<Verifier>>,
     certificates: Option<&Rotation>,
@@ -115,6 +122,10 @@ fn start_shards(
         },
         facts.readiness.clone(),
     );
+    let pages = match config.page_rate {
+        Some(rate) => pages.limited(rate, Arc::clone(facts)),
+        None => pages,
+    };
     let compile = |text: &str| {
         let schema = control::schema::compile(text)?;
         Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
@@ -151,18 +162,36 @@ fn start_shards(
     shard::start(settings, &rules, Arc::new(link)).context("cannot start the data plane")
 }
 
+/// What the operators' listener asks of those who come.
+fn gate(config: &Resolved, shards: &Shards, facts: &Arc<Facts>) -> Gate {
+    let access = config.admin.access.clone();
+    let address = config.server.admin.map(|address| address.ip());
+    if access.keys.is_empty() && address.is_some_and(|address| !address.is_loopback()) {
+        tracing::warn!(
+            "anyone who reaches server.admin can read it: set admin.api_keys, or bind it to 127.0.0.1"
+        );
+    }
+    Gate {
+        access,
+        conns_max: config.admin.conns_max,
+        shards: ToShards::new(shards.relayer()),
+        node: Arc::clone(facts),
+    }
+}
+
 fn serve_admin(
     runtime: &Runtime,
     listener: TcpListener,
     shards: &Shards,
     facts: &Arc<Facts>,
+    gate: Gate,
 ) -> Result<SocketAddr> {
     let addr = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
     runtime.spawn(async move {
-        if let Err(error) = control::admin::serve(listener, exporter, readiness).await {
+        if let Err(error) = control::admin::serve(listener, exporter, readiness, gate).await {
             tracing::error!(%error, "the admin listener ended");
         }
     });

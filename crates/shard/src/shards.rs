@@ -289,11 +289,13 @@ impl Shards {
     }
 
     /// Has every shard carry out a relay, as if another shard had sent it.
-    pub fn relay(&self, relay: Relay) {
-        let relay = Arc::new(relay);
-        self.mail
-            .iter()
-            .for_each(|mail| mail.send(Mail::Relay(Arc::clone(&relay))));
+    pub fn relayer(&self) -> impl Fn(Relay) + Send + Sync + 'static {
+        let mail = self.mail.clone();
+        move |relay| {
+            let relay = Arc::new(relay);
+            mail.iter()
+                .for_each(|mail| mail.send(Mail::Relay(Arc::clone(&relay))));
+        }
     }
 
     /// Connections open now.

@@ -27,6 +27,9 @@ use std::time::Duration;
 use token::Token;
 use tokio::task::JoinHandle;
 
+/// Results of a check, as [`Figures`] names them.
+pub const RESULTS: [&str; 12] = Rejection::NAMES;
+
 /// Longer tokens are refused unread; headers and queries are bounded about there too.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 

@@ -3,6 +3,7 @@
 use super::lag::Lag;
 use super::load;
 use crate::health::Readiness;
+use crate::identity::Verifier;
 use hub::addresses::Addresses;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,6 +28,18 @@ pub struct Node {
     pub reloads: Reloads,
     /// From handing a message to Redis to its confirmation.
     pub publish_lag: Lag,
+    /// What checks tokens, if anything does.
+    pub verifier: OnceLock<Arc<Verifier>>,
+    pub refused: Refused,
+}
+
+/// HTTP requests that the control plane refused.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// On the operators' listener: without a valid API key.
+    pub admin: AtomicU64,
+    /// Pages: more than one address may ask for.
+    pub pages: AtomicU64,
 }
 
 /// Lines that did not make it into the log.

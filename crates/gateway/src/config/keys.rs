@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod operators;
 mod tls;
 
 use super::bounds;
@@ -108,6 +109,14 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "admission",
         "When newcomers are asked to come later (503 with Retry-After), so that those who are here are served.",
     ),
+    (
+        "admin",
+        "The operators' listener (its address is `server.admin`).",
+    ),
+    (
+        "pages",
+        "What the public port serves besides realtime: the chat page, client bundles.",
+    ),
     ("log", "One line per notable moment, on stderr."),
     (
         "namespaces",
@@ -153,6 +162,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         auth::keys(),
         access::rates(),
         access::admission(),
+        operators::keys(),
         log(),
         namespaces(),
     ];

@@ -1,6 +1,7 @@
 //! What it means: settings become the types that hub, shard and control take, and are checked
 //! against each other. Everything wrong is collected.
 
+mod access;
 mod auth;
 mod tls;
 
@@ -11,6 +12,7 @@ use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
 use super::rules;
 use super::value::Value;
+pub use access::Admin;
 pub use auth::Auth;
 use hub::config::{Admission, Compression, Cors, Rates, Rules, SlowConsumer, Transports};
 use hub::limits::Limits;
@@ -39,6 +41,9 @@ pub struct Resolved {
     pub auth: Auth,
     /// Bytes the process may have, if the operator says so.
     pub memory_max: Option<u64>,
+    pub admin: Admin,
+    /// Requests for pages that one address may make.
+    pub page_rate: Option<control::page::PageRate>,
     pub serve_client: bool,
     pub log: Log,
 }
@@ -93,6 +98,8 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         rules: resolver.rules(),
         auth,
         memory_max: resolver.memory_max(),
+        admin: resolver.admin_access(),
+        page_rate: resolver.page_rate(),
         serve_client: resolver.on("socketio.serve_client"),
         log: resolver.log(),
     };

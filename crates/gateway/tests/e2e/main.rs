@@ -7,6 +7,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod access;
 mod application;
 mod chat;
 mod client;
@@ -22,4 +23,5 @@ mod polling;
 mod rules;
 mod shutdown;
 mod slow;
+mod token;
 mod traffic;

@@ -42,3 +42,56 @@ async fn the_example_of_the_standard_with_es256() {
     let expired = verifier.verify(token, 1_300_819_390).await;
     assert_eq!(expired, Err(hub::identity::Denied::Expired));
 }
+
+/// Tokens of jose, jsonwebtoken and PyJWT with the public keys that these libraries wrote down; made once, the private keys
+/// are gone. Each is checked by its JWK and, where there is one, by its PEM file.
+#[tokio::test]
+async fn tokens_of_other_libraries() {
+    let made: Vec<Value> = serde_json::from_str(include_str!("foreign.json")).expect("JSON");
+    let folder = tempfile::tempdir().expect("folder");
+    let mut makers = std::collections::BTreeSet::new();
+    for (index, row) in made.iter().enumerate() {
+        let text = |name: &str| row[name].as_str().unwrap_or_default();
+        let algorithm = super::super::algorithm(text("alg")).expect("known");
+        makers.insert(text("maker").split(' ').next().unwrap_or_default());
+        let (set_path, pem_path) = (
+            folder.path().join(format!("{index}.json")),
+            folder.path().join(format!("{index}.pem")),
+        );
+        std::fs::write(&set_path, set(std::slice::from_ref(&row["jwk"]))).expect("write");
+        std::fs::write(&pem_path, text("pem")).expect("write");
+        let settings = Settings {
+            algorithms: vec![algorithm],
+            audience: vec!["chat".to_owned()],
+            ..Settings::default()
+        };
+        let mut sources = vec![Settings {
+            jwks_file: Some(set_path),
+            ..settings.clone()
+        }];
+        if row.get("pem").is_some() {
+            sources.push(Settings {
+                public_key_file: Some(pem_path),
+                ..settings
+            });
+        }
+        for settings in sources {
+            let granted = verifier(settings).explain(text("token"), NOW).await;
+            let granted =
+                granted.unwrap_or_else(|why| panic!("{} {algorithm:?}: {why}", text("maker")));
+            assert_eq!(
+                (granted.uid.as_str(), &granted.rooms[..]),
+                ("ada", &["a".to_owned()][..])
+            );
+            assert!(
+                granted
+                    .grants
+                    .is_some_and(|grants| grants.may_join("a") && !grants.may_publish("a"))
+            );
+        }
+    }
+    assert_eq!(
+        makers.into_iter().collect::<Vec<_>>(),
+        ["PyJWT", "jose", "jsonwebtoken"]
+    );
+}

@@ -1,0 +1,23 @@
+//! `sockeye api-key NAME`: a key for operators, shown once.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub fn run(name: &str) -> io::Result<ExitCode> {
+    match control::admin::keys::generate(name) {
+        Ok((key, entry)) => {
+            let mut out = io::stdout().lock();
+            writeln!(out, "key    {key}")?;
+            writeln!(out, "entry  {}", toml::Value::String(entry))?;
+            writeln!(
+                io::stderr(),
+                "Keep the key, it is nowhere else; the entry goes into admin.api_keys."
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            writeln!(io::stderr(), "{why}")?;
+            Ok(ExitCode::from(2))
+        }
+    }
+}
