@@ -5,6 +5,7 @@
 mod access;
 mod auth;
 mod operators;
+mod edges;
 mod tls;
 
 use super::bounds;
@@ -152,10 +153,10 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let groups = [
         top(),
         server(),
-        proxies(),
+        edges::proxies(),
         tls::keys(),
         socketio(),
-        socketio_access(),
+        edges::socketio_access(),
         plain(),
         compression(),
         limits(),
@@ -289,39 +290,6 @@ fn server() -> Vec<Key> {
     ]
 }
 
-/// What stands in front.
-fn proxies() -> Vec<Key> {
-    vec![
-        Key::new(
-            "server.unix_mode",
-            Kind::Text,
-            "0660",
-            "Permissions of the Unix sockets listened on, octal.",
-        ),
-        Key::new(
-            "server.trusted_proxies",
-            Kind::List,
-            EMPTY_LIST,
-            "Addresses and ranges (`10.0.0.0/8`, `::1`) of proxies whose word is taken for a client's address; who comes by \
-             a Unix socket is `127.0.0.1`. See [operations.md](operations.md#behind-a-proxy).",
-        ),
-        Key::new(
-            "server.client_header",
-            Kind::Choice(&["x-forwarded-for", "forwarded", "none"]),
-            "x-forwarded-for",
-            "Header in which trusted proxies name the client; the other one is not read, since a proxy passes on what it \
-             does not write.",
-        ),
-        Key::new(
-            "server.proxy_protocol",
-            Kind::Choice(&["off", "optional", "required"]),
-            "off",
-            "Whether connections of trusted proxies begin with a PROXY protocol header (version 1 or 2); connections of \
-             others never do.",
-        ),
-    ]
-}
-
 fn socketio() -> Vec<Key> {
     vec![
         Key::new(
@@ -374,39 +342,6 @@ fn socketio() -> Vec<Key> {
             Kind::Duration,
             "10s",
             "An upgrade from polling to WebSocket must be complete by then.",
-        ),
-    ]
-}
-
-/// Who may use it from where.
-fn socketio_access() -> Vec<Key> {
-    vec![
-        Key::new(
-            "socketio.cors",
-            Kind::List,
-            EMPTY_LIST,
-            "Origins that may poll from another site, with credentials: `https://chat.example.org`, \
-             `https://*.example.org` for every name below, `null` for pages without one; `[\"*\"]` for any, \
-             without credentials; empty for none.",
-        ),
-        Key::new(
-            "socketio.cors_max_age",
-            Kind::Duration,
-            "10m",
-            "How long a browser may keep the answer to a preflight.",
-        ),
-        Key::new(
-            "socketio.origins",
-            Kind::List,
-            EMPTY_LIST,
-            "When not empty, pages of other origins get 403 on every transport; written as for `cors`. Set it where \
-             browsers send cookies or client certificates by themselves: cross-origin rules do not bind WebSockets.",
-        ),
-        Key::new(
-            "socketio.serve_client",
-            Kind::Bool,
-            "true",
-            "Serve the JavaScript client at `/socket.io/socket.io.js`.",
         ),
     ]
 }
