@@ -2,6 +2,7 @@
 
 use super::harness::Gateway;
 use super::harness::eventually;
+use super::pki::{Pki, Secure};
 use super::server::Server;
 use super::{
     SOON, connect_from, gateway_behind, join, logged, page_client, peers, poll_in, settings,
@@ -19,8 +20,7 @@ fn haproxy(mode: &str, more: &str, server: &str) -> Server {
             "global\n    maxconn 256\n    nbthread 1\n\
              defaults\n    mode {mode}\n    timeout connect 5s\n    timeout client 60s\n    timeout server 60s\n    \
              timeout tunnel 1h\n    timeout check 5s\n\
-             frontend public\n    bind {addr}\n    default_backend sockeye\n\
-             backend sockeye\n{more}    server one {server}\n"
+             listen public\n    bind {addr}\n{more}    server one {server}\n"
         )
     })
 }
@@ -105,4 +105,20 @@ fn health_checks_are_the_proxys_own() {
     let _client = join(connect_from("127.0.0.5", proxy.addr), "");
     assert_eq!(peers(&gateway, 1), ["127.0.0.5"]);
     assert!(!proxy.log().contains("is DOWN"), "{}", proxy.log());
+}
+
+/// The header comes before TLS, which ends in the gateway. The proxy is made to say something else than the truth, as the
+/// truth would be its own address.
+#[test]
+fn tls_passes_through_behind_a_header() {
+    let pki = Pki::new();
+    let settings = settings("\"127.0.0.1\"", "proxy_protocol = \"required\"");
+    let gateway = Gateway::start(&format!("{settings}{}", pki.section("")));
+    let secure = Secure::new(gateway);
+    let told = "    tcp-request connection set-src src,ipmask(8)\n";
+    for version in ["send-proxy", "send-proxy-v2"] {
+        let proxy = haproxy("tcp", told, &format!("{} {version}", secure.addr));
+        let _client = join(pki.client().connect(proxy.addr), "");
+    }
+    assert_eq!(peers(&secure.gateway, 2), ["127.0.0.0", "127.0.0.0"]);
 }

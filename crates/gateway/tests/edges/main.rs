@@ -8,6 +8,9 @@ mod forwarded;
 mod haproxy;
 mod nginx;
 mod origins;
+#[expect(dead_code, reason = "most of it is for the tests of TLS itself")]
+#[path = "../tls/pki.rs"]
+mod pki;
 mod proxy_protocol;
 mod server;
 mod unix;
