@@ -18,8 +18,10 @@ use wire::websocket::frame::{self, OpCode};
 
 /// Window of the compressor for clients that asked for less than the usual one: the smallest zlib has suits them all.
 const SMALL_WINDOW_BITS: u8 = 9;
-/// Capacity that a buffer keeps between messages.
-const KEEP_BYTES: usize = 64 * 1024;
+/// Capacity that the buffer for compressing keeps between messages.
+const FRAMES_KEEP_BYTES: usize = 64 * 1024;
+/// Capacity that the buffer for inflating keeps: once for the shard, a large message (or a bomb) costs no more than its time.
+const INFLATED_KEEP_BYTES: usize = 1024 * 1024;
 
 /// How messages to a connection are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,13 +134,13 @@ impl Codecs {
     /// Gives the buffer of [`Codecs::inflated`] back, unless a large message made it large.
     pub(crate) fn recycle_inflated(&mut self, mut buf: Vec<u8>) {
         buf.clear();
-        buf.shrink_to(KEEP_BYTES);
+        buf.shrink_to(INFLATED_KEEP_BYTES);
         self.inflated = buf;
     }
 
     pub(crate) fn recycle_frames(&mut self, mut buf: Vec<u8>) {
         buf.clear();
-        buf.shrink_to(KEEP_BYTES);
+        buf.shrink_to(FRAMES_KEEP_BYTES);
         self.frames = buf;
     }
 

@@ -1,6 +1,6 @@
 //! Socket.IO clients that count what they receive: one publisher, and a crowd on one thread.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use rustix::event::epoll;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,6 +8,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use wire::websocket::frame::{self, OpCode};
 
+/// Masking is the client's duty, secrecy is not the point here.
+const MASK: [u8; 4] = [1, 2, 3, 4];
 const TARGET: &str = "/socket.io/?EIO=4&transport=websocket";
 
 /// What a client asks for in its handshake.
@@ -45,65 +47,60 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens a session and joins the main namespace.
-    pub fn connect(addr: SocketAddr, offer: Offer) -> anyhow::Result<Link> {
+    /// Opens a session, joins the main namespace and a room there.
+    pub fn join(addr: SocketAddr, room: &str, offer: Offer) -> anyhow::Result<Link> {
+        let mut link = Link::begin(addr, room, offer)?;
+        link.finish(offer)?;
+        Ok(link)
+    }
+
+    /// Sends all that joining takes, without waiting for any answer.
+    fn begin(addr: SocketAddr, room: &str, offer: Offer) -> anyhow::Result<Link> {
         let stream = TcpStream::connect(addr)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut link = Link {
             stream,
             unread: Vec::new(),
             bytes: 0,
         };
-        link.send(
-            format!(
-                "GET {TARGET} HTTP/1.1\r\nHost: {addr}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{}\
-                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-                offer.header()
-            )
-            .as_bytes(),
-        )?;
+        let mut bytes = format!(
+            "GET {TARGET} HTTP/1.1\r\nHost: {addr}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{}\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            offer.header()
+        )
+        .into_bytes();
+        for text in ["40".to_owned(), format!("421[\"join\",\"{room}\"]")] {
+            frame::write_masked(&mut bytes, true, OpCode::Text, text.as_bytes(), MASK);
+        }
+        link.send(&bytes)?;
+        Ok(link)
+    }
+
+    /// Reads the answers to what `begin` sent.
+    fn finish(&mut self, offer: Offer) -> anyhow::Result<()> {
         let end = loop {
-            if let Some(at) = link.unread.windows(4).position(|four| four == b"\r\n\r\n") {
+            if let Some(at) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
-            link.fill()?;
+            self.fill()?;
         };
-        let head = String::from_utf8_lossy(&link.unread[..end]).into_owned();
+        let head = String::from_utf8_lossy(&self.unread[..end]).into_owned();
         ensure!(head.starts_with("HTTP/1.1 101 "), "refused: {head}");
         let agreed = head.contains("permessage-deflate");
         ensure!(
             agreed == (offer == Offer::Deflate),
             "compression is not as asked: {head}"
         );
-        link.unread.drain(..end);
-        link.frame().context("the open packet")?;
-        link.say("40")?;
-        link.frame().context("the answer to CONNECT")?;
-        Ok(link)
-    }
-
-    /// Joins a room and waits for the answer.
-    pub fn join(&mut self, room: &str) -> anyhow::Result<()> {
-        self.say(&format!("421[\"join\",\"{room}\"]"))?;
-        let answer = self.frame()?;
-        ensure!(
-            answer.payload.starts_with(b"431["),
-            "no answer to join: {answer:?}"
-        );
+        self.unread.drain(..end);
+        for expected in ["0{", "40{", "431["] {
+            let answer = self.frame()?;
+            ensure!(
+                answer.payload.starts_with(expected.as_bytes()),
+                "{answer:?} instead of {expected}"
+            );
+        }
         Ok(())
-    }
-
-    pub fn say(&mut self, text: &str) -> anyhow::Result<()> {
-        let mut bytes = Vec::new();
-        frame::write_masked(
-            &mut bytes,
-            true,
-            OpCode::Text,
-            text.as_bytes(),
-            [1, 2, 3, 4],
-        );
-        self.send(&bytes)
     }
 
     fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
@@ -152,9 +149,7 @@ pub struct Publisher(Link);
 
 impl Publisher {
     pub fn join(addr: SocketAddr, room: &str) -> anyhow::Result<Publisher> {
-        let mut link = Link::connect(addr, Offer::None)?;
-        link.join(room)?;
-        Ok(Publisher(link))
+        Ok(Publisher(Link::join(addr, room, Offer::None)?))
     }
 
     /// Sends JSON messages in one write.
@@ -162,17 +157,14 @@ impl Publisher {
         let mut bytes = Vec::new();
         for message in messages {
             let text = format!("42[\"say\",{message}]");
-            frame::write_masked(
-                &mut bytes,
-                true,
-                OpCode::Text,
-                text.as_bytes(),
-                [1, 2, 3, 4],
-            );
+            frame::write_masked(&mut bytes, true, OpCode::Text, text.as_bytes(), MASK);
         }
         self.0.send(&bytes)
     }
 }
+
+/// Members that join at a time.
+const JOINING: usize = 100;
 
 /// The members of a room. Frames are counted, not kept.
 #[derive(Debug)]
@@ -192,14 +184,18 @@ impl Crowd {
         members: usize,
     ) -> anyhow::Result<Crowd> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let mut links = Vec::with_capacity(members);
-        for n in 0..members {
-            let mut link = Link::connect(addr, offer)?;
-            link.join(room)?;
-            link.stream.set_nonblocking(true)?;
-            let data = epoll::EventData::new_u64(n as u64);
-            epoll::add(&epoll, &link.stream, data, epoll::EventFlags::IN)?;
-            links.push(link);
+        let mut links: Vec<Link> = Vec::with_capacity(members);
+        while links.len() < members {
+            let (first, count) = (links.len(), JOINING.min(members - links.len()));
+            for _ in 0..count {
+                links.push(Link::begin(addr, room, offer)?);
+            }
+            for (n, link) in links.iter_mut().enumerate().skip(first) {
+                link.finish(offer)?;
+                link.stream.set_nonblocking(true)?;
+                let data = epoll::EventData::new_u64(n as u64);
+                epoll::add(&epoll, &link.stream, data, epoll::EventFlags::IN)?;
+            }
         }
         let frames = vec![0; members];
         Ok(Crowd {

@@ -26,10 +26,10 @@ struct Flags {
     #[arg(long, default_value_t = 1_000)]
     members: usize,
     /// Broadcasts of one round.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 64)]
     messages: usize,
     /// Rounds; plain and compressed take turns, medians are shown.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Bytes of a chat message.
     #[arg(long, default_value_t = 1_024)]
@@ -118,7 +118,7 @@ impl Room {
             let count = window.min(messages - first);
             let texts = (first..first + count).map(|n| chat(round * messages + n, bytes));
             self.publisher.publish(texts)?;
-            self.crowd.receive(count, Duration::from_secs(20))?;
+            self.crowd.receive(count, Duration::from_secs(60))?;
         }
         Ok(())
     }

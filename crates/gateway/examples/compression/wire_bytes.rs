@@ -78,8 +78,7 @@ fn by_websocket(
     messages: usize,
     bytes: usize,
 ) -> anyhow::Result<u64> {
-    let mut link = Link::connect(gateway.addr, offer)?;
-    link.join(ROOM)?;
+    let mut link = Link::join(gateway.addr, ROOM, offer)?;
     let mut publisher = Publisher::join(gateway.addr, ROOM)?;
     // One inflater reads both: a window that nobody refers to does no harm.
     let mut inflater = Inflater::default();
@@ -140,7 +139,7 @@ impl Poller {
     fn open(addr: SocketAddr, headers: &str) -> anyhow::Result<Poller> {
         let stream = TcpStream::connect(addr)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut poller = Poller {
             stream: BufReader::new(stream),
             addr,

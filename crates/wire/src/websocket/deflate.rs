@@ -13,9 +13,9 @@ const TAIL_AND_END: [u8; 9] = [0, 0, 0xff, 0xff, 1, 0, 0, 0xff, 0xff];
 const ENDS_MAX: u32 = 16;
 /// First capacity of an output buffer.
 const START_BYTES: usize = 4096;
-/// Up to here a buffer doubles; then it takes all that is allowed, so that growing never holds much
-/// more than the message.
-const DOUBLE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Up to here a buffer grows fourfold (few sizes leave few holes in the heap); then it takes all that
+/// is allowed, so that growing never holds much more than the message.
+const FOURFOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Makes compressed payloads.
 #[derive(Debug)]
@@ -265,8 +265,8 @@ impl<'a> Run<'a> {
     fn grow(&mut self) {
         let made = self.out.len() - self.start;
         let most = self.bytes_max.saturating_add(1);
-        let wanted = if made < DOUBLE_BYTES_MAX {
-            (made * 2).max(START_BYTES).min(most)
+        let wanted = if made < FOURFOLD_BYTES_MAX {
+            (made * 4).max(START_BYTES).min(most)
         } else {
             most
         };
