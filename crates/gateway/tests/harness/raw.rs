@@ -154,15 +154,17 @@ impl RawConn {
         }
     }
 
-    /// Speaks TLS on a new connection and has finished the handshake.
+    /// Speaks TLS on a new connection and has finished the handshake. `preface` goes before it, in the clear.
     pub fn try_secure(
         addr: SocketAddr,
         client: rustls::ClientConnection,
+        preface: &[u8],
     ) -> std::io::Result<RawConn> {
-        let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+        let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(preface)?;
         let mut stream = Box::new(rustls::StreamOwned::new(client, stream));
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;

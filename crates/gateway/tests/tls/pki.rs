@@ -157,7 +157,7 @@ impl Client {
     }
 
     pub fn try_connect(&self, addr: SocketAddr, name: &str) -> std::io::Result<RawConn> {
-        RawConn::try_secure(addr, self.begin(name))
+        RawConn::try_secure(addr, self.begin(name), b"")
     }
 
     /// The client's side of a handshake, before anything is sent.

@@ -225,3 +225,21 @@ fn plain_protocol_pings_and_binary_pass_too() {
     let reply: Value = serde_json::from_slice(&conn.frame().payload).expect("JSON");
     assert_eq!((&reply["type"], &reply["id"]), (&json!("ack"), &json!(9)));
 }
+
+#[test]
+fn a_proxys_word_comes_before_the_handshake() {
+    let pki = Pki::new();
+    let server =
+        "[server]\nshards = 2\ntrusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = \"required\"\n";
+    let secure = relay(&pki, server);
+    let client = pki.client();
+    let through = |preface: &[u8]| {
+        crate::harness::RawConn::try_secure(secure.addr, client.begin("localhost"), preface)
+    };
+    let conn = through(b"PROXY TCP4 203.0.113.9 192.0.2.1 56324 443\r\n");
+    let conn = conn.expect("a handshake behind the header");
+    let mut socket = SocketIo::over(conn.upgraded(SOCKETIO, ""));
+    socket.join_namespace("/", "");
+    assert!(secure.gateway.logged("\"peer\":\"203.0.113.9\"", PATIENCE));
+    assert!(through(b"").is_err(), "a handshake without the header");
+}
