@@ -20,7 +20,7 @@ const BROWSER: Tool = Tool {
     packages: &["chromium"],
 };
 
-const TOOLS: [Tool; 9] = [
+const TOOLS: [Tool; 10] = [
     Tool {
         name: "a C++ compiler",
         probe: &["g++", "--version"],
@@ -60,6 +60,11 @@ const TOOLS: [Tool; 9] = [
         name: "OpenSSL",
         probe: &["openssl", "version"],
         packages: &["openssl"],
+    },
+    Tool {
+        name: "Prometheus",
+        probe: &["promtool", "--version"],
+        packages: &["prometheus"],
     },
     BROWSER,
 ];

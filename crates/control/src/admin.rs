@@ -8,11 +8,12 @@ pub mod keys;
 pub use disconnect::ToShards;
 pub use guard::Access;
 
+use crate::debug::{self, Debugging};
 use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -28,6 +29,13 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 struct Admin {
     exporter: Arc<Exporter>,
     readiness: Readiness,
+    debugging: Debugging,
+}
+
+impl FromRef<Admin> for Debugging {
+    fn from_ref(admin: &Admin) -> Debugging {
+        admin.debugging.clone()
+    }
 }
 
 /// Who may come, how many at once, and where their orders go.
@@ -46,6 +54,7 @@ pub async fn serve(
     exporter: Arc<Exporter>,
     readiness: Readiness,
     gate: Gate,
+    debugging: Debugging,
 ) -> io::Result<()> {
     let sampler = tokio::spawn(sample(Arc::clone(&exporter)));
     let routes = Router::new()
@@ -53,10 +62,12 @@ pub async fn serve(
         .route("/health", get(alive))
         .route("/ready", get(ready))
         .merge(disconnect::routes(gate.shards.clone()))
+        .merge(debug::routes())
         .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
         .with_state(Admin {
             exporter,
             readiness,
+            debugging,
         });
     let conns_max = gate.conns_max;
     let routes = routes.layer(from_fn_with_state(Arc::new(gate), guard::check));
@@ -134,7 +145,8 @@ mod tests {
         let readiness = Readiness::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let addr = listener.local_addr().expect("addr");
-        let server = tokio::spawn(serve(listener, exporter, readiness.clone(), gate(node)));
+        let debugging = Debugging::new(Arc::new(crate::debug::tests::Half));
+        let server = tokio::spawn(serve(listener, exporter, readiness.clone(), gate(node), debugging));
 
         cells.websockets.store(5, Ordering::Relaxed);
         let answer = get(addr, "/metrics").await;
@@ -154,6 +166,23 @@ mod tests {
         assert!(get(addr, "/ready").await.starts_with("HTTP/1.1 200"));
         readiness.drain();
         assert!(get(addr, "/ready").await.starts_with("HTTP/1.1 503"));
+        let memory = get(addr, "/debug/memory").await;
+        assert!(memory.contains("\"counted_bytes\": 16"), "{memory}");
+        assert!(
+            get(addr, "/debug/")
+                .await
+                .contains("href=\"/debug/memory\"")
+        );
+        // Nothing is found by another spelling of its path.
+        for path in [
+            "/metrics/..;/",
+            "/debug/../metrics",
+            "//metrics",
+            "/Metrics",
+            "/metrics/",
+        ] {
+            assert!(get(addr, path).await.starts_with("HTTP/1.1 404"), "{path}");
+        }
         assert!(get(addr, "/none").await.starts_with("HTTP/1.1 404"));
         server.abort();
     }

@@ -4,6 +4,7 @@
 
 pub mod admin;
 mod assets;
+pub mod debug;
 pub mod health;
 pub mod identity;
 pub mod metrics;

@@ -1,9 +1,10 @@
 //! The command line: `sockeye [serve]`, `sockeye config …`, `sockeye token …`, `sockeye plan …`,
-//! `sockeye bench …`.
+//! `sockeye bench …`, `sockeye doctor`.
 //! Flags are settings of the highest layer; their values are checked with the rest of the
 //! configuration.
 
 use crate::config::{Flag, Request};
+use crate::doctor::Order;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -27,6 +28,10 @@ enum CommandArgs {
     Config(ConfigArgs),
     /// Print the reference of all metrics.
     Metrics,
+    /// Tell what this machine or container allows and what to change for a number of connections.
+    ///
+    /// Ends with 0 if all is well, 1 with warnings, 2 if something will fail.
+    Doctor(DoctorArgs),
     Token(Box<TokenArgs>),
     /// Nodes, memory, Redis, bandwidth and cost for so many users; advice on transports.
     Plan(Box<bench::plan::PlanArgs>),
@@ -64,6 +69,24 @@ enum ConfigArgs {
 }
 
 #[derive(Debug, Args)]
+struct DoctorArgs {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Connections to prepare for; without it `limits.conns_max` of the configuration.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    connections: Option<u64>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print what is looked at, to be judged elsewhere.
+    #[arg(long, conflicts_with = "json")]
+    record: bool,
+    /// Judge what `--record` printed on another machine.
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    from: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct Overrides {
     /// TOML file; without it `sockeye.toml` of the working directory, if there is one.
     #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
@@ -91,6 +114,7 @@ pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
     Metrics,
+    Doctor(Order),
     Plan(Box<bench::plan::PlanArgs>),
     Bench(Box<bench::cli::Command>),
     Token(Box<TokenArgs>),
@@ -120,6 +144,7 @@ impl Cli {
             Some(CommandArgs::Bench(command)) => Command::Bench(command),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
             Some(CommandArgs::Metrics) => Command::Metrics,
+            Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order()),
             Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
@@ -138,6 +163,18 @@ impl Cli {
                     },
                 },
             }),
+        }
+    }
+}
+
+impl DoctorArgs {
+    fn order(self) -> Order {
+        Order {
+            request: self.overrides.request(),
+            connections: self.connections,
+            json: self.json,
+            record: self.record,
+            from: self.from,
         }
     }
 }

@@ -5,6 +5,8 @@
 mod api_key;
 mod cli;
 mod config;
+mod doctor;
+mod inside;
 mod memory;
 mod outside;
 mod secure;
@@ -30,6 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match Cli::parse().command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
+        Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Metrics => print(&control::metrics::page::markdown()),
         Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
         Command::Token(args) => token::run(&args).unwrap_or_else(|error| {

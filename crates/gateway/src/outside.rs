@@ -11,12 +11,15 @@ use shard::{Answerer, Detached, Handover, Outside};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::SystemTime;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 
 /// Notices waiting to become lines; more are dropped and counted.
 const QUEUE_NOTICES: usize = 65_536;
+/// Lines of one kind that strangers can cause, in each window.
+const FLOOD_LINES: u32 = 100;
+const FLOOD_WINDOW: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Link {
@@ -54,9 +57,9 @@ impl Link {
             });
         }
         let (notices, queue) = sync_channel(QUEUE_NOTICES);
-        let lost = Arc::clone(&dropped);
+        let (lost, counters) = (Arc::clone(&dropped), Arc::clone(&loss));
         let thread = std::thread::Builder::new().name("notices".to_owned());
-        thread.spawn(move || write(&queue, &lost))?;
+        thread.spawn(move || write(&queue, &lost, &counters))?;
         Ok(Link {
             pages,
             verifier,
@@ -103,13 +106,75 @@ fn unix_seconds() -> u64 {
     now.map_or(0, |since| since.as_secs())
 }
 
-fn write(queue: &Receiver<Notice>, dropped: &AtomicU64) {
-    for notice in queue {
+fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
+    let (mut refusals, mut failures) = (Flood::new("refused"), Flood::new("a handler failed"));
+    loop {
+        let notice = match queue.recv_timeout(FLOOD_WINDOW) {
+            Ok(notice) => Some(notice),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
             tracing::warn!(count = lost, "connection log lines dropped");
         }
-        line(notice);
+        let now = Instant::now();
+        refusals.pass_time(now);
+        failures.pass_time(now);
+        let Some(notice) = notice else { continue };
+        let admitted = match &notice {
+            Notice::Refused { .. } => refusals.admits(),
+            Notice::HandlerPanic { .. } => failures.admits(),
+            // One line for each client that comes, and one when it goes: that is what they are for.
+            _ => true,
+        };
+        if admitted {
+            line(notice);
+        } else {
+            loss.suppressed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Lines that a stranger can cause without end: so many a window, then one that tells how many there were.
+#[derive(Debug)]
+struct Flood {
+    lines: &'static str,
+    since: Instant,
+    admitted: u32,
+    suppressed: u64,
+}
+
+impl Flood {
+    fn new(lines: &'static str) -> Self {
+        Flood {
+            lines,
+            since: Instant::now(),
+            admitted: 0,
+            suppressed: 0,
+        }
+    }
+
+    fn admits(&mut self) -> bool {
+        if self.admitted < FLOOD_LINES {
+            self.admitted += 1;
+            return true;
+        }
+        self.suppressed += 1;
+        false
+    }
+
+    /// Begins another window when this one is over.
+    fn pass_time(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.since) < FLOOD_WINDOW {
+            return;
+        }
+        if self.suppressed > 0 {
+            tracing::warn!(lines = self.lines, count = self.suppressed, "suppressed");
+        }
+        self.since = now;
+        self.admitted = 0;
+        self.suppressed = 0;
     }
 }
 
@@ -138,5 +203,23 @@ fn line(notice: Notice) {
             tracing::info!(%peer, reason = reason.name(), "refused");
         }
         Notice::HandlerPanic { peer } => tracing::error!(%peer, "a handler failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_cut_in_each_window_and_counted() {
+        let mut flood = Flood::new("refused");
+        let start = flood.since;
+        let admitted = (0..1_000).filter(|_| flood.admits()).count();
+        assert_eq!((admitted, flood.suppressed), (100, 900));
+        flood.pass_time(start + Duration::from_millis(999));
+        assert!(!flood.admits());
+        flood.pass_time(start + FLOOD_WINDOW);
+        assert!(flood.admits());
+        assert_eq!(flood.suppressed, 0);
     }
 }

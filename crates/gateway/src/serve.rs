@@ -1,6 +1,7 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
 use crate::config::{self, Loaded, Request, Resolved};
+use crate::inside::Inside;
 use crate::memory;
 use crate::outside::{Link, TokenDesk};
 use crate::signals::{self, Wish};
@@ -9,6 +10,7 @@ use crate::tls::Rotation;
 use crate::unix;
 use anyhow::{Context, Result};
 use control::admin::{Gate, ToShards};
+use control::debug::Debugging;
 use control::identity::Verifier;
 use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
@@ -190,8 +192,9 @@ fn serve_admin(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
+    let debugging = Debugging::new(Arc::new(Inside::new(shards)));
     runtime.spawn(async move {
-        if let Err(error) = control::admin::serve(listener, exporter, readiness, gate).await {
+        if let Err(error) = control::admin::serve(listener, exporter, readiness, gate, debugging).await {
             tracing::error!(%error, "the admin listener ended");
         }
     });

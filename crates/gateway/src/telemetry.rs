@@ -18,6 +18,10 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 /// Lines waiting to be written.
 const QUEUE_LINES: usize = 8_192;
+/// Longest line; what is longer is cut and says so.
+const LINE_BYTES_MAX: usize = 32 * 1024;
+/// What is kept of a line that is cut.
+const LINE_BYTES_KEPT: usize = 1024;
 /// How long the end of the process waits for the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -31,7 +35,6 @@ pub struct Telemetry {
 impl Telemetry {
     /// Starts the log of this process. To be called once.
     pub fn start(log: &Log) -> Telemetry {
-        let sink = Sink::start(io::stderr(), Arc::default());
         let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
         let (filter, handle) = reload::Layer::new(filter);
         let pretty = match log.format {
@@ -39,6 +42,7 @@ impl Telemetry {
             LogFormat::Json => false,
             LogFormat::Pretty => true,
         };
+        let sink = Sink::start(io::stderr(), !pretty, Arc::default());
         let writer = sink.clone();
         let lines = fmt::layer().with_writer(move || writer.clone());
         let registry = tracing_subscriber::registry().with(filter);
@@ -114,20 +118,23 @@ struct Sink {
     /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
     loss: Arc<LogLoss>,
+    /// Lines are JSON, and what is put in their place must be so too.
+    json: bool,
 }
 
 impl Sink {
-    fn start(out: impl Write + Send + 'static, loss: Arc<LogLoss>) -> Sink {
+    fn start(out: impl Write + Send + 'static, json: bool, loss: Arc<LogLoss>) -> Sink {
         let (queue, entries) = sync_channel(QUEUE_LINES);
         let dropped = Arc::new(AtomicU64::new(0));
         let lost = Arc::clone(&dropped);
         let thread = std::thread::Builder::new().name("log".to_owned());
         // Without a thread there is no log, which is no reason not to serve.
-        let _ = thread.spawn(move || write_lines(&entries, out, &lost));
+        let _ = thread.spawn(move || write_lines(&entries, out, json, &lost));
         Sink {
             queue,
             dropped,
             loss,
+            json,
         }
     }
 
@@ -141,7 +148,12 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.queue.try_send(Entry::Line(line.to_vec())).is_err() {
+        let kept = if line.len() > LINE_BYTES_MAX {
+            cut(line, self.json)
+        } else {
+            clean(line, self.json)
+        };
+        if self.queue.try_send(Entry::Line(kept)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -153,14 +165,53 @@ impl Write for Sink {
     }
 }
 
-fn write_lines(entries: &Receiver<Entry>, mut out: impl Write, dropped: &AtomicU64) {
+/// A line without what terminals obey and without lines of its own making: JSON leaves U+0080 to U+009F as they are, and the
+/// format for people leaves line breaks. (It escapes the escape character itself; ours begin the colours.)
+fn clean(line: &[u8], json: bool) -> Vec<u8> {
+    const ESCAPE: u8 = 0x1b;
+    let body = line.strip_suffix(b"\n").unwrap_or(line);
+    let odd = |bytes: &[u8]| matches!(bytes, [0xc2, 0x80..=0x9f]);
+    let control = |byte: &u8| byte.is_ascii_control() && *byte != ESCAPE;
+    if !body.iter().any(control) && !body.windows(2).any(odd) {
+        return line.to_vec();
+    }
+    let mut text = String::with_capacity(line.len() + 16);
+    for char in String::from_utf8_lossy(body).chars() {
+        match char {
+            '\n' if !json => text.push_str("\n    | "),
+            '\u{1b}' if !json => text.push(char),
+            char if char.is_control() => text.push_str(&format!("\\u{:04x}", u32::from(char))),
+            char => text.push(char),
+        }
+    }
+    text.push('\n');
+    text.into_bytes()
+}
+
+/// The beginning of a line that is too long, as a line of its own.
+fn cut(line: &[u8], json: bool) -> Vec<u8> {
+    let begin = String::from_utf8_lossy(&line[..LINE_BYTES_KEPT.min(line.len())]);
+    let bytes = line.len();
+    if json {
+        let cut = serde_json::json!({
+            "level": "WARN", "message": "log line cut", "bytes": bytes, "begin": begin,
+        });
+        format!("{cut}\n").into_bytes()
+    } else {
+        format!("{} … ({bytes} bytes)\n", begin.trim_end()).into_bytes()
+    }
+}
+
+fn write_lines(entries: &Receiver<Entry>, mut out: impl Write, json: bool, dropped: &AtomicU64) {
     for entry in entries {
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let _ = writeln!(
-                out,
-                "{{\"level\":\"WARN\",\"message\":\"log lines dropped\",\"count\":{lost}}}"
-            );
+            let _ = if json {
+                let line = r#"{"level":"WARN","message":"log lines dropped","count":"#;
+                writeln!(out, "{line}{lost}}}")
+            } else {
+                writeln!(out, "WARN log lines dropped count={lost}")
+            };
         }
         match entry {
             Entry::Line(line) => {
@@ -206,7 +257,7 @@ mod tests {
     #[test]
     fn a_stopped_terminal_costs_lines_and_not_time() {
         let terminal = Terminal::default();
-        let mut sink = Sink::start(terminal.clone(), Arc::default());
+        let mut sink = Sink::start(terminal.clone(), true, Arc::default());
         let stopped = terminal.stopped.lock().expect("stopped");
         for _ in 0..QUEUE_LINES + 100 {
             sink.write_all(b"line\n").expect("never fails");
@@ -222,6 +273,41 @@ mod tests {
         while !terminal.text().ends_with("last\n") {
             sink.write_all(b"last\n").expect("never fails");
             Sink::flush(&sink);
+        }
+    }
+
+    /// Whatever somebody managed to get into a field (attack A11): one line, no control characters, not megabytes.
+    #[test]
+    fn fields_are_escaped_and_cut() {
+        let evil = "\u{1b}[31mred\r\n{\"message\":\"forged\"}\u{7}\u{9b}31m";
+        for json in [true, false] {
+            let terminal = Terminal::default();
+            let sink = Sink::start(terminal.clone(), json, Arc::default());
+            let writer = sink.clone();
+            let lines = fmt::layer().with_writer(move || writer.clone());
+            let log = || {
+                tracing::info!(field = evil, shown = %evil, "{evil}");
+                tracing::info!(field = "a".repeat(1 << 20), "long");
+            };
+            let registry = tracing_subscriber::registry();
+            if json {
+                let registry = registry.with(lines.json().flatten_event(true));
+                tracing::subscriber::with_default(registry, log);
+            } else {
+                let registry = registry.with(lines.with_ansi(false));
+                tracing::subscriber::with_default(registry, log);
+            }
+            Sink::flush(&sink);
+            let text = terminal.text();
+            let control = |c: char| c.is_control() && c != '\n';
+            assert!(!text.contains(control), "{text:?}");
+            assert!(text.len() < 4_096, "{} bytes", text.len());
+            for line in text.lines() {
+                let value = serde_json::from_str::<serde_json::Value>(line);
+                assert_eq!(value.is_ok(), json, "{line}");
+            }
+            let lines = text.lines().filter(|line| !line.starts_with("    | "));
+            assert_eq!(lines.count(), 2, "{text:?}");
         }
     }
 

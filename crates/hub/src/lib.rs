@@ -64,6 +64,7 @@ pub use id::{Identity, Owner};
 pub use invariants::Census;
 pub use io::{Emit, Io, Rejection, SocketInfo};
 pub use member::JoinError;
+pub use memory::{MemoryWalk, Parts};
 pub use outbox::{Sink, Written};
 pub use process::Process;
 pub use relay::{Answer, Fetched, Relay, Target};

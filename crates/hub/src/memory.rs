@@ -1,45 +1,105 @@
-//! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Walks all tables; not for the hot path.
+//! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
+//! walk, so a shard walks them in steps, a few thousand slots a turn.
 
+use crate::core::Core;
 use crate::hub::Hub;
 use crate::socket::{Membership, Socket};
 
-impl Hub {
-    /// Heap bytes of each part, as far as the hub can count them (allocator overhead is not in it).
-    pub fn memory(&self) -> Vec<(&'static str, usize)> {
-        let core = &self.core;
-        let conns: usize = core.conns.iter().map(|(_, conn)| conn.heap_bytes()).sum();
-        let outboxes = core.conns.iter().map(|(_, conn)| conn.outbox.heap_bytes());
-        let sessions: usize = core
-            .sessions
-            .iter()
-            .map(|(_, slot)| slot.heap_bytes())
-            .sum();
-        let sockets: usize = core
-            .sockets
-            .iter()
-            .map(|(_, slot)| socket_bytes(slot))
-            .sum();
+/// Bytes by part.
+pub type Parts = Vec<(&'static str, usize)>;
+
+/// How far a count has come. What comes and goes meanwhile is counted or not.
+#[derive(Debug, Default)]
+pub struct MemoryWalk {
+    table: usize,
+    /// Next slot of that table.
+    slot: u32,
+    conns: usize,
+    outboxes: usize,
+    sessions: usize,
+    sockets: usize,
+    rooms: usize,
+}
+
+impl MemoryWalk {
+    /// Counts one slot of the current table; `false` behind its end.
+    fn count(&mut self, core: &Core) -> bool {
+        let slot = self.slot;
+        let slots = match self.table {
+            0 => core.conns.slots(),
+            1 => core.sessions.slots(),
+            2 => core.sockets.slots(),
+            _ => core.rooms.slots(),
+        };
+        if slot >= slots {
+            return false;
+        }
+        self.slot += 1;
+        match self.table {
+            0 => {
+                if let Some(conn) = core.conns.get(slot) {
+                    self.conns += conn.heap_bytes();
+                    self.outboxes += conn.outbox.heap_bytes();
+                }
+            }
+            1 => self.sessions += core.sessions.get(slot).map_or(0, |slot| slot.heap_bytes()),
+            2 => self.sockets += core.sockets.get(slot).map_or(0, socket_bytes),
+            _ => self.rooms += core.rooms.get(slot).map_or(0, |room| room.heap_bytes()),
+        }
+        true
+    }
+
+    /// The parts, with the tables themselves and all that needs no walk.
+    fn finish(&self, core: &Core) -> Parts {
         vec![
-            ("connections", core.conns.heap_bytes() + conns),
+            ("connections", core.conns.heap_bytes() + self.conns),
             (
                 "sessions",
-                core.sessions.heap_bytes() + core.sids.allocation_size() + sessions,
+                core.sessions.heap_bytes() + core.sids.allocation_size() + self.sessions,
             ),
             (
                 "sockets",
-                core.sockets.heap_bytes() + core.socket_ids.allocation_size() + sockets,
+                core.sockets.heap_bytes() + core.socket_ids.allocation_size() + self.sockets,
             ),
-            ("rooms", core.rooms.heap_bytes()),
+            ("rooms", core.rooms.heap_bytes() + self.rooms),
             (
                 "users",
                 core.users.heap_bytes() + core.expiries.heap_bytes() + core.asks.heap_bytes(),
             ),
-            ("outboxes", outboxes.sum()),
+            ("outboxes", self.outboxes),
             ("history", core.history.heap_bytes()),
             ("timers", core.timers.heap_bytes()),
             ("turn log", core.log.heap_bytes()),
             ("deflate", core.codecs.heap_bytes()),
         ]
+    }
+}
+
+const TABLES: usize = 4;
+
+impl Hub {
+    /// Heap bytes of each part, as far as the hub can count them (allocator overhead is not in it).
+    pub fn memory(&self) -> Parts {
+        let mut walk = MemoryWalk::default();
+        loop {
+            if let Some(parts) = self.memory_step(&mut walk, usize::MAX) {
+                return parts;
+            }
+        }
+    }
+
+    /// Goes on counting for so many slots; the parts when all is counted.
+    pub fn memory_step(&self, walk: &mut MemoryWalk, slots: usize) -> Option<Parts> {
+        for _ in 0..slots {
+            if !walk.count(&self.core) {
+                walk.table += 1;
+                walk.slot = 0;
+                if walk.table == TABLES {
+                    return Some(walk.finish(&self.core));
+                }
+            }
+        }
+        None
     }
 }
 
@@ -88,6 +148,24 @@ mod tests {
     fn part(hub: &Hub, name: &str) -> usize {
         let memory = hub.memory();
         memory.iter().find(|(part, _)| *part == name).expect(name).1
+    }
+
+    #[test]
+    fn a_count_in_steps_comes_to_the_same() {
+        let mut hub = hub();
+        for _ in 0..3_000 {
+            let conn = hub.opened([127, 0, 0, 1].into());
+            hub.bytes(conn, &mut b"GET /half HTTP/1.1\r\n".to_vec());
+        }
+        let (mut walk, mut steps) = (super::MemoryWalk::default(), 0);
+        let parts = loop {
+            steps += 1;
+            if let Some(parts) = hub.memory_step(&mut walk, 100) {
+                break parts;
+            }
+        };
+        assert_eq!(parts, hub.memory());
+        assert!((30..50).contains(&steps), "{steps} steps");
     }
 
     #[test]

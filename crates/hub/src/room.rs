@@ -32,6 +32,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.name.len() + self.members.capacity() * 4 + self.away.capacity() * 8
+    }
+
     /// Members on all shards, as far as known here.
     pub(crate) fn total(&self) -> u64 {
         self.members.len() as u64 + self.away.iter().map(|(_, n)| u64::from(*n)).sum::<u64>()
@@ -130,14 +134,12 @@ impl Rooms {
         self.slots.iter()
     }
 
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots.slots()
+    }
+
+    /// Bytes of the tables; those behind a room are its own.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let members: usize = self
-            .slots
-            .iter()
-            .map(|(_, room)| {
-                room.name.len() + room.members.capacity() * 4 + room.away.capacity() * 8
-            })
-            .sum();
-        self.slots.heap_bytes() + self.by_name.allocation_size() + members
+        self.slots.heap_bytes() + self.by_name.allocation_size()
     }
 }

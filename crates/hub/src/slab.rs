@@ -139,6 +139,12 @@ impl<T> Slab<T> {
             })
     }
 
+    /// One more than the highest index in use or free.
+    pub(crate) fn slots(&self) -> u32 {
+        let last = self.pages.last().map_or(0, Vec::len);
+        (self.pages.len().saturating_sub(1) * PAGE + last) as u32
+    }
+
     /// Bytes of the slots in use or free.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.pages.len() * PAGE * size_of::<Slot<T>>() + self.free.capacity() * 4

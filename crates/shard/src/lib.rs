@@ -4,11 +4,13 @@
 mod clock;
 mod entropy;
 mod listener;
+mod memory;
 mod shards;
 mod sockets;
 mod stream;
 pub mod tls;
 mod turn;
 
+pub use memory::{Inspector, ShardMemory};
 pub use shards::{Answerer, Handover, Outside, Settings, ShardDied, Shards, Tls, start};
 pub use stream::Detached;

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::entropy::entropy;
 use crate::listener;
+use crate::memory::{Inspector, ShardMemory};
 use crate::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Session};
 use crate::turn::Shard;
@@ -124,6 +125,8 @@ pub(crate) enum Mail {
     Drain {
         window_ms: u64,
     },
+    /// Where is the memory?
+    Memory(mpsc::Sender<ShardMemory>),
     Stop,
 }
 
@@ -281,6 +284,13 @@ impl Shards {
     /// Counters, one set per shard.
     pub fn metrics(&self) -> Arc<[Arc<Cells>]> {
         Arc::clone(&self.cells)
+    }
+
+    /// Where to ask for memory.
+    pub fn inspector(&self) -> Inspector {
+        Inspector {
+            mail: self.mail.clone(),
+        }
     }
 
     /// What the shards share.

@@ -83,6 +83,11 @@ impl Sockets {
         }
     }
 
+    /// Bytes of the table.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.streams.capacity() * size_of::<Option<Stream>>() + self.marks.capacity()
+    }
+
     pub(crate) fn remove(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
         let stream = self.streams.get_mut(conn as usize)?.take()?;
         Some((stream, self.secure.remove(conn as usize)))

@@ -7,6 +7,7 @@ mod secure;
 
 use crate::clock::Clock;
 use crate::listener::{self, Listener};
+use crate::memory::Measuring;
 use crate::shards::{Answerer, Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
 use crate::stream::Stream;
@@ -79,6 +80,7 @@ pub(crate) struct Shard {
     inbox: VecDeque<Mail>,
     buf: Box<[u8]>,
     accept: Accept,
+    measuring: Measuring,
     running: bool,
 }
 
@@ -117,6 +119,7 @@ impl Shard {
             inbox: VecDeque::new(),
             buf,
             accept: Accept::Waiting,
+            measuring: Measuring::default(),
             running: true,
         })
     }
@@ -152,6 +155,9 @@ impl Shard {
         self.apply_effects();
         self.parts.hub.flush(&mut self.sockets);
         self.apply_effects();
+        if !self.measuring.is_idle() {
+            self.measure();
+        }
         let took = started.elapsed();
         let took_us = took.as_micros() as u64;
         self.parts.hub.end_turn(took_us, self.parts.receiver.len());
@@ -165,8 +171,26 @@ impl Shard {
         }
     }
 
+    /// Counts some of the memory, after everybody was served.
+    #[cold]
+    fn measure(&mut self) {
+        let mail = self.inbox.capacity() + self.parts.receiver.len();
+        let own = || {
+            let buffers = self.buf.len() + self.ready.capacity() * size_of::<u32>();
+            vec![
+                ("streams", self.sockets.heap_bytes()),
+                ("tls", self.sockets.sessions().1),
+                ("mailbox", mail * size_of::<Mail>()),
+                ("buffers", buffers),
+            ]
+        };
+        let shard = self.parts.me.shard;
+        self.measuring.step(&self.parts.hub, shard, own);
+    }
+
     fn timeout(&self) -> Option<Duration> {
         let busy = self.parts.hub.has_stalled()
+            || !self.measuring.is_idle()
             || self.accept == Accept::Pending
             || !self.parts.receiver.is_empty();
         let unread = !self.ready.is_empty() || !self.handshakes.is_empty();
@@ -283,6 +307,7 @@ impl Shard {
             Mail::Tls(config) => self.set_tls(config),
             // Listeners stay until everyone was told to go: who comes back early hears when to.
             Mail::Drain { window_ms } => self.parts.hub.drain(window_ms),
+            Mail::Memory(answer) => self.measuring.ask(answer),
             Mail::Stop => self.running = false,
         }
     }

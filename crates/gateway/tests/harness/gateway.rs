@@ -26,10 +26,14 @@ pub struct Gateway {
     pub admin: SocketAddr,
     child: Child,
     log: Log,
+    reader: Reader,
     _files: TempDir,
 }
 
 type Log = Arc<Mutex<Vec<String>>>;
+
+/// Held by whoever wants the log unread.
+type Reader = Arc<Mutex<()>>;
 
 impl Gateway {
     /// Starts with this configuration file; the addresses are free ports of loopback.
@@ -67,8 +71,8 @@ impl Gateway {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("start sockeye");
-        let log = Log::default();
-        follow(&mut child, &log);
+        let (log, reader) = (Log::default(), Reader::default());
+        follow(&mut child, &log, &reader);
         let Some((addr, admin)) = listening(&mut child, &log) else {
             let _ = child.kill();
             let _ = child.wait();
@@ -79,6 +83,7 @@ impl Gateway {
             admin,
             child,
             log,
+            reader,
             _files: files,
         }
     }
@@ -90,6 +95,11 @@ impl Gateway {
     /// Log lines so far.
     pub fn log(&self) -> Vec<String> {
         lock(&self.log).clone()
+    }
+
+    /// From now on nobody reads the log, until the guard is dropped.
+    pub fn stop_reading_the_log(&self) -> MutexGuard<'_, ()> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a log line that holds `text`.
@@ -255,11 +265,12 @@ fn lock(log: &Log) -> MutexGuard<'_, Vec<String>> {
 }
 
 /// Keeps the log; a pipe that nobody reads would cost lines.
-fn follow(child: &mut Child, log: &Log) {
+fn follow(child: &mut Child, log: &Log, reader: &Reader) {
     let stderr = child.stderr.take().expect("the log is piped");
-    let log = Arc::clone(log);
+    let (log, reader) = (Arc::clone(log), Arc::clone(reader));
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            drop(reader.lock());
             lock(&log).push(String::from_utf8_lossy(&line).into_owned());
         }
     });

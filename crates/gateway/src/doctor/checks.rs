@@ -1,0 +1,108 @@
+//! Findings: a value, what is needed of it, a verdict, what to type, and how many connections it allows.
+
+use super::snapshot::Snapshot;
+use super::{kernel, memory};
+
+/// What the node is to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    pub connections: u64,
+    pub shards: u64,
+    /// Connections are encrypted in this process.
+    pub tls: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Status {
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Warn => "warn",
+            Status::Fail => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub name: &'static str,
+    /// What it is, for who does not know the name.
+    pub about: &'static str,
+    pub value: String,
+    pub needed: String,
+    pub status: Status,
+    /// What to type.
+    pub fix: Option<String>,
+    /// Connections that are possible with the value as it is.
+    pub ceiling: Option<u64>,
+    pub note: Option<String>,
+}
+
+impl Finding {
+    pub fn new(name: &'static str, about: &'static str) -> Finding {
+        Finding {
+            name,
+            about,
+            value: String::new(),
+            needed: String::new(),
+            status: Status::Ok,
+            fix: None,
+            ceiling: None,
+            note: None,
+        }
+    }
+
+    pub fn value(mut self, value: impl ToString) -> Finding {
+        self.value = value.to_string();
+        self
+    }
+
+    pub fn needed(mut self, needed: impl ToString) -> Finding {
+        self.needed = needed.to_string();
+        self
+    }
+
+    pub fn ceiling(mut self, connections: u64) -> Finding {
+        self.ceiling = Some(connections);
+        self
+    }
+
+    pub fn note(mut self, note: impl ToString) -> Finding {
+        self.note = Some(note.to_string());
+        self
+    }
+
+    pub fn warn(self, fix: impl ToString) -> Finding {
+        self.judged(Status::Warn, fix)
+    }
+
+    pub fn fail(self, fix: impl ToString) -> Finding {
+        self.judged(Status::Fail, fix)
+    }
+
+    pub fn judged(mut self, status: Status, fix: impl ToString) -> Finding {
+        self.status = status;
+        self.fix = Some(fix.to_string());
+        self
+    }
+}
+
+/// Everything but the configuration, which has its own judge.
+pub fn examine(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
+    let mut findings = kernel::descriptors(snapshot, need);
+    findings.extend(kernel::queues(snapshot, need));
+    findings.extend(kernel::conntrack(snapshot, need));
+    findings.extend(kernel::ports(snapshot));
+    findings.extend(memory::kernel_buffers(snapshot, need));
+    findings.extend(memory::limits(snapshot, need));
+    findings.extend(kernel::threads(snapshot, need));
+    findings.extend(kernel::clocks(snapshot));
+    findings
+}

@@ -1,0 +1,158 @@
+//! Memory: what a connection costs in this process and in the kernel, against what there is.
+
+use super::cgroup;
+use super::checks::{Finding, Need};
+use super::snapshot::Snapshot;
+
+/// Resident bytes of an idle Socket.IO session over WebSocket (docs/performance.md: 520 between 2,000 and 18,000), rounded up
+/// for the rooms and names that real ones have.
+const CONNECTION_BYTES: u64 = 700;
+/// What TLS 1.3 adds to an idle one.
+const TLS_BYTES: u64 = 4_608;
+/// Kernel memory of an established connection's one side: sockets, inodes, epoll items, files.
+const KERNEL_BYTES: u64 = 5_120;
+/// The process before its first connection, with room for outboxes, history and the page cache of its binary.
+const BASE_BYTES: u64 = 128 * 1024 * 1024;
+/// A page of socket buffer: the least that a connection with anything unsent or unread is charged.
+const PAGE: u64 = 4_096;
+/// A receive buffer of this size for everyone by default is a mistake rather than a wish.
+const RMEM_DEFAULT_MAX: u64 = 1024 * 1024;
+
+fn per_connection(need: &Need) -> u64 {
+    CONNECTION_BYTES + KERNEL_BYTES + if need.tls { TLS_BYTES } else { 0 }
+}
+
+pub fn limits(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
+    let needed = BASE_BYTES + need.connections * per_connection(need);
+    let note = format!(
+        "{} B for each idle connection, {KERNEL_BYTES} of them the kernel's, and {} for everything else",
+        per_connection(need),
+        bytes(BASE_BYTES)
+    );
+    let ceiling = |available: u64| available.saturating_sub(BASE_BYTES) / per_connection(need);
+    let mut findings = Vec::new();
+    if let Some(available) = snapshot.memory("MemAvailable:") {
+        let finding = Finding::new("memory available", "what the machine can still give")
+            .value(bytes(available))
+            .needed(bytes(needed))
+            .ceiling(ceiling(available))
+            .note(&note);
+        findings.push(if available >= needed {
+            finding
+        } else {
+            finding.fail("more memory, or fewer connections: limits.conns_max")
+        });
+    }
+    let finding = Finding::new(
+        "memory limit",
+        "of this control group, sockets in the kernel included",
+    );
+    findings.push(match cgroup::memory_limit(snapshot) {
+        None => finding.value("unlimited").needed(bytes(needed)),
+        Some(limit) => {
+            let used = cgroup::memory_used(snapshot);
+            let used = used.map_or(String::new(), |used| format!(" ({} in use)", bytes(used)));
+            let finding = finding
+                .value(format!("{}{used}", bytes(limit)))
+                .needed(bytes(needed))
+                .ceiling(ceiling(limit));
+            if limit >= needed {
+                finding
+            } else {
+                let mebibytes = needed.div_ceil(1 << 20);
+                finding.fail(format!(
+                    "docker run --memory {mebibytes}m …, or MemoryMax={mebibytes}M"
+                ))
+            }
+        }
+    });
+    findings
+}
+
+/// Idle connections have no socket buffers; those that are sent something at the same time have a page each.
+pub fn kernel_buffers(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
+    let mut findings = vec![tcp_mem(snapshot, need)];
+    let numbers = |name: &str| {
+        let numbers = snapshot.numbers(&format!("/proc/sys/net/ipv4/{name}"))?;
+        <[u64; 3]>::try_from(numbers).ok()
+    };
+    if let Some([min, default, max]) = numbers("tcp_rmem") {
+        let finding = Finding::new(
+            "net.ipv4.tcp_rmem",
+            "receive buffer of a connection: least, default, most",
+        )
+        .value(format!("{min} {default} {max}"));
+        findings.push(if default <= RMEM_DEFAULT_MAX {
+            finding
+        } else {
+            finding
+                .needed(format!("a default of at most {RMEM_DEFAULT_MAX}"))
+                .warn("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"")
+                .note("every client may have that much unread")
+        });
+    }
+    if let Some([min, default, max]) = numbers("tcp_wmem") {
+        let note = format!(
+            "a client that does not read can hold {} of unsent data in the kernel",
+            bytes(max)
+        );
+        findings.push(
+            Finding::new(
+                "net.ipv4.tcp_wmem",
+                "send buffer of a connection: least, default, most",
+            )
+            .value(format!("{min} {default} {max}"))
+            .note(note),
+        );
+    }
+    findings
+}
+
+fn tcp_mem(snapshot: &Snapshot, need: &Need) -> Finding {
+    let finding = Finding::new(
+        "net.ipv4.tcp_mem",
+        "pages of socket buffers of the whole machine: low, pressure, most",
+    );
+    let values = snapshot.numbers("/proc/sys/net/ipv4/tcp_mem");
+    let Some([low, pressure, most]) = values.as_deref().and_then(|v| <[u64; 3]>::try_from(v).ok())
+    else {
+        return finding
+            .value("not visible")
+            .note("belongs to the host, and this container does not show it");
+    };
+    let finding = finding
+        .value(format!("{low} {pressure} {most}"))
+        .needed(format!("… {}", need.connections));
+    if most >= need.connections {
+        return finding;
+    }
+    let (low, pressure) = (need.connections / 2, need.connections / 4 * 3);
+    let fix = format!(
+        "sysctl -w net.ipv4.tcp_mem=\"{low} {pressure} {}\"",
+        need.connections
+    );
+    let fix = if snapshot.in_container() {
+        format!("on the host: {fix}")
+    } else {
+        fix
+    };
+    finding.warn(fix).note(format!(
+        "a broadcast to everybody at once takes a page ({PAGE} B) for each; with less, sending to {most} at a time works and the rest waits"
+    ))
+}
+
+/// For people: `1.5 GiB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{n} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}

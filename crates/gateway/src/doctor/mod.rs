@@ -1,0 +1,107 @@
+//! `sockeye doctor`: what this machine or container allows, what a number of connections needs, and what to type where the
+//! two differ. Judging is a pure function of a [`snapshot::Snapshot`]; only taking one looks at the machine.
+
+mod cgroup;
+mod checks;
+mod kernel;
+mod memory;
+mod report;
+pub mod snapshot;
+
+#[cfg(test)]
+mod tests;
+
+use crate::config::{self, Loaded, Problems, Request};
+use checks::Need;
+use snapshot::Snapshot;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub struct Order {
+    pub request: Request,
+    /// Connections to prepare for; those of the configuration if `None`.
+    pub connections: Option<u64>,
+    pub json: bool,
+    /// Print the snapshot instead of judging it.
+    pub record: bool,
+    /// Judge a snapshot that was recorded elsewhere.
+    pub from: Option<PathBuf>,
+}
+
+/// 0: all is well. 1: warnings. 2: something will fail.
+pub fn run(order: &Order) -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    let snapshot = match &order.from {
+        None => Snapshot::take(),
+        Some(path) => match std::fs::read_to_string(path) {
+            Ok(text) => Snapshot::from_text(&text),
+            Err(error) => {
+                eprintln!("cannot read the snapshot {}: {error}", path.display());
+                return Ok(ExitCode::from(2));
+            }
+        },
+    };
+    if order.record {
+        out.write_all(snapshot.to_text().as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let loaded = config::load(&order.request);
+    let need = need(&loaded, order.connections, &snapshot);
+    let mut findings = vec![configuration(&loaded)];
+    findings.extend(checks::examine(&snapshot, &need));
+    let report = report::Report {
+        connections: need.connections,
+        in_container: snapshot.in_container(),
+        findings,
+    };
+    if order.json {
+        writeln!(out, "{:#}", report.to_json())?;
+    } else {
+        let colours = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        out.write_all(report.to_text(colours).as_bytes())?;
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// Memory that this process may use: the limit of its control group, or what the machine has.
+pub fn memory_limit() -> Option<u64> {
+    let snapshot = Snapshot::take();
+    cgroup::memory_limit(&snapshot)
+        .into_iter()
+        .chain(snapshot.memory("MemTotal:"))
+        .min()
+}
+
+fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &Snapshot) -> Need {
+    let config = loaded.as_ref().ok().map(|loaded| &loaded.resolved);
+    let configured = config.map_or_else(
+        || hub::limits::Limits::default().conns_max,
+        |config| config.hub.limits.conns_max,
+    );
+    Need {
+        connections: connections.unwrap_or(configured as u64),
+        shards: config.map_or_else(
+            || snapshot.cores().unwrap_or(1),
+            |config| config.server.shards as u64,
+        ),
+        tls: false,
+    }
+}
+
+fn configuration(loaded: &Result<Loaded, Problems>) -> checks::Finding {
+    let finding = checks::Finding::new("configuration", "`sockeye config check`");
+    match loaded {
+        Ok(loaded) => {
+            let file = loaded.file.clone();
+            finding.value(file.unwrap_or_else(|| "defaults, no file".to_owned()))
+        }
+        Err(problems) => finding
+            .value(format!("{} problems", problems.0.len()))
+            .needed("none")
+            .fail("sockeye config check")
+            .note("the numbers below are judged for the built-in defaults"),
+    }
+}

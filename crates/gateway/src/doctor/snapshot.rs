@@ -1,0 +1,179 @@
+//! What the doctor looks at: small files of /proc and /sys, read once. A snapshot can be written down and examined
+//! elsewhere, which is also how the tests see machines other than their own.
+
+use super::cgroup;
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Always looked at; those of control groups depend on what the first two say.
+const FILES: &[&str] = &[
+    "/proc/self/cgroup",
+    "/proc/self/mountinfo",
+    "/proc/self/limits",
+    "/proc/self/status",
+    "/proc/meminfo",
+    "/proc/sys/fs/file-max",
+    "/proc/sys/fs/file-nr",
+    "/proc/sys/fs/nr_open",
+    "/proc/sys/net/core/somaxconn",
+    "/proc/sys/net/core/netdev_max_backlog",
+    "/proc/sys/net/ipv4/tcp_max_syn_backlog",
+    "/proc/sys/net/ipv4/ip_local_port_range",
+    "/proc/sys/net/ipv4/tcp_mem",
+    "/proc/sys/net/ipv4/tcp_rmem",
+    "/proc/sys/net/ipv4/tcp_wmem",
+    "/proc/sys/net/netfilter/nf_conntrack_max",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+];
+
+/// Their mere existence says: a container.
+const CONTAINER_MARKS: &[&str] = &["/.dockerenv", "/run/.containerenv"];
+/// Not files: where a snapshot keeps what has none.
+const CLOCK: &str = "clock";
+const CONTAINER: &str = "container";
+
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    files: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    /// Of this machine, as this process sees it.
+    pub fn take() -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for path in FILES {
+            snapshot.read(path);
+        }
+        for path in cgroup::files(&snapshot) {
+            snapshot.read(&path);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seconds = now.map_or(0, |now| now.as_secs());
+        snapshot.files.insert(CLOCK.to_owned(), seconds.to_string());
+        let marked = CONTAINER_MARKS
+            .iter()
+            .any(|path| std::path::Path::new(path).exists());
+        if marked || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            snapshot
+                .files
+                .insert(CONTAINER.to_owned(), "yes".to_owned());
+        }
+        snapshot
+    }
+
+    fn read(&mut self, path: &str) {
+        if let Ok(text) = std::fs::read_to_string(path) {
+            self.files.insert(path.to_owned(), text);
+        }
+    }
+
+    /// Written down: each file behind a line `==> path <==`.
+    pub fn to_text(&self) -> String {
+        let files = self.files.iter();
+        files
+            .map(|(path, text)| format!("==> {path} <==\n{}\n", text.trim_end()))
+            .collect()
+    }
+
+    /// The same, read again.
+    pub fn from_text(text: &str) -> Snapshot {
+        let mut files = BTreeMap::new();
+        let mut path = None;
+        for line in text.lines() {
+            let header = line.strip_prefix("==> ");
+            if let Some(name) = header.and_then(|rest| rest.strip_suffix(" <==")) {
+                path = Some(name.to_owned());
+                files.insert(name.to_owned(), String::new());
+            } else if let Some(file) = path.as_ref().and_then(|path| files.get_mut(path)) {
+                file.push_str(line);
+                file.push('\n');
+            }
+        }
+        Snapshot { files }
+    }
+
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(|text| text.trim())
+    }
+
+    /// The numbers of a file that holds nothing else.
+    pub fn numbers(&self, path: &str) -> Option<Vec<u64>> {
+        let words = self.text(path)?.split_whitespace();
+        words.map(|word| word.parse().ok()).collect()
+    }
+
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.numbers(path)?.first().copied()
+    }
+
+    /// The words behind the beginning of a line.
+    pub fn field(&self, path: &str, name: &str) -> Option<Vec<&str>> {
+        let mut lines = self.text(path)?.lines();
+        let rest = lines.find_map(|line| line.strip_prefix(name))?;
+        Some(rest.split_whitespace().collect())
+    }
+
+    /// Bytes of a line of /proc/meminfo.
+    pub fn memory(&self, name: &str) -> Option<u64> {
+        let kilobytes: u64 = self.field("/proc/meminfo", name)?.first()?.parse().ok()?;
+        Some(kilobytes * 1024)
+    }
+
+    /// Soft and hard limit of open files; `None` is unlimited.
+    pub fn open_files(&self) -> Option<(Option<u64>, Option<u64>)> {
+        let words = self.field("/proc/self/limits", "Max open files")?;
+        let limit = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+        Some((limit(0), limit(1)))
+    }
+
+    /// Cores that this process may run on.
+    pub fn cores(&self) -> Option<u64> {
+        let lists = self.field("/proc/self/status", "Cpus_allowed_list:")?;
+        lists.first()?.split(',').map(range_len).sum()
+    }
+
+    /// Seconds since 1970.
+    pub fn unix_time(&self) -> Option<u64> {
+        self.number(CLOCK)
+    }
+
+    /// Several things that containers have, each of which may be missing in one.
+    pub fn in_container(&self) -> bool {
+        self.text(CONTAINER).is_some() || cgroup::has_own_namespace(self)
+    }
+}
+
+/// Numbers in `4` or `0-3`.
+fn range_len(range: &str) -> Option<u64> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    last.checked_sub(first).map(|len| len + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_is_read_again() {
+        let snapshot = Snapshot::take();
+        let again = Snapshot::from_text(&snapshot.to_text());
+        assert!(snapshot.files.len() > 3, "{snapshot:?}");
+        for (path, text) in &snapshot.files {
+            assert_eq!(again.text(path), Some(text.trim()), "{path}");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_in_the_forms_the_kernel_writes() {
+        let text = "==> /proc/self/limits <==\nLimit      Soft Limit  Hard Limit  Units\n\
+                    Max open files            1024                 unlimited            files\n\
+                    ==> /proc/self/status <==\nCpus_allowed_list:\t0-2,5,8-9\n\
+                    ==> /proc/meminfo <==\nMemTotal:  2048 kB\n";
+        let snapshot = Snapshot::from_text(text);
+        assert_eq!(snapshot.open_files(), Some((Some(1024), None)));
+        assert_eq!(snapshot.cores(), Some(6));
+        assert_eq!(snapshot.memory("MemTotal:"), Some(2 << 20));
+        assert_eq!(snapshot.memory("MemAvailable:"), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the memory of this process is: the shards' parts, and what the allocator says.
+
+use control::debug::{Inspect, ShardParts};
+use mimalloc::MiMalloc;
+use serde_json::Value;
+use shard::{Inspector, Shards};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct Inside {
+    shards: Inspector,
+    count: usize,
+}
+
+impl Inside {
+    pub fn new(shards: &Shards) -> Self {
+        Inside {
+            shards: shards.inspector(),
+            count: shards.metrics().len(),
+        }
+    }
+}
+
+impl Inspect for Inside {
+    fn shards(&self, within: Duration) -> Vec<ShardParts> {
+        let shards = self.shards.memory(within).into_iter();
+        shards
+            .map(|memory| ShardParts {
+                shard: memory.shard,
+                connections: memory.connections,
+                parts: memory.parts,
+            })
+            .collect()
+    }
+
+    fn shard_count(&self) -> usize {
+        self.count
+    }
+
+    fn parts(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
+    /// Of mimalloc's many numbers those that are bytes now: reserved is address space, committed is what it may touch, and
+    /// the difference between committed and what the parts add up to is free, or the allocator's rounding.
+    fn allocator(&self) -> Vec<(&'static str, u64)> {
+        let Ok(stats) = MiMalloc::stats_json() else {
+            return Vec::new();
+        };
+        let stats: Value = serde_json::from_slice(stats.to_bytes()).unwrap_or_default();
+        let current = |name: &str| stats[name]["current"].as_u64();
+        [
+            ("reserved_bytes", current("reserved")),
+            ("committed_bytes", current("committed")),
+        ]
+        .into_iter()
+        .filter_map(|(name, bytes)| Some((name, bytes?)))
+        .collect()
+    }
+}
