@@ -1,22 +1,27 @@
 //! Where the memory of this process is: the shards' parts, and what the allocator says.
 
 use control::debug::{Inspect, ShardParts};
+use control::metrics::node::LogLoss;
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use shard::{Inspector, Shards};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Inside {
     shards: Inspector,
     count: usize,
+    log: Arc<LogLoss>,
 }
 
 impl Inside {
-    pub fn new(shards: &Shards) -> Self {
+    pub fn new(shards: &Shards, log: Arc<LogLoss>) -> Self {
         Inside {
             shards: shards.inspector(),
             count: shards.metrics().len(),
+            log,
         }
     }
 }
@@ -38,7 +43,8 @@ impl Inspect for Inside {
     }
 
     fn parts(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
+        let queued = self.log.queued_bytes.load(Ordering::Relaxed);
+        vec![("log", usize::try_from(queued).unwrap_or(usize::MAX))]
     }
 
     /// Of mimalloc's many numbers those that are bytes now: reserved is address space, committed is what it may touch, and

@@ -192,7 +192,7 @@ fn serve_admin(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
-    let debugging = Debugging::new(Arc::new(Inside::new(shards)));
+    let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
     runtime.spawn(async move {
         if let Err(error) = control::admin::serve(listener, exporter, readiness, gate, debugging).await {
             tracing::error!(%error, "the admin listener ended");

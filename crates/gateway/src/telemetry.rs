@@ -42,14 +42,19 @@ impl Telemetry {
             LogFormat::Json => false,
             LogFormat::Pretty => true,
         };
-        let sink = Sink::start(io::stderr(), !pretty, Arc::default());
+        let style = match (pretty, io::stderr().is_terminal()) {
+            (false, _) => Style::Json,
+            (true, true) => Style::Coloured,
+            (true, false) => Style::Plain,
+        };
+        let sink = Sink::start(io::stderr(), style, Arc::default());
         let writer = sink.clone();
         let lines = fmt::layer().with_writer(move || writer.clone());
         let registry = tracing_subscriber::registry().with(filter);
         // A second log in one process (tests) keeps the first one.
         let _ = if pretty {
             registry
-                .with(lines.with_ansi(io::stderr().is_terminal()))
+                .with(lines.with_ansi(style == Style::Coloured))
                 .try_init()
         } else {
             registry
@@ -118,23 +123,30 @@ struct Sink {
     /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
     loss: Arc<LogLoss>,
-    /// Lines are JSON, and what is put in their place must be so too.
-    json: bool,
+    style: Style,
+}
+
+/// What lines look like: what is put in their place must look so too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Json,
+    Plain,
+    Coloured,
 }
 
 impl Sink {
-    fn start(out: impl Write + Send + 'static, json: bool, loss: Arc<LogLoss>) -> Sink {
+    fn start(out: impl Write + Send + 'static, style: Style, loss: Arc<LogLoss>) -> Sink {
         let (queue, entries) = sync_channel(QUEUE_LINES);
         let dropped = Arc::new(AtomicU64::new(0));
-        let lost = Arc::clone(&dropped);
+        let (lost, counters) = (Arc::clone(&dropped), Arc::clone(&loss));
         let thread = std::thread::Builder::new().name("log".to_owned());
         // Without a thread there is no log, which is no reason not to serve.
-        let _ = thread.spawn(move || write_lines(&entries, out, json, &lost));
+        let _ = thread.spawn(move || write_lines(&entries, out, style, &lost, &counters));
         Sink {
             queue,
             dropped,
             loss,
-            json,
+            style,
         }
     }
 
@@ -149,11 +161,14 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let kept = if line.len() > LINE_BYTES_MAX {
-            cut(line, self.json)
+            cut(line, self.style)
         } else {
-            clean(line, self.json)
+            clean(line, self.style)
         };
+        let bytes = kept.len() as u64;
+        self.loss.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.queue.try_send(Entry::Line(kept)).is_err() {
+            self.loss.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -166,20 +181,19 @@ impl Write for Sink {
 }
 
 /// A line without what terminals obey and without lines of its own making: JSON leaves U+0080 to U+009F as they are, and the
-/// format for people leaves line breaks. (It escapes the escape character itself; ours begin the colours.)
-fn clean(line: &[u8], json: bool) -> Vec<u8> {
-    const ESCAPE: u8 = 0x1b;
+/// formats for people leave what comes by `Display` (tracing-subscriber escapes only the rest).
+fn clean(line: &[u8], style: Style) -> Vec<u8> {
     let body = line.strip_suffix(b"\n").unwrap_or(line);
-    let odd = |bytes: &[u8]| matches!(bytes, [0xc2, 0x80..=0x9f]);
-    let control = |byte: &u8| byte.is_ascii_control() && *byte != ESCAPE;
-    if !body.iter().any(control) && !body.windows(2).any(odd) {
+    let c1 = |bytes: &[u8]| matches!(bytes, [0xc2, 0x80..=0x9f]);
+    if !body.iter().any(u8::is_ascii_control) && !body.windows(2).any(c1) {
         return line.to_vec();
     }
-    let mut text = String::with_capacity(line.len() + 16);
-    for char in String::from_utf8_lossy(body).chars() {
+    let body = String::from_utf8_lossy(body);
+    let mut text = String::with_capacity(body.len() + 16);
+    for (at, char) in body.char_indices() {
         match char {
-            '\n' if !json => text.push_str("\n    | "),
-            '\u{1b}' if !json => text.push(char),
+            '\n' if style != Style::Json => text.push_str("\n    | "),
+            '\u{1b}' if style == Style::Coloured && is_colour(&body[at..]) => text.push(char),
             char if char.is_control() => text.push_str(&format!("\\u{:04x}", u32::from(char))),
             char => text.push(char),
         }
@@ -188,11 +202,18 @@ fn clean(line: &[u8], json: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// `ESC [ 1;31 m`: changes the look of what follows and nothing else (ECMA-48 8.3.117).
+fn is_colour(text: &str) -> bool {
+    let parameters = text.strip_prefix("\u{1b}[").unwrap_or_default();
+    let rest = parameters.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+    rest.starts_with('m')
+}
+
 /// The beginning of a line that is too long, as a line of its own.
-fn cut(line: &[u8], json: bool) -> Vec<u8> {
+fn cut(line: &[u8], style: Style) -> Vec<u8> {
     let begin = String::from_utf8_lossy(&line[..LINE_BYTES_KEPT.min(line.len())]);
     let bytes = line.len();
-    if json {
+    if style == Style::Json {
         let cut = serde_json::json!({
             "level": "WARN", "message": "log line cut", "bytes": bytes, "begin": begin,
         });
@@ -202,11 +223,17 @@ fn cut(line: &[u8], json: bool) -> Vec<u8> {
     }
 }
 
-fn write_lines(entries: &Receiver<Entry>, mut out: impl Write, json: bool, dropped: &AtomicU64) {
+fn write_lines(
+    entries: &Receiver<Entry>,
+    mut out: impl Write,
+    style: Style,
+    dropped: &AtomicU64,
+    loss: &LogLoss,
+) {
     for entry in entries {
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let _ = if json {
+            let _ = if style == Style::Json {
                 let line = r#"{"level":"WARN","message":"log lines dropped","count":"#;
                 writeln!(out, "{line}{lost}}}")
             } else {
@@ -216,6 +243,8 @@ fn write_lines(entries: &Receiver<Entry>, mut out: impl Write, json: bool, dropp
         match entry {
             Entry::Line(line) => {
                 let _ = out.write_all(&line);
+                let bytes = line.len() as u64;
+                loss.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Entry::Flush(done) => {
                 let _ = out.flush();
@@ -257,7 +286,7 @@ mod tests {
     #[test]
     fn a_stopped_terminal_costs_lines_and_not_time() {
         let terminal = Terminal::default();
-        let mut sink = Sink::start(terminal.clone(), true, Arc::default());
+        let mut sink = Sink::start(terminal.clone(), Style::Json, Arc::default());
         let stopped = terminal.stopped.lock().expect("stopped");
         for _ in 0..QUEUE_LINES + 100 {
             sink.write_all(b"line\n").expect("never fails");
@@ -274,15 +303,19 @@ mod tests {
             sink.write_all(b"last\n").expect("never fails");
             Sink::flush(&sink);
         }
+        // What is written no longer waits.
+        while sink.loss.queued_bytes.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
     }
 
     /// Whatever somebody managed to get into a field (attack A11): one line, no control characters, not megabytes.
     #[test]
     fn fields_are_escaped_and_cut() {
-        let evil = "\u{1b}[31mred\r\n{\"message\":\"forged\"}\u{7}\u{9b}31m";
-        for json in [true, false] {
+        let evil = "\u{1b}[2J\u{1b}[31mred\r\n{\"message\":\"forged\"}\u{7}\u{9b}31m";
+        for style in [Style::Json, Style::Plain, Style::Coloured] {
             let terminal = Terminal::default();
-            let sink = Sink::start(terminal.clone(), json, Arc::default());
+            let sink = Sink::start(terminal.clone(), style, Arc::default());
             let writer = sink.clone();
             let lines = fmt::layer().with_writer(move || writer.clone());
             let log = || {
@@ -290,21 +323,23 @@ mod tests {
                 tracing::info!(field = "a".repeat(1 << 20), "long");
             };
             let registry = tracing_subscriber::registry();
-            if json {
+            if style == Style::Json {
                 let registry = registry.with(lines.json().flatten_event(true));
                 tracing::subscriber::with_default(registry, log);
             } else {
-                let registry = registry.with(lines.with_ansi(false));
+                let registry = registry.with(lines.with_ansi(style == Style::Coloured));
                 tracing::subscriber::with_default(registry, log);
             }
             Sink::flush(&sink);
             let text = terminal.text();
-            let control = |c: char| c.is_control() && c != '\n';
-            assert!(!text.contains(control), "{text:?}");
+            for (at, c) in text.char_indices() {
+                let colour = style == Style::Coloured && is_colour(&text[at..]);
+                assert!(!c.is_control() || c == '\n' || colour, "{text:?}");
+            }
             assert!(text.len() < 4_096, "{} bytes", text.len());
             for line in text.lines() {
                 let value = serde_json::from_str::<serde_json::Value>(line);
-                assert_eq!(value.is_ok(), json, "{line}");
+                assert_eq!(value.is_ok(), style == Style::Json, "{line}");
             }
             let lines = text.lines().filter(|line| !line.starts_with("    | "));
             assert_eq!(lines.count(), 2, "{text:?}");

@@ -42,9 +42,11 @@ pub struct Refused {
     pub pages: AtomicU64,
 }
 
-/// Lines that did not make it into the log.
+/// Lines that wait for the log, and those that did not make it.
 #[derive(Debug, Default)]
 pub struct LogLoss {
+    /// Bytes of lines that wait to be written.
+    pub queued_bytes: AtomicU64,
     /// Dropped because nobody reads the log fast enough.
     pub dropped: AtomicU64,
     /// Left out because there were too many of their kind.

@@ -139,7 +139,7 @@ fn a_container_is_judged_by_its_own_limits() {
     let fix = find(&container, "net.netfilter.nf_conntrack_max")
         .fix
         .as_deref();
-    assert_eq!(fix, None, "262,144 entries are enough for 115,868");
+    assert_eq!(fix, None, "262,144 entries are enough for 115,867");
     let many = report(CONTAINER_V2, need(1_000_000));
     let tracked = find(&many, "net.netfilter.nf_conntrack_max");
     assert_eq!(
@@ -151,7 +151,7 @@ fn a_container_is_judged_by_its_own_limits() {
         (
             "2262440",
             Some("on the host: sysctl -w net.netfilter.nf_conntrack_max=2262440"),
-            Some(115_868)
+            Some(115_867)
         )
     );
 }
