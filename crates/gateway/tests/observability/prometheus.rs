@@ -200,9 +200,11 @@ fn conditions(prometheus: &Prometheus) -> Vec<(String, String)> {
 
 /// With all places taken and newcomers refused, the two alerts about it are on their way.
 fn near_the_cap(gateway: &Gateway, prometheus: &Prometheus) {
-    let crowd: Vec<_> = (0..12).map(|_| RawConn::connect(gateway.addr)).collect();
+    let left = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+    assert!(left.is_ok(), "{left:?} connections of the load are left");
+    let crowd: Vec<_> = (0..12).map(|_| Plain::connect(gateway.addr)).collect();
     let raised = eventually(SCRAPED, || {
-        // Refused, and so counted; those that hold the places must not time out of the handshake.
+        // Refused, and so counted.
         drop(RawConn::connect(gateway.addr));
         let alerts = prometheus.get("/api/v1/alerts").unwrap_or_default();
         let alerts = alerts["data"]["alerts"]
