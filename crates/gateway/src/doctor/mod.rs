@@ -66,15 +66,6 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// Memory that this process may use: the limit of its control group, or what the machine has.
-pub fn memory_limit() -> Option<u64> {
-    let snapshot = Snapshot::take();
-    cgroup::memory_limit(&snapshot)
-        .into_iter()
-        .chain(snapshot.memory("MemTotal:"))
-        .min()
-}
-
 fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &Snapshot) -> Need {
     let config = loaded.as_ref().ok().map(|loaded| &loaded.resolved);
     let configured = config.map_or_else(

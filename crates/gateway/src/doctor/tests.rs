@@ -238,7 +238,7 @@ fn this_machine_can_be_examined() {
     let findings = examine(&snapshot, &need(10));
     if cfg!(target_os = "linux") {
         assert!(findings.len() > 12, "{findings:?}");
-        assert!(snapshot.cores() >= Some(1) && super::memory_limit() > Some(1 << 26));
+        assert!(snapshot.cores() >= Some(1));
         let names: Vec<_> = findings.iter().map(|finding| finding.name).collect();
         for name in [
             "nofile (hard)",
