@@ -169,8 +169,10 @@ counters! {
     conns,
     /// Connections accepted.
     accepted,
-    /// Connections refused or shed.
+    /// Connections and requests asked to come later or elsewhere: a limit, a rate, a shutdown.
     shed,
+    /// Requests refused because they were wrong.
+    refused,
     /// WebSocket connections open now.
     websockets,
     /// Sessions alive now.

@@ -80,7 +80,7 @@ impl Hub {
         ) {
             self.core.counts.hit(Limit::HeadBytes);
         }
-        self.core.counts.shed += 1;
+        self.core.counts.refused += 1;
         if let Some(slot) = self.core.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
@@ -376,7 +376,7 @@ impl Hub {
 
     /// An Engine.IO error. The request's body, if any, is not read, so the connection ends.
     pub(crate) fn refuse(&mut self, conn: u32, head: &Head<'_>, error: RequestError) {
-        self.core.counts.shed += 1;
+        self.core.counts.refused += 1;
         let mut extra = self.cors_headers(head);
         if let Some(slot) = self.core.conns.get_mut(conn) {
             let websocket = handshake::wants_upgrade(head);

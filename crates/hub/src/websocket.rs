@@ -83,7 +83,7 @@ impl Hub {
                 true
             }
             Err(refusal) => {
-                self.core.counts.shed += 1;
+                self.core.counts.refused += 1;
                 self.core
                     .reply(conn, |out| handshake::write_refusal(out, refusal));
                 self.core.finish_conn(conn);

@@ -257,8 +257,13 @@ const CLIENTS: &[Metric] = &[
     ),
     counter(
         "sockeye_connections_shed_total",
-        "Connections refused because of a limit.",
+        "Connections and requests asked to come later: a limit, a rate, or a shutdown.",
         |v| v.sum(|c| &c.shed),
+    ),
+    counter(
+        "sockeye_requests_refused_total",
+        "Requests refused because they were wrong: bad heads, sessions that do not exist, no upgrade.",
+        |v| v.sum(|c| &c.refused),
     ),
     counter(
         "sockeye_connections_moved_total",

@@ -5,13 +5,17 @@ use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, eventually};
 use crate::{deploy, read};
 use serde_json::{Value, json};
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// From the first scrape to rates over several, on a machine that is busy with other tests.
 const SCRAPED: Duration = Duration::from_secs(60);
+
+/// Of Prometheus to one question.
+const ANSWERED: Duration = Duration::from_secs(5);
 
 const CONFIG: &str = r#"
 profile = "socket.io"
@@ -66,12 +70,16 @@ impl Prometheus {
         }
     }
 
+    /// By HTTP/1.0, whose answers come whole.
     fn get(&self, path: &str) -> Option<Value> {
-        let mut conn = RawConn::try_connect(self.addr).ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n");
-        conn.send(request);
-        let response = conn.response_within(Duration::from_secs(5)).ok()?;
-        serde_json::from_str(&response.body).ok()
+        let mut stream = TcpStream::connect(self.addr).ok()?;
+        stream.set_read_timeout(Some(ANSWERED)).ok()?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: p\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        serde_json::from_str(body).ok()
     }
 
     /// Values of a query now; an error if Prometheus does not understand it.
@@ -93,6 +101,15 @@ impl Drop for Prometheus {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Stops the load, also when the test fails before its end.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -129,10 +146,9 @@ fn every_query_of_dashboard_and_alerts_returns_data() {
     let prometheus = Prometheus::scraping(gateway.admin);
     let stop = AtomicBool::new(false);
     let missing = std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
         scope.spawn(|| load(gateway.addr, &stop));
-        let missing = ask_everything(&prometheus);
-        stop.store(true, Ordering::Relaxed);
-        missing
+        ask_everything(&prometheus)
     });
     assert_eq!(missing, Vec::<String>::new());
     let slowest = prometheus.query("max_over_time(scrape_duration_seconds[5m])");
