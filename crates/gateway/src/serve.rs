@@ -20,6 +20,7 @@ use shard::{Settings, Shards};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -47,6 +48,7 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = loaded.resolved.tls.as_ref().map(Rotation::start);
     let certificates = certificates.transpose().context("cannot set up TLS")?;
+    note_expiry(&facts, certificates.as_ref());
     let server = &loaded.resolved.server;
     let (unix, _socket_files) = unix::listen(&server.unix, server.unix_mode)?;
     let shards = start_shards(
@@ -201,6 +203,13 @@ fn serve_admin(
     Ok(addr)
 }
 
+fn note_expiry(facts: &Facts, certificates: Option<&Rotation>) {
+    let expiry = certificates.and_then(Rotation::first_expiry);
+    facts
+        .certificate_expiry
+        .store(expiry.unwrap_or(0), Ordering::Relaxed);
+}
+
 /// The line that says: ready.
 fn announce(config: &Resolved, shards: &Shards, admin: Option<SocketAddr>) {
     let list = |addrs: &[SocketAddr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -253,6 +262,7 @@ impl Node<'_> {
             let certificates = self.certificates.as_mut();
             if let Some(config) = certificates.and_then(Rotation::look) {
                 self.shards.set_tls(&config);
+                note_expiry(&self.facts, self.certificates.as_ref());
             }
         }
     }
@@ -306,6 +316,7 @@ impl Node<'_> {
             && let Some(config) = certificates.apply(tls)
         {
             self.shards.set_tls(&config);
+            note_expiry(&self.facts, self.certificates.as_ref());
         }
         self.telemetry.set_level(&later.resolved.log.level);
         let server = &mut self.loaded.resolved.server;

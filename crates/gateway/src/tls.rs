@@ -67,6 +67,8 @@ pub struct Facts {
     pub names: Vec<String>,
     /// Whole days until it expires; negative when it has. `None` if the certificate does not say so in a way we read.
     pub days_left: Option<i64>,
+    /// The same in seconds since 1970.
+    pub not_after: Option<i64>,
 }
 
 impl Certificates {
@@ -202,6 +204,7 @@ fn facts_of(file: &Path, certified: &CertifiedKey) -> Facts {
     Facts {
         file: file.to_owned(),
         names,
+        not_after,
         days_left: not_after.map(|not_after| (not_after - unix_now()).div_euclid(86_400)),
     }
 }

@@ -26,6 +26,8 @@ pub struct Node {
     pub addresses: OnceLock<Arc<Addresses>>,
     pub log: Arc<LogLoss>,
     pub reloads: Reloads,
+    /// When the certificate that expires first does so, in seconds since 1970; 0 if there is none.
+    pub certificate_expiry: AtomicU64,
     /// From handing a message to Redis to its confirmation.
     pub publish_lag: Lag,
     /// What checks tokens, if anything does.

@@ -433,6 +433,14 @@ const TLS: &[Metric] = &[
         },
     )
     .by("reason"),
+    gauge(
+        "sockeye_tls_certificate_expiry_timestamp_seconds",
+        "When the certificate in use that expires first does so, in seconds since 1970.",
+        |v| {
+            let expiry = load(&v.node.certificate_expiry);
+            Samples::One((expiry > 0).then_some(expiry as f64))
+        },
+    ),
 ];
 
 const SHARDS: &[Metric] = &[

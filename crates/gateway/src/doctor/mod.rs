@@ -12,11 +12,15 @@ pub mod snapshot;
 mod tests;
 
 use crate::config::{self, Loaded, Problems, Request};
+use crate::tls;
 use checks::Need;
 use snapshot::Snapshot;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// A certificate that expires sooner is worth a warning: the alert has the same number.
+const CERTIFICATE_DAYS: i64 = 14;
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -51,6 +55,7 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
     let loaded = config::load(&order.request);
     let need = need(&loaded, order.connections, &snapshot);
     let mut findings = vec![configuration(&loaded)];
+    findings.extend(certificates(&loaded));
     findings.extend(checks::examine(&snapshot, &need));
     let report = report::Report {
         connections: need.connections,
@@ -78,8 +83,33 @@ fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &
             || snapshot.cores().unwrap_or(1),
             |config| config.server.shards as u64,
         ),
-        tls: false,
+        tls: config.is_some_and(|config| config.tls.is_some()),
     }
+}
+
+/// One for each certificate; one that cannot be read is a problem of the configuration.
+fn certificates(loaded: &Result<Loaded, Problems>) -> Vec<checks::Finding> {
+    let tls = loaded.as_ref().ok().and_then(|l| l.resolved.tls.as_ref());
+    let Some(Ok(read)) = tls.map(|tls| tls::load(&tls.files)) else {
+        return Vec::new();
+    };
+    let findings = read.facts.iter().map(|facts| {
+        let file = facts.file.display();
+        let finding = checks::Finding::new("certificate", "TLS certificate in use");
+        let Some(days) = facts.days_left else {
+            return finding.value(file).note("does not say when it expires");
+        };
+        let finding = finding
+            .value(format!("{file}, {days} days"))
+            .needed(format!("{CERTIFICATE_DAYS} days"));
+        let fix = "renew it, then SIGHUP: connections stay";
+        match days {
+            ..0 => finding.fail(fix).note("it has expired: clients refuse it"),
+            0..CERTIFICATE_DAYS => finding.warn(fix),
+            _ => finding,
+        }
+    });
+    findings.collect()
 }
 
 fn configuration(loaded: &Result<Loaded, Problems>) -> checks::Finding {

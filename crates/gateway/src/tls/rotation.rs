@@ -40,6 +40,16 @@ impl Rotation {
         Arc::clone(&self.current.config)
     }
 
+    /// When the certificate that expires first does so, in seconds since 1970.
+    pub fn first_expiry(&self) -> Option<u64> {
+        let times = self
+            .current
+            .facts
+            .iter()
+            .filter_map(|facts| facts.not_after);
+        times.min().and_then(|time| u64::try_from(time).ok())
+    }
+
     /// Looks whether files have changed, if it is time to; new certificates if so and they are good.
     pub fn look(&mut self) -> Option<Arc<ServerConfig>> {
         if self.checked.elapsed() < self.check_interval? {

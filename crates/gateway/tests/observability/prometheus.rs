@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,6 +26,19 @@ pin = false
 [limits]
 conns_max = 12
 "#;
+
+/// A section with a certificate, whose expiry there is an alert about.
+fn tls(folder: &Path) -> String {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+    let made = made.expect("a certificate");
+    let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    fs::write(&cert, made.cert.pem()).expect("write the certificate");
+    fs::write(&key, made.signing_key.serialize_pem()).expect("write its key");
+    format!(
+        "[tls]\nlisten = [\"127.0.0.1:0\"]\ncert = [{:?}]\nkey = [{:?}]\n",
+        cert, key
+    )
+}
 
 /// Killed when dropped.
 struct Prometheus {
@@ -142,7 +156,8 @@ fn load(addr: SocketAddr, stop: &AtomicBool) {
 
 #[test]
 fn every_query_of_dashboard_and_alerts_returns_data() {
-    let gateway = Gateway::start(CONFIG);
+    let files = tempfile::tempdir().expect("a folder");
+    let gateway = Gateway::start(&format!("{CONFIG}{}", tls(files.path())));
     let prometheus = Prometheus::scraping(gateway.admin);
     let stop = AtomicBool::new(false);
     let missing = std::thread::scope(|scope| {
@@ -206,7 +221,8 @@ fn conditions(prometheus: &Prometheus) -> Vec<(String, String)> {
     for rule in &rules {
         let name = rule["name"].as_str().expect("a name");
         for part in rule["query"].as_str().expect("a query").split(" and ") {
-            let compared = part.rsplit_once(" > ").or_else(|| part.rsplit_once(" == "));
+            let mut comparisons = [" > ", " < ", " == "].into_iter();
+            let compared = comparisons.find_map(|comparison| part.rsplit_once(comparison));
             let (left, _) = compared.unwrap_or_else(|| panic!("{name}: {part}"));
             conditions.push((name.to_owned(), left.to_owned()));
         }
