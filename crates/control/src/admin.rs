@@ -146,7 +146,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let addr = listener.local_addr().expect("addr");
         let debugging = Debugging::new(Arc::new(crate::debug::tests::Half));
-        let server = tokio::spawn(serve(listener, exporter, readiness.clone(), gate(node), debugging));
+        let server = tokio::spawn(serve(
+            listener,
+            exporter,
+            readiness.clone(),
+            gate(node),
+            debugging,
+        ));
 
         cells.websockets.store(5, Ordering::Relaxed);
         let answer = get(addr, "/metrics").await;

@@ -196,7 +196,9 @@ fn serve_admin(
     let readiness = facts.readiness.clone();
     let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
     runtime.spawn(async move {
-        if let Err(error) = control::admin::serve(listener, exporter, readiness, gate, debugging).await {
+        if let Err(error) =
+            control::admin::serve(listener, exporter, readiness, gate, debugging).await
+        {
             tracing::error!(%error, "the admin listener ended");
         }
     });

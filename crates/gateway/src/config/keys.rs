@@ -4,8 +4,8 @@
 
 mod access;
 mod auth;
-mod operators;
 mod edges;
+mod operators;
 mod tls;
 
 use super::bounds;
