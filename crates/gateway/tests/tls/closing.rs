@@ -98,7 +98,7 @@ fn records_that_were_tampered_with_end_the_connection() {
 #[test]
 fn a_hundred_who_come_and_go_leave_nothing() {
     let pki = Pki::new();
-    let secure = pki.gateway("", "[limits]\nhandshake_timeout = \"1s\"\n");
+    let secure = pki.gateway("", "");
     let client = pki.client();
     for n in 0..100 {
         match n % 4 {
