@@ -391,7 +391,8 @@ fn a_shortage_of_descriptors_is_told_to_newcomers() {
 /// without a busy loop, those who are in are served, and it goes on by itself.
 #[test]
 fn running_out_of_descriptors_pauses_accepting_only() {
-    let gateway = Gateway::start_limited(super::SETTINGS, 120);
+    let settings = format!("{}\n[admin]\nconns_max = 1024\n", super::SETTINGS);
+    let gateway = Gateway::start_limited(&settings, 120);
     let mut inside: Vec<_> = (0..20).map(|_| SocketIo::connect(gateway.addr)).collect();
     // More than it can hold; how many that are depends on what it has open for itself.
     let hoard: Vec<_> = (0..120).map(|_| RawConn::connect(gateway.admin)).collect();

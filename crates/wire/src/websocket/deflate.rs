@@ -233,9 +233,7 @@ impl<'a> Run<'a> {
                 self.grow();
             }
             let (read, made) = (decompress.total_in(), self.out.len());
-            let status = decompress
-                .decompress_vec(input, self.out, FlushDecompress::Sync)
-                .map_err(|_| InflateError::Corrupt)?;
+            let status = decompress.decompress_vec(input, self.out, FlushDecompress::Sync);
             let used = (decompress.total_in() - read) as usize;
             input = input.get(used..).unwrap_or_default();
             if self.out.len() - self.start > self.bytes_max {
@@ -243,6 +241,7 @@ impl<'a> Run<'a> {
                 self.out.truncate(self.start + self.bytes_max + 1);
                 return Err(InflateError::TooBig);
             }
+            let status = status.map_err(|_| InflateError::Corrupt)?;
             let full = self.out.len() == self.out.capacity();
             if status == Status::StreamEnd {
                 if input.is_empty() {
