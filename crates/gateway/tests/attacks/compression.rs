@@ -182,7 +182,10 @@ fn assert_peak_bounded(attack: impl Fn(&Gateway)) {
             attack(&gateway);
         }
         let grown = gateway.peak_memory() - before;
-        assert!(grown <= allowed, "{grown} bytes more at the peak, allowed {allowed}");
+        assert!(
+            grown <= allowed,
+            "{grown} bytes more at the peak, allowed {allowed}"
+        );
     }
     assert!(gateway.hits("payload") >= 10.0);
     assert_serves(gateway.addr);
