@@ -67,7 +67,7 @@ pub(crate) struct Flags {
     pub(crate) stalled: bool,
     /// The peer closed its sending side.
     pub(crate) eof: bool,
-    /// The outbox holds the answer to a poll: its packets exist nowhere else any more.
+    /// Its last answer, to a poll, has packets that exist nowhere else any more.
     pub(crate) answering: bool,
     /// Counted as a WebSocket.
     pub(crate) websocket: bool,

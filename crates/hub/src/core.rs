@@ -99,7 +99,7 @@ pub(crate) struct Core {
     pub(crate) history: History,
     pub(crate) effects: Vec<Effect>,
     pub(crate) told: VecDeque<Told>,
-    /// Sessions whose packets are on their way in the answer to a poll, by its connection.
+    /// Sessions whose packets went into the answer to a poll, by its connection, until its client shows that it has them.
     pub(crate) answering: HashMap<u32, Key>,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
     pub(crate) via: HashMap<u32, IpAddr>,
@@ -275,12 +275,19 @@ impl Core {
         }
     }
 
+    /// The answer to a poll arrived, or nobody will ever know.
+    pub(crate) fn forget_answer(&mut self, conn: u32) {
+        if let Some(slot) = self.conns.get_mut(conn)
+            && std::mem::take(&mut slot.flags.answering)
+        {
+            self.answering.remove(&conn);
+        }
+    }
+
     /// Drops a connection now.
     pub(crate) fn drop_conn(&mut self, conn: u32) {
+        self.forget_answer(conn);
         if let Some(slot) = self.conns.remove(conn) {
-            if slot.flags.answering {
-                self.answering.remove(&conn);
-            }
             if slot.flags.counted {
                 self.addresses.leave(slot.peer);
             }
@@ -295,6 +302,7 @@ impl Core {
 
     /// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).
     pub(crate) fn release_conn(&mut self, conn: u32) {
+        self.forget_answer(conn);
         self.forget_proxy(conn);
         if let Some(slot) = self.conns.remove(conn)
             && slot.flags.counted

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use wire::growth;
 
 /// All realtime state of one shard.
 pub struct Hub {
@@ -113,7 +114,7 @@ impl Hub {
             return self.ignore(conn, buf.len());
         }
         if let Some(mut input) = slot.input.take() {
-            input.extend_from_slice(buf);
+            growth::extend(&mut input, buf, usize::MAX);
             self.process_owned(conn, input);
         } else {
             let used = self.process(conn, buf);
@@ -170,7 +171,10 @@ impl Hub {
         if used == input.len() {
             return;
         }
-        input.drain(..used);
+        if used > 0 {
+            // What is left is little, and may have to wait for long.
+            return self.stash(conn, &input[used..]);
+        }
         if let Some(slot) = self.core.conns.get_mut(conn)
             && !matches!(slot.state, State::Finishing | State::Linger)
         {
@@ -184,7 +188,9 @@ impl Hub {
         if let Some(slot) = self.core.conns.get_mut(conn)
             && !matches!(slot.state, State::Finishing | State::Linger)
         {
-            slot.input = Some(Box::new(rest.to_vec()));
+            let mut input = Vec::new();
+            growth::extend(&mut input, rest, usize::MAX);
+            slot.input = Some(Box::new(input));
             self.watch_input(conn);
         }
     }
@@ -223,7 +229,11 @@ impl Hub {
                 break;
             }
             let used = match state {
-                State::Head => self.on_head(conn, &data[at..]),
+                State::Head => {
+                    // Who asks again has the answer.
+                    self.core.forget_answer(conn);
+                    self.on_head(conn, &data[at..])
+                }
                 State::Body { len } => self.on_body(conn, len as usize, &data[at..]),
                 State::ChunkedBody => self.on_chunks(conn, &data[at..]),
                 State::Poll => self.on_pipelined(conn, data.len() - at),
@@ -319,9 +329,11 @@ impl Hub {
         };
         let (state, session) = (slot.state, slot.session);
         // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
+        let whole = slot.outbox.is_empty() && reason != CloseReason::TransportError;
         let answered = self.core.answering.get(&conn).copied();
         self.core.drop_conn(conn);
-        if let Some(key) = answered
+        if !whole
+            && let Some(key) = answered
             && self.core.sessions.live(key).is_some()
         {
             self.core.close_session(key.index, reason);
@@ -389,7 +401,7 @@ impl Hub {
         let flushed = slot
             .outbox
             .flush(&self.core.log, conn, sink, bound, &mut tally);
-        let ends = slot.state == State::Finishing || slot.flags.answering;
+        let ends = slot.state == State::Finishing;
         self.book(tally);
         if flushed != Flushed::Empty || ends {
             self.after_flush(conn, flushed);
@@ -414,9 +426,6 @@ impl Hub {
                 // A backlog may end while this turn's last words still wait for the flush.
                 if !slot.outbox.is_empty() {
                     return;
-                }
-                if std::mem::take(&mut slot.flags.answering) {
-                    self.core.answering.remove(&conn);
                 }
                 if slot.state == State::Finishing {
                     slot.state = State::Linger;

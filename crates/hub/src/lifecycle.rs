@@ -210,7 +210,7 @@ impl Hub {
                     _ => {}
                 }
             }
-            Kind::Linger => self.lost(conn, CloseReason::TransportError),
+            Kind::Linger => self.lost(conn, CloseReason::TransportClose),
             _ => {}
         }
     }

@@ -30,6 +30,13 @@ impl Stream {
         Ok(len)
     }
 
+    /// The end of the stream, or an error: a reset behind it says that the peer closed before it had what was written last.
+    #[cold]
+    fn ended(&self) -> io::Result<usize> {
+        rustix::net::sockopt::socket_error(self)??;
+        Ok(0)
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),
@@ -59,9 +66,13 @@ impl AsFd for Stream {
 impl Read for Stream {
     #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
+        let got = match self {
             Stream::Tcp(stream) => stream.read(buf),
             Stream::Unix(stream) => stream.read(buf),
+        };
+        match got {
+            Ok(0) if !buf.is_empty() => self.ended(),
+            got => got,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod base64url;
 pub mod engineio;
+pub mod growth;
 pub mod http;
 pub mod json;
 pub mod plain;

@@ -109,3 +109,37 @@ fn a_post_larger_than_a_turn_is_taken_in_parts() {
     }
     assert_eq!(heard[1..], shouts);
 }
+
+/// The kernel took the answer to a poll, but its client had gone before: a reset tells, and the session ends rather than going
+/// on without those packets. A client that closes in an orderly way, or that asks again, has its answer.
+#[test]
+fn an_answer_that_met_a_reset_ends_the_session() {
+    type Deed = fn(&mut Rig, usize);
+    let deeds: [(Deed, bool); 3] = [
+        (|rig, poll| rig.break_off(poll), false),
+        (|rig, poll| rig.end(poll), true),
+        (
+            |rig, poll| {
+                rig.send(poll, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+                rig.break_off(poll);
+            },
+            true,
+        ),
+    ];
+    for (number, (deed, lives)) in deeds.into_iter().enumerate() {
+        let mut rig = lab();
+        let [client, poll] = [rig.open(), rig.open()];
+        let sid = opened(&mut rig, client);
+        rig.send(client, &post(&sid, "40"));
+        rig.take(client);
+        let get = format!(
+            "GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\r\n"
+        );
+        rig.send(poll, get.as_bytes());
+        assert!(rig.take(poll).ends_with(b"}"), "the packet is answered");
+        deed(&mut rig, poll);
+        rig.send(client, &post(&sid, "42[\"void\"]"));
+        let answer = rig.take(client);
+        assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "deed {number}");
+    }
+}

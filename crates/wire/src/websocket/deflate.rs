@@ -2,6 +2,7 @@
 //! after another. Neither knows frames, limits of a peer, or whose message it has.
 //! HOT PATH: no allocation once made, but for the growth of the caller's buffer.
 
+use crate::growth;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// What a sync flush ends with: left out by the sender, put back by the receiver (RFC 7692 §7.2.1).
@@ -13,9 +14,6 @@ const TAIL_AND_END: [u8; 9] = [0, 0, 0xff, 0xff, 1, 0, 0, 0xff, 0xff];
 const ENDS_MAX: u32 = 16;
 /// First capacity of an output buffer.
 const START_BYTES: usize = 4096;
-/// Up to here a buffer grows fourfold (few sizes leave few holes in the heap); then it takes all that
-/// is allowed, so that growing never holds much more than the message.
-const FOURFOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Makes compressed payloads.
 #[derive(Debug)]
@@ -264,12 +262,12 @@ impl<'a> Run<'a> {
     fn grow(&mut self) {
         let made = self.out.len() - self.start;
         let most = self.bytes_max.saturating_add(1);
-        let wanted = if made < FOURFOLD_BYTES_MAX {
-            (made * 4).max(START_BYTES).min(most)
-        } else {
-            most
-        };
-        self.out.reserve_exact(wanted.saturating_sub(made).max(1));
+        let wanted = (made + 1).max(START_BYTES.min(most));
+        growth::make_room(
+            self.out,
+            self.start + wanted,
+            self.start.saturating_add(most),
+        );
     }
 }
 

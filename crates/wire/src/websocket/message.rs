@@ -4,6 +4,7 @@
 
 use super::close::{self, CloseFrame};
 use super::frame::{self, FrameError, Header, OpCode};
+use crate::growth;
 
 /// Below this many bytes the standard UTF-8 check is faster than setting up the vector one.
 const SIMD_UTF8_BYTES_MIN: usize = 256;
@@ -23,6 +24,17 @@ pub struct Limits {
     pub masked: bool,
     /// RSV1 is allowed on the first frame of a message: permessage-deflate was negotiated.
     pub deflate: bool,
+}
+
+impl Limits {
+    /// Bytes of one message as it comes in.
+    fn bytes_max(&self, compressed: bool) -> usize {
+        let bytes_max = self.message_bytes_max;
+        if !compressed {
+            return bytes_max;
+        }
+        bytes_max.saturating_add(bytes_max / 8 + COMPRESSED_EXTRA_BYTES)
+    }
 }
 
 /// A peer's violation; [`Violation::close_code`] goes into the close frame.
@@ -160,8 +172,8 @@ impl Assembler {
             OpCode::Ping => Message::Ping(payload),
             OpCode::Pong => Message::Pong(payload),
             OpCode::Close => Message::Close(close::parse(payload)?),
-            OpCode::Continuation => return self.take_in(&header, payload, consumed),
-            _ if !header.fin => return self.take_in(&header, payload, consumed),
+            OpCode::Continuation => return self.take_in(&header, payload, limits),
+            _ if !header.fin => return self.take_in(&header, payload, limits),
             OpCode::Text if !header.rsv1 => {
                 Message::Text(utf8(payload).map_err(|_| Violation::InvalidUtf8)?)
             }
@@ -224,11 +236,7 @@ impl Assembler {
                 (fragments.buf.len(), fragments.compressed)
             }
         };
-        let mut bytes_max = limits.message_bytes_max;
-        if compressed {
-            bytes_max = bytes_max.saturating_add(bytes_max / 8 + COMPRESSED_EXTRA_BYTES);
-        }
-        let room = bytes_max.saturating_sub(held) as u64;
+        let room = limits.bytes_max(compressed).saturating_sub(held) as u64;
         if header.payload_len > room {
             return Err(Violation::MessageTooBig);
         }
@@ -241,8 +249,9 @@ impl Assembler {
         &'a mut self,
         header: &Header,
         payload: &[u8],
-        consumed: usize,
+        limits: &Limits,
     ) -> Result<Step<'a>, Violation> {
+        let consumed = header.len + payload.len();
         let fragments = self.fragments.get_or_insert_with(|| {
             Box::new(Fragments {
                 text: header.opcode == OpCode::Text,
@@ -254,7 +263,8 @@ impl Assembler {
             })
         });
         fragments.count += 1;
-        fragments.buf.extend_from_slice(payload);
+        let bytes_max = limits.bytes_max(fragments.compressed);
+        growth::extend(&mut fragments.buf, payload, bytes_max);
         let check_text = fragments.text && !fragments.compressed;
         if !header.fin {
             if check_text {
