@@ -110,6 +110,8 @@ pub(crate) struct Core {
     /// Connections that stopped in the middle of their input.
     pub(crate) stalled: Vec<u32>,
     pub(crate) counts: Counts,
+    /// Messages rejected of the connection whose input is being worked on.
+    pub(crate) rejected: u32,
     /// Deliveries of this turn.
     pub(crate) deliveries: usize,
     /// Broadcasts counted before this turn.
@@ -180,6 +182,7 @@ impl Core {
             overflowed: Vec::new(),
             stalled: Vec::new(),
             counts: Counts::default(),
+            rejected: 0,
             deliveries: 0,
             broadcasts_before: 0,
             behind: false,
@@ -211,6 +214,11 @@ impl Core {
         let shared_out = self.deliveries >= self.config.limits.deliveries_per_turn
             && self.counts.broadcasts - self.broadcasts_before >= BROADCASTS_MIN;
         shared_out || self.log.len() >= LOG_BYTES
+    }
+
+    /// The connection being worked on has had its share: who floods does not make others wait.
+    pub(crate) fn rejects_enough(&self) -> bool {
+        self.rejected >= self.config.limits.rejections_per_turn
     }
 
     pub(crate) fn after(&self, delay: Duration) -> u64 {

@@ -213,6 +213,7 @@ impl Hub {
     /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
     fn process(&mut self, conn: u32, data: &mut [u8]) -> usize {
         let mut at = 0;
+        self.core.rejected = 0;
         while at < data.len() {
             let Some(slot) = self.core.conns.get_mut(conn) else {
                 return data.len();
@@ -225,7 +226,7 @@ impl Hub {
                 return at + self.on_waiting(conn, data.len() - at);
             }
             if self.core.turn_is_full() {
-                self.stall(conn);
+                self.stall(conn, Limit::DeliveriesPerTurn);
                 break;
             }
             let used = match state {
@@ -271,11 +272,11 @@ impl Hub {
         }
     }
 
-    pub(crate) fn stall(&mut self, conn: u32) {
+    pub(crate) fn stall(&mut self, conn: u32, limit: Limit) {
         if let Some(slot) = self.core.conns.get_mut(conn)
             && !std::mem::replace(&mut slot.flags.stalled, true)
         {
-            self.core.counts.hit(Limit::DeliveriesPerTurn);
+            self.core.counts.hit(limit);
             self.core.stalled.push(conn);
         }
     }

@@ -320,9 +320,11 @@ impl Core {
             self.close_websocket(conn, reason);
         }
         let gone = match reason {
-            CloseReason::TransportClose | CloseReason::TransportError => true,
             // Nobody will come for the close packet, unless somebody is waiting.
-            CloseReason::PingTimeout | CloseReason::ConnectTimeout => !waiting,
+            CloseReason::TransportClose
+            | CloseReason::TransportError
+            | CloseReason::PingTimeout
+            | CloseReason::ConnectTimeout => !waiting,
             _ => false,
         };
         // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.

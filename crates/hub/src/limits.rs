@@ -48,6 +48,8 @@ pub struct Limits {
     pub takeover_contexts_max: usize,
     /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
     pub deliveries_per_turn: usize,
+    /// Rejected messages of one connection per turn; what it sent behind them waits (A16).
+    pub rejections_per_turn: u32,
     /// Bytes read from one connection per turn (fairness, F30).
     pub read_bytes_per_turn: usize,
     /// Steps of TLS handshakes between two turns. They also get no more time than the turn took, but for one step: established
@@ -79,6 +81,7 @@ impl Default for Limits {
             mailbox_messages_max: 65_536,
             takeover_contexts_max: 1_000,
             deliveries_per_turn: 65_536,
+            rejections_per_turn: 64,
             read_bytes_per_turn: 64 * 1024,
             tls_handshakes_per_turn: 32,
         }

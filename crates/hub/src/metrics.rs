@@ -42,6 +42,7 @@ pub enum Limit {
     MessageTimeout,
     ConnectTimeout,
     DeliveriesPerTurn,
+    RejectionsPerTurn,
     TakeoverContexts,
     AsksOutstanding,
     AskTimeout,
@@ -55,7 +56,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub const NAMES: [&'static str; 28] = [
+    pub const NAMES: [&'static str; 29] = [
         "head_bytes",
         "payload",
         "fragments",
@@ -74,6 +75,7 @@ impl Limit {
         "message_timeout",
         "connect_timeout",
         "deliveries_per_turn",
+        "rejections_per_turn",
         "takeover_contexts",
         "asks_outstanding",
         "ask_timeout",

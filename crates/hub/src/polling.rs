@@ -273,7 +273,7 @@ impl Hub {
                     len: (len - bytes) as u32,
                 };
             }
-            self.stall(conn);
+            self.stall(conn, Limit::DeliveriesPerTurn);
             return bytes;
         }
         let cors = self.polling(session).and_then(|polling| {

@@ -138,7 +138,7 @@ impl Hub {
             return data.len();
         }
         if !slot.outbox.is_empty() {
-            self.stall(conn);
+            self.stall(conn, Limit::DeliveriesPerTurn);
             return 0;
         }
         let (read, client) = (data.to_vec(), slot.peer);

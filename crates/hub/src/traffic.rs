@@ -89,11 +89,17 @@ impl Hub {
     /// Books a rejected message; a session that goes on and on is closed. Always `false`.
     fn flooded(&mut self, session: u32) -> bool {
         let max = self.core.config.limits.flood_rejections_max;
+        self.core.rejected += 1;
         if let Some(slot) = self.core.sessions.get_mut(session) {
             slot.rejections = slot.rejections.saturating_add(1);
             if slot.rejections > max {
                 self.core.counts.hit(Limit::Flood);
+                let conn = slot.conn;
                 self.core.close_session(session, CloseReason::Flood);
+                // What still comes is no accident.
+                if let Some(slot) = self.core.conns.get_mut(conn) {
+                    slot.ignored = IGNORED_BYTES_MAX;
+                }
             }
         }
         false

@@ -148,9 +148,15 @@ impl Hub {
                         return data.len();
                     }
                     let share = self.core.config.limits.read_bytes_per_turn;
-                    if (self.core.turn_is_full() || inflated > share) && at < data.len() {
-                        self.stall(conn);
-                        break;
+                    if at < data.len() {
+                        if self.core.rejects_enough() {
+                            self.stall(conn, Limit::RejectionsPerTurn);
+                            break;
+                        }
+                        if self.core.turn_is_full() || inflated > share {
+                            self.stall(conn, Limit::DeliveriesPerTurn);
+                            break;
+                        }
                     }
                     let Some(slot) = self.core.conns.get_mut(conn) else {
                         return data.len();

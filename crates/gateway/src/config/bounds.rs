@@ -125,6 +125,8 @@ bounds! {
         "its messages are compressed one by one, or not", "takeover_contexts";
     deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.",
         "nothing: others have their turn first", "deliveries_per_turn";
+    rejections_per_turn: Count, "Rejected messages of one connection before other connections have their turn.",
+        "nothing: others have their turn first", "rejections_per_turn";
     keep_alive_timeout: Time, "An HTTP connection without a request is closed after this; keep it longer than a heartbeat.",
         "the connection is closed", "-";
     read_bytes_per_turn: Bytes, "Bytes read from one connection before the others have their turn.",

@@ -137,7 +137,15 @@ fn an_answer_that_met_a_reset_ends_the_session() {
         );
         rig.send(poll, get.as_bytes());
         assert!(rig.take(poll).ends_with(b"}"), "the packet is answered");
+        let waits = rig.open();
+        rig.send(waits, get.as_bytes());
         deed(&mut rig, poll);
+        let answer = String::from_utf8(rig.take(waits)).expect("text");
+        assert_eq!(
+            answer.ends_with("\r\n\r\n1"),
+            !lives,
+            "deed {number}: {answer:?}"
+        );
         rig.send(client, &post(&sid, "42[\"void\"]"));
         let answer = rig.take(client);
         assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "deed {number}");

@@ -88,6 +88,42 @@ fn a_flood_ends_and_a_dry_run_only_counts() {
     }
 }
 
+/// Attack A16: one read may bring thousands of messages to be rejected; others do not wait for all of them.
+#[test]
+fn a_flood_is_rejected_in_parts() {
+    let mut config = Config {
+        rates: Rates {
+            session: per_second(5),
+            ..Rates::default()
+        },
+        ..Config::default()
+    };
+    config.limits.flood_rejections_max = 150;
+    config.limits.rejections_per_turn = 40;
+    let mut rig = Rig::lab(config, 1);
+    let (flooder, other) = (joined(&mut rig), joined(&mut rig));
+    let burst = frame("421[\"echo\"]").repeat(1_000);
+    rig.bytes(flooder, &burst);
+    assert!(rig.hub.has_stalled());
+    for _ in 0..2 {
+        rig.hub.resume();
+        assert!(rig.hub.has_stalled(), "forty more, and no end yet");
+    }
+    rig.bytes(other, &frame("421[\"echo\"]"));
+    rig.finish_turn();
+    assert_eq!(received(&mut rig, other), ["431[]"]);
+    assert!(!rig.hub.has_stalled());
+    let texts = received(&mut rig, flooder);
+    assert_eq!(texts.len(), 4 + 150 + 2, "nothing is lost on the way");
+    assert_eq!(
+        texts.last().map(String::as_str),
+        Some("close 1008 Rate limit exceeded")
+    );
+    let conn = rig.conn(flooder).expect("it has not answered the close");
+    rig.bytes(flooder, &burst);
+    assert!(rig.hub.is_ignored(conn), "the rest stays in the kernel");
+}
+
 #[test]
 fn an_address_is_one_sender_however_many_connections_it_has() {
     let rates = Rates {
