@@ -2,26 +2,31 @@
 //!
 //! * CPU of the gateway per delivery of a 1 KB chat message to a room of 1,000, plain and compressed;
 //! * bytes on the wire, in both directions, of 1,000 chat messages to one user by polling and by WebSocket.
-//!
-//! `cargo build --release -p gateway && cargo run --release -p gateway --example compression`
-//!
-//! Prints Markdown. Starts gateways of its own (`--sockeye FILE` names the binary) on free ports of loopback.
 
 mod client;
-mod gateway;
 mod wire_bytes;
 
-use clap::Parser;
+use crate::gateway::Gateway;
+use crate::median;
+use clap::Args;
 use client::{Crowd, Offer, Publisher};
-use gateway::Gateway;
-use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, Parser)]
-struct Flags {
-    /// The gateway's binary; by default the one built beside this program.
-    #[arg(long)]
-    sockeye: Option<PathBuf>,
+/// Everybody may join rooms; `say` goes to the sender's rooms. More lines of its last section may follow.
+pub const CONFIG: &str = r#"
+profile = "socket.io"
+[server]
+pin = false
+[socketio]
+ping_interval = "300s"
+[log]
+connections = false
+[compression]
+websocket = true
+"#;
+
+#[derive(Debug, Args)]
+pub struct Flags {
     /// Members of the room.
     #[arg(long, default_value_t = 1_000)]
     members: usize,
@@ -39,11 +44,9 @@ struct Flags {
     sent: usize,
 }
 
-fn main() -> anyhow::Result<()> {
-    let flags = Flags::parse();
-    let binary = gateway::binary(flags.sockeye.clone())?;
-    broadcast(&flags, &Gateway::start(&binary, "")?)?;
-    wire_bytes::report(&binary, flags.sent, flags.bytes)
+pub fn report(flags: &Flags) -> anyhow::Result<()> {
+    broadcast(flags, &Gateway::start(CONFIG)?)?;
+    wire_bytes::report(flags.sent, flags.bytes)
 }
 
 /// One gateway, two rooms with as many members each: in one of them everybody agreed on compression.
@@ -122,11 +125,6 @@ impl Room {
         }
         Ok(())
     }
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// JSON of a chat message of exactly this many bytes; each has another text, sender, id and time.

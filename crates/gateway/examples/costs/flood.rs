@@ -1,14 +1,13 @@
 //! What a flood does to others: the p99 of 1,000 polite clients (an acked event a second each) before and while 50 connections send as
 //! fast as they can, with the rates of profile `public`. The flooders take processor time from everybody on the machine: what that
 //! alone does is shown by flooding another gateway beside this one.
-//!
-//! `cargo build --release -p gateway && cargo run --release -p gateway --example flood`
 
-use anyhow::{Context, Result, ensure};
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::client::{await_text, frame, join};
+use crate::gateway::Gateway;
+use crate::median;
+use anyhow::Result;
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,83 +35,6 @@ action = \"reply\"
 struct Tally {
     sent: AtomicU64,
     closed: AtomicU64,
-}
-
-struct Gateway(Child, SocketAddr);
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(folder: &Path) -> Result<Gateway> {
-    let file = folder.join("flood.toml");
-    std::fs::write(&file, CONFIG)?;
-    let mut process = Command::new(binary()?)
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "off",
-            "--shards",
-            "1",
-            "--config",
-        ])
-        .arg(file)
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let log = process.stderr.take().context("no log")?;
-    let mut lines = BufReader::new(log).lines();
-    let line = lines.find_map(|line| line.ok().filter(|line| line.contains("listening")));
-    let line: serde_json::Value =
-        serde_json::from_str(&line.context("the gateway did not start")?)?;
-    std::thread::spawn(move || lines.for_each(drop));
-    let addr = line["addresses"].as_str().unwrap_or("").parse()?;
-    Ok(Gateway(process, addr))
-}
-
-/// The gateway, built beside this example.
-fn binary() -> Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let folder = own
-        .parent()
-        .and_then(Path::parent)
-        .context("a folder above")?;
-    Ok(folder.join("sockeye"))
-}
-
-fn client(addr: SocketAddr) -> Result<TcpStream> {
-    let mut stream = TcpStream::connect(addr)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.write_all(
-        b"GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-    )?;
-    await_text(&mut stream, b"0{\"sid\"")?;
-    stream.write_all(&frame("40"))?;
-    await_text(&mut stream, b"40{\"sid\"")?;
-    Ok(stream)
-}
-
-/// A masked text frame of a short text; the mask is zero.
-fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81, 0x80 | text.len() as u8, 0, 0, 0, 0];
-    frame.extend_from_slice(text.as_bytes());
-    frame
-}
-
-fn await_text(stream: &mut TcpStream, wanted: &[u8]) -> Result<()> {
-    let (mut seen, mut buf) = (Vec::new(), [0; 1024]);
-    while !seen.windows(wanted.len()).any(|window| window == wanted) {
-        let n = stream.read(&mut buf)?;
-        ensure!(n > 0, "closed: {}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&buf[..n]);
-    }
-    Ok(())
 }
 
 /// Each client asks once a second; latencies count from when it was to ask. Microseconds, sorted.
@@ -157,7 +79,7 @@ fn ask_in_turn(clients: &mut [TcpStream], pause: Duration) -> Result<Vec<u64>> {
 fn flood(addr: SocketAddr, over: &AtomicBool, tally: &Tally) {
     let batch = frame("42[\"echo\"]").repeat(2_000);
     while !over.load(Ordering::Relaxed) {
-        let Ok(mut stream) = client(addr) else {
+        let Ok(mut stream) = join(addr, "") else {
             continue;
         };
         let Ok(mut reader) = stream.try_clone() else {
@@ -195,11 +117,10 @@ fn beside_a_flood(
     })
 }
 
-fn main() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let (gateway, neighbour) = (start(folder.path())?, start(folder.path())?);
+pub fn report() -> Result<()> {
+    let (gateway, neighbour) = (Gateway::start(CONFIG)?, Gateway::start(CONFIG)?);
     let mut clients = (0..POLITE)
-        .map(|_| client(gateway.1))
+        .map(|_| join(gateway.addr, ""))
         .collect::<Result<Vec<_>>>()?;
     polite(&mut clients)?;
     let (beside, on) = (Tally::default(), Tally::default());
@@ -207,8 +128,8 @@ fn main() -> Result<()> {
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
         rounds[0].push(polite(&mut clients)?);
-        rounds[1].push(beside_a_flood(&mut clients, neighbour.1, &beside)?);
-        rounds[2].push(beside_a_flood(&mut clients, gateway.1, &on)?);
+        rounds[1].push(beside_a_flood(&mut clients, neighbour.addr, &beside)?);
+        rounds[2].push(beside_a_flood(&mut clients, gateway.addr, &on)?);
         // What the flood left in the kernel is read or given up.
         std::thread::sleep(Duration::from_secs(6));
     }
@@ -242,9 +163,4 @@ fn main() -> Result<()> {
         closed.load(Ordering::Relaxed)
     );
     Ok(())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

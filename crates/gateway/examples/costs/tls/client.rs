@@ -1,7 +1,7 @@
 //! Clients in a few lines: one blocking connection each, plain or TLS.
 
-use crate::gateway::Gateway;
-use anyhow::{Result, ensure};
+use super::Secured;
+use anyhow::{Context, Result, ensure};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
@@ -41,11 +41,11 @@ const PING: &[u8] = b"\x89\x80\0\0\0\0";
 const PONG: &[u8] = b"\x8a\x00";
 
 impl Peer {
-    pub fn new(gateway: &Gateway, plan: Plan) -> Result<Peer> {
+    pub fn new(secured: &Secured, plan: Plan) -> Result<Peer> {
         let version = match plan {
             Plan::Plain => {
                 return Ok(Peer {
-                    addr: gateway.plain,
+                    addr: secured.gateway.addr,
                     configs: None,
                 });
             }
@@ -53,7 +53,7 @@ impl Peer {
             Plan::Tls12 => &rustls::version::TLS12,
         };
         let mut roots = RootCertStore::empty();
-        roots.add(gateway.certificate.clone())?;
+        roots.add(secured.certificate.clone())?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let keeping = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[version])?
@@ -62,7 +62,7 @@ impl Peer {
         let mut forgetting = keeping.clone();
         forgetting.resumption = Resumption::disabled();
         Ok(Peer {
-            addr: gateway.tls,
+            addr: secured.gateway.tls.context("no TLS address")?,
             configs: Some((Arc::new(keeping), Arc::new(forgetting))),
         })
     }

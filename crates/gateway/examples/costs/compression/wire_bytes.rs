@@ -1,13 +1,12 @@
 //! Bytes of the same messages to one user by every transport, requests and answers, with HTTP heads, without TCP and IP.
 //! Every message is read and compared with what was sent.
 
-use crate::chat;
-use crate::client::{Link, Offer, Publisher};
+use super::client::{Link, Offer, Publisher};
+use super::{CONFIG, chat};
 use crate::gateway::Gateway;
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 use wire::websocket::deflate::Inflater;
 
@@ -20,9 +19,9 @@ const CHROME: &str = "Connection: keep-alive\r\nsec-ch-ua: \"Chromium\";v=\"142\
     cors\r\nSec-Fetch-Dest: empty\r\nReferer: https://chat.example.org/\r\nAccept-Language: en-GB,en;q=0.9\r\n";
 const GZIP: &str = "Accept-Encoding: gzip, deflate, br, zstd\r\n";
 
-pub fn report(binary: &Path, messages: usize, bytes: usize) -> anyhow::Result<()> {
-    let usual = Gateway::start(binary, "")?;
-    let keeping = Gateway::start(binary, "server_takeover = true\n")?;
+pub fn report(messages: usize, bytes: usize) -> anyhow::Result<()> {
+    let usual = Gateway::start(CONFIG)?;
+    let keeping = Gateway::start(&format!("{CONFIG}server_takeover = true\n"))?;
     println!("{messages} chat messages of {bytes} B to one user, bytes on the wire both ways:\n");
     println!("| transport | bytes | below polling | gateway CPU per message, us |");
     println!("|---|---:|---:|---:|");

@@ -1,0 +1,39 @@
+//! What features and attacks cost, measured on gateways of its own on free ports of loopback; prints Markdown.
+//!
+//! `cargo build --release -p gateway -p bench && cargo run --release -p gateway --example costs -- <what>`
+
+mod client;
+mod compression;
+mod flood;
+mod gateway;
+mod safety;
+mod tls;
+
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+enum What {
+    /// Tokens, rates, bounds per address and a scraped metrics listener, against none of them.
+    Safety,
+    /// What fifty connections that send as fast as they can do to a thousand polite ones.
+    Flood,
+    /// Memory of idle TLS connections, processor time of handshakes, and what a storm of them does to others.
+    Tls,
+    /// Processor time of compressed broadcasts, and bytes on the wire by each transport.
+    Compression(compression::Flags),
+}
+
+fn main() -> anyhow::Result<()> {
+    match What::parse() {
+        What::Safety => safety::report(),
+        What::Flood => flood::report(),
+        What::Tls => tls::report(),
+        What::Compression(flags) => compression::report(&flags),
+    }
+}
+
+/// The middle one of some figures.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
