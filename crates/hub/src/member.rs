@@ -20,7 +20,9 @@ impl Core {
     pub(crate) fn join(&mut self, index: u32, kind: RoomKind, name: &str) -> Result<(), JoinError> {
         let limits = &self.config.limits;
         let (rooms_max, name_max) = (limits.rooms_per_socket_max, limits.room_name_bytes_max);
-        if kind == RoomKind::Named && (name.is_empty() || name.len() > name_max) {
+        // NUL ends a name wherever C reads it: two rooms here could be one there.
+        let is_name = !name.is_empty() && name.len() <= name_max && !name.contains('\0');
+        if kind == RoomKind::Named && !is_name {
             self.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }
@@ -132,7 +134,8 @@ impl Core {
         self.count_changed(room);
     }
 
-    /// Books a change; the other shards learn at once when the first comes or the last goes, else with the next announcement.
+    /// Books a change; the other shards learn at once when the first comes, else with the next announcement. Of the last one's
+    /// going too: until then they send what nobody here is told, and who joins and leaves all the time costs them nothing.
     fn count_changed(&mut self, room: u32) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
@@ -140,7 +143,7 @@ impl Core {
         if !std::mem::replace(&mut slot.changed, true) {
             self.changed_rooms.push(room);
         }
-        if (slot.announced == 0) != slot.members.is_empty() {
+        if slot.announced == 0 && !slot.members.is_empty() {
             self.announce(room);
         }
     }

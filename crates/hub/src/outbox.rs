@@ -267,37 +267,30 @@ impl Outbox {
         0
     }
 
-    /// Copies what is left of this turn into the backlog.
+    /// Copies what is left of this turn into the backlog, and never much more than the bound.
     fn keep(&mut self, log: &TurnLog, mut skip: usize, bound: Bound, tally: &mut Tally) -> Flushed {
         let fresh = self.backlog.is_none();
         let backlog = self.backlog.get_or_insert_with(Default::default);
         let mut at = self.head;
-        while at != NONE {
+        let mut flushed = Flushed::Waiting;
+        while at != NONE && flushed == Flushed::Waiting {
             let node = log.nodes[at as usize];
             let bytes = log.bytes(node.range);
-            if fresh && at == self.head {
-                backlog.started = unit_rest(bytes, skip);
+            let begun = match fresh && at == self.head {
+                true => unit_rest(bytes, skip),
+                false => 0,
+            };
+            if begun > 0 {
+                backlog.started = begun;
+                backlog.append(&bytes[skip..skip + begun], bound);
             }
-            backlog.bytes.extend_from_slice(&bytes[skip..]);
+            flushed = backlog.append_units(&bytes[skip + begun..], bound, tally);
             skip = 0;
             at = node.next;
         }
         self.head = NONE;
         self.tail = NONE;
-        if backlog.pending().len() <= bound.bytes_max {
-            return Flushed::Waiting;
-        }
-        match bound.policy {
-            SlowConsumer::Disconnect => Flushed::Overflow,
-            SlowConsumer::DropOldest => {
-                tally.dropped += backlog.drop_oldest(bound.bytes_max);
-                if backlog.pending().len() > bound.bytes_max {
-                    Flushed::Overflow
-                } else {
-                    Flushed::Waiting
-                }
-            }
-        }
+        flushed
     }
 
     /// The kernel takes bytes again.
@@ -364,29 +357,80 @@ impl Backlog {
         }
     }
 
+    /// Takes more bytes. It grows in a few large steps, as what it grew out of stays with the allocator for a while, and not past
+    /// the bound: a thousand slow clients are a thousand bounds, not several thousand.
+    fn append(&mut self, bytes: &[u8], bound: Bound) {
+        if self.bytes.len() + bytes.len() > self.bytes.capacity() {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+            let needed = self.bytes.len() + bytes.len();
+            let grown = (self.bytes.capacity() * 4).min(bound.bytes_max);
+            self.bytes
+                .reserve_exact(grown.max(needed) - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes whole units; past the bound the policy decides before more are taken. Dropping reads the whole backlog, so it comes
+    /// after a quarter of the bound and not after each unit.
+    fn append_units(&mut self, mut bytes: &[u8], bound: Bound, tally: &mut Tally) -> Flushed {
+        let step = match bound.policy {
+            SlowConsumer::Disconnect => 0,
+            SlowConsumer::DropOldest => bound.bytes_max / 4,
+        };
+        while !bytes.is_empty() {
+            let room = bound.bytes_max.saturating_sub(self.pending().len());
+            let fits = units_within(bytes, room + step);
+            self.append(&bytes[..fits], bound);
+            bytes = &bytes[fits..];
+            if self.pending().len() <= bound.bytes_max {
+                continue;
+            }
+            if bound.policy == SlowConsumer::DropOldest {
+                tally.dropped += self.drop_oldest(bound.bytes_max);
+            }
+            if self.pending().len() > bound.bytes_max {
+                return Flushed::Overflow;
+            }
+        }
+        Flushed::Waiting
+    }
+
     /// Drops the oldest events until three quarters of `bytes_max` are left; returns how many. Only whole events are dropped
-    /// (header and attachments together), never control frames, acks or connects.
+    /// (header and attachments together), never control frames, acks or connects. What stays moves up in place.
     fn drop_oldest(&mut self, bytes_max: usize) -> u64 {
-        let mut excess = self.pending().len().saturating_sub(bytes_max / 4 * 3);
-        let mut kept = self.pending()[..self.started].to_vec();
-        let mut rest = &self.pending()[self.started..];
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        let mut excess = self.bytes.len().saturating_sub(bytes_max / 4 * 3);
+        let (mut from, mut to) = (self.started, self.started);
         let mut dropped = 0;
         let mut inflater = Inflater::default();
-        while excess > 0 && !rest.is_empty() {
-            let (len, droppable) = unit(rest);
-            if droppable || compressed_event(&mut inflater, rest) {
+        while excess > 0 && from < self.bytes.len() {
+            let (len, droppable) = unit(&self.bytes[from..]);
+            if droppable || compressed_event(&mut inflater, &self.bytes[from..]) {
                 excess = excess.saturating_sub(len);
                 dropped += 1;
             } else {
-                kept.extend_from_slice(&rest[..len]);
+                self.bytes.copy_within(from..from + len, to);
+                to += len;
             }
-            rest = &rest[len..];
+            from += len;
         }
-        kept.extend_from_slice(rest);
-        self.bytes = kept;
-        self.sent = 0;
+        self.bytes.drain(to..from);
         dropped
     }
+}
+
+/// Length of the units at the front that `room` holds, and of one more if that is less than all.
+fn units_within(bytes: &[u8], room: usize) -> usize {
+    if bytes.len() <= room {
+        return bytes.len();
+    }
+    let mut len = 0;
+    while len <= room && len < bytes.len() {
+        len += unit(&bytes[len..]).0;
+    }
+    len
 }
 
 /// Bytes that finish the unit in which `cut` falls; 0 when it falls between units.
@@ -569,6 +613,28 @@ mod tests {
         };
         let flushed = outbox.flush(&log, 0, &mut pipe, bound, &mut Tally::default());
         assert_eq!(flushed, Flushed::Overflow);
+    }
+
+    #[test]
+    fn a_turn_larger_than_the_bound_is_not_kept_whole() {
+        for policy in [SlowConsumer::Disconnect, SlowConsumer::DropOldest] {
+            let bound = Bound {
+                bytes_max: 1_000,
+                policy,
+            };
+            let mut outbox = Outbox::default();
+            let mut pipe = Pipe {
+                taken: Vec::new(),
+                room: 3,
+            };
+            for _ in 0..3 {
+                let mut log = TurnLog::default();
+                (0..1_000).for_each(|_| append(&mut log, &mut outbox, "42[\"e\"]", true));
+                outbox.flush(&log, 0, &mut pipe, bound, &mut Tally::default());
+            }
+            let held = outbox.heap_bytes();
+            assert!(held <= 1_350, "{policy:?} holds {held} bytes");
+        }
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn rooms(claims: &Value, settings: &Settings) -> Result<Vec<String>, Rejection> 
             Some(room) if is_room(room, settings) => Ok(room.to_owned()),
             Some(_) => Err(Rejection::claim(
                 name,
-                "names a room that is empty or longer than limits.room_name_bytes_max",
+                "names a room that is empty, has NUL, or is longer than limits.room_name_bytes_max",
             )),
             None => Err(Rejection::claim(name, "is no list of strings")),
         })
@@ -142,7 +142,7 @@ fn rooms(claims: &Value, settings: &Settings) -> Result<Vec<String>, Rejection> 
 }
 
 fn is_room(room: &str, settings: &Settings) -> bool {
-    !room.is_empty() && room.len() <= settings.room_name_bytes_max
+    !room.is_empty() && room.len() <= settings.room_name_bytes_max && !room.contains('\0')
 }
 
 /// `join:<room>` and `publish:<room>`, in a list or in one string with blanks (as OAuth's `scope`). Other words are

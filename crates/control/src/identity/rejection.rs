@@ -62,9 +62,10 @@ impl Rejection {
         }
     }
 
+    /// What the client may know: the same for all that is wrong with a token. Of one that ran out, too, since `Token expired`
+    /// would tell a thief that the signature is good; the log and `sockeye_auth_tokens_total` tell operators.
     pub fn denied(&self) -> Denied {
         match self {
-            Self::Expired { .. } => Denied::Expired,
             Self::Unavailable => Denied::Unavailable,
             _ => Denied::Invalid,
         }

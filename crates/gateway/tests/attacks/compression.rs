@@ -3,16 +3,13 @@
 
 use super::harness::client::{PLAIN, SOCKETIO};
 use super::harness::raw::{masked, upgrade_request};
-use super::harness::{Gateway, RawConn, Shared, SocketIo};
+use super::harness::{Gateway, RawConn, SocketIo};
 use super::memory::{Growth, MIB, assert_bounded};
-use super::{Noise, SOON, assert_serves};
+use super::{Attacked, Noise, SOON, assert_serves};
 use serde_json::json;
-use std::sync::Arc;
 use std::time::Duration;
 use wire::websocket::deflate::Deflater;
 use wire::websocket::frame::OpCode;
-
-static GATEWAY: Shared = Shared::new();
 
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
 
@@ -20,8 +17,8 @@ fn settings() -> String {
     format!("{}\n[compression]\nwebsocket = true\n", super::SETTINGS)
 }
 
-fn gateway() -> Arc<Gateway> {
-    GATEWAY.get(&settings())
+fn gateway() -> Attacked {
+    Attacked::start(&settings())
 }
 
 /// A WebSocket of each protocol that agreed on compression.
@@ -293,6 +290,32 @@ fn marked_rooms_are_not_compressed() {
     }
     assert_eq!(lengths[0], lengths[1], "a right and a wrong guess");
     assert!(lengths[0] > 1_600 && lengths[2] < 300, "{lengths:?}");
+}
+
+/// Attack A21: whoever keeps a window keeps it alone. What one user was sent makes nothing shorter for another.
+#[test]
+fn windows_are_not_shared_between_users() {
+    let takeover = "websocket = true\nserver_takeover = true\n";
+    let gateway = Attacked::start(&settings().replace("websocket = true\n", takeover));
+    let text = "a line that nobody else may find out about, said once to each of them. ".repeat(20);
+    let event = format!("421[\"echo\",\"{text}\"]");
+    let mut lengths = Vec::new();
+    for _ in 0..3 {
+        let mut conn = RawConn::websocket_with(gateway.addr, SOCKETIO, OFFER);
+        conn.frame();
+        conn.send(masked(true, OpCode::Text, b"40"));
+        conn.frame();
+        let mut said = || {
+            conn.send(masked(true, OpCode::Text, &event));
+            let frame = conn.frame();
+            assert!(frame.compressed);
+            frame.payload.len()
+        };
+        lengths.push((said(), said()));
+    }
+    let (first, again) = lengths[0];
+    assert!(again < first / 2, "there is a window to share: {lengths:?}");
+    assert_eq!(lengths, [(first, again); 3]);
 }
 
 /// Answers to polls are compressed for whoever asks, and the body says what it is.

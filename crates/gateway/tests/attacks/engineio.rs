@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use wire::websocket::frame::OpCode;
 
-fn get(target: &str) -> Response {
+fn get(gateway: &Gateway, target: &str) -> Response {
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-    RawConn::exchange(gateway().addr, request)
+    RawConn::exchange(gateway.addr, request)
 }
 
 #[track_caller]
@@ -26,9 +26,9 @@ fn an_unknown_protocol_version_is_refused() {
     let gateway = gateway();
     for version in ["3", "5", "99", "", "x", "4%00"] {
         let target = format!("/socket.io/?EIO={version}&transport=polling");
-        assert_error(&get(&target), 5);
+        assert_error(&get(&gateway, &target), 5);
     }
-    assert_error(&get("/socket.io/?transport=polling"), 5);
+    assert_error(&get(&gateway, "/socket.io/?transport=polling"), 5);
     assert_serves(gateway.addr);
 }
 
@@ -37,9 +37,15 @@ fn an_unknown_protocol_version_is_refused() {
 fn an_unknown_transport_is_refused() {
     let gateway = gateway();
     for transport in ["flashsocket", "", "__proto__", "webtransport"] {
-        assert_error(&get(&format!("/socket.io/?EIO=4&transport={transport}")), 0);
+        assert_error(
+            &get(
+                &gateway,
+                &format!("/socket.io/?EIO=4&transport={transport}"),
+            ),
+            0,
+        );
     }
-    assert_error(&get("/socket.io/?EIO=4"), 0);
+    assert_error(&get(&gateway, "/socket.io/?EIO=4"), 0);
     assert_serves(gateway.addr);
 }
 
@@ -57,7 +63,7 @@ fn an_unknown_session_is_refused() {
         &"a".repeat(4_000),
     ] {
         let target = format!("/socket.io/?EIO=4&transport=polling&sid={sid}");
-        assert_error(&get(&target), 1);
+        assert_error(&get(&gateway, &target), 1);
         let upgrade = upgrade_request(&format!("{SOCKETIO}&sid={sid}"), "");
         assert_eq!(RawConn::exchange(gateway.addr, upgrade).status, 400);
     }
@@ -81,7 +87,7 @@ fn a_handshake_by_another_method_is_refused() {
 #[test]
 fn the_websocket_transport_without_an_upgrade_is_refused() {
     let gateway = gateway();
-    assert_error(&get(SOCKETIO), 3);
+    assert_error(&get(&gateway, SOCKETIO), 3);
     let upgrade = upgrade_request("/socket.io/?EIO=4&transport=polling", "");
     assert_eq!(RawConn::exchange(gateway.addr, upgrade).status, 400);
     assert_serves(gateway.addr);
@@ -270,6 +276,21 @@ fn a_broken_frame_during_the_upgrade_costs_only_the_websocket() {
             assert!(poller.is_alive(), "{bytes:02x?} cost the session");
         }
     }
+    assert_serves(gateway.addr);
+}
+
+/// Attack A06: a session may move to a WebSocket from another address, as phones do; its id alone says whose it is.
+#[test]
+fn a_session_is_upgraded_from_another_address() {
+    let gateway = gateway();
+    let poller = Poller::connect(gateway.addr);
+    let target = format!("{SOCKETIO}&sid={}", poller.sid);
+    let mut conn = RawConn::connect_from([127, 0, 0, 2], gateway.addr).upgraded(&target, "");
+    conn.send_text("2probe");
+    assert_eq!(conn.frame().text(), "3probe");
+    conn.send_text("5");
+    conn.send_text("427[\"echo\",1]");
+    assert_eq!(conn.frame().text(), "437[1]");
     assert_serves(gateway.addr);
 }
 

@@ -5,18 +5,21 @@
 mod harness;
 
 mod compression;
+mod crowds;
 mod engineio;
 mod frames;
 mod http;
+mod identity;
 mod memory;
 mod names;
+mod page;
 mod slow;
 mod socketio;
 
-use harness::{Gateway, RawConn, Shared, SocketIo};
+use harness::{Gateway, RawConn, SocketIo, eventually};
 use serde_json::json;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 /// Short deadlines, so that the tests see them pass.
@@ -46,11 +49,65 @@ client_joins = true
 /// Deadlines of a second pass within this, on a busy machine too.
 const SOON: Duration = Duration::from_secs(4);
 
-static GATEWAY: Shared = Shared::new();
+/// Bytes of the largest message there is by default.
+const LARGEST: u64 = 1_000_000;
 
-/// The gateway that most attacks share; an attack must not be felt by the others.
-fn gateway() -> Arc<Gateway> {
-    GATEWAY.get(SETTINGS)
+/// A gateway that ordinary clients have used before. When its test is over it must be as it was then: nobody connected, no
+/// descriptor more, and its memory back. Clients of the test are dropped before, being declared later.
+struct Attacked {
+    gateway: Gateway,
+    memory: u64,
+    descriptors: usize,
+}
+
+/// With the settings that most attacks need.
+fn gateway() -> Attacked {
+    Attacked::start(SETTINGS)
+}
+
+impl Attacked {
+    fn start(settings: &str) -> Attacked {
+        let gateway = Gateway::start(settings);
+        Attacked {
+            memory: warmed(&gateway),
+            descriptors: gateway.descriptors(),
+            gateway,
+        }
+    }
+}
+
+impl Deref for Attacked {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
+    }
+}
+
+impl Drop for Attacked {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let open = self.metric_settles("sockeye_connections", |open| open == 0.0);
+        assert!(open.is_ok(), "{open:?} connections left");
+        let freed = || self.gateway.descriptors() <= self.descriptors;
+        assert!(
+            eventually(SOON, freed),
+            "{} descriptors, {} before",
+            self.gateway.descriptors(),
+            self.descriptors
+        );
+        // What comes on top is what an allocator keeps for the next few messages of the largest size.
+        let limit = self.memory * 11 / 10 + 4 * LARGEST;
+        let returned = eventually(SOON, || self.gateway.memory() <= limit);
+        let after = self.gateway.memory();
+        println!(
+            "resident memory: {} bytes before, {after} after",
+            self.memory
+        );
+        assert!(returned, "{after} bytes, {} before", self.memory);
+    }
 }
 
 /// A new well-behaved client gets in and is answered within two seconds.
@@ -71,8 +128,10 @@ fn assert_serves(addr: SocketAddr) {
 /// Ordinary clients come, talk and go: what the gateway keeps from then on is its working memory.
 /// Returns how much that is.
 fn warmed(gateway: &Gateway) -> u64 {
-    for payload in [100, 1_000, 60_000] {
-        let clients: Vec<_> = (0..100)
+    let largest = SocketIo::open(gateway.addr).open["maxPayload"].as_u64();
+    let largest = largest.expect("a limit") as usize - 1_000;
+    for (payload, clients) in [(100, 100), (1_000, 100), (60_000, 100), (largest, 16)] {
+        let clients: Vec<_> = (0..clients)
             .map(|_| {
                 let mut client = SocketIo::connect(gateway.addr);
                 client.ask(7, &json!(["echo", "w".repeat(payload)]));

@@ -6,7 +6,7 @@ use super::harness::{Gateway, Plain, Poller, RawConn, SocketIo};
 use super::{Noise, SOON, assert_serves, gateway};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Attack A04: ids do not repeat, and neighbours of an id are nobody's.
 #[test]
@@ -43,7 +43,7 @@ fn session_ids_cannot_be_guessed_from_others() {
 fn room_names_are_bounded_and_mean_nothing() {
     let gateway = gateway();
     let mut client = SocketIo::connect(gateway.addr);
-    for name in ["a".repeat(900_000), "a".repeat(257)] {
+    for name in ["a".repeat(900_000), "a".repeat(257), "a\0b".to_owned()] {
         let answer = client.ask(1, &json!(["join", name]));
         assert_eq!(answer, json!([{"error": "Invalid room name"}]));
     }
@@ -54,7 +54,7 @@ fn room_names_are_bounded_and_mean_nothing() {
     // Patterns are names: whoever joins one hears nothing of the rooms it would match.
     let mut spies: Vec<SocketIo> = Vec::new();
     for name in [
-        "*", "?ecret", "[s]ecret", "s*", "secret\0", "secret/", "SECRET", "secret ",
+        "*", "?ecret", "[s]ecret", "s*", "secret/", "SECRET", "secret ",
     ] {
         let mut spy = SocketIo::connect(gateway.addr);
         spy.ask(3, &json!(["join", name]));
@@ -97,15 +97,21 @@ fn publishing_to_rooms_of_others_is_refused() {
 /// Attack A08: rooms without end by one client; the limit is a thousand each.
 #[test]
 fn a_client_joins_a_bounded_number_of_rooms() {
-    let gateway = Gateway::start(super::SETTINGS);
+    let gateway = Gateway::start(
+        &super::SETTINGS.replace("message_timeout = \"1s\"", "message_timeout = \"30s\""),
+    );
     let before = super::warmed(&gateway);
     let mut client = SocketIo::connect(gateway.addr);
-    for n in 0..5_000 {
-        client.emit(&json!(["join", format!("room-{n}")]));
+    for thousand in 0..100 {
+        for n in 0..1_000 {
+            client.emit(&json!(["join", format!("room-{thousand}-{n}")]));
+        }
+        // It reads what it is told; a client that does not would be a slow one.
+        client.ask(1, &json!(["echo"]));
     }
     let answer = client.ask(1, &json!(["join", "one more"]));
     assert_eq!(answer, json!([{"error": "Too many rooms"}]));
-    assert!(gateway.hits("rooms_per_socket") >= 4_000.0);
+    assert!(gateway.hits("rooms_per_socket") >= 99_000.0);
     // Each of the two shards knows the rooms of the other.
     assert!(
         gateway.metric("sockeye_rooms") <= 2_010.0,
@@ -132,40 +138,44 @@ fn a_client_joins_a_bounded_number_of_rooms() {
     assert_serves(gateway.addr);
 }
 
-/// Attack A09: many keys, keys made to collide, keys twice.
+/// Attack A09: objects of 100,000 keys, and the same key as often. Read in one piece or in four, the work is the same: it grows
+/// with the length and not with its square. (There is nothing to make keys collide in: none is put into a table.)
 #[test]
 fn objects_with_many_keys_cost_linear_time() {
     let gateway = gateway();
     let mut client = SocketIo::connect(gateway.addr);
     client.join_namespace("/chat", "");
-    let many: String = (0..60_000).map(|n| format!("\"k{n}\":0,")).collect();
-    let same = "\"content\":\"x\",".repeat(60_000);
-    for keys in [many, same] {
-        let started = Instant::now();
-        client.send(&format!(
-            "42/chat,7[\"chat-message\",{{{keys}\"content\":\"last\"}}]"
-        ));
-        let message = client.packet_starting("42/chat,[\"chat-message\"");
-        assert!(message.contains("\"content\":\"last\""), "{message}");
-        client.packet_starting("43/chat,7[{\"id\"");
+    let many = |count: usize| -> String {
+        let key = |n: usize| [0, 6, 12].map(|bits| char::from(b'0' + ((n >> bits) & 0x3f) as u8));
+        let key = |n| key(n).iter().filter(|c| **c != '\\').collect::<String>();
+        (0..count).map(|n| format!("\"{}\":0,", key(n))).collect()
+    };
+    let same = |count: usize| "\"abc\":0,".repeat(count);
+    let mut work = |keys: &str, messages: u32| {
+        let packet = format!("42/chat,7[\"chat-message\",{{{keys}\"content\":\"last\"}}]");
+        let before = gateway.cpu();
+        for _ in 0..messages {
+            client.send(&packet);
+            let message = client.packet_starting("42/chat,[\"chat-message\"");
+            assert!(message.contains("\"content\":\"last\""), "{message}");
+            client.packet_starting("43/chat,7[{\"id\"");
+        }
+        gateway.cpu() - before
+    };
+    for keys in [&many as &dyn Fn(usize) -> String, &same] {
+        let (small, large) = (work(&keys(25_000), 40), work(&keys(100_000), 10));
+        println!("a million keys: {small:?} in forty messages, {large:?} in ten");
         assert!(
-            started.elapsed() < Duration::from_secs(1),
-            "{:?}",
-            started.elapsed()
+            large <= small * 2 + Duration::from_millis(50),
+            "{small:?} {large:?}"
         );
     }
     let mut plain = Plain::connect(gateway.addr);
-    let keys: String = (0..6_000).map(|n| format!("\"k{n}\":0,")).collect();
-    let started = Instant::now();
+    let keys = many(6_000);
     plain.conn.send_text(format!(
         "{{{keys}\"type\":\"x\",\"type\":\"echo\",\"payload\":1}}"
     ));
     assert_eq!(plain.expect_type("echo")["payload"], 1);
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        started.elapsed()
-    );
     assert_serves(gateway.addr);
 }
 

@@ -141,6 +141,7 @@ fn a_token_ends_on_a_live_connection_unless_it_is_refreshed() {
     until(&mut stays, "438[2]");
 }
 
+/// Attack A07.
 #[test]
 fn rights_come_with_the_token() {
     let gateway = start("");

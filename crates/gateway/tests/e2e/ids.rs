@@ -60,6 +60,7 @@ fn socket_ids_are_unique_and_their_time_increases() {
     );
 }
 
+/// Attack A04.
 #[test]
 fn a_guessed_session_is_refused() {
     let gateway = Gateway::start("profile = \"socket.io\"\n[server]\nshards = 4\n");

@@ -88,6 +88,7 @@ fn flood(gateway: &Gateway) {
     }
 }
 
+/// Attack F26.
 #[test]
 fn disconnect_ends_the_slow_client_and_nobody_else() {
     let gateway = gateway("disconnect");
@@ -182,7 +183,7 @@ fn a_client_that_does_not_poll_is_slow_too() {
     }
 }
 
-/// Memory stays within the queues' bounds however many clients stop reading.
+/// Attack F26: memory stays within the queues' bounds however many clients stop reading.
 #[test]
 fn many_slow_clients_cost_no_more_than_their_queues() {
     const CLIENTS: usize = 40;
@@ -193,10 +194,17 @@ fn many_slow_clients_cost_no_more_than_their_queues() {
     let slow: Vec<SocketIo> = (0..CLIENTS).map(|_| slow_client(gateway.addr)).collect();
     flood(&gateway);
     let each = gateway.memory().saturating_sub(before) / CLIENTS as u64;
-    println!("resident memory per client that does not read, bound {OUTBOX_BYTES} B: {each} B");
-    // Times the bound: a queue grows by doubling, is rebuilt when it is shortened, and the allocator keeps what it had.
-    // Without a bound it would be 48 MB.
-    assert!(each < OUTBOX_BYTES * 16, "{each} bytes per client");
+    let queued = gateway.memory_part("outboxes") / CLIENTS as u64;
+    println!(
+        "per client that does not read, bound {OUTBOX_BYTES} B: {queued} B queued, {each} B more of resident memory"
+    );
+    // What waits may pass the bound by a quarter while old events make room for new ones. What the allocator keeps of earlier
+    // sizes, and what four shards work with for all, comes on top. Without a bound it would be 48 MB.
+    assert!(
+        queued < OUTBOX_BYTES * 3 / 2,
+        "{queued} bytes queued per client"
+    );
+    assert!(each < OUTBOX_BYTES * 10, "{each} bytes per client");
     assert!(
         gateway.metric("sockeye_dropped_slow_total") > CLIENTS as f64,
         "nobody was slow"

@@ -84,7 +84,7 @@ fn crowd_of_one(gateway: &Gateway) {
     assert_counts_nothing(gateway);
 }
 
-/// 100,000 connections from four processes, on two shards, and the counts are exact.
+/// Attack A14: 100,000 connections from four processes, on two shards, and the counts are exact.
 #[test]
 fn counts_per_address_are_exact_after_a_hundred_thousand() {
     let gateway = Gateway::start(CROWD);

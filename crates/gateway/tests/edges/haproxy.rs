@@ -88,7 +88,7 @@ fn rfc_7239() {
     everybody_is_known(&gateway, &proxy);
 }
 
-/// Its own questions come with a `LOCAL` header: the proxy is the client then.
+/// Attack A12: its own questions come with a `LOCAL` header: the proxy is the client then.
 #[test]
 fn health_checks_are_the_proxys_own() {
     let gateway = gateway_behind("\"127.0.0.1\"", "proxy_protocol = \"required\"");

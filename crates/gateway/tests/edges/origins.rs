@@ -48,7 +48,7 @@ fn options(target: &str, headers: &str) -> String {
     format!("OPTIONS {target} HTTP/1.1\r\nHost: a\r\n{headers}\r\n")
 }
 
-/// Cross-site WebSocket hijacking: a page of another site opens a socket with its visitor's cookies. Browsers let it; the
+/// Attack A01: cross-site WebSocket hijacking: a page of another site opens a socket with its visitor's cookies. Browsers let it; the
 /// Origin header is all that tells.
 #[test]
 fn a_page_of_another_site_opens_no_websocket() {
@@ -85,6 +85,7 @@ fn a_page_of_another_site_opens_no_websocket() {
     assert_eq!(upgraded.frame().text(), "3probe");
 }
 
+/// Attack E27.
 #[test]
 fn a_page_of_another_site_can_not_poll_either() {
     let gateway = Gateway::start(SETTINGS);

@@ -134,6 +134,15 @@ impl Gateway {
         kilobytes * 1024
     }
 
+    /// Bytes of one part, as `/debug/memory` counts them.
+    pub fn memory_part(&self, part: &str) -> u64 {
+        let request = "GET /debug/memory HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
+        let body = RawConn::exchange(self.admin, request).body;
+        let memory: Value = serde_json::from_str(&body).expect("JSON");
+        let bytes = memory["total"][part].as_u64();
+        bytes.unwrap_or_else(|| panic!("{part} in {memory:#}"))
+    }
+
     /// Descriptors that the process holds.
     pub fn descriptors(&self) -> usize {
         let list = fs::read_dir(format!("/proc/{}/fd", self.pid()));

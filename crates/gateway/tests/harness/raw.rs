@@ -142,6 +142,18 @@ impl RawConn {
         })
     }
 
+    /// From another address of loopback: to the gateway, another peer.
+    pub fn connect_from(source: [u8; 4], addr: SocketAddr) -> RawConn {
+        use socket2::{Domain, Socket, Type};
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let local = SocketAddr::from((source, 0));
+        socket
+            .bind(&local.into())
+            .expect("an address of the loopback");
+        socket.connect(&addr.into()).expect("the gateway listens");
+        RawConn::over(TcpStream::from(socket))
+    }
+
     /// On a connection that was made before, of any kind: to the system a stream is a stream.
     pub fn over(stream: impl Into<std::os::fd::OwnedFd>) -> RawConn {
         let stream = TcpStream::from(stream.into());

@@ -48,7 +48,7 @@ fn told(line: &str) -> Option<f64> {
         .then(|| line["count"].as_f64())?
 }
 
-/// Whoever is refused again and again gets a hundred lines a second, and then a number.
+/// Attack A11: whoever is refused again and again gets a hundred lines a second, and then a number.
 #[test]
 fn a_flood_of_refusals_is_counted_instead_of_logged() {
     let gateway = Gateway::start(CONFIG);

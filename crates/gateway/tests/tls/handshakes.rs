@@ -65,6 +65,7 @@ fn who_comes_back_resumes_whatever_the_shard() {
     assert_eq!(secure.handshakes("resumed"), 16.0);
 }
 
+/// Attack A13.
 #[test]
 fn a_name_decides_the_certificate() {
     let pki = Pki::new();
@@ -120,6 +121,7 @@ fn the_application_protocol_is_http_1() {
     assert_eq!(secure.errors("alpn"), 1.0);
 }
 
+/// Attack A13.
 #[test]
 fn nobody_is_offered_early_data() {
     let pki = Pki::new();
@@ -150,6 +152,7 @@ fn plain_http_on_a_tls_port_is_told_so() {
     assert_eq!(pki.client().exchange(secure.addr, GET).status, 200);
 }
 
+/// Attack H30.
 #[test]
 fn a_tls_hello_on_a_plain_port_gets_400() {
     let pki = Pki::new();
@@ -162,6 +165,7 @@ fn a_tls_hello_on_a_plain_port_gets_400() {
     assert_eq!(conn.response().status, 400);
 }
 
+/// Attack H30.
 #[test]
 fn noise_gets_an_alert_and_the_end() {
     let pki = Pki::new();
@@ -186,6 +190,7 @@ fn noise_gets_an_alert_and_the_end() {
     assert_eq!(pki.client().exchange(secure.addr, GET).status, 200);
 }
 
+/// Attack A13.
 #[test]
 fn a_client_that_stops_in_the_handshake_is_closed_in_time() {
     let pki = Pki::new();

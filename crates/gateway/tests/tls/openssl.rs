@@ -56,6 +56,7 @@ fn it_resumes_with_a_ticket() {
     assert_eq!(secure.handshakes("resumed"), 2.0);
 }
 
+/// Attack A13.
 #[test]
 fn versions_before_1_2_are_refused() {
     let pki = Pki::new();
@@ -73,6 +74,7 @@ fn versions_before_1_2_are_refused() {
     assert_eq!(secure.handshakes("failed"), 2.0);
 }
 
+/// Attack A13.
 #[test]
 fn renegotiation_is_refused() {
     let pki = Pki::new();
