@@ -77,7 +77,10 @@ fn a_burst_of_tiny_messages_does_not_hold_up_others() {
     let burst = masked(true, OpCode::Text, b"42[\"nobody listens\"]").repeat(100_000);
     let pieces = burst.len() / (64 * 1024);
     let before = (gateway.cpu(), gateway.metric("sockeye_turns_total"));
-    let flood = std::thread::spawn(move || flooder.conn.try_send(&burst));
+    // Over when all is taken, not when the kernel has it.
+    let flood = std::thread::spawn(move || {
+        flooder.conn.try_send(&burst) && flooder.ask(9, &json!(["echo", 9])) == json!([9])
+    });
     let echoes = Echoes::during(&gateway, &mut victims, || flood.is_finished());
     let taken = || gateway.metric("websocket_messages_total") >= 100_000.0;
     assert!(
@@ -131,7 +134,11 @@ fn amplification_is_bounded_and_fair() {
     let mut speaker = Plain::join(gateway.addr, "loud");
     let message = json!({"type": "message", "room": "loud", "payload": "x".repeat(1_000)});
     let burst = masked(true, OpCode::Text, message.to_string()).repeat(2_000);
-    let flood = std::thread::spawn(move || speaker.conn.try_send(&burst));
+    let flood = std::thread::spawn(move || {
+        speaker.conn.try_send(&burst);
+        speaker.send(&json!({"type": "echo", "payload": "taken"}));
+        speaker.expect_type("echo");
+    });
     let mut bystander = [SocketIo::connect(gateway.addr)];
     let echoes = Echoes::during(&gateway, &mut bystander, || flood.is_finished());
     let grown = gateway.peak_memory().saturating_sub(before);
@@ -168,16 +175,17 @@ fn a_rate_bounds_what_a_large_room_multiplies() {
     let burst = masked(true, OpCode::Text, message).repeat(5_000);
     let flood = std::thread::spawn(move || {
         speaker.conn.try_send(&burst);
-        speaker
+        let told = speaker.expect("error");
+        speaker.ask(9, &json!(["echo", 9]));
+        told
     });
     let mut bystander = [SocketIo::connect(gateway.addr)];
     let echoes = Echoes::during(&gateway, &mut bystander, || flood.is_finished());
-    let mut speaker = flood.join().expect("the flood");
+    let told = flood.join().expect("the flood");
     echoes.assert_fair();
     let limited = "sockeye_rate_limited_total{scope=\"event\"}";
     let rejected = gateway.metric_settles(limited, |count| count == 4_995.0);
     assert!(rejected.is_ok(), "{rejected:?} rejected");
-    let told = speaker.expect("error");
     assert!(
         told[0]["message"]
             .to_string()
