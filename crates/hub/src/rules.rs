@@ -238,7 +238,11 @@ pub(crate) fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra
 /// Books the event; over the limit the client is told and the event dropped.
 fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey) -> bool {
     let Limit { number, meter } = limit;
-    passes(io, socket, *number, meter.gcra) || io.over_rate(socket, Scope::Event, meter)
+    if passes(io, socket, *number, meter.gcra) {
+        io.within_rate(socket);
+        return true;
+    }
+    io.over_rate(socket, Scope::Event, meter)
 }
 
 impl Rule {

@@ -2,6 +2,7 @@
 
 use crate::addresses::holder;
 use crate::close::CloseReason;
+use crate::core::Core;
 use crate::hub::Hub;
 use crate::io::{Io, Rejection};
 use crate::metrics::{Limit, Scope};
@@ -76,33 +77,16 @@ impl Hub {
         };
         let (Some(meter), Some(socket)) = (meter, socket) else {
             self.core.counts.rated[scope as usize] += 1;
-            self.core.counts.dropped_in += u64::from(!self.core.meters.dry_run);
-            return self.core.meters.dry_run || self.flooded(session);
+            if !self.core.meters.dry_run {
+                self.core.counts.dropped_in += 1;
+                self.core.count_rejection(session);
+            }
+            return self.core.meters.dry_run;
         };
-        let passed = Io {
+        Io {
             core: &mut self.core,
         }
-        .over_rate(socket, scope, &meter);
-        passed || self.flooded(session)
-    }
-
-    /// Books a rejected message; a session that goes on and on is closed. Always `false`.
-    fn flooded(&mut self, session: u32) -> bool {
-        let max = self.core.config.limits.flood_rejections_max;
-        self.core.rejected += 1;
-        if let Some(slot) = self.core.sessions.get_mut(session) {
-            slot.rejections = slot.rejections.saturating_add(1);
-            if slot.rejections > max {
-                self.core.counts.hit(Limit::Flood);
-                let conn = slot.conn;
-                self.core.close_session(session, CloseReason::Flood);
-                // What still comes is no accident.
-                if let Some(slot) = self.core.conns.get_mut(conn) {
-                    slot.ignored = IGNORED_BYTES_MAX;
-                }
-            }
-        }
-        false
+        .over_rate(socket, scope, &meter)
     }
 
     // ---- after the end -------------------------------------------------------------------------------------------------------
@@ -203,7 +187,38 @@ impl Hub {
     }
 }
 
+impl Core {
+    /// Books a rejected message; a session that goes on and on is closed.
+    fn count_rejection(&mut self, session: u32) {
+        let max = self.config.limits.flood_rejections_max;
+        self.rejected += 1;
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return;
+        };
+        slot.rejections = slot.rejections.saturating_add(1);
+        if slot.rejections <= max {
+            return;
+        }
+        let conn = slot.conn;
+        self.counts.hit(Limit::Flood);
+        self.close_session(session, CloseReason::Flood);
+        // What still comes is no accident.
+        if let Some(slot) = self.conns.get_mut(conn) {
+            slot.ignored = IGNORED_BYTES_MAX;
+        }
+    }
+}
+
 impl Io<'_> {
+    /// An event was within its own rate: that makes up for one that was not.
+    pub(crate) fn within_rate(&mut self, socket: SocketKey) {
+        if let Some(session) = self.core.socket(socket).map(|slot| slot.session)
+            && let Some(slot) = self.core.sessions.get_mut(session)
+        {
+            slot.rejections = slot.rejections.saturating_sub(1);
+        }
+    }
+
     /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
     pub(crate) fn over_rate(&mut self, socket: SocketKey, scope: Scope, meter: &Meter) -> bool {
         self.core.counts.rated[scope as usize] += 1;
@@ -215,6 +230,9 @@ impl Io<'_> {
             retry_after_s: meter.retry_after_s,
         };
         self.reject(socket, rejection);
+        if let Some(session) = self.core.socket(socket).map(|slot| slot.session) {
+            self.core.count_rejection(session);
+        }
         false
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Connections between which the slope of the memory is taken.
-const IDLE: [usize; 2] = [500, 4_000];
+const IDLE: [usize; 2] = [1_000, 9_000];
 /// Handshakes per figure.
 const HANDSHAKES: usize = 2_000;
 /// Established connections, asked in turn.

@@ -88,6 +88,30 @@ fn a_flood_ends_and_a_dry_run_only_counts() {
     }
 }
 
+/// The rate of one event counts as much as the rate of all messages.
+#[test]
+fn a_flood_of_one_event_ends_too() {
+    let mut config = Config::default();
+    config.limits.flood_rejections_max = 20;
+    let mut rig = Rig::lab(config, 1);
+    let (patient, flooder) = (joined(&mut rig), joined(&mut rig));
+    for _ in 0..30 {
+        // A few too many each second, and as many within the rate.
+        rig.send(patient, &frame("42[\"few\"]").repeat(4));
+        rig.pass(Duration::from_secs(1));
+        let texts = received(&mut rig, patient);
+        assert!(
+            !texts.iter().any(|text| text.starts_with("close")),
+            "{texts:?}"
+        );
+    }
+    rig.send(flooder, &frame("42[\"few\"]").repeat(30));
+    assert_eq!(
+        received(&mut rig, flooder).last().map(String::as_str),
+        Some("close 1008 Rate limit exceeded")
+    );
+}
+
 /// Attack A16: one read may bring thousands of messages to be rejected; others do not wait for all of them.
 #[test]
 fn a_flood_is_rejected_in_parts() {
