@@ -150,12 +150,13 @@ impl Dashboard {
             Span::raw(format!(" received/s  {} sent/s", digits(last.sent))),
         ]);
         let totals = &self.totals;
-        let sums = Line::from(format!(
-            "in all {}, {} deliveries due",
-            digits(totals.received),
-            digits(totals.expected)
-        ))
-        .style(dim());
+        // What is due may be known only after the run.
+        let due = match totals.expected {
+            0 => String::new(),
+            expected => format!(", {} deliveries due", digits(expected)),
+        };
+        let sums = format!("in all {}{due}", digits(totals.received));
+        let sums = Line::from(sums).style(dim());
         self.draw_curve(frame, area, "messages", &[now, sums], |s| {
             s.received + s.acked
         });
