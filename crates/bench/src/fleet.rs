@@ -122,7 +122,7 @@ impl Fleet {
             add_counts(&mut total.failures, report.failures);
         }
         bar.finish_and_clear();
-        total.latency = latency.buckets();
+        total.latency = latency.distribution();
         Ok(total)
     }
 

@@ -2,15 +2,13 @@
 //! Every table, plot and plan is computed from this file and nothing else, so field names carry
 //! their units and a missing figure is absent instead of zero.
 //!
-//! Times named `…_s` count from the start of the run. `distribution` holds the latencies, `file`
-//! reads and writes.
+//! Times named `…_s` count from the start of the run. `file` reads and writes.
 
-mod distribution;
 mod file;
 
-pub use distribution::{Distribution, Percentiles};
 pub use file::{ResultFile, load, save};
 
+pub use crate::latency::{Distribution, Percentiles};
 use crate::results::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -218,14 +218,18 @@ impl<'a> Conductor<'a> {
 
     /// Takes in what workers tell, and samples the server when a second has ended.
     fn pump(&mut self, timeout: Duration) -> Result<()> {
-        if now_ns() >= self.next_sample_ns {
-            self.next_sample_ns += SECOND_NS;
-            self.summary.sampled(self.watch.sample());
-        }
+        self.sample_due();
         if let Some((worker, notice)) = self.crew.next(timeout)? {
             self.take(worker, notice)?;
         }
         Ok(())
+    }
+
+    fn sample_due(&mut self) {
+        if now_ns() >= self.next_sample_ns {
+            self.next_sample_ns += SECOND_NS;
+            self.summary.sampled(self.watch.sample());
+        }
     }
 
     /// Handles what may come at any time.
@@ -249,6 +253,8 @@ impl<'a> Conductor<'a> {
             && let Some(reports) = self.pending.remove(&second)
         {
             let reports: Vec<Report> = reports.into_iter().flatten().map(|r| *r).collect();
+            // Workers may be quicker to tell that a second has ended than the clock here.
+            self.sample_due();
             let second = self.summary.second(&reports);
             self.observer.second(second);
         }

@@ -13,8 +13,12 @@ pub struct Membership {
     spans: Vec<Span>,
     /// By worker; a worker that never sent has none.
     streams: Vec<Received>,
-    /// Own messages that the server must not send back: (worker's sequence).
+    /// Own messages that the server must not send back: their sequences, ascending.
     own: Vec<u64>,
+    /// How many of them the stream of this user's worker knows. The rest are so far ahead of what
+    /// arrived that they would only tear it.
+    own_marked: usize,
+    own_worker: u16,
 }
 
 /// One stay in a room.
@@ -60,6 +64,8 @@ impl Membership {
             spans: Vec::new(),
             streams: Vec::new(),
             own: Vec::new(),
+            own_marked: 0,
+            own_worker: 0,
         }
     }
 
@@ -114,13 +120,31 @@ impl Membership {
     }
 
     pub fn observe(&mut self, worker: u16, sequence: u64, publisher: u32, back: u32) -> Arrival {
-        self.stream(worker).observe(sequence, publisher, back)
+        let arrival = self.stream(worker).observe(sequence, publisher, back);
+        if self.own_marked < self.own.len() {
+            self.mark_own(worker);
+        }
+        arrival
     }
 
     /// Notes that this user sent message `sequence` itself and will not get it.
     pub fn sent_own(&mut self, worker: u16, sequence: u64) {
-        self.stream(worker).mark_own(sequence);
         self.own.push(sequence);
+        self.own_worker = worker;
+        self.mark_own(worker);
+    }
+
+    /// Tells the stream about own messages that it has come close to.
+    fn mark_own(&mut self, worker: u16) {
+        if worker != self.own_worker {
+            return;
+        }
+        while let Some(&sequence) = self.own.get(self.own_marked)
+            && self.stream(worker).is_within_reach(sequence)
+        {
+            self.stream(worker).mark_own(sequence);
+            self.own_marked += 1;
+        }
     }
 
     /// Whether this is a message of this user that must not come back to it.
@@ -147,10 +171,11 @@ impl Membership {
     ) {
         for (worker, times) in sent.iter().enumerate() {
             let own: &[u64] = if worker == own_worker { &self.own } else { &[] };
-            let runs: Vec<Range<u64>> = match self.streams.get(worker) {
-                Some(stream) => stream.runs().cloned().collect(),
-                None => Vec::new(),
-            };
+            let mut stream = self.streams.get(worker).cloned().unwrap_or_default();
+            for &sequence in own.iter().skip(self.own_marked) {
+                stream.mark_own(sequence);
+            }
+            let runs: Vec<Range<u64>> = stream.runs().collect();
             self.settle_stream(times, &runs, own, clockwork, account);
         }
     }

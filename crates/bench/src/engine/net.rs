@@ -3,6 +3,7 @@
 
 use super::identity::{Identity, room_key};
 use super::received::Arrival;
+use super::repeats::Repeats;
 use super::speech::{self, Heard, Say};
 use super::stage::Stage;
 use super::user::{Link, User};
@@ -33,6 +34,7 @@ pub struct Scratch {
     pub body: Vec<u8>,
     text: Vec<u8>,
     read: Vec<u8>,
+    repeats: Repeats,
     mask: u32,
     /// Where the last identity stood in its message.
     identity_at: usize,
@@ -45,6 +47,7 @@ impl Default for Scratch {
             body: Vec::new(),
             text: Vec::new(),
             read: vec![0; READ_BYTES],
+            repeats: Repeats::default(),
             mask: 0x9e37_79b9,
             identity_at: 0,
         }
@@ -117,10 +120,13 @@ impl Stage {
     }
 
     fn speaks(&self, index: usize, protocol: Protocol) -> bool {
+        self.protocol(index) == protocol
+    }
+
+    fn protocol(&self, index: usize) -> Protocol {
         self.scenario.flows[self.users[index].flow]
             .endpoint
             .protocol
-            == protocol
     }
 
     pub(super) fn server(&self, index: usize) -> &super::stage::Server {
@@ -263,14 +269,23 @@ impl Stage {
             at = len;
             self.switched(index);
         }
-        while let Some(header) = parse_header(&bytes[at..]).map_err(Loss::BadFrame)? {
+        let protocol = self.protocol(index);
+        loop {
+            at = self.take_repeats(index, protocol, bytes, at);
+            let Some(header) = parse_header(&bytes[at..]).map_err(Loss::BadFrame)? else {
+                break;
+            };
             let length = usize::try_from(header.payload_len).unwrap_or(usize::MAX);
             let Some(payload) = bytes[at + header.len..].get(..length) else {
                 break;
             };
-            at += header.len + length;
+            let frame = &bytes[at..at + header.len + length];
+            at += frame.len();
             match header.opcode {
-                OpCode::Text | OpCode::Binary => self.on_frame(index, payload)?,
+                OpCode::Text | OpCode::Binary => {
+                    self.on_frame(index, payload)?;
+                    self.scratch.repeats.learn(protocol, frame, header.len);
+                }
                 OpCode::Ping => self.scratch.frame(OpCode::Pong, payload),
                 OpCode::Close => {
                     let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
@@ -283,6 +298,28 @@ impl Stage {
             }
         }
         Ok(at)
+    }
+
+    /// Counts events whose bytes another user had before; returns where the next frame begins.
+    fn take_repeats(
+        &mut self,
+        index: usize,
+        protocol: Protocol,
+        bytes: &[u8],
+        mut at: usize,
+    ) -> usize {
+        while let Some(known) = self.scratch.repeats.find(protocol, &bytes[at..]) {
+            let (identity, name) = (known.identity, known.name());
+            let frame = &bytes[at..at + known.frame_bytes];
+            at += frame.len();
+            self.tally.counts.received += 1;
+            self.delivered(index, &identity);
+            self.noticed(index, &frame[name]);
+            if !self.users[index].ws.is_open() {
+                return bytes.len();
+            }
+        }
+        at
     }
 
     fn awaits_switch(&self, index: usize) -> bool {
@@ -330,10 +367,7 @@ impl Stage {
         message: &[u8],
         role: Role,
     ) -> Result<(), Loss> {
-        let protocol = self.scenario.flows[self.users[index].flow]
-            .endpoint
-            .protocol;
-        match speech::hear(protocol, message) {
+        match speech::hear(self.protocol(index), message) {
             Heard::Event { name, id } => self.on_event(index, message, name, id),
             Heard::Ack(id) => self.answered(index, id),
             Heard::Ping => self.say(index, Say::Pong),

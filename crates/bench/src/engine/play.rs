@@ -148,6 +148,7 @@ impl Stage {
         let scenario = Rc::clone(&self.scenario);
         let user = &mut self.users[index];
         user.link = Link::Open;
+        user.ws.delay_acks();
         user.attempts = 0;
         self.tally.connections += 1;
         self.tally.counts.connects_succeeded += 1;

@@ -6,10 +6,8 @@ use super::conductor::Settled;
 use super::tally::{Counts, Reasons, Report, add_reasons};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
-use crate::latency::{Buckets, Latency};
-use crate::outcome::{
-    Distribution, Generator, Latencies, Outcome, Percentiles, Phase, Second, Totals,
-};
+use crate::latency::{Distribution, Latency};
+use crate::outcome::{Generator, Latencies, Outcome, Phase, Second, Totals};
 use crate::results::Machine;
 use crate::scenario::Scenario;
 use anyhow::Result;
@@ -157,10 +155,10 @@ impl Summary {
             self.absorb(report);
         }
         let [delivery, ack, connect, lag] = &latencies;
-        second.delivery = percentiles(delivery);
-        second.ack = percentiles(ack);
-        second.connect = percentiles(connect);
-        second.generator_lag_p99_ms = percentiles(lag).map(|lag| lag.p99_ms);
+        second.delivery = delivery.percentiles();
+        second.ack = ack.percentiles();
+        second.connect = connect.percentiles();
+        second.generator_lag_p99_ms = lag.percentiles().map(|lag| lag.p99_ms);
         let cores = self.cores_of(reports);
         let waits = self.waits_of(reports);
         let busy: Vec<f64> = cores
@@ -250,10 +248,10 @@ impl Summary {
             (&mut sum.ack, ack),
             (&mut sum.lag, lag),
         ] {
-            total.merge(&more.buckets());
+            total.merge(&more.distribution());
         }
-        self.delivery.merge(&delivery.buckets());
-        self.ack.merge(&ack.buckets());
+        self.delivery.merge(&delivery.distribution());
+        self.ack.merge(&ack.distribution());
     }
 
     /// The outcome, once workers have settled.
@@ -289,9 +287,9 @@ impl Summary {
                 .push(format!("server process {pid} ended during the run"));
         }
         self.outcome.latency = Latencies {
-            delivery: distribution(&self.delivery),
-            ack: distribution(&self.ack),
-            connect: distribution(&self.connect),
+            delivery: self.delivery.distribution(),
+            ack: self.ack.distribution(),
+            connect: self.connect.distribution(),
         };
         self.close_errors();
         Ok(self.outcome)
@@ -326,7 +324,7 @@ impl Summary {
         let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
         let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
         let heard = self.counts.received + self.counts.acked;
-        let lag = distribution(&self.lag);
+        let lag = self.lag.distribution();
         let generator = &mut self.outcome.generator;
         generator.cpu_s = all_ns as f64 / SECOND_NS;
         generator.cpu_us_per_received = (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64);
@@ -384,8 +382,8 @@ impl Summary {
                 number >= sum.first && number < sum.first + sum.seconds
             });
             sum.row.expected = seconds.map(|(_, second)| second.expected).sum();
-            sum.row.delivery = distribution(&sum.delivery);
-            sum.row.ack = distribution(&sum.ack);
+            sum.row.delivery = sum.delivery.distribution();
+            sum.row.ack = sum.ack.distribution();
             sum.row.generator_saturated = sum.judge();
             saturated.extend(sum.row.generator_saturated.clone());
         }
@@ -458,7 +456,7 @@ impl PhaseSum {
                 self.worker_seconds
             ));
         }
-        let lag = distribution(&self.lag);
+        let lag = self.lag.distribution();
         let (late_ms, measured) = (lag.at_ms(0.99), [&self.row.delivery, &self.row.ack]);
         let slowest_ms = measured.iter().map(|d| d.at_ms(0.99)).fold(0.0, f64::max);
         let is_late = lag.count > 0 && late_ms > LATE_MS && late_ms > slowest_ms * LATE_SHARE;
@@ -486,16 +484,8 @@ fn fill_second(second: &mut Second, report: &Report) {
 
 fn merge_into(latencies: &mut [Latency; 4], report: &Report) {
     let own = &report.latencies;
-    let all: [&Buckets; 4] = [&own.delivery, &own.ack, &own.connect, &own.lag];
+    let all: [&Distribution; 4] = [&own.delivery, &own.ack, &own.connect, &own.lag];
     for (total, more) in latencies.iter_mut().zip(all) {
         total.merge(more);
     }
-}
-
-fn distribution(latency: &Latency) -> Distribution {
-    Distribution::from_buckets(&latency.buckets())
-}
-
-fn percentiles(latency: &Latency) -> Option<Percentiles> {
-    distribution(latency).percentiles()
 }

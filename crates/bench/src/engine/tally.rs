@@ -1,6 +1,6 @@
 //! Owns what one worker counts. A tally covers one second; the conductor adds them up.
 
-use crate::latency::{Buckets, Latency};
+use crate::latency::{Distribution, Latency};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ pub struct Counts {
 /// Latencies of one second.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    pub delivery: Buckets,
-    pub ack: Buckets,
-    pub connect: Buckets,
+    pub delivery: Distribution,
+    pub ack: Distribution,
+    pub connect: Distribution,
     /// How late the generator was: against its schedule, and from readiness to reading.
-    pub lag: Buckets,
+    pub lag: Distribution,
 }
 
 /// Reasons with how often each occurred.
@@ -87,10 +87,10 @@ impl Tally {
             second,
             counts: std::mem::take(&mut self.counts),
             latencies: Latencies {
-                delivery: drain(&mut self.delivery),
-                ack: drain(&mut self.ack),
-                connect: drain(&mut self.connect),
-                lag: drain(&mut self.lag),
+                delivery: self.delivery.take(),
+                ack: self.ack.take(),
+                connect: self.connect.take(),
+                lag: self.lag.take(),
             },
             connect_failures: std::mem::take(&mut self.connect_failures),
             drops: std::mem::take(&mut self.drops),
@@ -101,15 +101,6 @@ impl Tally {
             own_wait_ns: crate::clock::own_wait_ns(),
         }
     }
-}
-
-fn drain(latency: &mut Latency) -> Buckets {
-    if latency.count() == 0 {
-        return Buckets::new();
-    }
-    let buckets = latency.buckets();
-    latency.reset();
-    buckets
 }
 
 impl Counts {

@@ -53,9 +53,7 @@ impl Bench {
         let end = Mark::take(&mut fleet, server.process, false)?;
         let span = begin.until(&end);
         let mut sample = span.per_operation(f64::from(report.ready), server.process)?;
-        let mut latency = crate::latency::Latency::default();
-        latency.merge(&report.latency);
-        sample.latency = Some(latency.summary());
+        sample.latency = report.latency.percentiles();
         sample.check_connected(&warm_up);
         sample.check_connected(&report);
         Ok(sample)

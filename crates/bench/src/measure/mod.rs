@@ -8,7 +8,7 @@ mod saturated;
 
 use crate::dialect::Protocol;
 use crate::fleet::{Fleet, FleetReport, Launcher};
-use crate::latency::Summary;
+use crate::latency::Percentiles;
 use crate::ledger::Account;
 use crate::process::Process;
 use crate::server::Server;
@@ -105,7 +105,7 @@ pub struct Sample {
     /// CPU microseconds per operation, where `value` is something else.
     pub cpu_us: Option<f64>,
     pub rss_bytes: u64,
-    pub latency: Option<Summary>,
+    pub latency: Option<Percentiles>,
     pub account: Option<Account>,
     /// CPUs used while measured (1.0 = one core).
     pub server_cores: f64,
@@ -312,10 +312,10 @@ impl Sample {
 
     /// Notes the settled load, and whatever went wrong in it.
     fn settle(&mut self, report: &FleetReport) {
-        self.latency = Some(report.latency.summary());
+        self.latency = report.latency.percentiles();
         self.account = Some(report.account);
         if report.lag.count() > 0 {
-            self.generator_lag_p99_ms = Some(report.lag.at(0.99) as f64 / 1e6);
+            self.generator_lag_p99_ms = Some(report.lag.distribution().at_ms(0.99));
         }
         self.problems.extend(report.account.fault());
         for (reason, count) in &report.losses {

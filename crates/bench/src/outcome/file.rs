@@ -173,7 +173,7 @@ mod tests {
     use crate::outcome::{Contestant, Distribution, Phase, Second};
 
     fn outcome() -> Outcome {
-        let delivery = Distribution::from_buckets(&[(1_000_000, 3), (2_500_000, 1)]);
+        let delivery = Distribution::of(&[(1_000_000, 3), (2_500_000, 1)]);
         let mut outcome = Outcome {
             scenario: "chat \"10k\" <&>\n".into(),
             scale: 0.02,

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// Ten seconds of ramp, ten of load: every figure is easy to check by hand.
 pub(super) fn outcome() -> Outcome {
     // 98 of 100 deliveries take 1 ms, two take 7.77 ms.
-    let delivery = Distribution::from_buckets(&[(1_000_000, 9_800), (7_770_000, 200)]);
+    let delivery = Distribution::of(&[(1_000_000, 9_800), (7_770_000, 200)]);
     let ramp = Phase {
         name: "ramp".into(),
         duration_s: 10.0,
@@ -115,7 +115,7 @@ fn timeline() -> Vec<Second> {
 }
 
 fn outcome_percentiles() -> crate::outcome::Percentiles {
-    let one = Distribution::from_buckets(&[(1_000_000, 980), (7_770_000, 20)]);
+    let one = Distribution::of(&[(1_000_000, 980), (7_770_000, 20)]);
     one.percentiles().unwrap()
 }
 

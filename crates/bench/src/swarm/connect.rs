@@ -3,7 +3,7 @@
 
 use super::conn::Loss;
 use crate::dialect::Target;
-use crate::latency::{Buckets, Latency};
+use crate::latency::{Distribution, Latency};
 use anyhow::{Context, Result, anyhow};
 use mio::net::TcpStream;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub struct ConnectReport {
     pub failures: BTreeMap<String, u64>,
     pub elapsed_ns: u64,
     /// From socket creation until ready.
-    pub latency: Buckets,
+    pub latency: Distribution,
 }
 
 /// A connect phase under way.
@@ -83,7 +83,7 @@ impl Connecting {
             failed: self.failed,
             failures: self.failures.clone(),
             elapsed_ns: now_ns - self.started_ns,
-            latency: self.latency.buckets(),
+            latency: self.latency.distribution(),
         }
     }
 }

@@ -12,7 +12,7 @@ pub use conn::Loss;
 
 use crate::clock::{now_ns, own_cpu_ns};
 use crate::dialect::Target;
-use crate::latency::Buckets;
+use crate::latency::Distribution;
 use crate::ledger::Account;
 use anyhow::{Context, Result, bail};
 use conn::Conn;
@@ -67,8 +67,8 @@ pub struct Counters {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LoadReport {
     pub account: Account,
-    pub latency: Buckets,
-    pub lag: Buckets,
+    pub latency: Distribution,
+    pub lag: Distribution,
     pub stalls: u64,
     pub lost_connections: u64,
     pub losses: BTreeMap<String, u64>,
@@ -163,8 +163,8 @@ impl Swarm {
         };
         LoadReport {
             account: running.account(published, |index| self.conns[index].sent),
-            latency: running.latency.buckets(),
-            lag: running.lag.buckets(),
+            latency: running.latency.distribution(),
+            lag: running.lag.distribution(),
             stalls: running.stalls,
             lost_connections: self.counters.lost_connections,
             losses: self.losses.clone(),
@@ -174,8 +174,8 @@ impl Swarm {
     /// Counters so far; `reset` forgets the latencies of the warm-up.
     pub fn snapshot(&mut self, reset: bool) -> Counters {
         if let Some(running) = self.running.as_mut().filter(|_| reset) {
-            running.latency.reset();
-            running.lag.reset();
+            running.latency.take();
+            running.lag.take();
         }
         let open = self.conns.iter().filter(|conn| conn.is_open()).count() as u64;
         Counters {

@@ -200,7 +200,7 @@ fn percentiles_agree_with_the_servers_record_within_one_percent() {
         let rank = (quantile * truth.latencies.len() as f64).ceil() as usize - 1;
         let (exact, seen) = (
             truth.latencies[rank] as f64,
-            report.latency.at(quantile) as f64,
+            report.latency.distribution().at(quantile) as f64,
         );
         assert!(
             (seen - exact).abs() <= exact * 0.01,

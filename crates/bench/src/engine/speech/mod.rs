@@ -74,6 +74,19 @@ pub fn hear(protocol: Protocol, message: &[u8]) -> Heard<'_> {
     }
 }
 
+/// How many bytes at the front of an event of this `name` decide what `hear` says of it; `None` when
+/// all of them may.
+pub fn envelope_len(protocol: Protocol, message: &[u8], name: &[u8]) -> Option<usize> {
+    match protocol {
+        Protocol::SocketIo => {
+            // Up to the quote behind the name.
+            Some(name.as_ptr() as usize - message.as_ptr() as usize + name.len() + 1)
+        }
+        Protocol::WebSocket => plain::envelope_len(message),
+        Protocol::Centrifugo | Protocol::Sse => None,
+    }
+}
+
 /// Appends the text of what is said; nothing when the protocol has no words for it.
 pub fn say(endpoint: &Endpoint, out: &mut Vec<u8>, what: Say<'_>) {
     match endpoint.protocol {

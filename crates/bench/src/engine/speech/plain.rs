@@ -4,6 +4,7 @@
 use super::{Heard, Say, find, leading_number, push_decimal, push_quoted, until_quote};
 
 const TYPE: &[u8] = b"{\"type\":\"";
+const PAYLOAD: &[u8] = b"\"payload\"";
 
 pub fn hear(message: &[u8]) -> Heard<'_> {
     let Some(rest) = message.strip_prefix(TYPE) else {
@@ -14,7 +15,7 @@ pub fn hear(message: &[u8]) -> Heard<'_> {
     };
     let behind = &rest[name.len()..];
     // An id stands in front of the payload, if at all: what a payload holds is not looked at.
-    let head = &behind[..find(behind, b"\"payload\"").unwrap_or(behind.len())];
+    let head = &behind[..find(behind, PAYLOAD).unwrap_or(behind.len())];
     let id_at = find(head, b"\"id\":").map(|at| at + 5);
     let id = id_at.map(|at| {
         let digits = head[at..]
@@ -27,6 +28,12 @@ pub fn hear(message: &[u8]) -> Heard<'_> {
         (b"ack", Some(id)) => Heard::Ack(id),
         _ => Heard::Event { name, id },
     }
+}
+
+/// Up to the payload, if the type stands in front.
+pub fn envelope_len(message: &[u8]) -> Option<usize> {
+    let payload_at = find(message, PAYLOAD).filter(|_| message.starts_with(TYPE))?;
+    Some(payload_at + PAYLOAD.len())
 }
 
 /// A message whose first key is not `type`.
