@@ -247,7 +247,7 @@ impl Ahead {
             self.words[word] &= !(ones << bit);
             self.count -= run;
             end += u64::from(run);
-            if run == 0 || end % 64 != 0 {
+            if run == 0 || !end.is_multiple_of(64) {
                 break;
             }
         }
