@@ -4,6 +4,7 @@
 use crate::engine::{self, Options, Target};
 use crate::fleet::Launcher;
 use crate::live;
+use crate::nearest::nearest;
 use crate::outcome::{self, Comparison, Contestant, ResultFile};
 use crate::report;
 use crate::scenario::{Protocol, Scenario};
@@ -209,7 +210,7 @@ fn parse_server(text: &str) -> Result<Server, String> {
 }
 
 fn unknown_protocol(name: &str) -> String {
-    match toml_file::nearest(name, Protocol::NAMES) {
+    match nearest(name, Protocol::NAMES) {
         Some(near) => format!("there is no protocol {name:?}; did you mean {near}?"),
         None => format!(
             "there is no protocol {name:?}; there are {}",

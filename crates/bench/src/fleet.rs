@@ -4,10 +4,11 @@
 use crate::dialect::Target;
 use crate::latency::Latency;
 use crate::ledger::Account;
+use crate::orders::Commander;
 use crate::swarm::Counters;
 use crate::swarm::connect::{ConnectPlan, ConnectReport};
 use crate::swarm::load::{Load, Pace, PublishLoad};
-use crate::worker::{Command, Commander, Notice, Worker};
+use crate::worker::{Command, Notice, Worker};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub struct Fleet {
 #[derive(Debug)]
 enum Link {
     Thread {
-        commander: Commander,
+        commander: Commander<Command>,
         notices: Receiver<Notice>,
     },
     Process {

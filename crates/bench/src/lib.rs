@@ -18,6 +18,8 @@ pub mod ledger;
 pub mod live;
 pub mod machine;
 pub mod measure;
+pub mod nearest;
+pub mod orders;
 pub mod outcome;
 pub mod plan;
 pub mod process;

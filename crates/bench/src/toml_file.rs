@@ -1,6 +1,7 @@
 //! Owns reading TOML that people write: scenarios, prices. A mistake is told with file, line,
 //! column and, for a key nobody knows, the nearest one that is known.
 
+use crate::nearest::nearest;
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -43,35 +44,6 @@ fn suggestion(message: &str) -> String {
         Some(known) => format!("; did you mean `{known}`?"),
         None => String::new(),
     }
-}
-
-/// The candidate most like `word`, if any is close enough to be what was meant.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let fold = |text: &str| text.to_lowercase().replace(['_', '-'], "");
-    let word = fold(word);
-    let allowed = (word.chars().count() / 3).clamp(1, 3);
-    let scored = candidates
-        .into_iter()
-        .map(|name| (distance(&word, &fold(name)), name));
-    scored
-        .filter(|(slips, _)| *slips <= allowed)
-        .min()
-        .map(|(_, name)| name)
-}
-
-/// Letters to insert, remove or replace; a swap of neighbours counts two.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &right) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -132,17 +104,5 @@ mod tests {
     fn missing_keys_are_named() {
         let error = refusal("[[dish]]\nname = \"soup\"\n");
         assert!(error.contains("missing field `usd_per_plate`"), "{error}");
-    }
-
-    #[test]
-    fn distances_count_slips() {
-        for (a, b, slips) in [
-            ("listen", "listen", 0),
-            ("listn", "listen", 1),
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!((distance(a, b), distance(b, a)), (slips, slips), "{a} {b}");
-        }
     }
 }

@@ -1,14 +1,14 @@
 //! Owns one swarm and the commands it obeys: in a thread of the same process or, because a process
 //! holds a limited number of files, in a process of its own with JSON lines on stdin and stdout.
 
+use crate::orders::{self, Commander};
 use crate::swarm::connect::{ConnectPlan, ConnectReport};
 use crate::swarm::load::Load;
 use crate::swarm::{Counters, LoadReport, Swarm, WAKE};
 use anyhow::{Context, Result};
-use mio::{Poll, Waker};
+use mio::Poll;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, Write};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// What a worker can be told. Each command is answered by one final notice.
@@ -67,25 +67,10 @@ struct Settling {
     deadline: Instant,
 }
 
-/// The mouth of whoever commands a worker.
-#[derive(Debug)]
-pub struct Commander {
-    commands: Sender<Command>,
-    waker: Waker,
-}
-
-impl Commander {
-    /// `false` when the worker is gone.
-    pub fn send(&self, command: Command) -> bool {
-        self.commands.send(command).is_ok() && self.waker.wake().is_ok()
-    }
-}
-
 impl Worker {
-    pub fn new() -> Result<(Worker, Commander)> {
+    pub fn new() -> Result<(Worker, Commander<Command>)> {
         let poll = Poll::new().context("cannot create an epoll instance")?;
-        let waker = Waker::new(poll.registry(), WAKE)?;
-        let (sender, commands) = channel();
+        let (commander, commands) = Commander::new(poll.registry(), WAKE)?;
         let swarm = Swarm::new(poll)?;
         let worker = Worker {
             swarm,
@@ -93,13 +78,7 @@ impl Worker {
             settling: None,
             progress_at: Instant::now(),
         };
-        Ok((
-            worker,
-            Commander {
-                commands: sender,
-                waker,
-            },
-        ))
+        Ok((worker, commander))
     }
 
     /// Works until told to exit or until nobody commands any more.
@@ -174,30 +153,8 @@ impl Worker {
     }
 }
 
-/// The body of a worker process: commands on stdin, notices on stdout, one JSON value a line.
-/// Ends when stdin does, so that no worker outlives its commander.
+/// The body of a worker process.
 pub fn serve_stdio() -> Result<()> {
     let (worker, commander) = Worker::new()?;
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
-            match serde_json::from_str(&line) {
-                Ok(command) => {
-                    if !commander.send(command) {
-                        break;
-                    }
-                }
-                Err(error) => eprintln!("cannot read command {line:?}: {error}"),
-            }
-        }
-        commander.send(Command::Exit);
-    });
-    let mut stdout = std::io::stdout().lock();
-    worker.run(|notice| {
-        // A commander that no longer listens also closes stdin, which ends the loop.
-        if let Ok(line) = serde_json::to_string(&notice) {
-            let _ = writeln!(stdout, "{line}");
-            let _ = stdout.flush();
-        }
-    })
+    orders::serve_stdio(commander, Command::Exit, |notify| worker.run(notify))
 }

@@ -1,8 +1,9 @@
 //! Owns the workers of a run: starting them, giving orders to all, and one queue of what they
 //! tell.
 
-use super::worker::{Commander, Notice, Order, Worker};
+use super::worker::{Notice, Order, Worker};
 use crate::fleet::Launcher;
+use crate::orders::Commander;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -18,7 +19,7 @@ pub struct Crew {
 
 #[derive(Debug)]
 enum Link {
-    Thread(Commander),
+    Thread(Commander<Order>),
     Process {
         child: Child,
         stdin: Option<ChildStdin>,

@@ -83,6 +83,13 @@ impl Identity {
     }
 }
 
+/// The last two letters of the sequence number among an identity's, as a number below 4096.
+#[inline]
+pub fn sequence_end(letters: &[u8; IDENTITY_BYTES]) -> usize {
+    let value = |letter: u8| usize::from(VALUES[usize::from(letter)] & 63);
+    value(letters[22]) << 6 | value(letters[23])
+}
+
 /// The number in letters `AT..AT + WIDTH`: constants, so that every check is done at compile time.
 #[inline(always)]
 fn number<const AT: usize, const WIDTH: usize>(

@@ -4,7 +4,7 @@
 //! HOT PATH: no allocation. Exact: what is remembered are all bytes that a reading depends on, from
 //! the frame's header to the end of the identity, and they must be the same.
 
-use super::identity::{IDENTITY_BYTES, Identity};
+use super::identity::{IDENTITY_BYTES, Identity, sequence_end};
 use super::speech::{self, Heard};
 use crate::scenario::Protocol;
 use std::ops::Range;
@@ -123,8 +123,7 @@ fn shape(frame: &[u8]) -> Option<usize> {
 fn slot(letters: &[u8; IDENTITY_BYTES]) -> usize {
     let room = u64::from_le_bytes(*letters[3..].first_chunk().unwrap_or(&[0; 8]));
     let room = (room.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
-    let sequence = usize::from(letters[22]) << 6 ^ usize::from(letters[23]);
-    (room + sequence) % ENTRIES
+    (room + sequence_end(letters)) % ENTRIES
 }
 
 #[cfg(test)]

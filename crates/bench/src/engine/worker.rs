@@ -6,13 +6,13 @@ use super::publications::Publications;
 use super::stage::{Place, Stage, WAKE};
 use super::tally::Report;
 use crate::clock::{now_ns, own_cpu_ns};
+use crate::orders::{self, Commander};
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, bail};
-use mio::{Poll, Waker};
+use mio::Poll;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 /// What a worker is told.
@@ -104,25 +104,10 @@ struct Settling {
     progress_ns: u64,
 }
 
-/// Whoever gives orders.
-#[derive(Debug)]
-pub struct Commander {
-    orders: Sender<Order>,
-    waker: Waker,
-}
-
-impl Commander {
-    /// `false` when the worker is gone.
-    pub fn send(&self, order: Order) -> bool {
-        self.orders.send(order).is_ok() && self.waker.wake().is_ok()
-    }
-}
-
 impl Worker {
-    pub fn new() -> Result<(Worker, Commander)> {
+    pub fn new() -> Result<(Worker, Commander<Order>)> {
         let poll = Poll::new().context("cannot create an epoll instance")?;
-        let waker = Waker::new(poll.registry(), WAKE)?;
-        let (sender, orders) = channel();
+        let (commander, orders) = Commander::new(poll.registry(), WAKE)?;
         let worker = Worker {
             orders,
             poll: Some(poll),
@@ -131,10 +116,6 @@ impl Worker {
             arrived_told: 0,
             progress_ns: 0,
             settling: None,
-        };
-        let commander = Commander {
-            orders: sender,
-            waker,
         };
         Ok((worker, commander))
     }
@@ -295,30 +276,8 @@ impl Worker {
     }
 }
 
-/// The body of a worker process: orders on stdin, notices on stdout, one JSON value a line. Ends
-/// when stdin does, so that no worker outlives its conductor.
+/// The body of a worker process.
 pub fn serve_stdio() -> Result<()> {
     let (worker, commander) = Worker::new()?;
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
-            match serde_json::from_str(&line) {
-                Ok(order) => {
-                    if !commander.send(order) {
-                        break;
-                    }
-                }
-                Err(error) => eprintln!("cannot read order {line:?}: {error}"),
-            }
-        }
-        commander.send(Order::Exit);
-    });
-    let mut stdout = std::io::stdout().lock();
-    worker.run(|notice| {
-        // A conductor that no longer listens also closes stdin, which ends the loop.
-        if let Ok(line) = serde_json::to_string(&notice) {
-            let _ = writeln!(stdout, "{line}");
-            let _ = stdout.flush();
-        }
-    })
+    orders::serve_stdio(commander, Order::Exit, |notify| worker.run(notify))
 }

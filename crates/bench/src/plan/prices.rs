@@ -1,6 +1,7 @@
 //! Owns the price file: what machines, traffic, Redis, people and managed services cost, each with
 //! its source and the day it was looked up. The one built in is `benchmarks/prices.toml`.
 
+use crate::nearest::nearest;
 use crate::toml_file;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -278,7 +279,7 @@ impl Prices {
         let names = || self.instances.iter().map(|instance| &*instance.name);
         let found = self.instances.iter().find(|instance| instance.name == name);
         found.ok_or_else(|| {
-            let hint = match toml_file::nearest(name, names()) {
+            let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("known: {}", names().collect::<Vec<_>>().join(", ")),
             };

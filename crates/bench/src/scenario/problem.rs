@@ -1,7 +1,8 @@
 //! Owns what is wrong with a scenario file, and where. Problems are collected and shown together,
 //! each as `file:line:column: message`, which editors turn into a link.
 
-use crate::toml_file::{nearest, position};
+use crate::nearest::nearest;
+use crate::toml_file::position;
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

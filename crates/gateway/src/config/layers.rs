@@ -131,7 +131,7 @@ fn read_env(env: &[(String, String)], problems: &mut Vec<Problem>) -> Layer {
 fn unknown_variable(path: &[String]) -> String {
     let names = KEYS.iter().filter(|key| !key.is_pattern());
     let names: Vec<_> = names.map(|key| key.path.as_str()).collect();
-    match super::problem::nearest(&path.join("."), names) {
+    match bench::nearest::nearest(&path.join("."), names) {
         Some(meant) => format!("unknown variable; did you mean {}?", variable(meant)),
         None => raw::unknown(path),
     }

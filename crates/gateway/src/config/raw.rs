@@ -2,8 +2,9 @@
 //! layer here; its keys are checked against the table and its values for their kind, nothing more.
 
 use super::keys::{ALSO_KNOWN, KEYS, Key};
-use super::problem::{Problem, nearest};
+use super::problem::Problem;
 use super::value::Value;
+use bench::nearest::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
