@@ -121,8 +121,8 @@ fn steps_are_checked_one_by_one() {
             "8:30: \"think\" needs \"max\"",
         ),
         (
-            "{ wait = \"og\" }",
-            "8:29: wait: there is no phase \"og\" (known: go)",
+            "{ wait = \"later\" }",
+            "8:29: wait: there is no phase \"later\" (known: go)",
         ),
         (
             "{ loop = [{ emit = \"a\" }] }",
