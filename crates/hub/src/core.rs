@@ -12,7 +12,7 @@ use crate::effect::{Effect, Notice};
 use crate::expiry::Expiries;
 use crate::history::History;
 use crate::id::{Identity, Snowflake};
-use crate::metrics::Counts;
+use crate::metrics::{Counts, Limit};
 use crate::outbox::{Bound, Range, TurnLog};
 use crate::process::Process;
 use crate::rate::Meters;
@@ -216,9 +216,14 @@ impl Core {
         shared_out || self.log.len() >= LOG_BYTES
     }
 
-    /// The connection being worked on has had its share: who floods does not make others wait.
-    pub(crate) fn rejects_enough(&self) -> bool {
-        self.rejected >= self.config.limits.rejections_per_turn
+    /// What makes the connection being worked on wait for the next turn: who floods must not make others wait.
+    pub(crate) fn why_yield(&self, inflated: usize) -> Option<Limit> {
+        let limits = &self.config.limits;
+        if self.rejected >= limits.rejections_per_turn {
+            return Some(Limit::RejectionsPerTurn);
+        }
+        let full = self.turn_is_full() || inflated > limits.read_bytes_per_turn;
+        full.then_some(Limit::DeliveriesPerTurn)
     }
 
     pub(crate) fn after(&self, delay: Duration) -> u64 {

@@ -147,16 +147,11 @@ impl Hub {
                     if next == Next::Stop {
                         return data.len();
                     }
-                    let share = self.core.config.limits.read_bytes_per_turn;
-                    if at < data.len() {
-                        if self.core.rejects_enough() {
-                            self.stall(conn, Limit::RejectionsPerTurn);
-                            break;
-                        }
-                        if self.core.turn_is_full() || inflated > share {
-                            self.stall(conn, Limit::DeliveriesPerTurn);
-                            break;
-                        }
+                    if at < data.len()
+                        && let Some(limit) = self.core.why_yield(inflated)
+                    {
+                        self.stall(conn, limit);
+                        break;
                     }
                     let Some(slot) = self.core.conns.get_mut(conn) else {
                         return data.len();
