@@ -112,6 +112,8 @@ pub(crate) struct Core {
     pub(crate) counts: Counts,
     /// Messages rejected of the connection whose input is being worked on.
     pub(crate) rejected: u32,
+    /// Messages rejected in this turn.
+    pub(crate) turn_rejected: u32,
     /// Deliveries of this turn.
     pub(crate) deliveries: usize,
     /// Broadcasts counted before this turn.
@@ -183,6 +185,7 @@ impl Core {
             stalled: Vec::new(),
             counts: Counts::default(),
             rejected: 0,
+            turn_rejected: 0,
             deliveries: 0,
             broadcasts_before: 0,
             behind: false,
@@ -216,10 +219,17 @@ impl Core {
         shared_out || self.log.len() >= LOG_BYTES
     }
 
+    /// However many flood, the others wait for the share of a few.
+    pub(crate) fn turn_is_flooded(&self) -> bool {
+        const FLOODS_PER_TURN: u32 = 4;
+        self.turn_rejected / FLOODS_PER_TURN >= self.config.limits.rejections_per_turn
+    }
+
     /// What makes the connection being worked on wait for the next turn: who floods must not make others wait.
     pub(crate) fn why_yield(&self, inflated: usize) -> Option<Limit> {
         let limits = &self.config.limits;
-        if self.rejected >= limits.rejections_per_turn {
+        let flooded = self.rejected > 0 && self.turn_is_flooded();
+        if flooded || self.rejected >= limits.rejections_per_turn {
             return Some(Limit::RejectionsPerTurn);
         }
         let full = self.turn_is_full() || inflated > limits.read_bytes_per_turn;

@@ -82,6 +82,7 @@ impl Hub {
         self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
         self.core.broadcasts_before = self.core.counts.broadcasts;
+        self.core.turn_rejected = 0;
     }
 
     /// Books the deliveries since the last flush and begins to count anew.
@@ -129,6 +130,7 @@ impl Hub {
     pub fn resume(&mut self) {
         let mut waiting = std::mem::take(&mut self.core.stalled).into_iter();
         while !self.core.turn_is_full()
+            && !self.core.turn_is_flooded()
             && let Some(conn) = waiting.next()
         {
             let Some(slot) = self.core.conns.get_mut(conn) else {
@@ -171,10 +173,11 @@ impl Hub {
         if used == input.len() {
             return;
         }
-        if used > 0 {
+        if (input.len() - used) * 4 < input.capacity() {
             // What is left is little, and may have to wait for long.
             return self.stash(conn, &input[used..]);
         }
+        input.drain(..used);
         if let Some(slot) = self.core.conns.get_mut(conn)
             && !matches!(slot.state, State::Finishing | State::Linger)
         {

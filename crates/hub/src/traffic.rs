@@ -192,6 +192,7 @@ impl Core {
     fn count_rejection(&mut self, session: u32) {
         let max = self.config.limits.flood_rejections_max;
         self.rejected += 1;
+        self.turn_rejected += 1;
         let Some(slot) = self.sessions.get_mut(session) else {
             return;
         };
