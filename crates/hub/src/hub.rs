@@ -294,15 +294,6 @@ impl Hub {
         0
     }
 
-    /// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
-    fn on_pipelined(&mut self, conn: u32, len: usize) -> usize {
-        if len > wire::http::HEAD_BYTES_MAX {
-            self.lost(conn, CloseReason::ProtocolError);
-            return len;
-        }
-        0
-    }
-
     /// The peer closed its sending side.
     pub fn eof(&mut self, conn: u32) {
         let Some(slot) = self.core.conns.get_mut(conn) else {

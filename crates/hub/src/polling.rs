@@ -85,6 +85,15 @@ impl Hub {
         self.core.sessions.get_mut(session)?.polling.as_deref_mut()
     }
 
+    /// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
+    pub(crate) fn on_pipelined(&mut self, conn: u32, len: usize) -> usize {
+        if len > wire::http::HEAD_BYTES_MAX {
+            self.lost(conn, CloseReason::ProtocolError);
+            return len;
+        }
+        0
+    }
+
     /// The connection of a request of this session is gone: its slot may soon be another's.
     pub(crate) fn forget_request(&mut self, session: u32, conn: u32) {
         let Some(polling) = self.polling(session) else {
