@@ -99,8 +99,8 @@ pub(crate) struct Core {
     pub(crate) history: History,
     pub(crate) effects: Vec<Effect>,
     pub(crate) told: VecDeque<Told>,
-    /// Sessions whose packets went into the answer to a poll, by its connection, until its client shows that it has them.
-    pub(crate) answering: HashMap<u32, Key>,
+    /// Sessions whose packets went into the answer to a poll, by its connection, and when, until its client shows that it has them.
+    pub(crate) answering: HashMap<u32, (Key, u64)>,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
     pub(crate) via: HashMap<u32, IpAddr>,
     /// Polling sessions with something for their waiting GET.
@@ -112,6 +112,8 @@ pub(crate) struct Core {
     pub(crate) counts: Counts,
     /// Messages rejected of the connection whose input is being worked on.
     pub(crate) rejected: u32,
+    /// The message being worked on made up for a rejected one.
+    pub(crate) forgiven: bool,
     /// Messages rejected in this turn.
     pub(crate) turn_rejected: u32,
     /// Deliveries of this turn.
@@ -185,6 +187,7 @@ impl Core {
             stalled: Vec::new(),
             counts: Counts::default(),
             rejected: 0,
+            forgiven: false,
             turn_rejected: 0,
             deliveries: 0,
             broadcasts_before: 0,
@@ -223,6 +226,13 @@ impl Core {
     pub(crate) fn turn_is_flooded(&self) -> bool {
         const FLOODS_PER_TURN: u32 = 4;
         self.turn_rejected / FLOODS_PER_TURN >= self.config.limits.rejections_per_turn
+    }
+
+    /// A session of this connection had messages rejected of late.
+    pub(crate) fn floods(&self, conn: u32) -> bool {
+        let slot = self.conns.get(conn);
+        let session = slot.and_then(|slot| self.sessions.get(slot.session));
+        session.is_some_and(|slot| slot.rejections > 0)
     }
 
     /// What makes the connection being worked on wait for the next turn: who floods must not make others wait.

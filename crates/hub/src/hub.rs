@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::growth;
 
+/// A reset so long after the answer to a poll is not about that answer: proxies close idle connections like this.
+const RESET_MS: u64 = 2_000;
+
 /// All realtime state of one shard.
 pub struct Hub {
     pub(crate) core: Core,
@@ -129,10 +132,14 @@ impl Hub {
     /// Works on what an earlier turn left unread because it was full.
     pub fn resume(&mut self) {
         let mut waiting = std::mem::take(&mut self.core.stalled).into_iter();
+        let mut passed_over = Vec::new();
         while !self.core.turn_is_full()
-            && !self.core.turn_is_flooded()
             && let Some(conn) = waiting.next()
         {
+            if self.core.turn_is_flooded() && self.core.floods(conn) {
+                passed_over.push(conn);
+                continue;
+            }
             let Some(slot) = self.core.conns.get_mut(conn) else {
                 continue;
             };
@@ -143,7 +150,8 @@ impl Hub {
         }
         // Who had no turn now comes before who did.
         let again = std::mem::take(&mut self.core.stalled);
-        self.core.stalled = waiting.chain(again).collect();
+        passed_over.extend(waiting.chain(again));
+        self.core.stalled = passed_over;
         self.settle();
     }
 
@@ -221,21 +229,23 @@ impl Hub {
             let Some(slot) = self.core.conns.get_mut(conn) else {
                 return data.len();
             };
-            let state = slot.state;
+            let (state, sent) = (slot.state, slot.outbox.is_empty());
             if matches!(state, State::Finishing | State::Linger) {
                 return data.len();
             }
             if slot.flags.asking {
                 return at + self.on_waiting(conn, data.len() - at);
             }
-            if self.core.turn_is_full() {
-                self.stall(conn, Limit::DeliveriesPerTurn);
+            if let Some(limit) = self.core.why_yield(0) {
+                self.stall(conn, limit);
                 break;
             }
             let used = match state {
                 State::Head => {
-                    // Who asks again has the answer.
-                    self.core.forget_answer(conn);
+                    // Who asks again has the answer, unless it asked before.
+                    if sent {
+                        self.core.forget_answer(conn);
+                    }
                     self.on_head(conn, &data[at..])
                 }
                 State::Body { len } => self.on_body(conn, len as usize, &data[at..]),
@@ -258,14 +268,6 @@ impl Hub {
             }
         }
         at
-    }
-
-    /// A body of which nothing has come yet has its deadline too.
-    fn watch_body(&mut self, conn: u32) {
-        let slot = self.core.conns.get(conn);
-        if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
-            self.watch_input(conn);
-        }
     }
 
     /// A request or message is complete: what is incomplete from now on is another one.
@@ -324,11 +326,12 @@ impl Hub {
         };
         let (state, session) = (slot.state, slot.session);
         // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
-        let whole = slot.outbox.is_empty() && reason != CloseReason::TransportError;
+        let broken = reason == CloseReason::TransportError;
+        let (unsent, now_ms) = (!slot.outbox.is_empty(), self.core.now.mono_ms);
         let answered = self.core.answering.get(&conn).copied();
         self.core.drop_conn(conn);
-        if !whole
-            && let Some(key) = answered
+        if let Some((key, at_ms)) = answered
+            && (unsent || broken && now_ms - at_ms <= RESET_MS)
             && self.core.sessions.live(key).is_some()
         {
             self.core.close_session(key.index, reason);

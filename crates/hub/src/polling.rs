@@ -94,6 +94,14 @@ impl Hub {
         0
     }
 
+    /// A body of which nothing has come yet has its deadline too.
+    pub(crate) fn watch_body(&mut self, conn: u32) {
+        let slot = self.core.conns.get(conn);
+        if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
+            self.watch_input(conn);
+        }
+    }
+
     /// The connection of a request of this session is gone: its slot may soon be another's.
     pub(crate) fn forget_request(&mut self, session: u32, conn: u32) {
         let Some(polling) = self.polling(session) else {
@@ -159,7 +167,8 @@ impl Hub {
         {
             slot.flags.answering = true;
             let key = self.core.sessions.key(session);
-            self.core.answering.insert(conn, key);
+            let now_ms = self.core.now.mono_ms;
+            self.core.answering.insert(conn, (key, now_ms));
         }
         self.revive(conn);
     }
@@ -282,7 +291,8 @@ impl Hub {
                     len: (len - bytes) as u32,
                 };
             }
-            self.stall(conn, Limit::DeliveriesPerTurn);
+            let limit = self.core.why_yield(0);
+            self.stall(conn, limit.unwrap_or(Limit::DeliveriesPerTurn));
             return bytes;
         }
         let cors = self.polling(session).and_then(|polling| {
@@ -327,7 +337,7 @@ impl Hub {
             };
             at += end + 1;
             let more = at < body.len();
-            if more && self.core.turn_is_full() && !self.post_is_chunked(session) {
+            if more && self.core.why_yield(0).is_some() && !self.post_is_chunked(session) {
                 return Taken::Some(at);
             }
         }

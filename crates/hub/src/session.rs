@@ -95,6 +95,13 @@ pub(crate) struct Flags {
 }
 
 impl Session {
+    /// A message was accepted: one that was rejected is made up for, if there was any.
+    pub(crate) fn forgive(&mut self) -> bool {
+        let any = self.rejections > 0;
+        self.rejections = self.rejections.saturating_sub(1);
+        any
+    }
+
     pub(crate) fn new(sid: Id20, protocol: Protocol, conn: u32, peer: IpAddr) -> Self {
         Self {
             sid,

@@ -36,6 +36,7 @@ impl Hub {
     fn scope_passed(&mut self, session: u32, socket: Option<SocketKey>) -> Option<Scope> {
         let core = &mut self.core;
         let now_us = core.now.mono_ms * 1000 + 1;
+        core.forgiven = false;
         let slot = core.sessions.get_mut(session)?;
         if let Some(meter) = &core.meters.session
             && meter.gcra.check(&mut slot.rate, now_us).is_err()
@@ -44,7 +45,7 @@ impl Hub {
         }
         slot.unbooked += 1;
         if slot.unbooked < core.meters.lot {
-            slot.rejections = slot.rejections.saturating_sub(1);
+            core.forgiven = slot.forgive();
             return None;
         }
         let (peer, lot) = (slot.peer, std::mem::take(&mut slot.unbooked));
@@ -61,9 +62,7 @@ impl Hub {
         if !passes {
             return Some(Scope::Address);
         }
-        if let Some(slot) = core.sessions.get_mut(session) {
-            slot.rejections = slot.rejections.saturating_sub(1);
-        }
+        core.forgiven = core.sessions.get_mut(session)?.forgive();
         None
     }
 
@@ -196,7 +195,9 @@ impl Core {
         let Some(slot) = self.sessions.get_mut(session) else {
             return;
         };
-        slot.rejections = slot.rejections.saturating_add(1);
+        // A message within the session's rate and over its event's rate makes up for nothing.
+        let more = 1 + u16::from(std::mem::take(&mut self.forgiven));
+        slot.rejections = slot.rejections.saturating_add(more);
         if slot.rejections <= max {
             return;
         }
@@ -211,12 +212,13 @@ impl Core {
 }
 
 impl Io<'_> {
-    /// An event was within its own rate: that makes up for one that was not.
+    /// An event was within its own rate: that makes up for one that was not, unless the message did already.
     pub(crate) fn within_rate(&mut self, socket: SocketKey) {
-        if let Some(session) = self.core.socket(socket).map(|slot| slot.session)
+        if !self.core.meters.any
+            && let Some(session) = self.core.socket(socket).map(|slot| slot.session)
             && let Some(slot) = self.core.sessions.get_mut(session)
         {
-            slot.rejections = slot.rejections.saturating_sub(1);
+            slot.forgive();
         }
     }
 

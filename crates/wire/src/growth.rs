@@ -6,7 +6,7 @@
 
 /// The smallest buffer, in bytes; the next sizes are each four times the last.
 const LEAST_BYTES: usize = 64;
-/// Up to here a buffer grows fourfold; then it takes all that is allowed, so that growing never holds much more than the message.
+/// Up to here a buffer grows fourfold, then by this much: what holds so large a message never holds much more.
 const FOURFOLD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Appends `bytes` to `buf`, which never needs to hold more than `most`.
@@ -24,8 +24,10 @@ pub(crate) fn make_room(buf: &mut Vec<u8>, wanted: usize, most: usize) {
     while size < wanted && size < FOURFOLD_BYTES_MAX {
         size *= 4;
     }
-    let size = if size < wanted { most } else { size.min(most) };
-    buf.reserve_exact(size.max(wanted) - buf.len());
+    if size < wanted {
+        size = wanted.next_multiple_of(FOURFOLD_BYTES_MAX);
+    }
+    buf.reserve_exact(size.min(most).max(wanted) - buf.len());
 }
 
 #[cfg(test)]
@@ -59,6 +61,8 @@ mod tests {
         }
         let mut buf = Vec::new();
         make_room(&mut buf, 20_000_000, 64_000_000);
-        assert_eq!(buf.capacity(), 64_000_000);
+        assert_eq!(buf.capacity(), 2 * FOURFOLD_BYTES_MAX);
+        extend(&mut buf, &vec![0; 2 * FOURFOLD_BYTES_MAX + 1], usize::MAX);
+        assert_eq!(buf.capacity(), 3 * FOURFOLD_BYTES_MAX);
     }
 }

@@ -247,6 +247,7 @@ fn unread_answers_are_bounded() {
         let burst = masked(true, OpCode::Text, format!("421[\"echo\",\"{text}\"]")).repeat(2_000);
         let flood = std::thread::spawn(move || (deaf.conn.try_send(&burst), deaf));
         let mut most = 0;
+        // Twenty megabytes each way, on a machine that is busy with other tests: the time is not what is tested.
         let ended = eventually(4 * SOON, || {
             most = gateway.memory().max(most);
             flood.is_finished()

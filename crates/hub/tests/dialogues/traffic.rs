@@ -91,7 +91,19 @@ fn a_flood_ends_and_a_dry_run_only_counts() {
 /// The rate of one event counts as much as the rate of all messages.
 #[test]
 fn a_flood_of_one_event_ends_too() {
-    let mut config = Config::default();
+    for session in [None, per_second(1_000)] {
+        one_event_floods(session);
+    }
+}
+
+fn one_event_floods(session: Option<Rate>) {
+    let mut config = Config {
+        rates: Rates {
+            session,
+            ..Rates::default()
+        },
+        ..Config::default()
+    };
     config.limits.flood_rejections_max = 20;
     let mut rig = Rig::lab(config, 1);
     let (patient, flooder) = (joined(&mut rig), joined(&mut rig));
