@@ -20,9 +20,7 @@ impl Core {
     pub(crate) fn join(&mut self, index: u32, kind: RoomKind, name: &str) -> Result<(), JoinError> {
         let limits = &self.config.limits;
         let (rooms_max, name_max) = (limits.rooms_per_socket_max, limits.room_name_bytes_max);
-        // NUL ends a name wherever C reads it: two rooms here could be one there.
-        let is_name = !name.is_empty() && name.len() <= name_max && !name.contains('\0');
-        if kind == RoomKind::Named && !is_name {
+        if kind == RoomKind::Named && (name.is_empty() || name.len() > name_max) {
             self.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }

@@ -406,7 +406,7 @@ fn membership(
         .is_some_and(|grants| !grants.may_join(&room))
     {
         return refuse(io, socket, event, FORBIDDEN_JOIN, "FORBIDDEN");
-    } else if let Err(error) = io.join(socket, &room) {
+    } else if let Err(error) = join_as_client(io, socket, &room) {
         let (message, code) = match error {
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),
             JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
@@ -431,4 +431,13 @@ fn membership(
         args.push(b']');
         io.ack(ack, &String::from_utf8_lossy(&args), &[]);
     }
+}
+
+/// Clients may not use NUL, which ends a name wherever C reads it: two rooms here could be one there.
+fn join_as_client(io: &mut Io<'_>, socket: SocketKey, room: &str) -> Result<(), JoinError> {
+    if room.contains('\0') {
+        io.core.counts.hit(crate::metrics::Limit::RoomName);
+        return Err(JoinError::BadName);
+    }
+    io.join(socket, room)
 }
