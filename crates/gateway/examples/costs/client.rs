@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+use wire::websocket::frame::{self, OpCode};
 
 /// Joins the main namespace; `auth` is the payload of CONNECT, or nothing.
 pub fn join(addr: SocketAddr, auth: &str) -> Result<TcpStream> {
@@ -20,18 +21,10 @@ pub fn join(addr: SocketAddr, auth: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A text frame of at most 65,535 bytes.
+/// A text frame.
 pub fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81];
-    match text.len() {
-        len @ 0..126 => frame.push(0x80 | len as u8),
-        len => {
-            frame.push(0x80 | 126);
-            frame.extend_from_slice(&(len as u16).to_be_bytes());
-        }
-    }
-    frame.extend_from_slice(&[0; 4]);
-    frame.extend_from_slice(text.as_bytes());
+    let mut frame = Vec::new();
+    frame::write_masked(&mut frame, true, OpCode::Text, text.as_bytes(), [0; 4]);
     frame
 }
 

@@ -4,6 +4,7 @@ use crate::rig::{Rig, chat_rules, handler, lab_rules};
 use hub::config::{Auth, AuthStyle, Config};
 use hub::identity::{Claims, Denied, Grants};
 use std::time::Duration;
+use wire::websocket::frame::{self, OpCode};
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
@@ -36,16 +37,8 @@ pub fn websocket(rig: &mut Rig, target: &str, headers: &str) -> usize {
 
 /// A masked text frame; the mask is zero.
 pub fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81];
-    match text.len() {
-        len @ 0..126 => frame.push(0x80 | len as u8),
-        len => {
-            frame.push(0x80 | 126);
-            frame.extend_from_slice(&(len as u16).to_be_bytes());
-        }
-    }
-    frame.extend_from_slice(&[0; 4]);
-    frame.extend_from_slice(text.as_bytes());
+    let mut frame = Vec::new();
+    frame::write_masked(&mut frame, true, OpCode::Text, text.as_bytes(), [0; 4]);
     frame
 }
 
