@@ -272,9 +272,11 @@ impl Hub {
         while let Some(sockets) = self.core.expiries.pop_due(now_s) {
             for key in sockets {
                 let socket = SocketKey(key);
-                let Some(expires_s) = self.core.socket(socket).map(|slot| slot.expires_s) else {
+                let Some(slot) = self.core.sockets.live_mut(key).filter(|slot| !slot.gone) else {
                     continue;
                 };
+                slot.ending = false;
+                let expires_s = slot.expires_s;
                 match u64::from(expires_s).saturating_sub(now_s) {
                     0 => self.token_ended(socket),
                     left_s => self.core.token_ends(socket, expires_s, left_s),
@@ -335,9 +337,7 @@ impl Core {
             if let Some(slot) = self.sockets.live_mut(socket.0) {
                 slot.expires_s = expires_s;
             }
-            let warn_s = self.config.auth.warn_before.as_secs();
-            let due_s = u64::from(expires_s).saturating_sub(warn_s);
-            self.expiries.add(due_s, socket.0);
+            self.look_at_token(socket.0.index);
         }
     }
 
@@ -362,7 +362,7 @@ impl Core {
             return Err(Denied::Invalid);
         }
         self.set_grants(socket, claims.grants.as_ref());
-        // Whoever had no end before has no entry, and needs none. For the others the entry they have leads to the new time.
+        // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
         if let Some(slot) = self.sockets.live_mut(socket.0)
             && before_s > 0
         {
@@ -392,11 +392,10 @@ impl Core {
     /// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.
     fn token_ends(&mut self, socket: SocketKey, expires_s: u32, left_s: u64) {
         let expires_s = u64::from(expires_s);
-        let warn_s = self.config.auth.warn_before.as_secs();
-        if left_s > warn_s {
-            return self.expiries.add(expires_s - warn_s, socket.0);
+        if left_s > self.config.auth.warn_before.as_secs() {
+            return self.look_at_token(socket.0.index);
         }
-        self.expiries.add(expires_s, socket.0);
+        self.await_end(socket.0.index, expires_s);
         let mut args = String::new();
         let at_ms = expires_s * 1000;
         let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
@@ -410,13 +409,41 @@ impl Core {
         );
     }
 
-    /// A socket that waited for the end of its token is gone.
+    /// At a heartbeat: who of the session is to be warned before the next one.
+    pub(crate) fn look_at_tokens(&mut self, session: u32) {
+        for n in 0.. {
+            let sockets = self.sessions.get(session).map(|slot| &slot.sockets);
+            let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
+                return;
+            };
+            self.look_at_token(socket);
+        }
+    }
+
+    /// Lets a socket wait for its warning, if that is due before the next heartbeat of its session.
+    fn look_at_token(&mut self, index: u32) {
+        let Some(slot) = self.sockets.get(index) else {
+            return;
+        };
+        let warn_s = self.config.auth.warn_before.as_secs();
+        let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
+        let next_s = self.now.wall_ms / 1000 + self.config.heartbeat_gap_max().as_secs() + 1;
+        if slot.expires_s > 0 && !slot.ending && due_s <= next_s {
+            self.await_end(index, due_s);
+        }
+    }
+
+    fn await_end(&mut self, index: u32, due_s: u64) {
+        let key = self.sockets.key(index);
+        if let Some(slot) = self.sockets.get_mut(index) {
+            slot.ending = true;
+            self.expiries.add(due_s, key);
+        }
+    }
+
+    /// A socket that may have waited for the end of its token is gone.
     pub(crate) fn forget_expiry(&mut self, index: u32) {
-        if self
-            .sockets
-            .get(index)
-            .is_some_and(|slot| slot.expires_s > 0)
-        {
+        if self.sockets.get(index).is_some_and(|slot| slot.ending) {
             let sockets = &self.sockets;
             let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
             self.expiries.forget_one(is_live);

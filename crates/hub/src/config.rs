@@ -253,6 +253,13 @@ impl Default for Compression {
     }
 }
 
+impl Config {
+    /// The longest time between two heartbeats of a live session: an interval, and a pong that was given an extension.
+    pub(crate) fn heartbeat_gap_max(&self) -> Duration {
+        self.ping_interval.max(self.plain_ping_interval) + 2 * self.ping_timeout
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

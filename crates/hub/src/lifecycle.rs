@@ -102,6 +102,9 @@ impl Hub {
     }
 
     fn on_session_timer(&mut self, kind: Kind, session: u32) {
+        if matches!(kind, Kind::Ping | Kind::PlainPing) {
+            self.core.look_at_tokens(session);
+        }
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
         };

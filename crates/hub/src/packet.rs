@@ -338,6 +338,7 @@ impl Hub {
             deflate,
             gone: false,
             nameless: false,
+            ending: false,
             conn,
             session,
             namespace,

@@ -10,20 +10,44 @@ pub struct Key {
     pub generation: u32,
 }
 
+/// What tells the uses of a slot apart: a counter, or nothing where no key outlives its slot.
+pub(crate) trait Generation: Copy + Default {
+    fn next(self) -> Self;
+    fn number(self) -> u32;
+}
+
+impl Generation for u32 {
+    fn next(self) -> Self {
+        self.wrapping_add(1)
+    }
+
+    fn number(self) -> u32 {
+        self
+    }
+}
+
+impl Generation for () {
+    fn next(self) -> Self {}
+
+    fn number(self) -> u32 {
+        0
+    }
+}
+
 #[derive(Debug)]
-struct Slot<T> {
-    generation: u32,
+struct Slot<T, G> {
+    generation: G,
     value: Option<T>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
-    pages: Vec<Vec<Slot<T>>>,
+pub(crate) struct Slab<T, G = u32> {
+    pages: Vec<Vec<Slot<T, G>>>,
     free: Vec<u32>,
     len: usize,
 }
 
-impl<T> Default for Slab<T> {
+impl<T, G> Default for Slab<T, G> {
     fn default() -> Self {
         Self {
             pages: Vec::new(),
@@ -33,7 +57,7 @@ impl<T> Default for Slab<T> {
     }
 }
 
-impl<T> Slab<T> {
+impl<T, G: Generation> Slab<T, G> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -45,7 +69,7 @@ impl<T> Slab<T> {
             slot.value = Some(value);
             return Key {
                 index,
-                generation: slot.generation,
+                generation: slot.generation.number(),
             };
         }
         if self.pages.last().is_none_or(|page| page.len() == PAGE) {
@@ -55,7 +79,7 @@ impl<T> Slab<T> {
         let page = &mut self.pages[page_number];
         let index = (page_number * PAGE + page.len()) as u32;
         page.push(Slot {
-            generation: 0,
+            generation: G::default(),
             value: Some(value),
         });
         Key {
@@ -70,7 +94,7 @@ impl<T> Slab<T> {
             .get_mut(index as usize / PAGE)?
             .get_mut(index as usize % PAGE)?;
         let value = slot.value.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation = slot.generation.next();
         self.free.push(index);
         self.len -= 1;
         Some(value)
@@ -98,7 +122,7 @@ impl<T> Slab<T> {
             .pages
             .get(key.index as usize / PAGE)?
             .get(key.index as usize % PAGE)?;
-        if slot.generation == key.generation {
+        if slot.generation.number() == key.generation {
             slot.value.as_ref()
         } else {
             None
@@ -110,7 +134,7 @@ impl<T> Slab<T> {
             .pages
             .get_mut(key.index as usize / PAGE)?
             .get_mut(key.index as usize % PAGE)?;
-        if slot.generation == key.generation {
+        if slot.generation.number() == key.generation {
             slot.value.as_mut()
         } else {
             None
@@ -122,7 +146,7 @@ impl<T> Slab<T> {
             .pages
             .get(index as usize / PAGE)
             .and_then(|page| page.get(index as usize % PAGE))
-            .map_or(0, |slot| slot.generation);
+            .map_or(0, |slot| slot.generation.number());
         Key { index, generation }
     }
 
@@ -147,7 +171,7 @@ impl<T> Slab<T> {
 
     /// Bytes of the slots in use or free.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.pages.len() * PAGE * size_of::<Slot<T>>() + self.free.capacity() * 4
+        self.pages.len() * PAGE * size_of::<Slot<T, G>>() + self.free.capacity() * 4
     }
 }
 
@@ -157,7 +181,7 @@ mod tests {
 
     #[test]
     fn reused_slot_has_another_generation() {
-        let mut slab = Slab::default();
+        let mut slab: Slab<_> = Slab::default();
         let first = slab.insert("a");
         assert_eq!(slab.remove(first.index), Some("a"));
         let second = slab.insert("b");
@@ -169,7 +193,7 @@ mod tests {
 
     #[test]
     fn grows_over_pages() {
-        let mut slab = Slab::default();
+        let mut slab: Slab<_> = Slab::default();
         let keys: Vec<_> = (0..PAGE * 2 + 5).map(|n| slab.insert(n)).collect();
         assert_eq!(slab.len(), keys.len());
         for (n, key) in keys.iter().enumerate() {

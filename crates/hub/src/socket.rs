@@ -55,6 +55,8 @@ pub(crate) struct Socket {
     pub(crate) gone: bool,
     /// It left the room of its own id.
     pub(crate) nameless: bool,
+    /// Its token ends soon: it waits in `Expiries`.
+    pub(crate) ending: bool,
     /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
     pub(crate) conn: u32,
     pub(crate) session: u32,

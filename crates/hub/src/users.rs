@@ -34,7 +34,7 @@ impl Place {
 /// Users by slot and by name. Names come from tokens others issue, hence the keyed hash.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
-    slots: Slab<User>,
+    slots: Slab<User, ()>,
     by_name: HashTable<u32>,
     hasher: RandomState,
 }

@@ -294,6 +294,44 @@ fn an_ending_token_is_warned_of_and_ends() {
     assert_eq!(end[1..], ["41", "close 4004 token expired"]);
 }
 
+/// Heartbeats find those whose end is near: the warning comes in its second however long the token was good for.
+#[test]
+fn a_token_of_long_life_ends_to_the_second() {
+    let mut rig = strict();
+    let ends = ends_in(&rig, 1_000).expect("set");
+    let client = joined(
+        &mut rig,
+        Claims {
+            expires_s: Some(ends),
+            ..claims("ann")
+        },
+    );
+    let mut seen = Vec::new();
+    for _ in 0..1_001 {
+        rig.pass(Duration::from_secs(1));
+        for text in received(&mut rig, client) {
+            if text == "2" {
+                rig.send(client, &frame("3"));
+            } else {
+                seen.push((ends as i64 - (rig.now.wall_ms / 1000) as i64, text));
+            }
+        }
+    }
+    let told: Vec<(i64, &str)> = seen
+        .iter()
+        .map(|(left, text)| (*left, text.split(',').next().unwrap_or(text)))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (60, "42[\"token-expiring\""),
+            (0, "42[\"error\""),
+            (0, "41"),
+            (0, "close 4004 token expired")
+        ]
+    );
+}
+
 #[test]
 fn a_refreshed_token_keeps_the_client() {
     let mut rig = strict();
