@@ -70,6 +70,7 @@ fn boot(request: &Request) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    memory::grow_in_small_steps();
     let telemetry = Telemetry::start(&loaded.resolved.log);
     let served = serve::run(request, loaded, &telemetry);
     if let Err(error) = &served {

@@ -1,6 +1,12 @@
-//! How much of the memory it may have the process uses: what admission is told ten times a second.
+//! How much of the memory it may have the process uses: what admission is told ten times a second. And in which steps it grows.
 
 use std::fs;
+
+/// Memory in steps of 4 KiB instead of 2 MiB, also where the system has huge pages always: connections come and go one by one,
+/// and what they cost is to be seen. Called before there are threads; a kernel that knows no such thing changes nothing.
+pub fn grow_in_small_steps() {
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
 
 /// Bytes this process may have: what the operator says, else the tightest limit of its control groups, else the machine's memory.
 pub fn limit(configured: Option<u64>) -> Option<u64> {

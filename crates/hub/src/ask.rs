@@ -63,6 +63,8 @@ impl Core {
         });
         self.counts.asks_outstanding += 1;
         let due = self.after(self.config.auth.timeout);
+        let settled = |key| self.asks.live(key).is_none();
+        self.timers.forget(Kind::Ask, settled);
         self.timers.arm(Kind::Ask, due, key);
         let token = token.to_owned();
         self.effects.push(Effect::Ask {

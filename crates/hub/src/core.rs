@@ -252,11 +252,19 @@ impl Core {
 
     pub(crate) fn arm_session(&mut self, kind: Kind, delay: Duration, session: u32) {
         let (due, key) = (self.after(delay), self.sessions.key(session));
+        if kind == Kind::Connect {
+            let settled = |key| self.sessions.live(key).is_none_or(|slot| slot.flags.joined);
+            self.timers.forget(kind, settled);
+        }
         self.timers.arm(kind, due, key);
     }
 
     pub(crate) fn arm_conn(&mut self, kind: Kind, delay: Duration, conn: u32) {
         let (due, key) = (self.after(delay), self.conns.key(conn));
+        if kind == Kind::Handshake {
+            let settled = |key| self.conns.live(key).is_none_or(|slot| slot.flags.served);
+            self.timers.forget(kind, settled);
+        }
         self.timers.arm(kind, due, key);
     }
 

@@ -10,7 +10,6 @@ use crate::handler::Handler;
 use crate::id::Identity;
 use crate::io::Io;
 use crate::metrics::{Cells, Limit};
-use crate::outbox::{Flushed, Sink, Tally};
 use crate::process::Process;
 use crate::relay::{Broadcast, Relay};
 use crate::timer::Kind;
@@ -89,7 +88,7 @@ impl Hub {
     }
 
     /// Books the deliveries since the last flush and begins to count anew.
-    fn count_deliveries(&mut self) {
+    pub(crate) fn count_deliveries(&mut self) {
         self.core.counts.deliveries += std::mem::take(&mut self.core.deliveries) as u64;
     }
 
@@ -347,126 +346,6 @@ impl Hub {
         }
     }
 
-    /// The kernel takes bytes again.
-    pub fn writable(&mut self, conn: u32, sink: &mut dyn Sink) {
-        let Some(slot) = self.core.conns.get_mut(conn) else {
-            return;
-        };
-        if !slot.outbox.is_blocked() {
-            return;
-        }
-        let mut tally = Tally::default();
-        let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
-        self.book(tally);
-        self.after_flush(conn, flushed);
-        self.settle();
-    }
-
-    /// Writes what the turn produced: at most a few calls per connection.
-    pub fn flush(&mut self, sink: &mut dyn Sink) {
-        self.close_overflowed();
-        self.answer_polls();
-        self.settle();
-        while !self.core.log.dirty.is_empty() {
-            let dirty = std::mem::take(&mut self.core.log.dirty);
-            for conn in &dirty {
-                self.flush_conn(*conn, sink);
-            }
-            self.settle();
-            self.answer_polls();
-            if self.core.log.dirty.is_empty() {
-                self.core.log.dirty = dirty;
-                break;
-            }
-        }
-        self.core.log.clear();
-        self.count_deliveries();
-        self.core.broadcasts_before = self.core.counts.broadcasts;
-    }
-
-    #[inline]
-    fn flush_conn(&mut self, conn: u32, sink: &mut dyn Sink) {
-        let mut bound = self.core.bound();
-        let Some(slot) = self.core.conns.get_mut(conn) else {
-            return;
-        };
-        if slot.flags.answering {
-            // The answer was bounded when it was a queue; here it waits for the kernel.
-            bound.bytes_max = bound.bytes_max.saturating_mul(4);
-        }
-        slot.flags.dirty = false;
-        let mut tally = Tally::default();
-        let flushed = slot
-            .outbox
-            .flush(&self.core.log, conn, sink, bound, &mut tally);
-        let ends = slot.state == State::Finishing;
-        self.book(tally);
-        if flushed != Flushed::Empty || ends {
-            self.after_flush(conn, flushed);
-        }
-    }
-
-    fn book(&mut self, tally: Tally) {
-        self.core.counts.bytes_out += tally.bytes;
-        self.core.counts.writes += tally.writes;
-        self.core.counts.dropped_slow += tally.dropped;
-    }
-
-    fn after_flush(&mut self, conn: u32, flushed: Flushed) {
-        match flushed {
-            Flushed::Waiting => {}
-            Flushed::Gone => self.lost(conn, CloseReason::TransportError),
-            Flushed::Overflow => self.overflow(conn),
-            Flushed::Empty => {
-                let Some(slot) = self.core.conns.get_mut(conn) else {
-                    return;
-                };
-                // A backlog may end while this turn's last words still wait for the flush.
-                if !slot.outbox.is_empty() {
-                    return;
-                }
-                if slot.state == State::Finishing {
-                    slot.state = State::Linger;
-                    if slot.flags.eof {
-                        self.core.drop_conn(conn);
-                    } else {
-                        self.core.effects.push(Effect::Shutdown { conn });
-                    }
-                }
-            }
-        }
-    }
-
-    /// A slow consumer: what it has not begun to receive is dropped and it is told why.
-    fn overflow(&mut self, conn: u32) {
-        self.core.counts.hit(Limit::OutboxBytes);
-        let Some(slot) = self.core.conns.get_mut(conn) else {
-            return;
-        };
-        let (state, session) = (slot.state, slot.session);
-        if state == State::WebSocket {
-            slot.outbox.discard_unstarted();
-            self.core.close_session(session, CloseReason::SlowConsumer);
-        } else {
-            self.lost(conn, CloseReason::SlowConsumer);
-        }
-    }
-
-    fn close_overflowed(&mut self) {
-        let bytes_max = self.core.queue_bytes_max();
-        for session in std::mem::take(&mut self.core.overflowed) {
-            // The slot may have changed hands since.
-            let polling = self
-                .core
-                .sessions
-                .get(session)
-                .and_then(|slot| slot.polling.as_ref());
-            if polling.is_some_and(|polling| polling.queue.cost() > bytes_max) {
-                self.core.close_session(session, CloseReason::SlowConsumer);
-            }
-        }
-    }
-
     /// A message from another hub.
     pub fn relay(&mut self, relay: &Relay) {
         match relay {
@@ -617,9 +496,15 @@ impl Hub {
         counts.turn_took(took_us, messages);
         self.core.admission.turn_took(took_us);
         counts.mailbox = mailbox as u64;
+        self.publish();
+        self.cells.in_turn.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish(&mut self) {
+        let counts = &mut self.core.counts;
         counts.conns = self.core.conns.len() as u64;
         counts.rooms = self.core.rooms.len() as u64;
-        self.cells.publish(&self.core.counts);
+        self.cells.publish(counts);
     }
 
     /// The shard stopped accepting because no descriptor was free.

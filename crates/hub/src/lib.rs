@@ -17,6 +17,7 @@ mod drain;
 mod effect;
 mod expiry;
 mod fanout;
+mod flush;
 mod handler;
 mod history;
 mod hub;

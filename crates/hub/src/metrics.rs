@@ -1,4 +1,5 @@
-//! Counters of one shard: plain numbers while the shard works, published once a turn into cells that the exporter reads.
+//! Counters of one shard: plain numbers while the shard works, published before and after the flush into cells that the
+//! exporter reads.
 //! One writer, relaxed stores, a cache line of its own: counting costs an addition.
 
 use crate::close::CloseReason;
@@ -154,7 +155,6 @@ macro_rules! counters {
                 store(&self.delivered, &counts.delivered);
                 store(&self.denied, &counts.denied);
                 store(&self.rated, &counts.rated);
-                self.in_turn.store(false, Ordering::Relaxed);
             }
         }
     };
@@ -306,7 +306,6 @@ mod tests {
     #[test]
     fn what_is_counted_is_published() {
         let (cells, mut counts) = (Cells::default(), Counts::default());
-        cells.in_turn.store(true, Ordering::Relaxed);
         counts.hit(Limit::Payload);
         counts.delivered[2] = 7;
         counts.turn_took(300, 2);
@@ -319,6 +318,5 @@ mod tests {
             (1, 2)
         );
         assert_eq!((value(&cells.turns), value(&cells.busy_us)), (1, 300));
-        assert!(!cells.in_turn.load(Ordering::Relaxed));
     }
 }

@@ -127,6 +127,18 @@ impl Timers {
         lane.push((due, key));
     }
 
+    /// Forgets timers at the head of a queue that have nothing to do any more: more than one arming adds, so that a queue is as
+    /// long as what it waits for, and not as a deadline is far away.
+    pub(crate) fn forget(&mut self, kind: Kind, is_settled: impl Fn(Key) -> bool) {
+        let lane = &mut self.lanes[kind as usize];
+        for _ in 0..2 {
+            match lane.front() {
+                Some((_, key)) if is_settled(*key) => lane.pop(),
+                _ => return,
+            }
+        }
+    }
+
     /// Arms a timer for any time.
     pub(crate) fn arm_odd(&mut self, kind: Kind, due: Millis, key: Key) {
         self.odd.push(Reverse((due, kind, key)));
@@ -199,6 +211,29 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_is_as_long_as_what_it_waits_for() {
+        let mut timers = Timers::default();
+        let key = |index| Key {
+            index,
+            generation: 0,
+        };
+        for n in 0..100_000 {
+            // Of the last ten, the oldest is still waited for.
+            timers.forget(Kind::Handshake, |key| key.index + 10 < n);
+            timers.arm(Kind::Handshake, 10_000 + u64::from(n), key(n));
+        }
+        assert!(
+            timers.heap_bytes() <= 3 * CHUNK * 16,
+            "{}",
+            timers.heap_bytes()
+        );
+        assert_eq!(
+            timers.pop_due(200_000),
+            Some((Kind::Handshake, key(99_989)))
+        );
+    }
 
     #[test]
     fn pops_what_is_due_and_no_more() {

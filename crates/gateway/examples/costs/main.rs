@@ -15,6 +15,8 @@ use clap::Parser;
 enum What {
     /// Tokens, rates, bounds per address and a scraped metrics listener, against none of them.
     Safety,
+    /// The same, in memory of idle sessions.
+    Memory,
     /// What fifty connections that send as fast as they can do to a thousand polite ones.
     Flood,
     /// Memory of idle TLS connections, processor time of handshakes, and what a storm of them does to others.
@@ -26,6 +28,7 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match What::parse() {
         What::Safety => safety::report(),
+        What::Memory => safety::memory(),
         What::Flood => flood::report(),
         What::Tls => tls::report(),
         What::Compression(flags) => compression::report(&flags),

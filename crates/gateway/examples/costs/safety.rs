@@ -1,4 +1,4 @@
-//! What safety costs: the same load on a gateway with tokens, rates, address bounds and a scraped metrics listener, and on one
+//! What safety costs in time and memory: the same load on a gateway with tokens, rates, address bounds and a scraped metrics listener, and on one
 //! without any of it, in turn.
 
 use crate::client::join;
@@ -13,7 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 const SECRET: &str = "overhead-of-safety-thirty-two-bytes";
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
+const IDLE_ROUNDS: usize = 5;
 const IDLE: [usize; 2] = [2_000, 16_000];
 
 /// All that can be on.
@@ -83,7 +84,7 @@ fn idle(gateway: &Gateway, key: Option<&SigningKey>) -> Result<f64> {
             };
             clients.push(join(gateway.addr, &auth)?);
         }
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(1_500));
         resident.push(gateway.resident_bytes()?);
     }
     Ok((resident[1] - resident[0]) as f64 / (IDLE[1] - IDLE[0]) as f64)
@@ -91,10 +92,6 @@ fn idle(gateway: &Gateway, key: Option<&SigningKey>) -> Result<f64> {
 
 pub fn report() -> Result<()> {
     let key = SigningKey::from_secret(SECRET).map_err(anyhow::Error::msg)?;
-    let bare = start("")?;
-    let safe = start(SAFE)?;
-    let admin = safe.admin.context("no metrics listener")?;
-    std::thread::spawn(move || scrape(admin));
     let shared = token(&key, 0)?;
     let cases: [(&str, &[&str]); 3] = [
         ("acked event, depth 8", &["ack", "--depth", "8"]),
@@ -104,23 +101,42 @@ pub fn report() -> Result<()> {
     println!("| CPU us | everything off | everything on | ratio |\n|---|---|---|---|");
     for (name, case) in cases {
         let (mut off, mut on) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            off.push(cost(&measure(&bare, None, case)?)?);
-            on.push(cost(&measure(&safe, Some(&shared), case)?)?);
+        for round in 0..ROUNDS {
+            // Processes of their own in each round, as one may be a few percent slower than another for as long as it lives; and
+            // each side first as often, as what the machine does besides drifts.
+            let (bare, safe) = (start("")?, start(SAFE)?);
+            let admin = safe.admin.context("no metrics listener")?;
+            std::thread::spawn(move || scrape(admin));
+            let mut sides = vec![(bare, None, &mut off), (safe, Some(&*shared), &mut on)];
+            sides.rotate_left(round % 2);
+            for (gateway, token, costs) in sides {
+                costs.push(cost(&measure(&gateway, token, case)?)?);
+            }
         }
         let (off, on) = (median(off), median(on));
         println!("| {name} | {off:.3} | {on:.3} | {:.3} |", on / off);
     }
-    drop((bare, safe));
-    let bare = start("")?;
-    let off = idle(&bare, None)?;
-    drop(bare);
-    let safe = start(SAFE)?;
-    let on = idle(&safe, Some(&key))?;
+    Ok(())
+}
+
+/// The same for the memory of idle sessions, a user for each.
+pub fn memory() -> Result<()> {
+    let key = SigningKey::from_secret(SECRET).map_err(anyhow::Error::msg)?;
     println!(
-        "| bytes per idle session, a user each | {off:.0} | {on:.0} | +{:.0} |",
-        on - off
+        "| bytes per idle session | everything off | everything on | more |\n|---|---|---|---|"
     );
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    for round in 1..=IDLE_ROUNDS {
+        let (bare, safe) = (idle(&start("")?, None)?, idle(&start(SAFE)?, Some(&key))?);
+        println!(
+            "| round {round} | {bare:.0} | {safe:.0} | {:+.0} |",
+            safe - bare
+        );
+        off.push(bare);
+        on.push(safe);
+    }
+    let (off, on) = (median(off), median(on));
+    println!("| median | {off:.0} | {on:.0} | {:+.0} |", on - off);
     Ok(())
 }
 

@@ -214,7 +214,8 @@ fn an_ended_token_ends_its_connections() {
         gateway.metric_settles("sockeye_sessions", |n| n == 0.0),
         Ok(0.0)
     );
-    assert_eq!(gateway.closes("token_expired"), clients.len() as f64 + 1.0);
+    let all = clients.len() as f64 + 1.0;
+    assert_eq!(gateway.closes_reach("token_expired", all), all);
 }
 
 /// Attack A03: an operator puts a user out, whose token is good for an hour: every connection goes, on every shard and by

@@ -192,7 +192,7 @@ fn polling_sessions_are_bounded_in_number() {
     conn.send(poll_request("").repeat(100));
     assert_eq!(conn.response().status, 503);
     assert_ne!(conn.ended(SOON), Ended::Open);
-    assert_eq!(gateway.metric("sockeye_sessions"), 20.0);
+    assert_eq!(gateway.reaches("sockeye_sessions", 20.0), 20.0);
     assert_eq!(pollers[0].post("1").status, 200);
     assert!(
         gateway

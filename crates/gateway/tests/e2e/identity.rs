@@ -78,7 +78,7 @@ fn a_token_is_shown_by_auth_header_or_query() {
     let mut plain = RawConn::websocket(gateway.addr, &format!("/ws?token={token}"));
     plain.send_text(r#"{"type":"echo","payload":1,"id":1}"#);
     until(&mut plain, r#"{"type":"ack""#);
-    assert!(gateway.metric("sockeye_tokens_accepted_total") >= 4.0);
+    assert!(gateway.reaches("sockeye_tokens_accepted_total", 4.0) >= 4.0);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn strict_refusals_are_connect_errors_and_chat_says_it_by_an_event() {
         "{texts:?}"
     );
     assert_eq!(texts[1], "close 4501");
-    assert_eq!(chat.closes("unauthorized"), 2.0);
+    assert_eq!(chat.closes_reach("unauthorized", 2.0), 2.0);
 }
 
 #[test]

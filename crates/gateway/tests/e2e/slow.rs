@@ -94,12 +94,12 @@ fn disconnect_ends_the_slow_client_and_nobody_else() {
     let gateway = gateway("disconnect");
     let mut slow = slow_client(gateway.addr);
     flood(&gateway);
-    assert_eq!(gateway.closes("slow_consumer"), 1.0);
+    assert_eq!(gateway.closes_reach("slow_consumer", 1.0), 1.0);
     assert_eq!(
-        gateway.metric("websocket_errors_total{type=\"slow_consumer\"}"),
+        gateway.reaches("websocket_errors_total{type=\"slow_consumer\"}", 1.0),
         1.0
     );
-    assert!(gateway.hits("outbox_bytes") >= 1.0);
+    assert!(gateway.hits_reach("outbox_bytes", 1.0) >= 1.0);
     assert_eq!(gateway.metric("sockeye_dropped_slow_total"), 0.0);
     // What it finds when it reads again: the beginning without a gap, then the end.
     let (events, code, how) = slow.until_closed();
@@ -130,7 +130,8 @@ fn drop_oldest_keeps_the_newest_and_counts_what_is_missing() {
     );
     let missing = COUNT - got.len() as u64;
     assert!(missing > 0);
-    assert_eq!(gateway.metric("sockeye_dropped_slow_total"), missing as f64);
+    let dropped = gateway.reaches("sockeye_dropped_slow_total", missing as f64);
+    assert_eq!(dropped, missing as f64);
     // At the end at least half a queue of the newest without a gap.
     let newest = OUTBOX_BYTES / 2 / SIZE as u64;
     assert!(
@@ -154,7 +155,7 @@ fn a_client_that_does_not_poll_is_slow_too() {
         slow.ask("join", &["flood".into()]);
         flood(&gateway);
         if policy == "disconnect" {
-            assert_eq!(gateway.closes("slow_consumer"), 1.0);
+            assert_eq!(gateway.closes_reach("slow_consumer", 1.0), 1.0);
             let (_, _, how) = slow.until_closed();
             assert!(how == "close packet" || how.starts_with("400 "), "{how}");
             assert_eq!(again.post("42[\"join\",\"x\"]").status, 400);

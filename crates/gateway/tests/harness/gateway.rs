@@ -182,14 +182,29 @@ impl Gateway {
         self.metrics().get(name).copied().unwrap_or_default()
     }
 
-    /// How many sessions and connections ended for this reason.
-    pub fn closes(&self, reason: &str) -> f64 {
-        self.metric(&format!("sockeye_closes_total{{reason=\"{reason}\"}}"))
+    /// A counter once it is at least so much, or what it was when patience ended: what a turn counts while it writes, and what
+    /// shards tell each other, is published a little after clients heard of it.
+    pub fn reaches(&self, name: &str, least: f64) -> f64 {
+        let (Ok(value) | Err(value)) = self.metric_settles(name, |value| value >= least);
+        value
     }
 
-    /// How often this limit bit.
-    pub fn hits(&self, limit: &str) -> f64 {
-        self.metric(&format!("sockeye_limit_hits_total{{limit=\"{limit}\"}}"))
+    /// How many sessions and connections ended for this reason.
+    pub fn closes(&self, reason: &str) -> f64 {
+        self.metric(&closes(reason))
+    }
+
+    /// The same, once it is at least so many.
+    pub fn closes_reach(&self, reason: &str, least: f64) -> f64 {
+        self.reaches(&closes(reason), least)
+    }
+
+    /// How often this limit bit, once it is at least so often.
+    pub fn hits_reach(&self, limit: &str, least: f64) -> f64 {
+        self.reaches(
+            &format!("sockeye_limit_hits_total{{limit=\"{limit}\"}}"),
+            least,
+        )
     }
 
     /// Waits until a metric is what it should be; the last value otherwise.

@@ -64,7 +64,7 @@ fn goodbye_and_silence_of_a_peer_are_told_apart() {
     rude.conn.half_close();
     assert!(settles_at(&secure, 0.0));
     assert_eq!(secure.counts("truncated", 1.0), Ok(1.0));
-    assert_eq!(secure.gateway.closes("transport_close"), 2.0);
+    assert_eq!(secure.gateway.closes_reach("transport_close", 2.0), 2.0);
 }
 
 #[test]

@@ -113,7 +113,12 @@ fn requests_on_one_connection_move_with_it_and_back() {
         conn.send(post_request(sid, "6"));
         assert_eq!(conn.response().status, 200);
     }
-    assert!(secure.gateway.metric("sockeye_connections_moved_total") >= 2.0);
+    assert!(
+        secure
+            .gateway
+            .reaches("sockeye_connections_moved_total", 2.0)
+            >= 2.0
+    );
 }
 
 #[test]
