@@ -2,7 +2,7 @@
 //! fast as they can, with the rates of profile `public`. The flooders take processor time from everybody on the machine: what that
 //! alone does is shown by flooding another gateway beside this one.
 
-use crate::client::{await_text, frame, join};
+use crate::client::{await_text, frame, join, step_back};
 use crate::gateway::Gateway;
 use crate::median;
 use anyhow::Result;
@@ -78,7 +78,7 @@ fn ask_in_turn(clients: &mut [TcpStream], pause: Duration) -> Result<Vec<u64>> {
 /// Sends as fast as the gateway takes it, and comes back when it is thrown out.
 fn flood(addr: SocketAddr, over: &AtomicBool, tally: &Tally) {
     // Flooders are other machines: their work must not keep polite clients from a processor.
-    let _ = rustix::process::nice(19);
+    let _ = step_back();
     let batch = frame("42[\"echo\"]").repeat(2_000);
     while !over.load(Ordering::Relaxed) {
         let Ok(mut stream) = join(addr, "") else {

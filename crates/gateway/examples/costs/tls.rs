@@ -3,6 +3,7 @@
 
 mod client;
 
+use crate::client::step_back;
 use crate::gateway::Gateway;
 use client::{Peer, Plan};
 use rustls::pki_types::CertificateDer;
@@ -245,7 +246,7 @@ fn percentiles(mut values: Vec<u64>) -> (u64, u64) {
 fn come_and_go(peer: &Peer, stop: &AtomicBool, made: &AtomicUsize) -> anyhow::Result<()> {
     let pause = Duration::from_nanos(1_000_000_000 * STORM_THREADS / STORM_PER_SECOND);
     // Newcomers come from other machines: who is established does not share a processor with their arithmetic.
-    rustix::process::nice(19)?;
+    step_back()?;
     let started = Instant::now();
     for n in 0.. {
         let due = started + pause * n;
