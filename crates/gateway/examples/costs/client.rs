@@ -26,7 +26,9 @@ pub fn join(addr: SocketAddr, auth: &str) -> Result<TcpStream> {
 /// `nice` does not promise).
 pub fn step_back() -> Result<()> {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status()?;
+    let status = Command::new("chrt")
+        .args(["--idle", "--pid", "0", &thread])
+        .status()?;
     ensure!(status.success(), "chrt: {status}");
     Ok(())
 }

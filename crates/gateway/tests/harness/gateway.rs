@@ -199,12 +199,14 @@ impl Gateway {
         self.reaches(&closes(reason), least)
     }
 
-    /// How often this limit bit, once it is at least so often.
+    /// How often this limit bit.
+    pub fn hits(&self, limit: &str) -> f64 {
+        self.metric(&hits(limit))
+    }
+
+    /// The same, once it is at least so often.
     pub fn hits_reach(&self, limit: &str, least: f64) -> f64 {
-        self.reaches(
-            &format!("sockeye_limit_hits_total{{limit=\"{limit}\"}}"),
-            least,
-        )
+        self.reaches(&hits(limit), least)
     }
 
     /// Waits until a metric is what it should be; the last value otherwise.
@@ -321,4 +323,12 @@ fn listening(child: &mut Child, log: &Log) -> Option<(SocketAddr, SocketAddr)> {
         std::thread::sleep(Duration::from_millis(5));
     }
     None
+}
+
+fn closes(reason: &str) -> String {
+    format!("sockeye_closes_total{{reason=\"{reason}\"}}")
+}
+
+fn hits(limit: &str) -> String {
+    format!("sockeye_limit_hits_total{{limit=\"{limit}\"}}")
 }
