@@ -29,6 +29,11 @@ impl Hub {
         self.close_overflowed();
         self.answer_polls();
         self.settle();
+        if !self.core.log.dirty.is_empty() {
+            // Before anything is said: whoever gets an answer finds counted what led to it.
+            self.count_deliveries();
+            self.publish();
+        }
         while !self.core.log.dirty.is_empty() {
             let dirty = std::mem::take(&mut self.core.log.dirty);
             for conn in &dirty {

@@ -111,6 +111,7 @@ fn metrics_have_their_names_and_count_what_happened() {
     let mut bad = crate::harness::RawConn::websocket(gateway.addr, "/ws");
     bad.send(b"\x81\x01x");
     assert_eq!(bad.close_code(PATIENCE), 1002);
+    drop(bad);
 
     let open = "Accept: application/openmetrics-text;version=1.0.0\r\n";
     let text = request(gateway.admin, "GET", "/metrics", open, "").body;

@@ -212,7 +212,8 @@ impl Gateway {
     /// Waits until a metric is what it should be; the last value otherwise.
     pub fn metric_settles(&self, name: &str, wanted: impl Fn(f64) -> bool) -> Result<f64, f64> {
         let mut value = 0.0;
-        let settled = eventually(PATIENCE, || {
+        // Longer than the gateway waits for a peer to close.
+        let settled = eventually(3 * PATIENCE, || {
             value = self.metric(name);
             wanted(value)
         });
