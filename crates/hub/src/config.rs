@@ -1,5 +1,6 @@
 //! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
 
+use crate::hub::BEHIND_MAX_MS;
 use crate::limits::Limits;
 use crate::proxies::Proxies;
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,9 +255,11 @@ impl Default for Compression {
 }
 
 impl Config {
-    /// The longest time between two heartbeats of a live session: an interval, and a pong that was given an extension.
+    /// The longest time between two heartbeats of a live session: an interval, a pong that was given an extension, and twice
+    /// what a shard that is behind puts off.
     pub(crate) fn heartbeat_gap_max(&self) -> Duration {
-        self.ping_interval.max(self.plain_ping_interval) + 2 * self.ping_timeout
+        let put_off = Duration::from_millis(BEHIND_MAX_MS);
+        self.ping_interval.max(self.plain_ping_interval) + 2 * (self.ping_timeout + put_off)
     }
 }
 

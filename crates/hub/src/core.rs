@@ -39,6 +39,14 @@ pub struct Now {
     pub wall_ms: u64,
 }
 
+impl Now {
+    /// The wall clock gained more than a second since: it was set, or the machine slept.
+    pub(crate) fn leaps_from(self, before: Self) -> bool {
+        self.wall_ms.saturating_sub(before.wall_ms)
+            > self.mono_ms.saturating_sub(before.mono_ms) + 1_000
+    }
+}
+
 /// Source of unguessable bytes.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 
@@ -252,9 +260,15 @@ impl Core {
 
     pub(crate) fn arm_session(&mut self, kind: Kind, delay: Duration, session: u32) {
         let (due, key) = (self.after(delay), self.sessions.key(session));
-        if kind == Kind::Connect {
-            let settled = |key| self.sessions.live(key).is_none_or(|slot| slot.flags.joined);
-            self.timers.forget(kind, settled);
+        let flags = |key| self.sessions.live(key).map(|slot| slot.flags);
+        match kind {
+            Kind::Connect => self
+                .timers
+                .forget(kind, |key| flags(key).is_none_or(|flags| flags.joined)),
+            Kind::Pong => self.timers.forget(kind, |key| {
+                flags(key).is_none_or(|flags| !flags.awaiting_pong)
+            }),
+            _ => {}
         }
         self.timers.arm(kind, due, key);
     }

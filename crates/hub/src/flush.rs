@@ -30,7 +30,7 @@ impl Hub {
         self.answer_polls();
         self.settle();
         if !self.core.log.dirty.is_empty() {
-            // Before anything is said: whoever gets an answer finds counted what led to it.
+            // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
             self.count_deliveries();
             self.publish();
         }

@@ -43,7 +43,7 @@ impl std::fmt::Debug for Hub {
 /// Room counts are told to handlers and other shards this often.
 const ANNOUNCE_MS: u64 = 250;
 /// Peers are spared for at most this long while input is left unread.
-const BEHIND_MAX_MS: u64 = 10_000;
+pub(crate) const BEHIND_MAX_MS: u64 = 10_000;
 
 impl Hub {
     /// A hub that is alone in its process.
@@ -80,7 +80,10 @@ impl Hub {
 
     /// Sets the time of the turn; call first.
     pub fn begin_turn(&mut self, now: Now) {
-        self.core.now = now;
+        let before = std::mem::replace(&mut self.core.now, now);
+        if now.leaps_from(before) {
+            self.core.look_at_all_tokens();
+        }
         self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
         self.core.broadcasts_before = self.core.counts.broadcasts;

@@ -1,5 +1,6 @@
 //! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop,
-//! and a timer whose slot has moved on is ignored when it comes up. Odd durations go through a heap.
+//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that when others come in behind it. Odd
+//! durations go through a heap.
 
 use crate::slab::Key;
 use std::cmp::Reverse;
@@ -127,8 +128,8 @@ impl Timers {
         lane.push((due, key));
     }
 
-    /// Forgets timers at the head of a queue that have nothing to do any more: more than one arming adds, so that a queue is as
-    /// long as what it waits for, and not as a deadline is far away.
+    /// Forgets timers at the head of a queue that have nothing to do any more: more than one arming adds. So while others come, a
+    /// queue begins with the oldest that is still waited for, not with what was armed a deadline ago.
     pub(crate) fn forget(&mut self, kind: Kind, is_settled: impl Fn(Key) -> bool) {
         let lane = &mut self.lanes[kind as usize];
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The exporter: reads the cells that shards publish once a turn and what else is known of this process. Nothing here is
+//! The exporter: reads the cells that shards publish in each turn and what else is known of this process. Nothing here is
 //! called by a shard, and nothing waits for one.
 //!
 //! [`table`] is the one list of all metrics; [`text`] writes them for Prometheus, [`page`] for people.

@@ -1,5 +1,5 @@
-//! What safety costs in time and memory: the same load on a gateway with tokens, rates, address bounds and a scraped metrics listener, and on one
-//! without any of it, in turn.
+//! What safety costs in time and memory: the same load on a gateway with tokens, rates, address bounds and a scraped metrics
+//! listener, and on one without any of it, in turn.
 
 use crate::client::join;
 use crate::gateway::{Gateway, built};
@@ -127,7 +127,8 @@ pub fn memory() -> Result<()> {
     );
     let (mut off, mut on) = (Vec::new(), Vec::new());
     for round in 1..=IDLE_ROUNDS {
-        let (bare, safe) = (idle(&start("")?, None)?, idle(&start(SAFE)?, Some(&key))?);
+        let bare = idle(&start("")?, None)?;
+        let safe = idle(&start(SAFE)?, Some(&key))?;
         println!(
             "| round {round} | {bare:.0} | {safe:.0} | {:+.0} |",
             safe - bare

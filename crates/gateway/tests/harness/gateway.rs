@@ -182,8 +182,8 @@ impl Gateway {
         self.metrics().get(name).copied().unwrap_or_default()
     }
 
-    /// A counter once it is at least so much, or what it was when patience ended: what a turn counts while it writes, and what
-    /// shards tell each other, is published a little after clients heard of it.
+    /// A counter once it is at least so much, or what it was when patience ended: what a turn counts while it writes or closes,
+    /// and what shards tell each other, is published a little after clients saw it.
     pub fn reaches(&self, name: &str, least: f64) -> f64 {
         let (Ok(value) | Err(value)) = self.metric_settles(name, |value| value >= least);
         value

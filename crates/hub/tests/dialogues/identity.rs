@@ -294,42 +294,102 @@ fn an_ending_token_is_warned_of_and_ends() {
     assert_eq!(end[1..], ["41", "close 4004 token expired"]);
 }
 
-/// Heartbeats find those whose end is near: the warning comes in its second however long the token was good for.
-#[test]
-fn a_token_of_long_life_ends_to_the_second() {
-    let mut rig = strict();
-    let ends = ends_in(&rig, 1_000).expect("set");
-    let client = joined(
-        &mut rig,
-        Claims {
-            expires_s: Some(ends),
-            ..claims("ann")
-        },
-    );
-    let mut seen = Vec::new();
-    for _ in 0..1_001 {
+/// What a client is told besides pings, and how many seconds before the end of its token.
+fn told_until(
+    rig: &mut Rig,
+    client: usize,
+    ends: u64,
+    mut live: impl FnMut(&mut Rig, bool),
+) -> Vec<(i64, String)> {
+    let mut told = Vec::new();
+    while rig.now.wall_ms / 1000 <= ends {
         rig.pass(Duration::from_secs(1));
-        for text in received(&mut rig, client) {
+        let mut pinged = false;
+        for text in received(rig, client) {
             if text == "2" {
-                rig.send(client, &frame("3"));
+                pinged = true;
             } else {
-                seen.push((ends as i64 - (rig.now.wall_ms / 1000) as i64, text));
+                let left = ends as i64 - (rig.now.wall_ms / 1000) as i64;
+                let text = text.split(['{', ',']).next().unwrap_or_default();
+                told.push((left, text.to_owned()));
             }
         }
+        live(rig, pinged);
     }
-    let told: Vec<(i64, &str)> = seen
-        .iter()
-        .map(|(left, text)| (*left, text.split(',').next().unwrap_or(text)))
-        .collect();
-    assert_eq!(
-        told,
-        [
-            (60, "42[\"token-expiring\""),
-            (0, "42[\"error\""),
-            (0, "41"),
-            (0, "close 4004 token expired")
-        ]
-    );
+    told
+}
+
+fn warned_and_ended(close: [(i64, &str); 3]) -> Vec<(i64, String)> {
+    let all = std::iter::once((60, "42[\"token-expiring\"")).chain(close);
+    all.map(|(left, text)| (left, text.to_owned())).collect()
+}
+
+const ENDED: [(i64, &str); 3] = [
+    (0, "42[\"error\""),
+    (0, "41"),
+    (0, "close 4004 token expired"),
+];
+
+/// Heartbeats find those whose end is near: the warning comes in its second however long the token was good for, also when
+/// pongs take as long as they may.
+#[test]
+fn a_token_of_long_life_ends_to_the_second() {
+    for pong_after in [0, 19, 38] {
+        let mut rig = strict();
+        let ends = ends_in(&rig, 1_000).expect("set");
+        let expires_s = Some(ends);
+        let ann = claims("ann");
+        let client = joined(&mut rig, Claims { expires_s, ..ann });
+        let mut waited = None;
+        let told = told_until(&mut rig, client, ends, |rig, pinged| {
+            waited = waited.map(|seconds| seconds + 1).or(pinged.then_some(0));
+            // A sign of life is what a late pong is waited for.
+            if waited.is_some_and(|seconds| seconds == 10) && pong_after > 20 {
+                rig.send(client, &frame("421[\"x\"]"));
+            }
+            if waited == Some(pong_after) {
+                rig.send(client, &frame("3"));
+                waited = None;
+            }
+        });
+        let told: Vec<_> = told
+            .into_iter()
+            .filter(|(_, text)| !text.starts_with("431"))
+            .collect();
+        assert_eq!(told, warned_and_ended(ENDED), "pongs after {pong_after} s");
+    }
+}
+
+/// Plain clients that talk are not pinged, and looked at all the same.
+#[test]
+fn a_plain_clients_token_ends_to_the_second() {
+    let mut rig = strict();
+    let ends = ends_in(&rig, 1_000).expect("set");
+    let client = websocket(&mut rig, "/ws?token=t", "");
+    rig.answer(Ok(Claims {
+        expires_s: Some(ends),
+        ..claims("ann")
+    }));
+    let told = told_until(&mut rig, client, ends, |rig, _| {
+        rig.send(client, &frame("{\"type\":\"nobody listens\"}"));
+    });
+    let last = &told[told.len() - 2..];
+    assert_eq!(last[1], (0, "close 4004 token expired".to_owned()));
+    assert_eq!(last[0].0, 0, "an error says why: {told:?}");
+    assert!(told.iter().any(|(left, _)| *left == 60), "{told:?}");
+}
+
+/// The wall clock is what tokens mean, also when it is set.
+#[test]
+fn a_leap_of_the_clock_ends_tokens_at_the_next_turn() {
+    let mut rig = strict();
+    let expires_s = ends_in(&rig, 1_000);
+    let ann = claims("ann");
+    let client = joined(&mut rig, Claims { expires_s, ..ann });
+    rig.now.wall_ms += 2_000_000;
+    rig.pass(Duration::from_millis(1));
+    let texts = received(&mut rig, client);
+    assert_eq!(texts.last().expect("some"), "close 4004 token expired");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Mistakes that were made once, one test each.
 
+use crate::identity::{frame, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::Written;
 use hub::config::Config;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A session by polling; its id.
 fn opened(rig: &mut Rig, name: usize) -> String {
@@ -150,4 +153,32 @@ fn an_answer_that_met_a_reset_ends_the_session() {
         let answer = rig.take(client);
         assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "deed {number}");
     }
+}
+
+/// Whoever gets an answer and asks for metrics finds counted what led to it.
+#[test]
+fn what_led_to_an_answer_is_counted_before_it_is_written() {
+    let mut rig = Rig::lab(Config::default(), 1);
+    let client = websocket(&mut rig, "/socket.io/?EIO=4&transport=websocket", "");
+    rig.send(client, &frame("40"));
+    let cells = Arc::clone(&rig.cells);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    rig.wires.kernel = Box::new(move |_, n| {
+        let count = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        let counts = (count(&cells.messages_in), count(&cells.sockets));
+        told.lock().expect("one thread").push(counts);
+        Written::Bytes(n)
+    });
+    for n in 0..3 {
+        rig.send(client, &frame(&format!("42{n}[\"echo\"]")));
+    }
+    let seen = seen.lock().expect("one thread").clone();
+    assert_eq!(seen.len(), 3, "an answer each");
+    assert!(
+        seen.iter()
+            .zip(1..)
+            .all(|((messages, sockets), sent)| *messages >= sent && *sockets == 1),
+        "{seen:?}"
+    );
 }
