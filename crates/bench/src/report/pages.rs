@@ -61,7 +61,7 @@ pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
             (name.clone(), text, drawings)
         })
         .collect();
-    blocks.push((OVERVIEW.into(), overview(&contents), Vec::new()));
+    blocks.extend(overview(&contents).map(|rows| (OVERVIEW.into(), rows, Vec::new())));
     let pages = pages(folder)?;
     let mut unasked = Vec::new();
     for (name, text, drawings) in blocks {
@@ -131,19 +131,21 @@ fn scenario(name: &str, file: &ResultFile) -> (String, Drawings) {
     (text, drawings.collect())
 }
 
-/// A row of seven columns for each scenario result.
-fn overview(contents: &[(String, Content)]) -> String {
+/// A row of seven columns for each scenario result; without any, the page keeps what it has.
+fn overview(contents: &[(String, Content)]) -> Option<String> {
     let mut header = figures::seven_header("scenario");
     header.insert(1, "scale".into());
     header.push("verdict".into());
     let mut table = Table::new(header);
-    for (_, content) in contents {
-        let Content::Scenario(ResultFile::Run(run)) = content else {
-            continue;
-        };
-        table.push(overview_row(run));
-    }
-    table.to_string()
+    let runs: Vec<&Outcome> = contents
+        .iter()
+        .filter_map(|(_, content)| match content {
+            Content::Scenario(ResultFile::Run(run)) => Some(&**run),
+            _ => None,
+        })
+        .collect();
+    runs.iter().for_each(|run| table.push(overview_row(run)));
+    (!runs.is_empty()).then(|| table.to_string())
 }
 
 fn overview_row(run: &Outcome) -> Vec<String> {
@@ -270,6 +272,15 @@ mod tests {
                 "{drawing}"
             );
         }
+    }
+
+    #[test]
+    fn an_overview_of_nothing_replaces_nothing() {
+        let page = format!("{BEGIN}overview -->\nrows\n{END}\n");
+        let (folder, _) = folder(&page);
+        fill(&[], folder.path()).unwrap();
+        let kept = fs::read_to_string(folder.path().join("benchmarks.md")).unwrap();
+        assert_eq!(kept, page);
     }
 
     #[test]
