@@ -5,7 +5,8 @@
 #                                        --msgpack-url, --deflate-url for the variants below, as far as
 #                                        they exist)
 #   run.sh --server "COMMAND"            starts COMMAND --port P itself, and with it the variants:
-#                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate
+#                                        --ping-timeout 5000, --recovery, --parser msgpack, --deflate,
+#                                        --tls-cert FILE --tls-key FILE
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
 #   --only js|python|java|autobahn       may be repeated; default: all four
@@ -20,7 +21,7 @@ source ./servers.sh
 
 usage() { sed -n '2,/^set /s/^# \{0,1\}//p' run.sh | sed '/^set /d' >&2; exit 2; }
 
-url= patient_url= recovery_url= msgpack_url= deflate_url= server= peer=sockeye cases=quick
+url= patient_url= recovery_url= msgpack_url= deflate_url= tls_url= tls_cert= server= peer=sockeye cases=quick
 suites=()
 while (($#)); do
   case "$1" in
@@ -108,6 +109,8 @@ node_tests() {
 }
 
 js_suite() { (cd js && node_tests js --test-concurrency=3 test/*.test.js "$@"); }
+# Stock clients again, https and wss this time.
+js_tls_suite() { (cd js && NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-tls --test-concurrency=3 test/stock-*.test.js); }
 js_timing_suite() { (cd js && node_tests js-timing timing/*.test.js); }
 
 run_clients() {
@@ -121,6 +124,7 @@ run_clients() {
   if wants js; then CONFORMANCE_URL="$url" record js js_suite "${optional[@]}" & jobs+=($!); fi
   if wants python || wants java; then other_languages & jobs+=($!); fi
   for job in "${jobs[@]}"; do wait "$job"; done
+  if [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
   # Alone, because these measure the time between packets.
   if wants js; then CONFORMANCE_URL="$url" record js-timing js_timing_suite; fi
 }

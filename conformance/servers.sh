@@ -1,6 +1,6 @@
 # Sourced by run.sh: starts the conformance application in its variants on free ports, waits until
 # each one listens, and ends them with the run. Sets url, patient_url, recovery_url, msgpack_url,
-# deflate_url.
+# deflate_url, tls_url, tls_cert.
 
 # A first start may compile.
 START_TIMEOUT_SECONDS=900
@@ -14,9 +14,22 @@ start_servers() {
   if wants js; then
     if start_variant recovery --ping-timeout 5000 --recovery; then recovery_url="$started_url"; else without recovery; fi
     if start_variant msgpack --ping-timeout 5000 --parser msgpack; then msgpack_url="$started_url"; else without msgpack; fi
+    start_tls_variant
   fi
   if wants js || wants autobahn; then
     if start_variant deflate --ping-timeout 5000 --deflate; then deflate_url="$started_url"; else without deflate; fi
+  fi
+}
+
+# With a certificate made for the run, which clients are told to trust.
+start_tls_variant() {
+  local cert="$CONFORMANCE_RUN_DIR/tls.pem" key="$CONFORMANCE_RUN_DIR/tls.key"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$key" -out "$cert" 2>/dev/null
+  if start_variant tls --ping-timeout 5000 --tls-cert "$cert" --tls-key "$key"; then
+    tls_url="${started_url/http:/https:}" tls_cert="$cert"
+  else
+    without tls
   fi
 }
 

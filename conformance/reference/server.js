@@ -1,6 +1,8 @@
 // The reference peer: the conformance application on Socket.IO's own Node server. Owns the
 // command line and the HTTP listeners; the handlers are in namespaces.js, the rest in endpoints.js.
+import { readFileSync } from "node:fs";
 import http from "node:http";
+import https from "node:https";
 import { parseArgs } from "node:util";
 import { attachEcho, attachEngine, attachSocketIo, refuseOtherPaths } from "./endpoints.js";
 import { installNamespaces } from "./namespaces.js";
@@ -15,6 +17,8 @@ const FLAGS = {
   parser: { type: "string" },
   recovery: { type: "boolean", default: false },
   deflate: { type: "boolean", default: false },
+  "tls-cert": { type: "string" },
+  "tls-key": { type: "string" },
   redis: { type: "string" },
   adapter: { type: "string", default: "classic" },
 };
@@ -30,9 +34,16 @@ function readSettings() {
     parser: oneOf("parser", values.parser, [undefined, "msgpack"]),
     recovery: values.recovery,
     deflate: values.deflate,
+    tls: readPair(values["tls-cert"], values["tls-key"]),
     redis: values.redis,
     adapter: oneOf("adapter", values.adapter, ["classic", "sharded", "streams"]),
   };
+}
+
+/** What an HTTPS server needs, if files are given. */
+function readPair(cert, key) {
+  if (!cert !== !key) throw new Error("--tls-cert and --tls-key: give both or neither");
+  return cert && { cert: readFileSync(cert), key: readFileSync(key) };
 }
 
 function wholeNumber(flag, text) {
@@ -46,10 +57,10 @@ function oneOf(flag, value, allowed) {
 }
 
 /** One application, reachable by IPv4 and IPv6: the second listener hands everything to the first. */
-async function listen(server, port) {
+async function listen(server, { port, tls }) {
   await listenOn(server, port, "127.0.0.1");
   const bound = server.address().port;
-  const twin = http.createServer();
+  const twin = createServer(tls);
   twin.on("request", (request, response) => server.emit("request", request, response));
   twin.on("upgrade", (request, socket, head) => server.emit("upgrade", request, socket, head));
   await listenOn(twin, bound, "::1").catch((error) => {
@@ -57,6 +68,8 @@ async function listen(server, port) {
   });
   return bound;
 }
+
+const createServer = (tls) => (tls ? https.createServer(tls) : http.createServer());
 
 function listenOn(server, port, host) {
   return new Promise((resolve, reject) => {
@@ -66,12 +79,12 @@ function listenOn(server, port, host) {
 }
 
 const settings = readSettings();
-const server = http.createServer();
+const server = createServer(settings.tls);
 refuseOtherPaths(server);
 attachEcho(server);
 attachEngine(server, settings);
 const io = await attachSocketIo(server, settings);
 if (settings.redis) await joinCluster(io, settings);
 installNamespaces(io);
-console.log(`listening http://127.0.0.1:${await listen(server, settings.port)}`);
+console.log(`listening ${settings.tls ? "https" : "http"}://127.0.0.1:${await listen(server, settings)}`);
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(0));

@@ -7,6 +7,7 @@
 
 mod lab;
 
+use anyhow::Context as _;
 use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
@@ -18,8 +19,12 @@ use hub::{
     SessionKey, SocketKey,
 };
 use lab::Lab;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use shard::{Answerer, Detached, Handover, Outside, Settings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +53,12 @@ struct Flags {
     /// Agree on permessage-deflate, keeping windows as far as the client wants it.
     #[arg(long)]
     deflate: bool,
+    /// PEM file: the port then speaks TLS, and nothing else.
+    #[arg(long, requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file.
+    #[arg(long, requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 impl Flags {
@@ -66,9 +77,7 @@ impl Flags {
             ..Config::default()
         }
     }
-}
 
-impl Flags {
     /// The suite's messages are short: all of them are compressed, however little is gained.
     fn compression(&self) -> Compression {
         Compression {
@@ -78,6 +87,26 @@ impl Flags {
             client_takeover: true,
             ..Compression::default()
         }
+    }
+
+    fn tls(&self, listen: &[SocketAddr]) -> anyhow::Result<Option<shard::Tls>> {
+        let Some((cert, key)) = self.tls_cert.as_ref().zip(self.tls_key.as_ref()) else {
+            return Ok(None);
+        };
+        let chain = CertificateDer::pem_file_iter(cert)
+            .and_then(Iterator::collect)
+            .with_context(|| format!("cannot read {}", cert.display()))?;
+        let key = PrivateKeyDer::from_pem_file(key)
+            .with_context(|| format!("cannot read {}", key.display()))?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        Ok(Some(shard::Tls {
+            listen: listen.to_vec(),
+            config: Arc::new(config),
+        }))
     }
 }
 
@@ -217,15 +246,17 @@ impl Outside for Pager {
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
+    let listen = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)];
+    let tls = flags.tls(&listen)?;
     let settings = Settings {
-        listen: vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)],
+        listen: if tls.is_some() { Vec::new() } else { listen },
         unix: Vec::new(),
         shards: flags.shards,
         node: 0,
         hub: flags.config(),
         pin: false,
         conns_max: 18_000,
-        tls: None,
+        tls,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -238,7 +269,7 @@ fn main() -> anyhow::Result<()> {
     };
     let outside = Arc::new(Pager(Pages::new(page, Readiness::default())));
     let shards = shard::start(settings, &Applications, outside)?;
-    for addr in shards.local_addrs() {
+    for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");
     }
     shards.wait()?;
