@@ -233,7 +233,7 @@ pub fn connections(outcome: &Outcome) -> Vec<Block> {
 }
 
 /// Why a small run shows more memory per connection than a large one.
-const MEMORY_LEGEND: &str = "bytes/connection: growth from before the first connection to the \
+pub const MEMORY_LEGEND: &str = "bytes/connection: growth from before the first connection to the \
     peak, by connection then open. With few connections that is the process warming up.";
 
 /// CPU and memory of each watched process.
