@@ -19,7 +19,8 @@ use wire::socketio::{self, Packet, PacketType};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
 
-/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for.
+/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
+/// each: plain clients get null where an attachment is referred to again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit<'a> {
     pub name: &'a str,

@@ -7,6 +7,10 @@ use crate::json;
 
 /// Most attachments in one packet (socket.io-parser since 4.2.6).
 pub const ATTACHMENTS_MAX: usize = 10;
+const _: () = assert!(
+    ATTACHMENTS_MAX <= u16::BITS as usize,
+    "one bit each in check_placeholders"
+);
 
 /// Largest ack id that JavaScript counts exactly: 2^53.
 const ID_MAX: u64 = 1 << 53;
@@ -85,7 +89,7 @@ pub enum ParseError {
     Shape,
     /// Event name that only the libraries themselves may emit.
     ReservedEvent,
-    /// Placeholder that names no attachment or is not written as one.
+    /// Placeholder that names no attachment or one that is named already, or is not written as one.
     Placeholder,
     /// Event or ack without any payload. No violation: the reference server takes it and does
     /// nothing, so ignore the packet.
@@ -96,7 +100,8 @@ pub enum ParseError {
 ///
 /// Payloads: CONNECT takes an object or nothing, DISCONNECT nothing, EVENT an array whose first
 /// item is a number or a string that is not reserved, ACK an array and an id, CONNECT_ERROR an
-/// object or a string. In binary kinds each placeholder must name one of the attachments.
+/// object or a string. In binary kinds each placeholder must name one of the attachments, and no
+/// two the same.
 ///
 /// # Errors
 /// Any [`ParseError`].
@@ -217,11 +222,15 @@ fn check_placeholders(packet: &Packet<'_>) -> Result<(), ParseError> {
     if packet.attachments == 0 {
         return Ok(());
     }
+    // Encoders number every occurrence anew. Named again and again, one attachment would become
+    // as many copies where bytes are written into the text.
+    let mut named = 0_u16;
     for placeholder in placeholders(packet.data) {
-        match placeholder {
-            Ok(placeholder) if placeholder.index < packet.attachments => {}
-            _ => return Err(ParseError::Placeholder),
+        let index = placeholder.map_err(|_| ParseError::Placeholder)?.index;
+        if index >= packet.attachments || named & 1 << index != 0 {
+            return Err(ParseError::Placeholder);
         }
+        named |= 1 << index;
     }
     Ok(())
 }

@@ -186,6 +186,8 @@ fn placeholders_must_name_an_attachment() {
         r#"{"_placeholder":true,"num":0,"x":1}"#,
         r#"{"x":{"_placeholder":true,"num":1}}"#,
         r#"[[{"\u005fplaceholder":true,"num":1}]]"#,
+        r#"{"_placeholder":true,"num":0},{"_placeholder":true,"num":0}"#,
+        r#"[{"_placeholder":true,"num":0},{"a":{"num":0,"_placeholder":true}}]"#,
         r#"{"x":"}","_placeholder" : true}"#,
     ];
     for value in bad {
@@ -196,7 +198,7 @@ fn placeholders_must_name_an_attachment() {
     }
     let good = [
         r#"{"num":0,"_placeholder":true}"#,
-        r#"[{ "_placeholder" : true , "num" : 0 },{"_placeholder":true,"num":0}]"#,
+        r#"[{ "_placeholder" : true , "num" : 0 },{"_placeholder":false,"num":0}]"#,
         r#"{"_placeholder":false,"num":7}"#,
         r#"{"num":7,"num":7}"#,
         r#""{\"_placeholder\":true,\"num\":7}""#,
