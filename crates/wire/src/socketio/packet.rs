@@ -12,8 +12,8 @@ const _: () = assert!(
     "one bit each in check_placeholders"
 );
 
-/// Largest ack id that JavaScript counts exactly: 2^53.
-const ID_MAX: u64 = 1 << 53;
+/// Largest ack id that JavaScript counts to, `Number.MAX_SAFE_INTEGER`.
+const ID_MAX: u64 = (1 << 53) - 1;
 
 /// First character of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,8 @@ pub struct Packet<'a> {
     pub attachments: usize,
     /// `/` when left out.
     pub namespace: &'a str,
-    /// Ack id; one above 2^53 is `u64::MAX`, which nobody ever asked for.
+    /// Ack id, at most 2^53 - 1; that of an ack can also be `u64::MAX`, which stands for all larger
+    /// ones: nobody ever asked for them.
     pub id: Option<u64>,
     /// Raw JSON without white space around it: the array of events and acks, the object (or
     /// nothing) of connect.
@@ -81,7 +82,8 @@ pub enum ParseError {
     Attachments,
     /// Control character in the namespace.
     Namespace,
-    /// Ack without an id.
+    /// Ack without an id, or event with one above 2^53 - 1, which its client could not tell from its
+    /// neighbours.
     Id,
     /// The payload is not JSON or nested too deep.
     Json,
@@ -160,7 +162,7 @@ fn parse_namespace(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
     Ok((namespace, end))
 }
 
-/// A run of decimal digits, saturating at `u64::MAX` above 2^53.
+/// A run of decimal digits, saturating at `u64::MAX` above [`ID_MAX`].
 #[inline]
 fn parse_id(bytes: &[u8], start: usize) -> (Option<u64>, usize) {
     let mut at = start;
@@ -201,6 +203,9 @@ fn check_shape(packet: &Packet<'_>) -> Result<(), ParseError> {
         (PacketType::Event | PacketType::BinaryEvent, Some(b'[')) => {
             if !is_event_array(packet.data) {
                 return Err(ParseError::Shape);
+            }
+            if packet.id.is_some_and(|id| id > ID_MAX) {
+                return Err(ParseError::Id);
             }
             if is_reserved_first(packet.data) {
                 return Err(ParseError::ReservedEvent);
