@@ -57,7 +57,7 @@ impl Hub {
             return;
         };
         if polling.get != NONE {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.fail_polling(session);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
@@ -79,6 +79,14 @@ impl Hub {
         if due && !std::mem::replace(&mut slot.flags.poll_ready, true) {
             self.core.poll_ready.push(session);
         }
+    }
+
+    /// A violation: the session ends. To those who go on posting it is gone at once; a poll still fetches what waits.
+    fn fail_polling(&mut self, session: u32) {
+        if let Some(slot) = self.core.sessions.get_mut(session) {
+            slot.flags.failed = true;
+        }
+        self.core.close_session(session, CloseReason::ParseError);
     }
 
     fn polling(&mut self, session: u32) -> Option<&mut Polling> {
@@ -185,6 +193,10 @@ impl Hub {
 
     /// The head of a POST: checks it and waits for the body.
     pub(crate) fn post(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        let slot = self.core.sessions.get(session);
+        if slot.is_some_and(|slot| slot.flags.failed) {
+            return self.refuse(conn, head, RequestError::UnknownSid);
+        }
         let len = head.content_length.unwrap_or(0);
         if len > self.core.config.max_payload as u64 {
             // The session lives on (protocol 3.3); the body is not read.
@@ -203,7 +215,7 @@ impl Hub {
             return;
         };
         if polling.post != NONE || binary {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.fail_polling(session);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
@@ -272,7 +284,7 @@ impl Hub {
             self.core.counts.hit(Limit::Payload);
             return self.respond(conn, 413, "", &extra, b"");
         }
-        self.core.close_session(session, CloseReason::ParseError);
+        self.fail_polling(session);
         self.respond(conn, 400, "text/plain", &extra, b"parse error");
     }
 
@@ -303,7 +315,7 @@ impl Hub {
         if taken == Taken::All {
             self.respond(conn, 200, "text/html", &extra, b"ok");
         } else {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.fail_polling(session);
             self.respond(conn, 400, "text/plain", &extra, b"parse error");
         }
         len
