@@ -294,10 +294,46 @@ fn acks_nobody_asked_for_are_ignored() {
         client.send(&format!("43{id}[\"forged\"]"));
     }
     assert_eq!(client.ask(7, &json!(["echo", "alive"])), json!(["alive"]));
-    // As an event's id it is carried back or refused, but harmless.
-    let mut odd = SocketIo::connect(gateway.addr);
-    odd.send("4299999999999999999999999999[\"echo\"]");
-    odd.conn.frame_within(Duration::from_millis(500)).ok();
+    assert_serves(gateway.addr);
+}
+
+/// Attack E23, the other way round: an answer would have to go out under another id.
+#[test]
+fn ids_beyond_what_javascript_counts_to_are_parse_errors() {
+    assert_parse_errors(&[
+        "429007199254740992[\"echo\"]",
+        "4299999999999999999999999999[\"echo\"]",
+    ]);
+}
+
+/// Attack E41: stock clients throw when they read `connect` as an event, and go: one message would empty the room.
+#[test]
+fn reserved_events_of_plain_clients_are_not_relayed() {
+    let gateway = gateway();
+    let mut member = SocketIo::connect(gateway.addr);
+    member.ask(1, &json!(["join", "den"]));
+    let mut json = Plain::join(gateway.addr, "den");
+    for name in [
+        "connect",
+        "connect_error",
+        "disconnect",
+        "disconnecting",
+        "newListener",
+        "removeListener",
+    ] {
+        json.send(&json!({"type": name, "payload": 1}));
+        assert_eq!(json.message()["error"], "INVALID_MESSAGE_FORMAT", "{name}");
+    }
+    let subprotocol = "Sec-WebSocket-Protocol: sockeye.msgpack\r\n";
+    let mut msgpack = RawConn::websocket_with(gateway.addr, PLAIN, subprotocol);
+    msgpack.send_binary(b"\x83\xa4type\xa4join\xa4room\xa3den\xa2id\x01");
+    msgpack.frame();
+    msgpack.send_binary(b"\x82\xa4type\xa7connect\xa7payload\x01");
+    let answer = msgpack.frame().payload;
+    let told = answer.windows(22).any(|at| at == b"INVALID_MESSAGE_FORMAT");
+    assert!(told, "{answer:?}");
+    json.send(&json!({"type": "news", "payload": 1}));
+    assert_eq!(member.packet(), "42[\"news\",1]");
     assert_serves(gateway.addr);
 }
 
