@@ -57,7 +57,7 @@ impl Hub {
             return;
         };
         if polling.get != NONE {
-            self.fail_polling(session);
+            self.core.close_session(session, CloseReason::ParseError);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
@@ -79,14 +79,6 @@ impl Hub {
         if due && !std::mem::replace(&mut slot.flags.poll_ready, true) {
             self.core.poll_ready.push(session);
         }
-    }
-
-    /// A violation: the session ends. To those who go on posting it is gone at once; a poll still fetches what waits.
-    fn fail_polling(&mut self, session: u32) {
-        if let Some(slot) = self.core.sessions.get_mut(session) {
-            slot.flags.failed = true;
-        }
-        self.core.close_session(session, CloseReason::ParseError);
     }
 
     fn polling(&mut self, session: u32) -> Option<&mut Polling> {
@@ -193,8 +185,9 @@ impl Hub {
 
     /// The head of a POST: checks it and waits for the body.
     pub(crate) fn post(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
         let slot = self.core.sessions.get(session);
-        if slot.is_some_and(|slot| slot.flags.failed) {
+        if slot.is_some_and(|slot| slot.flags.violated) {
             return self.refuse(conn, head, RequestError::UnknownSid);
         }
         let len = head.content_length.unwrap_or(0);
@@ -215,7 +208,7 @@ impl Hub {
             return;
         };
         if polling.post != NONE || binary {
-            self.fail_polling(session);
+            self.core.close_session(session, CloseReason::ParseError);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
@@ -284,7 +277,7 @@ impl Hub {
             self.core.counts.hit(Limit::Payload);
             return self.respond(conn, 413, "", &extra, b"");
         }
-        self.fail_polling(session);
+        self.core.close_session(session, CloseReason::ParseError);
         self.respond(conn, 400, "text/plain", &extra, b"parse error");
     }
 
@@ -315,7 +308,7 @@ impl Hub {
         if taken == Taken::All {
             self.respond(conn, 200, "text/html", &extra, b"ok");
         } else {
-            self.fail_polling(session);
+            self.core.close_session(session, CloseReason::ParseError);
             self.respond(conn, 400, "text/plain", &extra, b"parse error");
         }
         len

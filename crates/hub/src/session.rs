@@ -90,8 +90,8 @@ pub(crate) struct Flags {
     pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
-    /// It violated the polling protocol: no more is taken from it, but it may fetch what waits.
-    pub(crate) failed: bool,
+    /// It ended with `parse error`: no more is taken from its client.
+    pub(crate) violated: bool,
     /// The token of its opening request was good: for all namespaces it joins.
     pub(crate) vouched: bool,
 }

@@ -298,25 +298,34 @@ fn bodies_are_asked_for_where_clients_wait_for_that() {
 /// To those who post on after a violation the session is gone, rather than what they say lost; a poll fetches its end.
 #[test]
 fn posts_after_a_violation_are_refused() {
-    let requests: [fn(&str) -> Vec<u8>; 3] = [
-        |sid| post(sid, "hello"),
-        |sid| {
-            let text = String::from_utf8(post(sid, "3")).expect("text");
-            let typed = "\r\nContent-Type: application/octet-stream\r\n\r\n";
-            text.replacen("\r\n\r\n", typed, 1).into_bytes()
-        },
-        |sid| {
-            let text = String::from_utf8(post(sid, "x\r\n")).expect("text");
-            text.replace("Content-Length: 3", "Transfer-Encoding: chunked")
-                .into_bytes()
-        },
+    type Violation = fn(&str) -> Vec<u8>;
+    let violations: [(Violation, &[u8]); 4] = [
+        (|sid| post(sid, "hello"), b"HTTP/1.1 400"),
+        // What is wrong inside a message shows when it was taken.
+        (|sid| post(sid, "42[\"x\""), b"HTTP/1.1 200"),
+        (
+            |sid| {
+                let text = String::from_utf8(post(sid, "3")).expect("text");
+                let typed = "\r\nContent-Type: application/octet-stream\r\n\r\n";
+                text.replacen("\r\n\r\n", typed, 1).into_bytes()
+            },
+            b"HTTP/1.1 400",
+        ),
+        (
+            |sid| {
+                let text = String::from_utf8(post(sid, "x\r\n")).expect("text");
+                text.replace("Content-Length: 3", "Transfer-Encoding: chunked")
+                    .into_bytes()
+            },
+            b"HTTP/1.1 400",
+        ),
     ];
-    for violation in requests {
+    for (violation, status) in violations {
         let mut rig = lab();
         let [client, bad, poll] = [rig.open(), rig.open(), rig.open()];
         let sid = opened(&mut rig, client);
         rig.send(bad, &violation(&sid));
-        assert!(rig.take(bad).starts_with(b"HTTP/1.1 400"));
+        assert!(rig.take(bad).starts_with(status));
         rig.send(client, &post(&sid, "40"));
         let answer = String::from_utf8(rig.take(client)).expect("text");
         assert!(
