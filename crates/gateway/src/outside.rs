@@ -124,7 +124,7 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
         let Some(notice) = notice else { continue };
         let admitted = match &notice {
             Notice::Refused { .. } => refusals.admits(),
-            Notice::HandlerPanic { .. } => failures.admits(),
+            Notice::HandlerPanic { .. } | Notice::ReservedEvent { .. } => failures.admits(),
             // One line for each client that comes, and one when it goes: that is what they are for.
             _ => true,
         };
@@ -203,6 +203,12 @@ fn line(notice: Notice) {
             tracing::info!(%peer, reason = reason.name(), "refused");
         }
         Notice::HandlerPanic { peer } => tracing::error!(%peer, "a handler failed"),
+        Notice::ReservedEvent { name } => {
+            tracing::error!(
+                name,
+                "a handler emitted a reserved event, which was not sent"
+            );
+        }
     }
 }
 

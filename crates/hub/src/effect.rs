@@ -56,4 +56,8 @@ pub enum Notice {
     HandlerPanic {
         peer: IpAddr,
     },
+    /// A handler emitted an event that clients take for a broken packet; it was not sent.
+    ReservedEvent {
+        name: &'static str,
+    },
 }

@@ -1,7 +1,9 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 
+use crate::ack::Collected;
 use crate::close::{CloseReason, DisconnectReason};
-use crate::core::{Core, Now};
+use crate::core::{Core, Now, Told};
+use crate::effect::{Effect, Notice};
 use crate::fanout::{Outgoing, write_frames, write_payload};
 use crate::handler::{AckTo, Data, SessionKey};
 use crate::id;
@@ -19,7 +21,9 @@ use wire::socketio::{self, Packet, PacketType};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
 
-/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for.
+/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
+/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
+/// ([`socketio::is_reserved`]) are not sent, but logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit<'a> {
     pub name: &'a str,
@@ -75,7 +79,21 @@ impl Io<'_> {
 
     /// Sends an event to one socket of this shard.
     pub fn emit(&mut self, to: SocketKey, emit: &Emit<'_>) {
-        self.emit_with(to, emit, None, false);
+        if self.may_emit(emit) {
+            self.emit_with(to, emit, None, false);
+        }
+    }
+
+    /// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and
+    /// operators are told.
+    #[inline]
+    fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
+        let reserved = socketio::reserved(emit.name);
+        if let Some(name) = reserved {
+            let notice = Notice::ReservedEvent { name };
+            self.core.effects.push(Effect::Log(notice));
+        }
+        reserved.is_none()
     }
 
     /// `exempt`: never compressed.
@@ -102,8 +120,12 @@ impl Io<'_> {
         self.core.deliver(to.0.index, &mut out);
     }
 
-    /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding.
+    /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
+    /// the name is reserved.
     pub fn ask(&mut self, to: SocketKey, emit: &Emit<'_>, timeout: Duration, token: u64) -> bool {
+        if !self.may_emit(emit) {
+            return false;
+        }
         match self.core.ask_one(to, token, timeout.as_millis() as u64) {
             Some(id) => {
                 self.emit_with(to, emit, Some(id), false);
@@ -342,6 +364,9 @@ impl Io<'_> {
 
     /// Sends an event to everyone the target means. HOT PATH.
     pub fn broadcast(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
+        if !self.may_emit(emit) {
+            return;
+        }
         let shards = self.core.shards_of(target);
         if !shards.is_empty() {
             let relay = Relay::Broadcast(Broadcast {
@@ -365,6 +390,13 @@ impl Io<'_> {
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
     pub fn collect(&mut self, target: &Target<'_>, emit: &Emit<'_>, timeout: Duration, token: u64) {
+        if !self.may_emit(emit) {
+            let collected = Collected::default();
+            self.core
+                .told
+                .push_back(Told::Collected { token, collected });
+            return;
+        }
         let mut out = outgoing(target, emit);
         self.core
             .collect(target, &mut out, timeout.as_millis() as u64, token);

@@ -3,6 +3,8 @@
 
 use super::bounds;
 use super::keys::{KEYS, Profile};
+use super::units::format_size;
+use hub::limits::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 use std::fmt::Write as _;
 
 const INTRO: &str = "# Limits
@@ -97,15 +99,8 @@ const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceede
                      `{\"error\":\"RATE_LIMIT_EXCEEDED\",\"retryAfter\":1}`; the message is dropped";
 const BUSY: &str = "newcomers: 503 with Retry-After; sessions that exist go on";
 
-/// What is fixed: limit, value, what the peer sees, metric.
+/// What else is fixed: limit, value, what the peer sees, metric.
 const FIXED: &[(&str, &str, &str, &str)] = &[
-    (
-        "bytes of a request head",
-        "64 KiB",
-        "431 (414 for the target)",
-        "`head_bytes`",
-    ),
-    ("header lines of a request", "100", "431", "`head_bytes`"),
     (
         "bytes sent after the end of a connection",
         "256 KiB",
@@ -131,6 +126,23 @@ const FIXED: &[(&str, &str, &str, &str)] = &[
         "-",
     ),
 ];
+
+/// What is fixed in a request's head, in the codec's own words.
+fn head_rows() -> [(&'static str, String, &'static str); 3] {
+    [
+        (
+            "bytes of a request head",
+            format_size(HEAD_BYTES_MAX as u64),
+            "431",
+        ),
+        (
+            "bytes of its target",
+            format_size(TARGET_BYTES_MAX as u64),
+            "414",
+        ),
+        ("its header lines", HEADERS_MAX.to_string(), "431"),
+    ]
+}
 
 pub fn markdown() -> String {
     let mut page =
@@ -162,6 +174,9 @@ pub fn markdown() -> String {
     page.push_str(
         "\n## Fixed\n\n| limit | value | what the peer sees | metric |\n|---|---|---|---|\n",
     );
+    for (limit, value, peer) in head_rows() {
+        let _ = writeln!(page, "| {limit} | {value} | {peer} | `head_bytes` |");
+    }
     for (limit, value, peer, metric) in FIXED {
         let _ = writeln!(page, "| {limit} | {value} | {peer} | {metric} |");
     }
