@@ -67,6 +67,8 @@ pub(crate) struct Session {
     pub(crate) rejections: u16,
     /// Messages not yet booked with its user and address.
     pub(crate) unbooked: u8,
+    /// Messages that may pass until the next is booked.
+    pub(crate) granted: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +123,7 @@ impl Session {
             rate: 0,
             rejections: 0,
             unbooked: 0,
+            granted: 0,
         }
     }
 

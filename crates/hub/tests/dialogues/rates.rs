@@ -1,0 +1,144 @@
+//! Rates that many sessions share: what passes together, whoever sends it in whichever portions.
+
+use crate::identity::{self, claims, frame, received, websocket};
+use crate::rig::Rig;
+use crate::traffic::joined;
+use hub::config::{AuthStyle, Config, Rate, Rates};
+use std::time::Duration;
+
+const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
+const ECHO: &str = "421[\"echo\"]";
+
+fn per_minute(events: u32) -> Option<Rate> {
+    Some(Rate {
+        events,
+        per: Duration::from_secs(60),
+    })
+}
+
+/// A hub where nobody is put out for a flood.
+fn rig(rates: Rates) -> Rig {
+    let mut config = Config {
+        rates,
+        ..identity::config(AuthStyle::Strict, false)
+    };
+    config.limits.flood_rejections_max = u16::MAX;
+    let mut rig = Rig::lab(config, 1);
+    rig.checks = false;
+    rig
+}
+
+/// How many of so many messages are answered.
+fn answered(rig: &mut Rig, client: usize, messages: usize) -> usize {
+    rig.send(client, &frame(ECHO).repeat(messages));
+    let texts = received(rig, client);
+    texts.iter().filter(|text| *text == "431[]").count()
+}
+
+#[test]
+fn a_large_rate_holds_to_the_message_for_one_session() {
+    for (user, address) in [
+        (per_minute(5_000), None),
+        (None, per_minute(5_000)),
+        (per_minute(5_000), per_minute(6_000)),
+    ] {
+        let mut rig = rig(Rates {
+            user,
+            address,
+            ..Rates::default()
+        });
+        let client = identity::joined(&mut rig, claims("ann"));
+        // The first message of an address was to join.
+        let expected = 5_000 - usize::from(user.is_none());
+        let passed: usize = (0..100).map(|_| answered(&mut rig, client, 55)).sum();
+        assert_eq!(passed, expected, "{user:?} {address:?}");
+        rig.pass(Duration::from_millis(12 * 7));
+        assert_eq!(answered(&mut rig, client, 20), 7);
+    }
+}
+
+#[test]
+fn a_flood_over_a_large_shared_rate_ends() {
+    let mut config = Config {
+        rates: Rates {
+            address: per_minute(5_000),
+            ..Rates::default()
+        },
+        ..Config::default()
+    };
+    config.limits.flood_rejections_max = 500;
+    let mut rig = Rig::lab(config, 1);
+    rig.checks = false;
+    let client = joined(&mut rig);
+    rig.send(client, &frame(ECHO).repeat(6_000));
+    let texts = received(&mut rig, client);
+    let close = "close 1008 Rate limit exceeded";
+    assert_eq!(texts.last().map(String::as_str), Some(close));
+    assert_eq!(texts.len(), 4_999 + 500 + 2);
+}
+
+/// Sessions that end before their first booking of a lot are counted all the same.
+#[test]
+fn short_sessions_are_counted_with_their_address() {
+    let mut rig = rig(Rates {
+        address: per_minute(1_280),
+        ..Rates::default()
+    });
+    let mut passed = 0;
+    for n in 0..800 {
+        let client = websocket(&mut rig, SIO, "");
+        rig.send(client, &frame("40"));
+        let texts = received(&mut rig, client);
+        let joined = texts.last().is_some_and(|text| text.starts_with("40{"));
+        passed += usize::from(joined) + answered(&mut rig, client, 4);
+        match n % 3 {
+            0 => rig.end(client),
+            1 => rig.break_off(client),
+            _ => rig.send(client, &frame("41")),
+        }
+    }
+    assert!((1_280..=1_281).contains(&passed), "{passed}");
+}
+
+/// Many at once may go over it by what each was granted, which is no more than it had paid for.
+#[test]
+fn a_crowd_of_live_sessions_goes_over_by_little() {
+    let mut rig = rig(Rates {
+        address: per_minute(4_096),
+        ..Rates::default()
+    });
+    let clients: Vec<_> = (0..600).map(|_| joined(&mut rig)).collect();
+    let mut passed = clients.len();
+    for _ in 0..20 {
+        for client in &clients {
+            passed += answered(&mut rig, *client, 1);
+        }
+    }
+    assert!((4_096..4_096 + 2_048).contains(&passed), "{passed}");
+    // What they went over by is owed.
+    for client in &clients {
+        rig.break_off(*client);
+    }
+    rig.pass(Duration::from_secs(60 * (passed as u64 - 4_096) / 4_096));
+    let late = joined(&mut rig);
+    assert!(answered(&mut rig, late, 100) < 8);
+}
+
+/// Leaving and coming back, with another user's messages or nobody's in between, is no way around a user's rate.
+#[test]
+fn a_user_is_charged_for_what_it_sent_before_it_left() {
+    let mut rig = rig(Rates {
+        user: per_minute(4_096),
+        ..Rates::default()
+    });
+    let client = identity::joined(&mut rig, claims("ann"));
+    let mut passed = 0;
+    for _ in 0..600 {
+        passed += answered(&mut rig, client, 14);
+        rig.send(client, &frame("41"));
+        rig.send(client, &frame("40{\"token\":\"t\"}"));
+        rig.answer(Ok(claims("ann")));
+        rig.take(client);
+    }
+    assert!((4_096..4_096 + 16).contains(&passed), "{passed}");
+}
