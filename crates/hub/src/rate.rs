@@ -203,6 +203,16 @@ impl Meters {
         self.lot > 0
     }
 
+    /// The limit on messages of that scope.
+    pub(crate) fn of(&self, scope: Scope) -> Option<&Meter> {
+        match scope {
+            Scope::User => self.user.as_ref(),
+            Scope::Address => self.address.as_ref(),
+            Scope::Session => self.session.as_ref(),
+            Scope::Connects | Scope::Event => None,
+        }
+    }
+
     /// A new session of an address, which passes or not.
     pub(crate) fn connect_passes(&self, address: IpAddr, now_us: u64) -> bool {
         let Some(meter) = &self.connects else {

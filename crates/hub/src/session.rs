@@ -82,7 +82,7 @@ pub(crate) struct Flags {
     pub(crate) b64: bool,
     /// A namespace was joined at least once.
     pub(crate) joined: bool,
-    /// The server removed a socket: late packets for it are ignored, not punished.
+    /// The server removed a socket, or let one not in for a rate: late packets for it are ignored, not punished.
     pub(crate) kicked: bool,
     /// `3probe` was sent: polls are ended with a noop at once.
     pub(crate) upgrading: bool,

@@ -3,6 +3,7 @@
 use crate::addresses::holder;
 use crate::close::CloseReason;
 use crate::core::Core;
+use crate::handler::Refusal;
 use crate::hub::Hub;
 use crate::io::{Io, Rejection};
 use crate::metrics::{Limit, Scope};
@@ -29,6 +30,31 @@ impl Hub {
             return true;
         };
         self.over_rate(session, socket, scope)
+    }
+
+    /// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
+    /// without having waited: `false`.
+    pub(crate) fn connect_within_rates(&mut self, session: u32, namespace: &str) -> bool {
+        if !self.core.meters.any {
+            return true;
+        }
+        let Some(scope) = self.scope_passed(session, None) else {
+            return true;
+        };
+        let meter = self.core.meters.of(scope);
+        if let Some(message) = meter.map(|meter| meter.message.clone())
+            && !self.core.meters.dry_run
+        {
+            if let Some(slot) = self.core.sessions.get_mut(session) {
+                slot.flags.kicked = true;
+            }
+            let refusal = Refusal {
+                message,
+                data: None,
+            };
+            self.send_refusal(session, namespace, &refusal);
+        }
+        self.over_rate(session, None, scope)
     }
 
     /// The first of the rates that has nothing left for this message, which then costs none of them anything.
@@ -60,11 +86,7 @@ impl Hub {
     /// `true` in a dry run: the message passes all the same.
     #[cold]
     fn over_rate(&mut self, session: u32, socket: Option<SocketKey>, scope: Scope) -> bool {
-        let meter = match scope {
-            Scope::User => self.core.meters.user.clone(),
-            Scope::Address => self.core.meters.address.clone(),
-            _ => self.core.meters.session.clone(),
-        };
+        let meter = self.core.meters.of(scope).cloned();
         let (Some(meter), Some(socket)) = (meter, socket) else {
             self.core.counts.rated[scope as usize] += 1;
             if !self.core.meters.dry_run {

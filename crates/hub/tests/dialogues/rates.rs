@@ -142,3 +142,57 @@ fn a_user_is_charged_for_what_it_sent_before_it_left() {
     }
     assert!((4_096..4_096 + 16).contains(&passed), "{passed}");
 }
+
+/// The stock client waits for ever for the answer to a CONNECT that gets none.
+#[test]
+fn a_connect_over_a_rate_is_answered() {
+    let mut rig = rig(Rates {
+        address: per_minute(3),
+        ..Rates::default()
+    });
+    let first = joined(&mut rig);
+    assert_eq!(answered(&mut rig, first, 3), 2);
+    let told = "{\"message\":\"Rate limit exceeded: 3 messages/60 seconds\"}";
+    rig.send(first, &frame("40/lab,"));
+    assert_eq!(received(&mut rig, first), [format!("44/lab,{told}")]);
+    // What it sent without having waited ends neither this namespace nor the other.
+    rig.send(first, &frame("42/lab,[\"x\"]"));
+    rig.send(first, &frame("41/lab,"));
+    assert_eq!(received(&mut rig, first), [""; 0]);
+    let late = websocket(&mut rig, SIO, "");
+    rig.take(late);
+    rig.send(late, &frame("40"));
+    rig.send(late, &frame("42[\"x\"]"));
+    assert_eq!(received(&mut rig, late), [format!("44{told}")]);
+    rig.pass(Duration::from_secs(20));
+    rig.take(late);
+    rig.send(late, &frame("40"));
+    let texts = received(&mut rig, late);
+    assert!(texts[0].starts_with("40{\"sid\":"), "{texts:?}");
+    rig.pass(Duration::from_secs(20));
+    assert_eq!(answered(&mut rig, first, 1), 1);
+}
+
+#[test]
+fn a_flood_of_connects_ends_as_one_of_events_does() {
+    for packet in ["40", "42[\"x\"]"] {
+        let mut config = Config {
+            rates: Rates {
+                session: per_minute(1),
+                ..Rates::default()
+            },
+            ..Config::default()
+        };
+        config.limits.flood_rejections_max = 50;
+        let mut rig = Rig::lab(config, 1);
+        let client = joined(&mut rig);
+        rig.send(client, &frame("41"));
+        rig.send(client, &frame("40"));
+        rig.send(client, &frame(packet).repeat(60));
+        let texts = received(&mut rig, client);
+        let close = "close 1008 Rate limit exceeded";
+        assert_eq!(texts.last().map(String::as_str), Some(close), "{packet}");
+        let answers = if packet == "40" { 51 } else { 1 };
+        assert_eq!(texts.len(), answers + 1, "{packet}: {texts:?}");
+    }
+}
