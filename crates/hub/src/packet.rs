@@ -174,6 +174,10 @@ impl Hub {
                 }
             }
             PacketType::Disconnect => {
+                if let Some(slot) = self.core.sessions.get_mut(session) {
+                    // It may come back, and its limiters must know.
+                    slot.rare.get_or_insert_default();
+                }
                 self.core
                     .retire_socket(index, DisconnectReason::ClientNamespaceDisconnect);
             }
@@ -290,19 +294,20 @@ impl Hub {
     ) -> Option<Result<(), Refusal>> {
         let slot = self.core.sessions.get_mut(session)?;
         let (protocol, peer) = (slot.protocol, slot.peer);
-        let handshake = slot.handshake.take();
-        let query = handshake.as_ref().map_or("", |handshake| &*handshake.query);
+        let rare = slot.rare.as_mut();
+        let query = rare.map_or_else(Default::default, |rare| mem::take(&mut rare.query));
         let request = ConnectRequest {
             namespace,
             auth,
-            query,
+            query: &query,
             protocol,
             peer,
             claims,
         };
         let answer = self.call(session, |handler, io| handler.connecting(io, &request));
-        if let Some(slot) = self.core.sessions.get_mut(session) {
-            slot.handshake = handshake;
+        let slot = self.core.sessions.get_mut(session);
+        if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
+            rare.query = query;
         }
         answer
     }

@@ -1,7 +1,7 @@
 //! Rates that many sessions share: what passes together, whoever sends it in whichever portions.
 
 use crate::identity::{self, claims, frame, received, websocket};
-use crate::rig::Rig;
+use crate::rig::{Rig, chat_rules, handler};
 use crate::traffic::joined;
 use hub::config::{AuthStyle, Config, Rate, Rates};
 use std::time::Duration;
@@ -195,4 +195,79 @@ fn a_flood_of_connects_ends_as_one_of_events_does() {
         let answers = if packet == "40" { 51 } else { 1 };
         assert_eq!(texts.len(), answers + 1, "{packet}: {texts:?}");
     }
+}
+
+/// Leaving a namespace and coming back gives nothing that waiting would not give.
+#[test]
+fn the_rate_of_an_event_outlives_the_socket() {
+    let mut rig = rig(Rates::default());
+    let client = joined(&mut rig);
+    let mut passed = 0;
+    for n in 0..20 {
+        rig.send(client, &frame("421[\"few\"]"));
+        rig.send(client, &frame("42[\"many\"]"));
+        let texts = received(&mut rig, client);
+        passed += texts.iter().filter(|text| *text == "431[]").count();
+        rig.send(client, &frame("41"));
+        if n % 2 == 0 {
+            // Somebody else's numbers in between change nothing.
+            rig.send(client, &frame("40/lab,"));
+            rig.send(client, &frame("40"));
+            rig.send(client, &frame("41/lab,"));
+        } else {
+            rig.send(client, &frame("40"));
+        }
+        rig.take(client);
+    }
+    assert_eq!(passed, 2);
+    rig.pass(Duration::from_millis(500));
+    rig.take(client);
+    rig.send(client, &frame("421[\"few\"]"));
+    assert_eq!(received(&mut rig, client), ["431[]"]);
+    let other = joined(&mut rig);
+    rig.send(other, &frame("421[\"few\"]"));
+    assert_eq!(received(&mut rig, other), ["431[]"], "a session of its own");
+}
+
+#[test]
+fn coming_back_does_not_bring_more_questions_about_tokens() {
+    let mut rig = rig(Rates::default());
+    let client = identity::joined(&mut rig, claims("ann"));
+    let mut asked = 0;
+    for _ in 0..10 {
+        for _ in 0..8 {
+            rig.send(client, &frame("42[\"token-refresh\",\"new\"]"));
+        }
+        asked += rig.asked.len();
+        while !rig.asked.is_empty() {
+            rig.answer(Ok(claims("ann")));
+        }
+        rig.send(client, &frame("41"));
+        rig.send(client, &frame("40{\"token\":\"t\"}"));
+        rig.answer(Ok(claims("ann")));
+        rig.take(client);
+    }
+    assert_eq!(asked, 30);
+}
+
+#[test]
+fn coming_back_does_not_bring_history_without_end() {
+    let mut rig = Rig::new(Config::default(), handler(&chat_rules()), 1);
+    let client = joined(&mut rig);
+    rig.send(
+        client,
+        &frame("42[\"chat-message\",{\"content\":\"hello\"}]"),
+    );
+    rig.take(client);
+    let mut replays = 0;
+    for _ in 0..100 {
+        rig.send(client, &frame("41"));
+        rig.send(client, &frame("40"));
+        let texts = received(&mut rig, client);
+        replays += texts
+            .iter()
+            .filter(|text| text.contains("\"history\""))
+            .count();
+    }
+    assert_eq!(replays, 20);
 }
