@@ -70,16 +70,19 @@ impl Hub {
         {
             return Some(Scope::Session);
         }
-        if slot.granted > 0 {
-            slot.granted -= 1;
-            slot.unbooked += 1;
-        } else if core.meters.are_shared()
-            && let Err(scope) = core.book(session, socket)
-        {
-            core.sessions.get_mut(session)?.rate = before_us;
-            return Some(scope);
+        if slot.granted == 0 && core.meters.are_shared() {
+            let booked = core.book(session, socket);
+            let slot = core.sessions.get_mut(session)?;
+            if let Err(scope) = booked {
+                slot.rate = before_us;
+                return Some(scope);
+            }
+            core.forgiven = slot.forgive();
+            return None;
         }
-        core.forgiven = core.sessions.get_mut(session)?.forgive();
+        slot.unbooked += u8::from(slot.granted > 0);
+        slot.granted = slot.granted.saturating_sub(1);
+        core.forgiven = slot.forgive();
         None
     }
 
@@ -207,6 +210,7 @@ impl Core {
 
     /// Books a message of a session with its user and address, or says which of them has nothing left.
     fn book(&mut self, session: u32, socket: Option<SocketKey>) -> Result<(), Scope> {
+        let now_us = self.now_us();
         let Some(slot) = self.sessions.get_mut(session) else {
             return Ok(());
         };
@@ -214,7 +218,7 @@ impl Core {
         let address = holder(slot.peer);
         let user = self.user_to_charge(session, socket.map(|socket| socket.0.index));
         let sender = Sender { user, address };
-        let granted = self.meters.book(sender, self.now_us(), owed)?;
+        let granted = self.meters.book(sender, now_us, owed)?;
         if let Some(slot) = self.sessions.get_mut(session) {
             slot.granted = granted;
         }
