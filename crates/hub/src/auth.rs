@@ -26,13 +26,13 @@ use wire::websocket::frame::{self, OpCode};
 
 /// Event by which a client shows a new token; its argument is the token, or `{"token": …}`.
 const REFRESH: &str = "token-refresh";
-/// How often a client may do so: looking at a token costs more than taking a message.
+/// How often a session may do so, for all its namespaces: looking at a token costs more than taking a message.
 const REFRESHES: Rate = Rate {
-    events: 10,
+    events: 30,
     per: Duration::from_secs(60),
 };
-/// Number of that limiter in a socket; the rules' limiters count from one.
-const REFRESHES_NUMBER: u32 = u32::MAX;
+/// Number of that limiter; the rules' limiters count from one.
+const REFRESHES_NUMBER: u32 = 0;
 /// Event that warns of the end.
 const EXPIRING: &str = "token-expiring";
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use wire::json;
 
 /// Room of every chat socket.
-const GLOBAL: &str = "global";
+pub(crate) const GLOBAL: &str = "global";
 /// Characters of a message.
 const CONTENT_CHARS_MAX: usize = 1_000;
 /// Characters of a display name.
@@ -29,9 +29,6 @@ pub(crate) fn connected(io: &mut Io<'_>, socket: SocketKey, auth: &str) {
     }
     // The name is fixed and the socket new: this cannot be refused.
     let _ = io.join(socket, GLOBAL);
-    if let Some(namespace) = io.namespace(socket).map(str::to_owned) {
-        io.replay(socket, &namespace, GLOBAL);
-    }
 }
 
 /// `chat-message` `{content, room?}`.

@@ -408,6 +408,7 @@ impl Core {
     }
 
     pub(crate) fn remove_session(&mut self, index: u32) -> Option<Session> {
+        self.book_rest(index, None);
         let (sid, probe) = self
             .sessions
             .get(index)
@@ -480,6 +481,7 @@ impl Core {
             return;
         }
         let (id, session) = (socket.id, socket.session);
+        self.book_rest(session, Some(index));
         self.leave_all_rooms(index);
         self.leave_user(index);
         self.forget_expiry(index);

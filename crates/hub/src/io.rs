@@ -337,10 +337,7 @@ impl Io<'_> {
             protocol: session.protocol,
             transport: session.transport(),
             peer: session.peer,
-            query: session
-                .handshake
-                .as_ref()
-                .map_or("", |handshake| &handshake.query),
+            query: session.rare.as_ref().map_or("", |rare| &rare.query),
             auth: auth.unwrap_or("{}"),
         })
     }

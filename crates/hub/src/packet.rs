@@ -152,14 +152,13 @@ impl Hub {
 
     #[inline]
     fn on_packet(&mut self, session: u32, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
-        if packet.kind == PacketType::Connect {
-            if self.within_rates(session, None) {
+        let index = self.core.socket_in(session, packet.namespace);
+        let Some(index) = index else {
+            return if packet.kind != PacketType::Connect {
+                self.on_stranger(session);
+            } else if self.connect_within_rates(session, packet.namespace) {
                 self.on_connect(session, packet);
-            }
-            return;
-        }
-        let Some(index) = self.core.socket_in(session, packet.namespace) else {
-            return self.on_stranger(session);
+            };
         };
         let socket = self.core.socket_key(index);
         if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket)) {
@@ -175,6 +174,10 @@ impl Hub {
                 }
             }
             PacketType::Disconnect => {
+                if let Some(slot) = self.core.sessions.get_mut(session) {
+                    // It may come back, and its limiters must know.
+                    slot.rare.get_or_insert_default();
+                }
                 self.core
                     .retire_socket(index, DisconnectReason::ClientNamespaceDisconnect);
             }
@@ -182,16 +185,14 @@ impl Hub {
         }
     }
 
-    /// A packet for a namespace the client is not in. Late ones, after the server removed it, are forgiven.
+    /// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
+    /// not know yet: that is forgiven, and counts as a message.
     fn on_stranger(&mut self, session: u32) {
-        self.core.counts.dropped_in += 1;
-        if self
-            .core
-            .sessions
-            .get(session)
-            .is_some_and(|slot| !slot.flags.kicked)
-        {
-            self.core.close_session(session, CloseReason::ParseError);
+        let slot = self.core.sessions.get(session);
+        if slot.is_some_and(|slot| !slot.flags.kicked) {
+            self.parse_error(session);
+        } else if self.within_rates(session, None) {
+            self.core.counts.dropped_in += 1;
         }
     }
 
@@ -240,9 +241,6 @@ impl Hub {
 
     fn on_connect(&mut self, session: u32, packet: &Packet<'_>) {
         let sockets_max = self.core.config.limits.sockets_per_session_max;
-        if self.core.socket_in(session, packet.namespace).is_some() {
-            return self.parse_error(session);
-        }
         if self
             .core
             .sessions
@@ -296,19 +294,20 @@ impl Hub {
     ) -> Option<Result<(), Refusal>> {
         let slot = self.core.sessions.get_mut(session)?;
         let (protocol, peer) = (slot.protocol, slot.peer);
-        let handshake = slot.handshake.take();
-        let query = handshake.as_ref().map_or("", |handshake| &*handshake.query);
+        let rare = slot.rare.as_mut();
+        let query = rare.map_or_else(Default::default, |rare| mem::take(&mut rare.query));
         let request = ConnectRequest {
             namespace,
             auth,
-            query,
+            query: &query,
             protocol,
             peer,
             claims,
         };
         let answer = self.call(session, |handler, io| handler.connecting(io, &request));
-        if let Some(slot) = self.core.sessions.get_mut(session) {
-            slot.handshake = handshake;
+        let slot = self.core.sessions.get_mut(session);
+        if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
+            rare.query = query;
         }
         answer
     }
@@ -400,6 +399,11 @@ impl Hub {
             self.core.counts.hit(Limit::NamespaceRefusals);
             return self.core.close_session(session, CloseReason::LimitExceeded);
         }
+        self.send_refusal(session, namespace, refusal);
+    }
+
+    /// The CONNECT_ERROR reply.
+    pub(crate) fn send_refusal(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
         let mut data = b"{\"message\":".to_vec();
         json::quote(&mut data, &refusal.message);
         if let Some(more) = &refusal.data {

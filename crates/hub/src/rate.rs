@@ -5,6 +5,7 @@ use crate::metrics::Scope;
 use foldhash::fast::RandomState;
 use std::fmt::Write;
 use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,18 +28,29 @@ impl Gcra {
 
     /// Lets one event pass, or says how many microseconds to wait.
     pub(crate) fn check(self, state_us: &mut u64, now_us: u64) -> Result<(), u64> {
-        self.check_lot(state_us, now_us, 1)
-    }
-
-    /// The same for several events at once; `lot` >= 1.
-    fn check_lot(self, state_us: &mut u64, now_us: u64, lot: u64) -> Result<(), u64> {
         let due = (*state_us).max(now_us);
-        let ahead = due - now_us + self.interval_us * (lot - 1);
+        let ahead = due - now_us;
         if ahead > self.tolerance_us {
             return Err(ahead - self.tolerance_us);
         }
-        *state_us = due + self.interval_us * lot;
+        *state_us = due + self.interval_us;
         Ok(())
+    }
+
+    /// Books events that have passed already. They may lead beyond the limit, but nobody owes more than a window.
+    fn owe(self, state_us: &mut u64, now_us: u64, events: u8) {
+        let due = (*state_us).max(now_us) + self.interval_us * u64::from(events);
+        let most = now_us + 2 * self.per_us();
+        *state_us = due.min(most).max(*state_us);
+    }
+
+    /// More than half of the rate is left.
+    fn has_plenty(self, state_us: u64, now_us: u64) -> bool {
+        state_us.saturating_sub(now_us) < self.per_us() / 2
+    }
+
+    fn per_us(self) -> u64 {
+        self.tolerance_us + self.interval_us
     }
 }
 
@@ -94,27 +106,65 @@ impl Shared {
         }
     }
 
-    /// Lets one event of that key pass, or not. Two shards may do so within the same nanoseconds for what only one had left, and
-    /// one of their bookings be lost: an exact count would cost more than it is worth here.
-    fn passes(&self, key: impl Hash, gcra: Gcra, now_us: u64, lot: u64) -> bool {
-        let hash = self.hasher.hash_one(key);
-        // Double hashing: an odd step visits four different cells.
-        let (start, step) = (hash as usize, (hash >> 32) as usize | 1);
-        let own = |n: usize| self.cells.get(start.wrapping_add(step * n) % CELLS);
-        let times = (0..WAYS).filter_map(own);
-        let Some(mut state_us) = times.map(|cell| cell.load(Ordering::Relaxed)).min() else {
-            return true;
+    /// The account of a user or an address with one of the rates.
+    fn account(&self, scope: Scope, key: impl Hash, gcra: Gcra) -> Account<'_> {
+        let mut account = Account {
+            shared: self,
+            scope,
+            gcra,
+            hash: self.hasher.hash_one((scope as u8, key)),
+            state_us: 0,
         };
-        if gcra.check_lot(&mut state_us, now_us, lot).is_err() {
-            return false;
-        }
-        for cell in (0..WAYS).filter_map(own) {
-            if cell.load(Ordering::Relaxed) < state_us {
-                cell.store(state_us, Ordering::Relaxed);
+        let times = account.cells().map(|cell| cell.load(Ordering::Relaxed));
+        account.state_us = times.min().unwrap_or(0);
+        account
+    }
+}
+
+/// A limiter's state as it was found in the shared table, to be changed and written back. Two shards may do so within the same
+/// nanoseconds for what only one had left, and one of their bookings be lost: an exact count would cost more than it is worth here.
+struct Account<'a> {
+    shared: &'a Shared,
+    scope: Scope,
+    gcra: Gcra,
+    hash: u64,
+    state_us: u64,
+}
+
+impl<'a> Account<'a> {
+    fn cells(&self) -> impl Iterator<Item = &'a AtomicU64> + use<'a> {
+        // Double hashing: an odd step visits four different cells.
+        let (start, step) = (self.hash as usize, (self.hash >> 32) as usize | 1);
+        let cells = &self.shared.cells;
+        (0..WAYS).filter_map(move |n| cells.get(start.wrapping_add(step * n) % CELLS))
+    }
+
+    fn has_room(&self, now_us: u64) -> bool {
+        self.state_us.saturating_sub(now_us) <= self.gcra.tolerance_us
+    }
+
+    fn has_plenty(&self, now_us: u64) -> bool {
+        self.gcra.has_plenty(self.state_us, now_us)
+    }
+
+    fn owe(&mut self, now_us: u64, events: u8) {
+        self.gcra.owe(&mut self.state_us, now_us, events);
+    }
+
+    fn write(&self) {
+        for cell in self.cells() {
+            if cell.load(Ordering::Relaxed) < self.state_us {
+                cell.store(self.state_us, Ordering::Relaxed);
             }
         }
-        true
     }
+}
+
+/// Whose messages are booked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender<'a> {
+    pub(crate) user: Option<&'a str>,
+    pub(crate) address: IpAddr,
 }
 
 /// The rates that hold for all messages (C3), prepared.
@@ -127,9 +177,9 @@ pub(crate) struct Meters {
     pub(crate) dry_run: bool,
     /// Some rate holds for messages.
     pub(crate) any: bool,
-    /// Messages of a session that are booked with its user and address at a time: the table is further away than the session,
-    /// and what is left of a large rate need not be known to the last message.
-    pub(crate) lot: u8,
+    /// Messages of a session that are booked with its user and address at a time, at most: the table is further away than the
+    /// session, and while much of a large rate is left it need not be known to the last message. 0 = there is no such rate.
+    lot: u8,
     shared: Arc<Shared>,
 }
 
@@ -147,17 +197,81 @@ impl Meters {
         }
     }
 
-    /// Books some events of a user or an address.
-    pub(crate) fn passes(&self, scope: Scope, key: impl Hash, now_us: u64, lot: u8) -> bool {
-        let meter = match scope {
-            Scope::User => &self.user,
-            Scope::Address => &self.address,
-            Scope::Connects => &self.connects,
-            Scope::Session | Scope::Event => return true,
+    /// Users or addresses have rates.
+    #[inline]
+    pub(crate) fn are_shared(&self) -> bool {
+        self.lot > 0
+    }
+
+    /// The limit on messages of that scope.
+    pub(crate) fn of(&self, scope: Scope) -> Option<&Meter> {
+        match scope {
+            Scope::User => self.user.as_ref(),
+            Scope::Address => self.address.as_ref(),
+            Scope::Session => self.session.as_ref(),
+            Scope::Connects | Scope::Event => None,
+        }
+    }
+
+    /// A new session of an address, which passes or not.
+    pub(crate) fn connect_passes(&self, address: IpAddr, now_us: u64) -> bool {
+        let Some(meter) = &self.connects else {
+            return true;
         };
-        let Some(meter) = meter else { return true };
-        self.shared
-            .passes((scope as u8, key), meter.gcra, now_us, u64::from(lot))
+        let mut account = self.shared.account(Scope::Connects, address, meter.gcra);
+        let passes = account.has_room(now_us);
+        if passes {
+            account.owe(now_us, 1);
+            account.write();
+        }
+        passes
+    }
+
+    /// Books a message with all who have to answer for it, or with none, and in any case what its session owes for those before.
+    /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many
+    /// as it has just paid for, so that a crowd of short sessions is counted nearly as exactly as a single long one.
+    pub(crate) fn book(&self, sender: Sender<'_>, now_us: u64, owed: u8) -> Result<u8, Scope> {
+        let mut accounts = self.accounts(sender);
+        let mut refused = None;
+        for account in accounts.iter_mut().flatten() {
+            account.owe(now_us, owed);
+            if refused.is_none() && !account.has_room(now_us) {
+                refused = Some(account.scope);
+            }
+        }
+        if let Some(scope) = refused {
+            if owed > 0 {
+                accounts.iter().flatten().for_each(Account::write);
+            }
+            return Err(scope);
+        }
+        let mut plenty = true;
+        for account in accounts.iter_mut().flatten() {
+            account.owe(now_us, 1);
+            account.write();
+            plenty &= account.has_plenty(now_us);
+        }
+        let more = (2 * owed + 1).min(self.lot.saturating_sub(1));
+        Ok(if plenty { more } else { 0 })
+    }
+
+    /// Books messages that have passed.
+    pub(crate) fn owe(&self, sender: Sender<'_>, now_us: u64, owed: u8) {
+        for account in self.accounts(sender).iter_mut().flatten() {
+            account.owe(now_us, owed);
+            account.write();
+        }
+    }
+
+    fn accounts(&self, sender: Sender<'_>) -> [Option<Account<'_>>; 2] {
+        let user = sender.user.zip(self.user.as_ref());
+        let user = user.map(|(user, meter)| self.shared.account(Scope::User, user, meter.gcra));
+        let address = self.address.as_ref();
+        let address = address.map(|meter| {
+            self.shared
+                .account(Scope::Address, sender.address, meter.gcra)
+        });
+        [user, address]
     }
 }
 
@@ -165,8 +279,8 @@ impl Meters {
 fn lot(rates: &Rates) -> u8 {
     const LOT_MAX: u32 = 16;
     let rates = [rates.user, rates.address].into_iter().flatten();
-    let smallest = rates.map(|rate| rate.events).min().unwrap_or(0);
-    (smallest / 256).clamp(1, LOT_MAX) as u8
+    let smallest = rates.map(|rate| rate.events).min();
+    smallest.map_or(0, |events| (events / 256).clamp(1, LOT_MAX) as u8)
 }
 
 #[cfg(test)]
@@ -200,15 +314,98 @@ mod tests {
             ..Rates::default()
         };
         let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        let passes = |user: &str, now_us| meters.book(sender(Some(user)), now_us, 0).is_ok();
         for user in 0..500 {
-            let passed = (0..10).filter(|_| meters.passes(Scope::User, user, 1_000_000, 1));
-            assert_eq!(passed.count(), 5, "user {user}");
+            let user = format!("user {user}");
+            let passed = (0..10).filter(|_| passes(&user, 1_000_000)).count();
+            assert_eq!(passed, 5, "{user}");
         }
-        assert!(meters.passes(Scope::User, 1, 1_200_000, 1));
+        assert!(passes("user 1", 1_200_000));
         assert!(
-            meters.passes(Scope::Address, 1, 1_000_000, 1),
-            "no rate, no limit"
+            meters.book(sender(None), 1_000_000, 0).is_ok(),
+            "no user, no limit"
         );
+    }
+
+    fn sender(user: Option<&str>) -> Sender<'_> {
+        Sender {
+            user,
+            address: [127, 0, 0, 1].into(),
+        }
+    }
+
+    fn per_minute(events: u32) -> Option<Rate> {
+        Some(Rate {
+            events,
+            per: Duration::from_secs(60),
+        })
+    }
+
+    #[test]
+    fn grants_grow_with_what_was_paid_and_end_at_half_of_the_rate() {
+        let rates = Rates {
+            user: per_minute(4_096),
+            address: per_minute(8_192),
+            ..Rates::default()
+        };
+        let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        let (mut owed, mut grants, mut passed) = (0, Vec::new(), 0);
+        while let Ok(granted) = meters.book(sender(Some("ann")), 1_000_000, owed) {
+            grants.push(granted);
+            passed += 1 + u32::from(granted);
+            owed = granted;
+        }
+        assert_eq!(grants[..6], [1, 3, 7, 15, 15, 15]);
+        let exact = grants.iter().filter(|granted| **granted == 0).count();
+        assert!((2_030..=2_048).contains(&exact), "{exact}");
+        assert_eq!(passed, 4_096);
+    }
+
+    #[test]
+    fn what_one_rate_refuses_costs_the_other_nothing() {
+        let rates = Rates {
+            user: per_minute(10),
+            address: per_minute(20),
+            ..Rates::default()
+        };
+        let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        let passed = |user| {
+            let tries = (0..30).map(|_| meters.book(sender(Some(user)), 1_000_000, 0));
+            tries.filter(Result::is_ok).count()
+        };
+        assert_eq!(passed("ann"), 10);
+        assert_eq!(passed("bob"), 10, "ann's refused messages cost nobody");
+        assert_eq!(passed("cleo"), 0, "the address has nothing left");
+        // Nor did the address's refusals cost her.
+        assert_eq!(
+            (0..30)
+                .filter(|n| meters.book(sender(Some("cleo")), 61_000_000 + n, 0).is_ok())
+                .count(),
+            10
+        );
+    }
+
+    #[test]
+    fn what_passed_is_owed_but_never_more_than_a_window() {
+        let rates = Rates {
+            address: per_minute(600),
+            ..Rates::default()
+        };
+        let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        let booked = |now_s: u64| meters.book(sender(None), now_s * 1_000_000, 0);
+        meters.owe(sender(None), 1_000_000, 200);
+        assert_eq!((0..500).filter(|_| booked(1).is_ok()).count(), 400);
+        // A refused message pays what was owed before it, once.
+        assert_eq!(
+            meters.book(sender(None), 1_000_000, 10),
+            Err(Scope::Address)
+        );
+        assert!(booked(2).is_err());
+        assert!((0..10).all(|_| booked(3).is_ok()));
+        assert!(booked(3).is_err());
+        (0..100).for_each(|_| meters.owe(sender(None), 4_000_000, 200));
+        assert!(booked(63).is_err());
+        assert!(booked(65).is_ok());
     }
 
     #[test]

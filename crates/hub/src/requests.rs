@@ -8,7 +8,7 @@ use crate::hub::Hub;
 use crate::id;
 use crate::metrics::Limit;
 use crate::origin;
-use crate::session::{Handshake, Protocol, Session};
+use crate::session::{Protocol, Rare, Session};
 use crate::timer::Kind;
 use wire::base64url::Id20;
 use wire::engineio::RequestError;
@@ -355,9 +355,7 @@ impl Hub {
             .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
         let mut session = Session::new(sid, protocol, NONE, peer);
         if self.core.config.keep_handshake {
-            session.handshake = Some(Box::new(Handshake {
-                query: head.query.into(),
-            }));
+            session.rare = Some(Box::new(Rare::of_query(head.query)));
         }
         if self.core.config.auth.enabled {
             session.token = request_token(head, &self.core.config.auth.query_parameter);

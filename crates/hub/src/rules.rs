@@ -32,7 +32,7 @@ struct Rule {
 }
 
 struct Limit {
-    /// Key of the limiter's state in a socket.
+    /// Number of the limiter in a session.
     number: u32,
     meter: Meter,
 }
@@ -43,6 +43,8 @@ struct Namespace {
     auto_join: Vec<String>,
     /// Something of its rooms is kept for late joiners.
     history: bool,
+    /// Number of the limiter of replays in a session.
+    replays: u32,
     events: HashMap<String, Rule>,
     default: Rule,
 }
@@ -80,6 +82,7 @@ impl RulesFactory {
                 events.insert(event.clone(), compiled(event, source)?);
             }
             let default = compiled("*", &source.default_event)?;
+            number += 1;
             namespaces.push((
                 name.clone(),
                 Namespace {
@@ -89,6 +92,7 @@ impl RulesFactory {
                     history: source.chat
                         || default.history
                         || events.values().any(|rule| rule.history),
+                    replays: number,
                     events,
                     default,
                 },
@@ -156,7 +160,8 @@ impl Handler for RulesHandler {
             return;
         };
         let (name, namespace) = &self.book.namespaces[at];
-        if namespace.history {
+        let replays = namespace.history && may_replay_on_connect(io, socket, namespace);
+        if replays {
             // Those it has been put into by its token.
             let rooms = io.rooms(socket);
             rooms
@@ -167,12 +172,15 @@ impl Handler for RulesHandler {
         for room in &namespace.auto_join {
             // A configured room has a checked name.
             let _ = io.join(socket, room);
-            if namespace.history {
+            if replays {
                 io.replay(socket, name, room);
             }
         }
         if namespace.chat {
             chat::connected(io, socket, auth);
+            if replays {
+                io.replay(socket, name, chat::GLOBAL);
+            }
         }
     }
 
@@ -193,7 +201,7 @@ impl Handler for RulesHandler {
         match (rule, event.name) {
             (Some(rule), _) => rule.apply(io, socket, name, event),
             (None, "join" | "leave") if namespace.client_joins || io.grants(socket).is_some() => {
-                membership(io, socket, name, event, namespace.history);
+                membership(io, socket, name, event, namespace);
             }
             (None, "chat-message") if namespace.chat => chat::message(io, socket, name, event),
             (None, _) => namespace.default.apply(io, socket, name, event),
@@ -209,30 +217,33 @@ impl Handler for RulesHandler {
     }
 }
 
-/// History is up to 64 KiB for one short `join`: a socket gets it for this many joins a second, and for the rest joins only.
+/// History is up to 64 KiB for one short `join`: a socket gets it for this many joins a second, and for the rest joins only. Those
+/// of the one that was there before count.
 const REPLAYS: Rate = Rate {
     events: 20,
     per: std::time::Duration::from_secs(1),
 };
-/// Number of that limiter in a socket; the rules' limiters count from one.
-const REPLAYS_NUMBER: u32 = 0;
 
-fn may_replay(io: &mut Io<'_>, socket: SocketKey) -> bool {
-    passes(io, socket, REPLAYS_NUMBER, Gcra::new(REPLAYS))
+fn may_replay(io: &mut Io<'_>, socket: SocketKey, namespace: &Namespace) -> bool {
+    passes(io, socket, namespace.replays, Gcra::new(REPLAYS))
 }
 
-/// Books an event with a limiter of the socket.
+/// The first time nothing is booked, which would cost each session memory: only who has left may come again and again.
+fn may_replay_on_connect(io: &mut Io<'_>, socket: SocketKey, namespace: &Namespace) -> bool {
+    let session = io.core.socket(socket).map(|slot| slot.session);
+    let slot = session.and_then(|session| io.core.sessions.get(session));
+    slot.is_none_or(|slot| slot.rare.is_none()) || may_replay(io, socket, namespace)
+}
+
+/// Books an event with a limiter of the socket's session.
 pub(crate) fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
-    let now_us = io.now().mono_ms * 1000 + 1;
-    let passed = io.extra(socket, |extra| {
-        let at = extra.rates.iter().position(|(known, _)| *known == number);
-        let at = at.unwrap_or_else(|| {
-            extra.rates.push((number, 0));
-            extra.rates.len() - 1
-        });
-        gcra.check(&mut extra.rates[at].1, now_us).is_ok()
-    });
-    passed == Some(true)
+    let now_us = io.core.now_us();
+    let session = io.core.socket(socket).map(|slot| slot.session);
+    let slot = session.and_then(|session| io.core.sessions.get_mut(session));
+    slot.is_some_and(|slot| {
+        let rare = slot.rare.get_or_insert_default();
+        gcra.check(rare.rate(number), now_us).is_ok()
+    })
 }
 
 /// Books the event; over the limit the client is told and the event dropped.
@@ -391,7 +402,7 @@ fn membership(
     socket: SocketKey,
     namespace: &str,
     event: Event<'_>,
-    history: bool,
+    rules: &Namespace,
 ) {
     let Some(room) = first(event.args).and_then(json::unquote) else {
         return refuse(io, socket, event, "Room must be a string", "INVALID_ROOM");
@@ -412,7 +423,7 @@ fn membership(
             JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
         };
         return refuse(io, socket, event, message, code);
-    } else if history && may_replay(io, socket) {
+    } else if rules.history && may_replay(io, socket, rules) {
         io.replay(socket, namespace, &room);
     }
     if let Some(ack) = event.ack {

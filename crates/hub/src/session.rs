@@ -58,7 +58,7 @@ pub(crate) struct Session {
     pub(crate) sockets: SmallVec<[u32; 4]>,
     pub(crate) polling: Option<Box<Polling>>,
     pub(crate) binary: Option<Box<Partial>>,
-    pub(crate) handshake: Option<Box<Handshake>>,
+    pub(crate) rare: Option<Box<Rare>>,
     /// Token of the opening request, until it was looked at.
     pub(crate) token: Option<Box<str>>,
     /// Rate limiter's state.
@@ -67,6 +67,8 @@ pub(crate) struct Session {
     pub(crate) rejections: u16,
     /// Messages not yet booked with its user and address.
     pub(crate) unbooked: u8,
+    /// Messages that may pass until the next is booked.
+    pub(crate) granted: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,7 +82,7 @@ pub(crate) struct Flags {
     pub(crate) b64: bool,
     /// A namespace was joined at least once.
     pub(crate) joined: bool,
-    /// The server removed a socket: late packets for it are ignored, not punished.
+    /// The server removed a socket, or let one not in for a rate: late packets for it are ignored, not punished.
     pub(crate) kicked: bool,
     /// `3probe` was sent: polls are ended with a noop at once.
     pub(crate) upgrading: bool,
@@ -118,11 +120,12 @@ impl Session {
             sockets: SmallVec::new(),
             polling: None,
             binary: None,
-            handshake: None,
+            rare: None,
             token: None,
             rate: 0,
             rejections: 0,
             unbooked: 0,
+            granted: 0,
         }
     }
 
@@ -143,17 +146,14 @@ impl Session {
             .binary
             .as_ref()
             .map_or(0, |b| size_of::<Partial>() + b.bytes());
-        let handshake = self
-            .handshake
-            .as_ref()
-            .map_or(0, |h| size_of::<Handshake>() + h.query.len());
+        let rare = self.rare.as_ref().map_or(0, |rare| rare.heap_bytes());
         let token = self.token.as_ref().map_or(0, |token| token.len());
         let spilled = if self.sockets.spilled() {
             self.sockets.capacity() * 4
         } else {
             0
         };
-        polling + binary + handshake + token + spilled
+        polling + binary + rare + token + spilled
     }
 }
 
@@ -275,8 +275,39 @@ impl Partial {
     }
 }
 
-/// What handlers may ask about the opening request (kept only when configured).
-#[derive(Debug)]
-pub(crate) struct Handshake {
+/// What few sessions have.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// Query of the opening request, when handshakes are kept.
     pub(crate) query: Box<str>,
+    /// Limiter states by number. Who leaves a namespace and comes back finds them as they were.
+    rates: SmallVec<[(u32, u64); 2]>,
+}
+
+impl Rare {
+    pub(crate) fn of_query(query: &str) -> Self {
+        Self {
+            query: query.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The state of a limiter.
+    pub(crate) fn rate(&mut self, number: u32) -> &mut u64 {
+        let known = self.rates.iter().position(|(known, _)| *known == number);
+        let at = known.unwrap_or_else(|| {
+            self.rates.push((number, 0));
+            self.rates.len() - 1
+        });
+        &mut self.rates[at].1
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let spilled = if self.rates.spilled() {
+            self.rates.capacity() * size_of::<(u32, u64)>()
+        } else {
+            0
+        };
+        size_of::<Self>() + self.query.len() + spilled
+    }
 }

@@ -79,8 +79,6 @@ pub(crate) struct Extra {
     pub(crate) auth: Option<Box<str>>,
     /// What its token allows with rooms.
     pub(crate) grants: Option<Box<Grants>>,
-    /// Rate limiter states by rule number.
-    pub(crate) rates: SmallVec<[(u32, u64); 2]>,
 }
 
 impl Extra {

@@ -3,10 +3,11 @@
 use crate::addresses::holder;
 use crate::close::CloseReason;
 use crate::core::Core;
+use crate::handler::Refusal;
 use crate::hub::Hub;
 use crate::io::{Io, Rejection};
 use crate::metrics::{Limit, Scope};
-use crate::rate::Meter;
+use crate::rate::{Meter, Sender};
 use crate::socket::SocketKey;
 use std::net::IpAddr;
 use wire::http::Head;
@@ -31,49 +32,64 @@ impl Hub {
         self.over_rate(session, socket, scope)
     }
 
-    /// The first of the rates that has nothing left for this message.
+    /// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
+    /// without having waited: `false`.
+    pub(crate) fn connect_within_rates(&mut self, session: u32, namespace: &str) -> bool {
+        if !self.core.meters.any {
+            return true;
+        }
+        let Some(scope) = self.scope_passed(session, None) else {
+            return true;
+        };
+        let meter = self.core.meters.of(scope);
+        if let Some(message) = meter.map(|meter| meter.message.clone())
+            && !self.core.meters.dry_run
+        {
+            if let Some(slot) = self.core.sessions.get_mut(session) {
+                slot.flags.kicked = true;
+            }
+            let refusal = Refusal {
+                message,
+                data: None,
+            };
+            self.send_refusal(session, namespace, &refusal);
+        }
+        self.over_rate(session, None, scope)
+    }
+
+    /// The first of the rates that has nothing left for this message, which then costs none of them anything.
     #[inline]
     fn scope_passed(&mut self, session: u32, socket: Option<SocketKey>) -> Option<Scope> {
         let core = &mut self.core;
-        let now_us = core.now.mono_ms * 1000 + 1;
+        let now_us = core.now_us();
         core.forgiven = false;
         let slot = core.sessions.get_mut(session)?;
+        let before_us = slot.rate;
         if let Some(meter) = &core.meters.session
             && meter.gcra.check(&mut slot.rate, now_us).is_err()
         {
             return Some(Scope::Session);
         }
-        slot.unbooked += 1;
-        if slot.unbooked < core.meters.lot {
+        if slot.granted == 0 && core.meters.are_shared() {
+            let booked = core.book(session, socket);
+            let slot = core.sessions.get_mut(session)?;
+            if let Err(scope) = booked {
+                slot.rate = before_us;
+                return Some(scope);
+            }
             core.forgiven = slot.forgive();
             return None;
         }
-        let (peer, lot) = (slot.peer, std::mem::take(&mut slot.unbooked));
-        if core.meters.user.is_some()
-            && let Some(user) = socket.and_then(|socket| core.user_of(socket.0.index))
-            && !core.meters.passes(Scope::User, user, now_us, lot)
-        {
-            return Some(Scope::User);
-        }
-        let passes = core.meters.address.is_none()
-            || core
-                .meters
-                .passes(Scope::Address, holder(peer), now_us, lot);
-        if !passes {
-            return Some(Scope::Address);
-        }
-        core.forgiven = core.sessions.get_mut(session)?.forgive();
+        slot.unbooked += u8::from(slot.granted > 0);
+        slot.granted = slot.granted.saturating_sub(1);
+        core.forgiven = slot.forgive();
         None
     }
 
     /// `true` in a dry run: the message passes all the same.
     #[cold]
     fn over_rate(&mut self, session: u32, socket: Option<SocketKey>, scope: Scope) -> bool {
-        let meter = match scope {
-            Scope::User => self.core.meters.user.clone(),
-            Scope::Address => self.core.meters.address.clone(),
-            _ => self.core.meters.session.clone(),
-        };
+        let meter = self.core.meters.of(scope).cloned();
         let (Some(meter), Some(socket)) = (meter, socket) else {
             self.core.counts.rated[scope as usize] += 1;
             if !self.core.meters.dry_run {
@@ -158,12 +174,12 @@ impl Hub {
 
     /// A new session from the connection's address; `false` = there were too many of late, and it was told so.
     pub(crate) fn admit_connect(&mut self, conn: u32) -> bool {
-        let now_us = self.core.now.mono_ms * 1000 + 1;
+        let now_us = self.core.now_us();
         let Some(slot) = self.core.conns.get(conn) else {
             return false;
         };
         let meters = &self.core.meters;
-        if meters.passes(Scope::Connects, holder(slot.peer), now_us, 1) {
+        if meters.connect_passes(holder(slot.peer), now_us) {
             return true;
         }
         let retry_after_s = meters
@@ -187,6 +203,55 @@ impl Hub {
 }
 
 impl Core {
+    /// The time as limiters count it.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.now.mono_ms * 1000 + 1
+    }
+
+    /// Books a message of a session with its user and address, or says which of them has nothing left.
+    fn book(&mut self, session: u32, socket: Option<SocketKey>) -> Result<(), Scope> {
+        let now_us = self.now_us();
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let owed = std::mem::take(&mut slot.unbooked);
+        let address = holder(slot.peer);
+        let user = self.user_to_charge(session, socket.map(|socket| socket.0.index));
+        let sender = Sender { user, address };
+        let granted = self.meters.book(sender, now_us, owed)?;
+        if let Some(slot) = self.sessions.get_mut(session) {
+            slot.granted = granted;
+        }
+        Ok(())
+    }
+
+    /// Books what a session still owes, before it ends or one of its sockets is nobody's or another's. From then on it is
+    /// granted nothing.
+    pub(crate) fn book_rest(&mut self, session: u32, socket: Option<u32>) {
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return;
+        };
+        slot.granted = 0;
+        let owed = std::mem::take(&mut slot.unbooked);
+        if owed == 0 {
+            return;
+        }
+        let address = holder(slot.peer);
+        let user = self.user_to_charge(session, socket);
+        self.meters
+            .owe(Sender { user, address }, self.now_us(), owed);
+    }
+
+    /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.
+    fn user_to_charge(&self, session: u32, socket: Option<u32>) -> Option<&str> {
+        self.meters.user.as_ref()?;
+        let own = socket.and_then(|socket| self.user_of(socket));
+        own.or_else(|| {
+            let sockets = &self.sessions.get(session)?.sockets;
+            sockets.iter().find_map(|socket| self.user_of(*socket))
+        })
+    }
+
     /// Books a rejected message; a session that goes on and on is closed.
     fn count_rejection(&mut self, session: u32) {
         let max = self.config.limits.flood_rejections_max;

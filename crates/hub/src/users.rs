@@ -100,6 +100,9 @@ impl Users {
 impl Core {
     /// Makes a socket one of a user's; it stops being another's.
     pub(crate) fn set_user(&mut self, socket: u32, name: &str) {
+        if let Some(session) = self.sockets.get(socket).map(|slot| slot.session) {
+            self.book_rest(session, Some(socket));
+        }
         self.leave_user(socket);
         let Some(namespace) = self.sockets.get(socket).map(|slot| slot.namespace) else {
             return;

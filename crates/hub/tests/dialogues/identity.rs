@@ -8,7 +8,7 @@ use wire::websocket::frame::{self, OpCode};
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
-fn config(style: AuthStyle, required: bool) -> Config {
+pub fn config(style: AuthStyle, required: bool) -> Config {
     Config {
         auth: Auth {
             enabled: true,
@@ -76,7 +76,7 @@ pub fn received(rig: &mut Rig, name: usize) -> Vec<String> {
     texts
 }
 
-fn claims(uid: &str) -> Claims {
+pub fn claims(uid: &str) -> Claims {
     Claims {
         uid: uid.into(),
         ..Claims::default()
@@ -84,7 +84,7 @@ fn claims(uid: &str) -> Claims {
 }
 
 /// A client whose token is good.
-fn joined(rig: &mut Rig, claims: Claims) -> usize {
+pub fn joined(rig: &mut Rig, claims: Claims) -> usize {
     let client = websocket(rig, SIO, "");
     rig.send(client, &frame("40{\"token\":\"t\"}"));
     assert_eq!(rig.answer(Ok(claims)), "t");

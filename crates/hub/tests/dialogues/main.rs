@@ -7,6 +7,7 @@ mod memory;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 mod properties;
+mod rates;
 mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;

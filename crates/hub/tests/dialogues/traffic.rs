@@ -14,7 +14,7 @@ fn per_second(events: u32) -> Option<Rate> {
     })
 }
 
-fn joined(rig: &mut Rig) -> usize {
+pub fn joined(rig: &mut Rig) -> usize {
     let client = websocket(rig, SIO, "");
     rig.send(client, &frame("40"));
     rig.take(client);
