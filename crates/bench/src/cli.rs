@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -122,7 +123,9 @@ pub struct MeasureArgs {
 
 /// Carries out a command. `prefix` leads this very binary to these commands: empty for
 /// `sockeye-bench`, `["bench"]` for a binary that mounts them below `bench`.
-pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
+///
+/// The exit code of a measurement says whether what was expected happened: 0, or 2 for faults.
+pub fn run(command: Command, prefix: &[&str]) -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the generator's own binary")?;
     let prefix: Vec<String> = prefix.iter().map(ToString::to_string).collect();
     let args = [prefix.as_slice(), &["worker".to_string()]].concat();
@@ -131,8 +134,8 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
         args,
     };
     match command {
-        Command::Run(args) => engine::command::run(&args, launcher),
-        Command::Compare(args) => compare::run(&args, launcher),
+        Command::Run(args) => return engine::command::run(&args, launcher),
+        Command::Compare(args) => return compare::run(&args, launcher),
         Command::Scenarios => engine::command::list(),
         Command::Check { scenario } => engine::command::check(&scenario),
         Command::Suite(args) => run_suite(&args, launcher, &program, &prefix),
@@ -152,7 +155,8 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<()> {
         Command::Plan(args) => plan::run(*args),
         Command::Worker { scenario: true } => engine::worker::serve_stdio(),
         Command::Worker { scenario: false } => worker::serve_stdio(),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_measure(args: MeasureArgs, launcher: Launcher) -> Result<()> {

@@ -5,13 +5,14 @@ use crate::engine::{self, Options, Target};
 use crate::fleet::Launcher;
 use crate::live;
 use crate::nearest::nearest;
-use crate::outcome::{self, Comparison, Contestant, ResultFile};
+use crate::outcome::{Comparison, Contestant, ResultFile};
 use crate::report;
 use crate::scenario::{Protocol, Scenario};
 use crate::toml_file;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
@@ -31,7 +32,7 @@ pub struct CompareArgs {
     /// Generator processes [default: as many as the connections need].
     #[arg(long)]
     workers: Option<u32>,
-    /// Longest that stragglers are waited for at the end of a round, in seconds.
+    /// Seconds of silence at the end of a round after which what is missing is lost.
     #[arg(long, default_value_t = 10)]
     grace: u64,
     /// Seconds between two rounds, in which servers come to rest.
@@ -58,7 +59,8 @@ pub struct Server {
     protocol: Option<Protocol>,
 }
 
-pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<()> {
+pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<ExitCode> {
+    report::command::check_writable(args.json.iter().chain(&args.html))?;
     let options = Options {
         workers: args.workers,
         benchmarks: args.benchmarks.clone(),
@@ -68,19 +70,12 @@ pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<()> {
     engine::command::end_on_signals(&options)?;
     let comparison = compare(args, &options)?;
     let file = ResultFile::Comparison(comparison);
-    if let Some(path) = &args.json {
-        outcome::save(&file, path)?;
-    }
     let source = args
         .json
         .as_ref()
         .map_or(String::new(), |path| path.display().to_string());
     let document = report::document(&file, &source);
-    report::command::print(&document);
-    match &args.html {
-        Some(path) => report::command::write_html(&document, path),
-        None => Ok(()),
-    }
+    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())
 }
 
 /// All rounds; those that an interruption left out are missing.
@@ -115,8 +110,11 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
         let at = (turn % places + turn / places) % places;
         let target = args.servers[at].target();
         let mut observer = live::open(&engine::command::about(&scenarios[at], &target));
-        let outcome = engine::run(&scenarios[at], &target, options, observer.as_mut())
+        let mut outcome = engine::run(&scenarios[at], &target, options, observer.as_mut())
             .with_context(|| format!("cannot measure {}", target.name))?;
+        if let Some(first) = comparison.servers[at].runs.first() {
+            outcome.measure_memory_since(first);
+        }
         comparison.servers[at].runs.push(outcome);
     }
     Ok(comparison)

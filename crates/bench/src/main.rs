@@ -10,6 +10,6 @@ struct Cli {
     command: bench::cli::Command,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<std::process::ExitCode> {
     bench::cli::run(Cli::parse().command, &[])
 }

@@ -16,6 +16,12 @@ use std::collections::BTreeMap;
 /// Version of the result file; a reader refuses any other.
 pub const FORMAT: u32 = 1;
 
+/// How `Outcome::partial` begins when somebody asked for the end.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// How the reason ends when an acknowledgement did not come in time.
+pub const NO_ANSWER: &str = "no acknowledgement in time";
+
 /// One scenario run against one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -32,7 +38,7 @@ pub struct Outcome {
     pub started_unix_ms: u64,
     pub duration_s: f64,
     pub machine: Machine,
-    /// Why the run ended before its last phase: `interrupted` after Ctrl-C.
+    /// Why the run ended before its last phase: `interrupted` after Ctrl-C, or what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
     pub generator: Generator,
@@ -123,8 +129,19 @@ pub struct Second {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_rss_bytes: Option<u64>,
     pub generator_cpu_percent: f64,
+    /// Some worker had no core left: latencies of this second are its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub generator_busy: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_lag_p99_ms: Option<f64>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The settled account of the whole run.
@@ -135,6 +152,15 @@ pub struct Totals {
     pub connect_failures: BTreeMap<String, u64>,
     /// Connections that ended without the scenario asking for it, by reason.
     pub drops: BTreeMap<String, u64>,
+    /// What else a user waited for in vain or was told, by reason: `expect: no "x" in time`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<String, u64>,
+    /// Rounds of loops that were due and not begun, by reason: load that was never offered.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unbegun: BTreeMap<String, u64>,
+    /// Messages of another run on the same server, counted nowhere else.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub foreign: u64,
     pub connections_peak: u64,
     pub sent: u64,
     /// Deliveries that had to arrive; always `received + lost`.
@@ -188,10 +214,18 @@ impl ServerProcess {
     /// `deliveries` (acknowledgements included) that it made.
     pub fn settle(&mut self, connections: u64, deliveries: u64) {
         let grown = self.rss_peak_bytes.saturating_sub(self.rss_before_bytes);
-        self.rss_per_connection_bytes =
-            (connections > 0).then(|| grown as f64 / connections as f64);
+        self.rss_per_connection_bytes = by_connection(grown, connections);
         self.cpu_us_per_delivery = (deliveries > 0).then(|| self.cpu_s * 1e6 / deliveries as f64);
     }
+}
+
+/// Less growth than this may as well be the kernel's own rounding: its counters of resident memory
+/// run 64 pages behind on each core.
+const GROWTH_MIN_BYTES: u64 = 512 * 1024;
+
+fn by_connection(grown_bytes: u64, connections: u64) -> Option<f64> {
+    let is_measurable = connections > 0 && grown_bytes >= GROWTH_MIN_BYTES;
+    is_measurable.then(|| grown_bytes as f64 / connections as f64)
 }
 
 impl Second {
@@ -218,14 +252,22 @@ impl Outcome {
         sampled.or_else(|| (!self.processes.is_empty()).then(ends))
     }
 
-    /// Deliveries and acknowledgements that reached clients, per second of the run.
+    /// Deliveries and acknowledgements that reached clients, per second of the phases. What users
+    /// did while others were still brought in is in the totals, and in no rate.
     pub fn received_per_s(&self) -> f64 {
-        let received = self.totals.received + self.totals.acked;
+        let received: u64 = self.phases.iter().map(|p| p.received + p.acked).sum();
         if self.duration_s > 0.0 {
             received as f64 / self.duration_s
         } else {
             0.0
         }
+    }
+
+    /// Cores that all server processes used during the phases; `None` when none was watched.
+    pub fn server_cores(&self) -> Option<f64> {
+        let used: Vec<f64> = self.phases.iter().filter_map(|p| p.server_cpu_s).collect();
+        let is_measured = self.duration_s > 0.0 && !used.is_empty();
+        is_measured.then(|| used.iter().sum::<f64>() / self.duration_s)
     }
 
     /// CPU of all server processes by delivery or acknowledgement.
@@ -235,12 +277,27 @@ impl Outcome {
         Some(cpu_s * 1e6 / received as f64)
     }
 
-    /// Growth of all server processes by connection at the peak.
+    /// Growth of all server processes by connection at the peak; `None` where it is too little to be
+    /// measured.
     pub fn rss_per_connection_bytes(&self) -> Option<f64> {
         let grown = |p: &ServerProcess| p.rss_peak_bytes.saturating_sub(p.rss_before_bytes);
         let grown: u64 = self.processes.iter().map(grown).sum();
-        let held = self.totals.connections_peak;
-        (held > 0 && !self.processes.is_empty()).then(|| grown as f64 / held as f64)
+        by_connection(grown, self.totals.connections_peak)
+    }
+
+    /// Counts growth from before the first round on: memory that a process kept from rounds before
+    /// was needed for their connections.
+    pub fn measure_memory_since(&mut self, first: &Outcome) {
+        for process in &mut self.processes {
+            let then = first.processes.iter().find(|p| p.pid == process.pid);
+            let before = then.map_or(process.rss_before_bytes, |then| then.rss_before_bytes);
+            process.rss_before_bytes = process.rss_before_bytes.min(before);
+            let connections = self.totals.connections_peak / first.processes.len().max(1) as u64;
+            let grown = process
+                .rss_peak_bytes
+                .saturating_sub(process.rss_before_bytes);
+            process.rss_per_connection_bytes = by_connection(grown, connections);
+        }
     }
 
     /// Failed connects, drops, lost messages and every other kind.
@@ -294,6 +351,24 @@ impl Totals {
         self.drops.values().sum()
     }
 
+    /// Answers and events that were waited for in vain, and complaints of the server.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Acknowledgements that were still waited for when the run ended; those that were given up
+    /// before are failures.
+    pub fn unanswered(&self) -> u64 {
+        let is_late = |(why, _): &(&String, &u64)| why.ends_with(NO_ANSWER);
+        let given_up: u64 = self.failures.iter().filter(is_late).map(|(_, n)| n).sum();
+        let missing = self.acks_expected.saturating_sub(self.acked);
+        missing.saturating_sub(given_up)
+    }
+
+    pub fn rounds_unbegun(&self) -> u64 {
+        self.unbegun.values().sum()
+    }
+
     /// Every expected delivery arrived exactly once and in order.
     pub fn is_clean(&self) -> bool {
         self.lost + self.duplicated + self.reordered + self.stray == 0
@@ -317,4 +392,60 @@ pub struct Comparison {
 pub struct Contestant {
     pub name: String,
     pub runs: Vec<Outcome>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn run(before: u64, peak: u64) -> Outcome {
+        let process = ServerProcess {
+            pid: 7,
+            rss_before_bytes: before,
+            rss_peak_bytes: peak,
+            ..ServerProcess::default()
+        };
+        let mut run = Outcome {
+            processes: vec![process],
+            ..Outcome::default()
+        };
+        run.totals.connections_peak = 1_000;
+        run
+    }
+
+    #[test]
+    fn a_process_that_kept_its_memory_needed_it_all_the_same() {
+        let (first, mut later) = (run(10 * MIB, 12 * MIB), run(12 * MIB, 12 * MIB));
+        assert_eq!(later.rss_per_connection_bytes(), None, "it did not grow");
+        later.measure_memory_since(&first);
+        assert_eq!(
+            later.rss_per_connection_bytes(),
+            first.rss_per_connection_bytes()
+        );
+        let own = later.processes[0].rss_per_connection_bytes;
+        assert_eq!(own, Some((2 * MIB) as f64 / 1_000.0));
+    }
+
+    #[test]
+    fn growth_below_what_can_be_measured_is_no_figure() {
+        assert_eq!(
+            run(10 * MIB, 10 * MIB + 20_480).rss_per_connection_bytes(),
+            None
+        );
+    }
+
+    #[test]
+    fn answers_given_up_are_not_missing_twice() {
+        let mut totals = Totals {
+            acks_expected: 10,
+            acked: 4,
+            ..Totals::default()
+        };
+        assert_eq!(totals.unanswered(), 6);
+        totals.failures.insert(format!("emit: {NO_ANSWER}"), 5);
+        totals.failures.insert("expect: no \"x\" in time".into(), 3);
+        assert_eq!(totals.unanswered(), 1);
+    }
 }

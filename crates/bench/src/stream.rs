@@ -131,6 +131,11 @@ impl Stream {
         }
     }
 
+    /// Bytes that the socket has not taken yet.
+    pub fn unsent_bytes(&self) -> usize {
+        self.left_over.as_ref().map_or(0, |left| left.unsent.len())
+    }
+
     /// Keeps `bytes` for the first writable event: the socket is still connecting.
     pub fn queue(&mut self, bytes: &[u8]) {
         let left_over = self.left_over.get_or_insert_default();

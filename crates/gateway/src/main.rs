@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             eprintln!("{error:#}");
             ExitCode::from(2)
         }),
-        Command::Plan(args) => ended(bench::plan::run(*args)),
+        Command::Plan(args) => ended(bench::plan::run(*args).map(|()| ExitCode::SUCCESS)),
         Command::Bench(command) => ended(bench::cli::run(*command, &["bench"])),
         Command::Serve(request) => boot(&request),
     }
@@ -52,14 +52,11 @@ fn print(page: &str) -> ExitCode {
 }
 
 /// Of a command that is done when it returns.
-fn ended(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::from(1)
-        }
-    }
+fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        ExitCode::from(1)
+    })
 }
 
 fn boot(request: &Request) -> ExitCode {

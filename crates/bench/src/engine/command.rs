@@ -3,14 +3,17 @@
 use super::{Options, Target};
 use crate::fleet::Launcher;
 use crate::live::{self, About};
-use crate::outcome::{self, ResultFile};
+use crate::outcome::ResultFile;
 use crate::report;
 use crate::scenario::{Scenario, builtin};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
@@ -59,7 +62,11 @@ pub fn parse_scale(text: &str) -> Result<f64, String> {
 }
 
 /// Runs a scenario and reports. An interrupted run reports what there is.
-pub fn run(args: &RunArgs, launcher: Launcher) -> Result<()> {
+///
+/// # Errors
+/// When there is nothing to report, or when a file cannot be written: the report is printed first.
+pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
+    report::command::check_writable(args.json.iter().chain(&args.html))?;
     let scenario = Scenario::load(&args.scenario)?.scaled(args.scale);
     let options = Options {
         workers: args.workers,
@@ -81,29 +88,29 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<()> {
     let outcome = super::run(&scenario, &target, &options, observer.as_mut())?;
     drop(observer);
     let file = ResultFile::Run(Box::new(outcome));
-    if let Some(path) = &args.json {
-        outcome::save(&file, path)?;
-    }
     let source = match &args.json {
         Some(path) => path.display().to_string(),
         None => "this run".into(),
     };
     let document = report::document(&file, &source);
-    if let Some(path) = &args.html {
-        report::command::write_html(&document, path)?;
-    }
-    report::command::print(&document);
-    Ok(())
+    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())
 }
 
-/// The first signal ends the run in order, a second one at once.
+/// The first signal ends the run in order, the second one the wait for stragglers, the third one
+/// the process.
 pub fn end_on_signals(options: &Options) -> Result<()> {
-    for signal in [SIGINT, SIGTERM] {
-        let flag = Arc::clone(&options.interrupt);
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, flag))
-            .context("cannot listen for Ctrl-C")?;
-    }
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for Ctrl-C")?;
+    let (interrupt, hurry) = (Arc::clone(&options.interrupt), Arc::clone(&options.hurry));
+    std::thread::spawn(move || {
+        for (seen, signal) in signals.forever().enumerate() {
+            match seen {
+                0 => interrupt.store(true, Ordering::Relaxed),
+                1 => hurry.store(true, Ordering::Relaxed),
+                _ => std::process::exit(128 + signal),
+            }
+        }
+    });
     Ok(())
 }
 

@@ -10,8 +10,8 @@ use super::watch::Watch;
 use super::worker::{Notice, Order};
 use super::{IN_FLIGHT, Options, Target, workers_for};
 use crate::clock::now_ns;
-use crate::live::Observer;
-use crate::outcome::Outcome;
+use crate::live::{Observer, Progress};
+use crate::outcome::{INTERRUPTED, Outcome};
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -39,6 +39,9 @@ pub struct Conductor<'a> {
     /// Reports of seconds that not every worker has told yet.
     pending: BTreeMap<u64, Vec<Option<Box<Report>>>>,
     arrived: Vec<u64>,
+    absent: Vec<u64>,
+    /// Users wanted by now, while they are brought in.
+    wanted: Option<u32>,
     next_sample_ns: u64,
     /// Where workers leave their send times.
     folder: PathBuf,
@@ -93,6 +96,8 @@ impl<'a> Conductor<'a> {
             options,
             observer,
             arrived: vec![0; crew.size()],
+            absent: vec![0; crew.size()],
+            wanted: None,
             crew,
             watch,
             start_ns: 0,
@@ -107,7 +112,15 @@ impl<'a> Conductor<'a> {
         self.observer.finish();
         // Best effort: what is left lies in the folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.folder);
-        let settled = result?;
+        let settled = match result {
+            Ok(settled) => settled,
+            // Before anything was measured there is nothing to tell.
+            Err(error) if !self.summary.has_begun() => return Err(error),
+            Err(error) => {
+                self.ends_early(&format!("{error:#}"));
+                self.summary.unaccounted()
+            }
+        };
         self.summary.settle(&settled, self.watch)
     }
 
@@ -127,7 +140,7 @@ impl<'a> Conductor<'a> {
             self.play(phase, &mut announced)?;
         }
         if self.is_interrupted() {
-            self.summary.interrupted();
+            self.ends_early(INTERRUPTED);
         }
         self.watch.note_exact_memory();
         self.settle()
@@ -163,7 +176,28 @@ impl<'a> Conductor<'a> {
             })?;
             *announced = Some(ends_ns);
         }
-        self.pump_until(|now_ns| now_ns >= ends_ns)
+        if self.scenario.phases[phase].arrivals.is_some() {
+            self.wanted = Some(self.scenario.users_by(phase));
+        }
+        self.pump_until(|now_ns| now_ns >= ends_ns)?;
+        self.wanted = None;
+        self.observer.finish_connecting();
+        Ok(())
+    }
+
+    /// Nothing is sent from here on, before its time.
+    fn ends_early(&mut self, why: &str) {
+        let since_ns = now_ns().saturating_sub(self.start_ns);
+        self.summary.ended_early(why, since_ns as f64 / 1e9);
+    }
+
+    /// Shows how many of the wanted users are there.
+    fn show_progress(&mut self, users: u32) {
+        self.observer.connecting(Progress {
+            done: self.arrived.iter().sum(),
+            failed: self.absent.iter().sum(),
+            total: users.into(),
+        });
     }
 
     /// A phase with a target but no rate begins when its users are there.
@@ -189,7 +223,7 @@ impl<'a> Conductor<'a> {
             let arrived: u64 = self.arrived.iter().sum();
             if arrived != shown {
                 shown = arrived;
-                self.observer.connecting(arrived, users.into());
+                self.show_progress(users);
             }
             if arrived >= u64::from(users) || self.is_interrupted() {
                 return Ok(());
@@ -236,7 +270,13 @@ impl<'a> Conductor<'a> {
     fn take(&mut self, worker: usize, notice: Notice) -> Result<()> {
         match notice {
             Notice::Second(report) => self.second(worker, report),
-            Notice::Arrived { arrived } => self.arrived[worker] = arrived,
+            Notice::Arrived { arrived, absent } => {
+                self.arrived[worker] = arrived;
+                self.absent[worker] = absent;
+                if let Some(users) = self.wanted {
+                    self.show_progress(users);
+                }
+            }
             other => anyhow::bail!("worker {worker} said {other:?} unasked"),
         }
         Ok(())
@@ -244,6 +284,7 @@ impl<'a> Conductor<'a> {
 
     fn second(&mut self, worker: usize, report: Box<Report>) {
         self.arrived[worker] = self.arrived[worker].max(report.arrived);
+        self.absent[worker] = self.absent[worker].max(report.absent);
         let workers = self.crew.size();
         let reports = self.pending.entry(report.second).or_default();
         reports.resize_with(workers, || None);
@@ -262,10 +303,20 @@ impl<'a> Conductor<'a> {
 
     /// Waits until every worker has given an answer of the wanted kind; returns them by worker.
     fn await_all(&mut self, wanted: impl Fn(&Notice) -> bool) -> Result<Vec<Notice>> {
+        self.await_all_or(wanted, |_| Ok(()))
+    }
+
+    /// The same; `meanwhile` is called again and again.
+    fn await_all_or(
+        &mut self,
+        wanted: impl Fn(&Notice) -> bool,
+        mut meanwhile: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Vec<Notice>> {
         let mut answers: Vec<Option<Notice>> = (0..self.crew.size()).map(|_| None).collect();
         let patience_ns = now_ns() + WORKER_SILENCE_NS;
         while answers.iter().any(Option::is_none) {
             ensure!(now_ns() < patience_ns, "a worker does not answer");
+            meanwhile(self)?;
             match self.crew.next(PUMP_INTERVAL)? {
                 Some((worker, notice)) if wanted(&notice) => answers[worker] = Some(notice),
                 Some((worker, notice)) => self.take(worker, notice)?,
@@ -273,6 +324,24 @@ impl<'a> Conductor<'a> {
             }
         }
         Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Waits for the accounts. Whoever interrupts it has them at once, without the stragglers.
+    fn await_accounts(&mut self) -> Result<Vec<Notice>> {
+        let was_interrupted = self.is_interrupted();
+        let mut hurried = false;
+        self.await_all_or(
+            |notice| matches!(notice, Notice::Settled { .. }),
+            |conductor| {
+                let hurry = conductor.options.hurry.load(Ordering::Relaxed);
+                if !hurried && (hurry || conductor.is_interrupted() != was_interrupted) {
+                    hurried = true;
+                    conductor.ends_early("interrupted while stragglers were waited for");
+                    conductor.crew.order_all(&Order::Hurry)?;
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Stops sending, lets workers exchange send times, waits for stragglers.
@@ -303,7 +372,7 @@ impl<'a> Conductor<'a> {
             flight_ns,
             grace_ms,
         })?;
-        let answers = self.await_all(|notice| matches!(notice, Notice::Settled { .. }))?;
+        let answers = self.await_accounts()?;
         let mut settled = Settled {
             flight_ns,
             ..Settled::default()

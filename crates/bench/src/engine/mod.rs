@@ -64,6 +64,8 @@ pub struct Options {
     pub grace: Duration,
     /// Set from outside to end the run early, with what there is.
     pub interrupt: Arc<AtomicBool>,
+    /// Set from outside to wait for no more stragglers.
+    pub hurry: Arc<AtomicBool>,
 }
 
 /// Users of one worker that connect at the same time.
@@ -87,6 +89,7 @@ impl Options {
             benchmarks: PathBuf::from("benchmarks"),
             grace: Duration::from_secs(10),
             interrupt: Arc::default(),
+            hurry: Arc::default(),
         }
     }
 }

@@ -312,7 +312,6 @@ impl Stage {
             let (identity, name) = (known.identity, known.name());
             let frame = &bytes[at..at + known.frame_bytes];
             at += frame.len();
-            self.tally.counts.received += 1;
             self.delivered(index, &identity);
             self.noticed(index, &frame[name]);
             if !self.users[index].ws.is_open() {
@@ -437,11 +436,12 @@ impl Stage {
         name: &[u8],
         id: Option<&[u8]>,
     ) {
-        self.tally.counts.received += 1;
         let mut at = self.scratch.identity_at;
         if let Some(identity) = Identity::find(message, &mut at) {
             self.scratch.identity_at = at;
             self.delivered(index, &identity);
+        } else {
+            self.tally.counts.received += 1;
         }
         if let Some(id) = id {
             self.say(index, Say::Ack { id });
@@ -450,13 +450,13 @@ impl Stage {
     }
 
     fn delivered(&mut self, index: usize, identity: &Identity) {
-        // Room 0 marks what was sent to no room: an answer, which nobody counts on.
-        if identity.room == 0 {
+        if identity.run != self.place.run {
+            self.tally.counts.foreign += 1;
             return;
         }
-        if identity.run != self.place.run {
-            self.tally
-                .error("a message of another run: the server serves two at once".into());
+        self.tally.counts.received += 1;
+        // Room 0 marks what was sent to no room: an answer, which nobody counts on.
+        if identity.room == 0 {
             return;
         }
         let user = &mut self.users[index];

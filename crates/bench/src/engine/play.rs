@@ -8,6 +8,7 @@ use super::speech::Say;
 use super::stage::Stage;
 use super::timers::Entry;
 use super::user::{Link, Request, Round, State};
+use crate::outcome::NO_ANSWER;
 use crate::scenario::{Backoff, Emit, Flow, Loop, OnLoss, Pace, Scenario, Step, Template};
 use crate::stream::Loss;
 use std::rc::Rc;
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 /// Steps that one call may carry out; a user that has more to do lets others go first.
 const STEPS_PER_CALL: usize = 200;
+
+/// Bytes that may wait for a server that does not read, for each user; what comes then is not sent.
+const UNSENT_MAX: usize = 1024 * 1024;
 
 /// Whether a user goes on with its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +223,11 @@ impl Stage {
     }
 
     fn emit(&mut self, index: usize, emit: &Emit) -> Next {
+        if self.users[index].ws.unsent_bytes() > UNSENT_MAX {
+            let why = "emit: not sent, the server does not read what was sent before";
+            self.tally.error(why.into());
+            return self.go_on(index);
+        }
         let room = emit.to.as_ref().map(|to| self.text(index, to));
         let identity = self.identify(index, room.as_deref(), emit.echo);
         let user = &mut self.users[index];
@@ -457,8 +466,7 @@ impl Stage {
                     Request::Leave(_) => "leave",
                 };
                 self.outstanding -= 1;
-                self.tally
-                    .error(format!("{what}: no acknowledgement in time"));
+                self.tally.error(format!("{what}: {NO_ANSWER}"));
             }
             _ => {}
         }
@@ -513,6 +521,7 @@ impl Stage {
     }
 
     fn give_up(&mut self, index: usize) {
+        self.tally.absent += u64::from(!self.users[index].arrived);
         self.arrive(index);
         self.users[index].wait(State::Gone, u64::MAX);
     }

@@ -154,11 +154,12 @@ impl Stage {
     fn forget_owed(&mut self) {
         let owed = std::mem::take(&mut self.owed).len() as u64;
         if owed > 0 {
-            let reason = match self.is_behind {
-                true => "loop: rounds not begun, the generator was too slow",
-                false => "loop: rounds not begun, every user was still waiting for answers",
+            let reason = match (self.is_behind, self.tally.connections) {
+                (true, _) => "the generator was too slow",
+                (false, 0) => "no user was connected",
+                (false, _) => "every user was still waiting for answers",
             };
-            *self.tally.errors.entry(reason.into()).or_default() += owed;
+            *self.tally.unbegun.entry(reason.into()).or_default() += owed;
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Summary {
     samples: Vec<Option<Sample>>,
     /// The last phase has ended; only stragglers come in.
     is_over: bool,
+    /// When sending ended before its time, in seconds since the start.
+    ended_s: f64,
     /// CPU of each worker at its last report.
     worker_cpu_ns: Vec<u64>,
     worker_wait_ns: Vec<u64>,
@@ -50,6 +52,7 @@ struct AllReasons {
     connect_failures: Reasons,
     drops: Reasons,
     errors: Reasons,
+    unbegun: Reasons,
 }
 
 /// One phase while it is added up.
@@ -94,6 +97,7 @@ impl Summary {
             lag: Latency::default(),
             samples: Vec::new(),
             is_over: false,
+            ended_s: f64::INFINITY,
             worker_cpu_ns: vec![0; workers as usize],
             worker_wait_ns: vec![0; workers as usize],
             cpu_before_ns: own_cpu_ns(),
@@ -114,8 +118,26 @@ impl Summary {
         self.is_over = true;
     }
 
-    pub fn interrupted(&mut self) {
-        self.outcome.partial = Some("interrupted".into());
+    /// The run ended early, so many seconds after its start.
+    pub fn ended_early(&mut self, why: &str, at_s: f64) {
+        self.outcome.partial.get_or_insert_with(|| why.into());
+        self.ended_s = self.ended_s.min(at_s);
+    }
+
+    /// Whether a phase has begun.
+    pub fn has_begun(&self) -> bool {
+        !self.sums.is_empty()
+    }
+
+    /// What stands for the account when there is none, because a worker took what it knew with it:
+    /// what arrived is known, what should have arrived is not.
+    pub fn unaccounted(&mut self) -> Settled {
+        let note = "without every worker's account it is not known what should have arrived";
+        self.note(note.into());
+        let mut settled = Settled::default();
+        settled.account.received = self.counts.received;
+        settled.account.expected = self.counts.received;
+        settled
     }
 
     pub fn sampled(&mut self, sample: Option<Sample>) {
@@ -167,6 +189,7 @@ impl Summary {
             .map(|(used, wait)| used + wait)
             .collect();
         second.generator_cpu_percent = cores.iter().sum::<f64>() * 100.0;
+        second.generator_busy = busy.iter().any(|share| *share >= BUSY_CORES);
         self.sample_into(&mut second, number as usize);
         self.attribute(number, &mut second, &latencies, &busy);
         self.outcome.totals.connections_peak =
@@ -182,6 +205,7 @@ impl Summary {
         add_reasons(&mut self.reasons.connect_failures, &report.connect_failures);
         add_reasons(&mut self.reasons.drops, &report.drops);
         add_reasons(&mut self.reasons.errors, &report.errors);
+        add_reasons(&mut self.reasons.unbegun, &report.unbegun);
         self.connect.merge(&report.latencies.connect);
         self.lag.merge(&report.latencies.lag);
     }
@@ -256,14 +280,18 @@ impl Summary {
 
     /// The outcome, once workers have settled.
     pub fn settle(mut self, settled: &Settled, watch: Watch) -> Result<Outcome> {
+        let left = settled.rests.iter().map(|(_, rest)| rest);
+        let left = left.filter(|rest| rest.second == u64::MAX);
+        let open: u64 = left.map(|rest| rest.connections).sum();
+        let peak = &mut self.outcome.totals.connections_peak;
+        *peak = open.max(*peak);
         for (_, rest) in &settled.rests {
             self.absorb(rest);
             // What was on its way when the last phase ended belongs to it.
             let Some(sum) = self.sums.last_mut() else {
                 continue;
             };
-            sum.row.received += rest.counts.received;
-            sum.row.acked += rest.counts.acked;
+            sum.add_rest(rest, open);
             for (total, more) in [
                 (&mut sum.delivery, &rest.latencies.delivery),
                 (&mut sum.ack, &rest.latencies.ack),
@@ -300,6 +328,7 @@ impl Summary {
         for (second, expected) in self.outcome.timeline.iter_mut().zip(by_second) {
             second.expected = *expected;
         }
+        self.cut_last_phase();
         // Rates are of the phases: the time in which users are brought in has none.
         self.outcome.duration_s = self.sums.iter().map(|sum| sum.row.duration_s).sum();
         let last = self.sums.last();
@@ -313,6 +342,26 @@ impl Summary {
             {
                 self.outcome.timeline.pop();
             }
+        }
+    }
+
+    /// A phase that was cut short lasted as long as it did, not as many whole seconds.
+    fn cut_last_phase(&mut self) {
+        let ended_s = self.ended_s;
+        if let Some(sum) = self.sums.last_mut()
+            && ended_s < (sum.first + sum.seconds) as f64
+        {
+            let (whole_s, lasted_s) = (sum.row.duration_s, (ended_s - sum.first as f64).max(0.0));
+            sum.row.from_s = sum.first as f64;
+            sum.row.duration_s = lasted_s;
+            // Sampled once a second: the last part is taken to have cost what the others did.
+            let share = if whole_s > 0.0 {
+                lasted_s / whole_s
+            } else {
+                0.0
+            };
+            sum.row.generator_cpu_s *= share;
+            sum.row.server_cpu_s = sum.row.server_cpu_s.map(|cpu_s| cpu_s * share);
         }
     }
 
@@ -343,6 +392,9 @@ impl Summary {
             connects_succeeded: counts.connects_succeeded,
             connect_failures: self.reasons.connect_failures.clone(),
             drops: self.reasons.drops.clone(),
+            failures: self.reasons.errors.clone(),
+            unbegun: self.reasons.unbegun.clone(),
+            foreign: counts.foreign,
             connections_peak: peak,
             sent: counts.sent,
             expected: account.expected,
@@ -401,12 +453,17 @@ impl Summary {
                 *errors.entry(format!("{prefix}{reason}")).or_default() += count;
             }
         }
+        for (reason, count) in &self.reasons.unbegun {
+            errors.insert(format!("loop: rounds not begun, {reason}"), *count);
+        }
         let totals = &self.outcome.totals;
         for (what, count) in [
             ("lost", totals.lost),
             ("duplicated", totals.duplicated),
             ("reordered", totals.reordered),
             ("stray", totals.stray),
+            ("of another run", totals.foreign),
+            ("acknowledgement missing at the end", totals.unanswered()),
         ] {
             if count > 0 {
                 errors.insert(what.into(), count);
@@ -440,10 +497,22 @@ impl PhaseSum {
         self.busy_seconds += busy.iter().filter(is_busy).count() as u64;
     }
 
+    /// What a worker counted after the last whole second.
+    fn add_rest(&mut self, rest: &Report, open: u64) {
+        let row = &mut self.row;
+        row.connections = row.connections.max(open);
+        row.connects += rest.counts.connects_succeeded;
+        row.sent += rest.counts.sent;
+        row.received += rest.counts.received;
+        row.acked += rest.counts.acked;
+        row.errors += rest.error_count();
+    }
+
     /// Why this phase's latencies are the generator's own, if they are.
     fn judge(&self) -> Option<String> {
         let busy = self.busy_seconds as f64 / self.worker_seconds.max(1) as f64;
-        if self.row.delivery.count + self.row.ack.count + self.row.connects == 0 {
+        let row = &self.row;
+        if row.delivery.count + row.ack.count + row.connects + row.sent == 0 {
             return None;
         }
         // One second may be the machine's mood.
@@ -477,7 +546,7 @@ fn fill_second(second: &mut Second, report: &Report) {
     second.sent += counts.sent;
     second.received += counts.received;
     second.acked += counts.acked;
-    second.errors += count(&report.drops) + count(&report.connect_failures) + count(&report.errors);
+    second.errors += report.error_count();
     second.bytes_sent += counts.bytes_sent;
     second.bytes_received += counts.bytes_received;
 }

@@ -18,6 +18,8 @@ pub struct Counts {
     pub reordered: u64,
     /// For a room that this user never was in, or its own message sent back.
     pub stray: u64,
+    /// Of another run on the same server.
+    pub foreign: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
@@ -45,10 +47,15 @@ pub struct Report {
     pub connect_failures: Reasons,
     pub drops: Reasons,
     pub errors: Reasons,
+    /// Rounds that were due and that nobody began.
+    #[serde(default)]
+    pub unbegun: Reasons,
     /// Open now.
     pub connections: u64,
     /// Users that came through their connect and first joins, or failed in them, so far.
     pub arrived: u64,
+    /// Those of them that failed.
+    pub absent: u64,
     pub own_cpu_ns: u64,
     /// Time in which the worker was ready but got no core.
     pub own_wait_ns: u64,
@@ -65,8 +72,10 @@ pub struct Tally {
     pub connect_failures: Reasons,
     pub drops: Reasons,
     pub errors: Reasons,
+    pub unbegun: Reasons,
     pub connections: u64,
     pub arrived: u64,
+    pub absent: u64,
     /// Over the whole run, for the allowance around membership changes.
     pub slowest_delivery_ns: u64,
 }
@@ -95,8 +104,10 @@ impl Tally {
             connect_failures: std::mem::take(&mut self.connect_failures),
             drops: std::mem::take(&mut self.drops),
             errors: std::mem::take(&mut self.errors),
+            unbegun: std::mem::take(&mut self.unbegun),
             connections: self.connections,
             arrived: self.arrived,
+            absent: self.absent,
             own_cpu_ns,
             own_wait_ns: crate::clock::own_wait_ns(),
         }
@@ -114,8 +125,22 @@ impl Counts {
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.stray += other.stray;
+        self.foreign += other.foreign;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
+    }
+}
+
+impl Report {
+    /// All that went wrong in it, as far as it is known before accounts are settled.
+    pub fn error_count(&self) -> u64 {
+        let kinds = [
+            &self.connect_failures,
+            &self.drops,
+            &self.errors,
+            &self.unbegun,
+        ];
+        kinds.iter().flat_map(|reasons| reasons.values()).sum()
     }
 }
 

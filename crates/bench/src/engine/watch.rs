@@ -50,17 +50,15 @@ impl Watch {
         })
     }
 
-    /// Reads all processes; `None` when none is watched. One that has ended keeps its last values.
+    /// Reads all processes; `None` when none is watched. One that has ended keeps its CPU time.
     pub fn sample(&mut self) -> Option<Sample> {
         for watched in &mut self.watched {
             if let Ok(cpu_ns) = watched.process.cpu_ns() {
                 watched.cpu_ns = watched.cpu_ns.max(cpu_ns);
             }
             // The exact figure walks the page tables and would disturb the server each second.
-            if let Ok(rss) = watched.process.rss_bytes_at_hand() {
-                watched.rss = rss;
-                watched.rss_peak = watched.rss_peak.max(rss);
-            }
+            watched.rss = watched.process.rss_bytes_at_hand().unwrap_or(0);
+            watched.rss_peak = watched.rss_peak.max(watched.rss);
         }
         let sample = Sample {
             cpu_ns: self.watched.iter().map(|w| w.cpu_ns - w.cpu_start_ns).sum(),

@@ -49,6 +49,8 @@ pub enum Order {
         flight_ns: u64,
         grace_ms: u64,
     },
+    /// Wait for no more stragglers.
+    Hurry,
     Exit,
 }
 
@@ -60,6 +62,7 @@ pub enum Notice {
     Second(Box<Report>),
     Arrived {
         arrived: u64,
+        absent: u64,
     },
     Stopped {
         slowest_delivery_ns: u64,
@@ -195,6 +198,11 @@ impl Worker {
             } => {
                 self.settling = Some(self.prepare(stage, &logs, flight_ns, grace_ms)?);
             }
+            Order::Hurry => {
+                if let Some(settling) = &mut self.settling {
+                    (settling.deadline_ns, settling.check_ns) = (0, 0);
+                }
+            }
             Order::Begin { .. } => bail!("begun twice"),
             Order::Exit => {}
         }
@@ -241,7 +249,8 @@ impl Worker {
         if arrived != self.arrived_told && now_ns >= self.progress_ns + PROGRESS_NS {
             self.progress_ns = now_ns;
             self.arrived_told = arrived;
-            notify(Notice::Arrived { arrived });
+            let absent = stage.tally.absent;
+            notify(Notice::Arrived { arrived, absent });
         }
     }
 

@@ -1,8 +1,8 @@
 //! Owns the dashboard of `--tui`: what it remembers of a run, and how that is laid out. Pure: it
 //! draws on any frame; `terminal` owns the screen and the keys.
 
-use super::About;
 use super::lines::printable;
+use super::{About, Progress};
 use crate::outcome::{Percentiles, Second};
 use crate::report::number::{bytes, clock, digits, short};
 use ratatui::Frame;
@@ -23,7 +23,7 @@ const NOTES_HEIGHT: u16 = 6;
 pub struct Dashboard {
     about: About,
     seconds: VecDeque<Second>,
-    connecting: Option<(u64, u64)>,
+    connecting: Option<Progress>,
     notes: VecDeque<String>,
     totals: Totals,
     /// The end was asked for and is under way.
@@ -48,8 +48,9 @@ impl Dashboard {
         }
     }
 
-    pub fn connecting(&mut self, done: u64, total: u64) {
-        self.connecting = (done < total).then_some((done, total));
+    pub fn connecting(&mut self, progress: Progress) {
+        let is_under_way = progress.done < progress.total;
+        self.connecting = is_under_way.then_some(progress);
     }
 
     pub fn second(&mut self, second: &Second) {
@@ -111,9 +112,9 @@ impl Dashboard {
         let phase = self.about.phases.get(last.phase).map_or("", String::as_str);
         let duration_s = self.about.duration_s.max(1.0);
         let (ratio, label) = match self.connecting {
-            Some((done, total)) => (
-                done as f64 / total.max(1) as f64,
-                format!("connecting {} of {}", digits(done), digits(total)),
+            Some(progress) => (
+                progress.done as f64 / progress.total.max(1) as f64,
+                format!("connecting {progress}"),
             ),
             None => (
                 last.t_s / duration_s,
@@ -402,9 +403,14 @@ mod tests {
     #[test]
     fn while_connections_are_missing_the_bar_counts_them() {
         let mut dashboard = dashboard(1);
-        dashboard.connecting(2_500, 10_000);
+        let progress = |done| Progress {
+            done,
+            failed: 0,
+            total: 10_000,
+        };
+        dashboard.connecting(progress(2_500));
         assert_shows(&shown(&dashboard, 80, 24), "connecting 2,500 of 10,000");
-        dashboard.connecting(10_000, 10_000);
+        dashboard.connecting(progress(10_000));
         assert_shows(&shown(&dashboard, 80, 24), "1 s of 5:00  hold");
     }
 

@@ -1,7 +1,7 @@
 //! Owns the view for logs and terminals: a bar while connections are made (plain lines where
 //! standard error is no terminal) and one line of figures every five seconds.
 
-use super::Observer;
+use super::{Observer, Progress};
 use crate::outcome::{Percentiles, Second};
 use crate::report::number::{bytes, clock, digits, short};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -63,13 +63,14 @@ impl<W: Write> Lines<W> {
 }
 
 impl<W: Write> Observer for Lines<W> {
-    fn connecting(&mut self, done: u64, total: u64) {
+    fn connecting(&mut self, progress: Progress) {
+        let Progress { done, total, .. } = progress;
         if self.is_terminal {
             self.show_bar(done, total);
         }
         let step = done * STEPS / total.max(1);
         if step > self.step && (!self.is_terminal || done >= total) {
-            self.line(&format!("connected {} of {}", digits(done), digits(total)));
+            self.line(&format!("connected {progress}"));
         }
         self.step = step;
     }
@@ -88,6 +89,10 @@ impl<W: Write> Observer for Lines<W> {
     }
 
     fn finish(&mut self) {
+        self.finish_connecting();
+    }
+
+    fn finish_connecting(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
@@ -121,7 +126,9 @@ fn summary(seconds: &[Second]) -> String {
         rate(|s| s.sent),
         rate(|s| s.received + s.acked),
     );
-    if let Some((p50, p99, max)) = latency(seconds) {
+    if seconds.iter().filter(|s| s.generator_busy).count() * 2 > seconds.len() {
+        text += "  no latency: the generator has no core left";
+    } else if let Some((p50, p99, max)) = latency(seconds) {
         text += &format!("  p50 {p50} p99 {p99} max {max} ms");
     }
     let cpu: Vec<f64> = seconds
@@ -183,6 +190,14 @@ mod tests {
         }
     }
 
+    fn progress(done: u64, failed: u64, total: u64) -> Progress {
+        Progress {
+            done,
+            failed,
+            total,
+        }
+    }
+
     fn shown(play: impl FnOnce(&mut Lines<&mut Vec<u8>>)) -> String {
         let mut out = Vec::new();
         play(&mut Lines::new(&mut out, false));
@@ -211,7 +226,7 @@ mod tests {
     fn a_tenth_of_the_connections_makes_a_line() {
         let text = shown(|lines| {
             for done in 0..=2_000 {
-                lines.connecting(done, 2_000);
+                lines.connecting(progress(done, 0, 2_000));
             }
         });
         assert_eq!(text.lines().count(), 10);
@@ -223,10 +238,29 @@ mod tests {
     fn a_second_round_of_connecting_is_shown_again() {
         let text = shown(|lines| {
             for done in [5, 10, 5, 10] {
-                lines.connecting(done, 10);
+                lines.connecting(progress(done, 0, 10));
             }
         });
         assert_eq!(text.lines().count(), 3, "{text}");
+    }
+
+    #[test]
+    fn who_failed_is_not_connected() {
+        let text = shown(|lines| lines.connecting(progress(50, 20, 50)));
+        assert_eq!(text, "connected 30 of 50, 20 failed\n");
+    }
+
+    #[test]
+    fn a_generator_without_a_core_shows_no_latency() {
+        let busy = Second {
+            generator_busy: true,
+            ..second(5.0, 10, 1.0)
+        };
+        let text = shown(|lines| (0..5).for_each(|_| lines.second(&busy)));
+        assert!(
+            text.contains("no core left") && !text.contains("p99"),
+            "{text}"
+        );
     }
 
     #[test]

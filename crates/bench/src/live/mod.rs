@@ -8,11 +8,14 @@ mod terminal;
 pub use lines::Lines;
 
 use crate::outcome::Second;
+use crate::report::number::digits;
 
 /// Told by the engine what happens, from one thread; must return at once.
 pub trait Observer {
-    /// Connections made so far, of those the scenario wants now.
-    fn connecting(&mut self, done: u64, total: u64);
+    /// Users that are through with connecting, of those the scenario wants now.
+    fn connecting(&mut self, progress: Progress);
+    /// Nobody else is brought in for now.
+    fn finish_connecting(&mut self) {}
     /// A second of the run has ended.
     fn second(&mut self, second: &Second);
     /// Something worth a line: a phase begins, a worker failed.
@@ -23,6 +26,15 @@ pub trait Observer {
     }
     /// The run is over: the terminal goes back to what it was.
     fn finish(&mut self) {}
+}
+
+/// How far the bringing in of users is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Connected or failed.
+    pub done: u64,
+    pub failed: u64,
+    pub total: u64,
 }
 
 /// What a view says about the run before it begins.
@@ -46,6 +58,17 @@ pub fn open(about: &About) -> Box<dyn Observer> {
 /// The same as a dashboard that fills the terminal; the run ends on `q` and Ctrl-C.
 pub fn open_dashboard(about: &About) -> anyhow::Result<Box<dyn Observer>> {
     Ok(Box::new(terminal::Screen::open(about.clone())?))
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let connected = digits(self.done.saturating_sub(self.failed));
+        write!(f, "{connected} of {}", digits(self.total))?;
+        match self.failed {
+            0 => Ok(()),
+            failed => write!(f, ", {} failed", digits(failed)),
+        }
+    }
 }
 
 impl About {

@@ -2,7 +2,7 @@
 //! engine only notes figures. Standard error is drawn on; results go to standard output as ever.
 
 use super::dashboard::Dashboard;
-use super::{About, Observer};
+use super::{About, Observer, Progress};
 use crate::outcome::Second;
 use anyhow::{Context, Result, bail};
 use ratatui::Terminal;
@@ -57,8 +57,12 @@ impl Screen {
 }
 
 impl Observer for Screen {
-    fn connecting(&mut self, done: u64, total: u64) {
-        self.shared.lock().connecting(done, total);
+    fn connecting(&mut self, progress: Progress) {
+        self.shared.lock().connecting(progress);
+    }
+
+    fn finish_connecting(&mut self) {
+        self.shared.lock().connecting(Progress::default());
     }
 
     fn second(&mut self, second: &Second) {

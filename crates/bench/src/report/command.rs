@@ -1,10 +1,12 @@
 //! Owns the commands `report` and `plots`: result files in, reports out.
 
+use crate::outcome::ResultFile;
 use crate::{outcome, report};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -40,6 +42,40 @@ pub fn report(args: &ReportArgs) -> Result<()> {
         print(&document);
     }
     Ok(())
+}
+
+/// Exit code of a run in which something was lost, failed or came in the wrong order.
+const FAULTY: u8 = 2;
+
+/// Whether files can be written, before hours are spent on what would be in them. Makes them.
+pub fn check_writable<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    for path in paths {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make folder {}", folder.display()))?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.create(true).append(true).open(path);
+        opened.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Prints the report, then writes the files: a full disk does not cost what is on the terminal.
+pub fn publish(
+    file: &ResultFile,
+    document: &report::Document,
+    json: Option<&Path>,
+    html: Option<&Path>,
+) -> Result<ExitCode> {
+    print(document);
+    let saved = json.map_or(Ok(()), |path| outcome::save(file, path));
+    let written = html.map_or(Ok(()), |path| write_html(document, path));
+    saved.and(written)?;
+    Ok(match document.verdict.level {
+        report::Level::Bad => ExitCode::from(FAULTY),
+        report::Level::Good | report::Level::Doubtful => ExitCode::SUCCESS,
+    })
 }
 
 pub fn plots(args: &PlotsArgs) -> Result<()> {

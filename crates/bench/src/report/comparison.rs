@@ -178,6 +178,13 @@ fn ratio_blocks(comparison: &Comparison) -> Vec<Block> {
         let text = format!("Middle of {rounds} rounds, range in brackets; ratios of the middles.");
         blocks.push(Block::Text(text));
     }
+    let runs = comparison.servers.iter().flat_map(|server| &server.runs);
+    if runs
+        .into_iter()
+        .any(|run| run.rss_per_connection_bytes().is_some())
+    {
+        blocks.push(Block::Text(figures::MEMORY_LEGEND.into()));
+    }
     if let Some(why) = refused(comparison) {
         blocks.push(Block::Refusal(format!("latencies, because {why}.")));
     }

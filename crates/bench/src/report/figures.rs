@@ -60,7 +60,9 @@ pub fn seven_columns(outcome: &Outcome) -> Vec<Block> {
     for phase in &outcome.phases {
         table.push(phase_row(outcome, phase));
     }
-    if outcome.phases.len() != 1 {
+    // Users that are brought in before a phase begins belong to none.
+    let in_phases: u64 = outcome.phases.iter().map(|phase| phase.errors).sum();
+    if outcome.phases.len() != 1 || outcome.error_count() != in_phases {
         table.push(seven_row("whole run", outcome));
     }
     vec![Block::Table(table), Block::Text(SEVEN_LEGEND.into())]
@@ -93,13 +95,16 @@ pub fn seven_row(label: &str, outcome: &Outcome) -> Vec<String> {
     vec![
         label.into(),
         digits(totals.connections_peak),
-        rate(totals.received + totals.acked, outcome.duration_s),
+        match outcome.duration_s > 0.0 {
+            true => digits(outcome.received_per_s().round() as u64),
+            false => NONE.into(),
+        },
         avg,
         p99,
         outcome
             .server_rss_peak_bytes()
             .map_or(NONE.into(), |rss| bytes(rss as f64)),
-        cores(outcome.server_cpu_s(), outcome.duration_s),
+        outcome.server_cores().map_or(NONE.into(), number::cores),
         digits(outcome.error_count()),
     ]
 }
@@ -160,9 +165,16 @@ pub fn latency(outcome: &Outcome) -> Vec<Block> {
 pub fn account(outcome: &Outcome) -> Vec<Block> {
     let totals = &outcome.totals;
     if totals.expected + totals.acks_expected + totals.received + totals.stray == 0 {
-        return vec![Block::Text(
-            "The scenario sends nothing, so nothing could be lost.".into(),
-        )];
+        let text = match (totals.sent, totals.connects_succeeded) {
+            (0, 0) => "Nothing was connected, so nothing was sent.".into(),
+            (0, _) => "Nothing was sent, so nothing could be lost.".into(),
+            (sent, _) => format!(
+                "{} messages were sent. None of them is for a room or asks for an acknowledgement: \
+                 whether they arrived is not known.",
+                digits(sent)
+            ),
+        };
+        return vec![Block::Text(text)];
     }
     let has_acks = totals.acks_expected > 0;
     let header = ["", "deliveries", "share", "acknowledgements", "share"];
@@ -221,7 +233,7 @@ pub fn connections(outcome: &Outcome) -> Vec<Block> {
 }
 
 /// Why a small run shows more memory per connection than a large one.
-const MEMORY_LEGEND: &str = "bytes/connection: growth from before the first connection to the \
+pub const MEMORY_LEGEND: &str = "bytes/connection: growth from before the first connection to the \
     peak, by connection then open. With few connections that is the process warming up.";
 
 /// CPU and memory of each watched process.

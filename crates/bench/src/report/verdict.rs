@@ -3,7 +3,7 @@
 
 use super::document::{Badge, Level, Verdict};
 use super::number::{clock, digits, percent, short};
-use crate::outcome::{Outcome, Totals};
+use crate::outcome::{INTERRUPTED, Outcome, Totals};
 
 /// Kinds of failures that the reasons name; the table of errors has the rest.
 const KINDS_NAMED: usize = 3;
@@ -11,6 +11,7 @@ const KINDS_NAMED: usize = 3;
 pub fn verdict(outcome: &Outcome) -> Verdict {
     let mut faults = delivery_faults(&outcome.totals);
     faults.extend(connection_faults(&outcome.totals));
+    faults.extend(other_faults(outcome));
     let doubts = doubts(outcome);
     let level = match (faults.is_empty(), doubts.is_empty()) {
         (false, _) => Level::Bad,
@@ -107,8 +108,27 @@ fn connection_faults(totals: &Totals) -> Vec<String> {
     faults
 }
 
+/// What users waited for in vain, and workers that are gone.
+fn other_faults(outcome: &Outcome) -> Vec<String> {
+    let failed = outcome.totals.failed();
+    let mut faults = Vec::new();
+    if failed > 0 {
+        faults.push(format!("{} steps failed", digits(failed)));
+    }
+    if let Some(why) = outcome.partial.as_deref().filter(|why| !is_wanted(why)) {
+        faults.push(format!("the run broke off: {why}"));
+    }
+    faults
+}
+
+/// An end that somebody asked for.
+fn is_wanted(partial: &str) -> bool {
+    partial.starts_with(INTERRUPTED)
+}
+
 fn named_failures(totals: &Totals) -> Vec<String> {
     let mut kinds: Vec<(u64, String)> = Vec::new();
+    kinds.extend(totals.failures.iter().map(|(why, n)| (*n, why.clone())));
     kinds.extend(
         totals
             .connect_failures
@@ -139,7 +159,24 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
         let seconds = clock(outcome.duration_s);
         doubts.push(format!("partial result: {why} after {seconds}"));
     }
-    if outcome.totals.connects_succeeded == 0 {
+    let totals = &outcome.totals;
+    let unbegun = totals.rounds_unbegun();
+    if unbegun > 0 {
+        let reasons: Vec<&str> = totals.unbegun.keys().map(String::as_str).collect();
+        doubts.push(format!(
+            "{} rounds were due and not begun ({}): that load was never offered, and no latency \
+             has it",
+            digits(unbegun),
+            reasons.join(", ")
+        ));
+    }
+    if totals.foreign > 0 {
+        doubts.push(format!(
+            "{} messages of another run arrived: the server served two at once",
+            digits(totals.foreign)
+        ));
+    }
+    if totals.connects_succeeded == 0 {
         doubts.push("nothing was connected, so nothing was measured".into());
     }
     doubts
@@ -148,6 +185,10 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
 fn kept(outcome: &Outcome) -> String {
     let totals = &outcome.totals;
     match (totals.expected, totals.acks_expected) {
+        (0, 0) if totals.sent > 0 => format!(
+            "{} messages sent to which nothing had to come back",
+            digits(totals.sent)
+        ),
         (0, 0) => format!(
             "{} of {} connections made and held",
             digits(totals.connects_succeeded),

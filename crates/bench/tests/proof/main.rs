@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(8);
 struct Silent;
 
 impl Observer for Silent {
-    fn connecting(&mut self, _: u64, _: u64) {}
+    fn connecting(&mut self, _: bench::live::Progress) {}
     fn second(&mut self, _: &Second) {}
     fn note(&mut self, _: &str) {}
 }
@@ -308,7 +308,7 @@ fn a_comparison_keeps_every_round_of_every_server() {
         String::from_utf8_lossy(&output.stdout).into_owned(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     );
-    assert!(output.status.success(), "{said}{errors}");
+    assert_eq!(output.status.code(), Some(2), "{said}{errors}");
     assert!(said.contains("honest") && said.contains("faulty"), "{said}");
     let Ok(outcome::ResultFile::Comparison(comparison)) = outcome::load(&json) else {
         panic!("not a comparison: {errors}");

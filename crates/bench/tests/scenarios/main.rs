@@ -7,3 +7,4 @@ mod node;
 mod protocols;
 mod rig;
 mod stream_server;
+mod verdicts;

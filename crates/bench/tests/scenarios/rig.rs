@@ -2,7 +2,7 @@
 
 use bench::engine::{self, Options, Target};
 use bench::fleet::Launcher;
-use bench::live::Observer;
+use bench::live::{Observer, Progress};
 use bench::outcome::{Outcome, Second};
 use bench::scenario::Scenario;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub struct Listener {
 }
 
 impl Observer for Listener {
-    fn connecting(&mut self, done: u64, total: u64) {
-        self.connecting.push((done, total));
+    fn connecting(&mut self, progress: Progress) {
+        self.connecting.push((progress.done, progress.total));
     }
 
     fn second(&mut self, _second: &Second) {

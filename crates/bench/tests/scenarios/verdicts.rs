@@ -1,0 +1,222 @@
+//! What a run says of itself when something went otherwise than planned: its verdict, its exit code, its figures.
+
+use crate::node::Node;
+use bench::outcome::{self, Outcome, ResultFile};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Five users for `seconds`, with these steps behind the connect.
+fn scenario(seconds: u32, phase: &str, steps: &str) -> String {
+    format!(
+        "name = 'test'\n[[phases]]\nname = 'go'\nconnections = 5\nduration = '{seconds}s'\n{phase}\n\
+         [flows.user]\nsteps = [{{ connect = true }}, {steps}]\n"
+    )
+}
+
+/// A run by the real binary, from its start to its end.
+struct Run {
+    folder: TempDir,
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+/// How it ended.
+struct Ended {
+    code: Option<i32>,
+    text: String,
+    outcome: Outcome,
+}
+
+impl Run {
+    fn start(scenario: &str, url: &str, more: &[&str]) -> Run {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("scenario.toml");
+        std::fs::write(&file, scenario).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
+            .arg("run")
+            .arg(&file)
+            .args(["--url", url, "--json"])
+            .arg(folder.path().join("result.json"))
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Run {
+            folder,
+            child,
+            stderr,
+        }
+    }
+
+    /// Waits until its phase has begun.
+    fn begun(mut self) -> Run {
+        let mut line = String::new();
+        while !line.contains("\"go\" begins") {
+            line.clear();
+            let read = self.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "ended before its phase began");
+        }
+        self
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32).unwrap()
+    }
+
+    /// Its worker processes.
+    fn workers(&self) -> Vec<Pid> {
+        let id = self.child.id();
+        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let ids = text.split_whitespace().map(|id| id.parse().unwrap());
+        ids.filter_map(Pid::from_raw).collect()
+    }
+
+    fn end(mut self) -> Ended {
+        let (mut rest, mut text) = (String::new(), String::new());
+        self.stderr.read_to_string(&mut rest).unwrap();
+        let mut stdout = self.child.stdout.take().unwrap();
+        stdout.read_to_string(&mut text).unwrap();
+        let code = self.child.wait().unwrap().code();
+        let path: PathBuf = self.folder.path().join("result.json");
+        let outcome = match outcome::load(&path) {
+            Ok(ResultFile::Run(outcome)) => *outcome,
+            other => panic!("no result: {other:?}\n{rest}\n{text}"),
+        };
+        Ended {
+            code,
+            text,
+            outcome,
+        }
+    }
+}
+
+const HEARD: &str =
+    "{ join = 'hot' }, { loop = [{ emit = 'message', to = 'hot', echo = true }], every = '100ms' }";
+/// The Node peer does not know this event, so nobody answers.
+const UNANSWERED: &str = "{ emit = 'nobody-answers', ack = true, within = '50s' }";
+
+#[test]
+fn what_is_expected_in_vain_is_a_fault() {
+    let steps = "{ loop = [{ expect = 'never', within = '200ms' }] }";
+    let ended = Run::start(&scenario(1, "", steps), &Node::start().url, &[]).end();
+    assert_eq!(ended.code, Some(2), "{}", ended.text);
+    assert!(ended.text.contains("FAULTS"), "{}", ended.text);
+    assert!(
+        ended.outcome.totals.failed() >= 5,
+        "{:?}",
+        ended.outcome.totals
+    );
+}
+
+#[test]
+fn load_that_was_not_offered_is_told() {
+    let steps = format!("{{ loop = [{UNANSWERED}], pace = 'phase' }}");
+    let text = scenario(1, "rate = '50/s'", &steps);
+    let ended = Run::start(&text, &Node::start().url, &["--grace", "1"]).end();
+    let totals = &ended.outcome.totals;
+    assert!(totals.rounds_unbegun() >= 40, "{totals:?}");
+    assert!(ended.text.contains("never offered"), "{}", ended.text);
+    let missing = ended
+        .outcome
+        .errors
+        .get("acknowledgement missing at the end");
+    assert_eq!(missing, Some(&5), "{:?}", ended.outcome.errors);
+}
+
+#[test]
+fn messages_that_nobody_waits_for_are_told_as_such() {
+    let steps = "{ loop = [{ emit = 'message', to = 'hot', echo = true }], every = '100ms' }";
+    let ended = Run::start(&scenario(1, "", steps), &Node::start().url, &[]).end();
+    assert!(ended.text.contains("messages were sent"), "{}", ended.text);
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+}
+
+#[test]
+fn a_run_cut_short_has_the_rates_of_a_whole_one() {
+    let node = Node::start();
+    let run = Run::start(&scenario(60, "", HEARD), &node.url, &[]).begun();
+    std::thread::sleep(Duration::from_millis(2_600));
+    kill_process(run.pid(), Signal::INT).unwrap();
+    let ended = run.end();
+    // Five users send ten messages a second each, to five.
+    let rate = ended.outcome.received_per_s();
+    assert!((150.0..300.0).contains(&rate), "{rate} instead of 250/s");
+    assert_eq!(ended.outcome.partial.as_deref(), Some(outcome::INTERRUPTED));
+}
+
+#[test]
+fn stragglers_are_waited_for_no_longer_than_one_likes() {
+    let steps = UNANSWERED.to_owned();
+    let node = Node::start();
+    let run = Run::start(&scenario(1, "", &steps), &node.url, &["--grace", "60"]).begun();
+    std::thread::sleep(Duration::from_secs(3));
+    let asked = Instant::now();
+    kill_process(run.pid(), Signal::INT).unwrap();
+    let ended = run.end();
+    assert!(asked.elapsed() < Duration::from_secs(20));
+    let partial = ended.outcome.partial.as_deref();
+    assert_eq!(
+        partial,
+        Some("interrupted while stragglers were waited for")
+    );
+    assert!(ended.text.contains("Summary"), "{}", ended.text);
+}
+
+#[test]
+fn a_worker_that_dies_takes_only_what_it_knew() {
+    let node = Node::start();
+    let run = Run::start(&scenario(60, "", HEARD), &node.url, &["--workers", "2"]).begun();
+    std::thread::sleep(Duration::from_millis(2_500));
+    kill_process(run.workers()[0], Signal::KILL).unwrap();
+    let ended = run.end();
+    assert_eq!(ended.code, Some(2), "{}", ended.text);
+    assert!(ended.text.contains("broke off"), "{}", ended.text);
+    assert!(
+        ended.outcome.totals.received > 0,
+        "{:?}",
+        ended.outcome.totals
+    );
+}
+
+#[test]
+fn two_runs_on_one_server_notice_each_other() {
+    let node = Node::start();
+    let runs = [(); 2].map(|()| Run::start(&scenario(4, "", HEARD), &node.url, &[]));
+    for ended in runs.map(Run::end) {
+        assert!(
+            ended.outcome.totals.foreign > 0,
+            "{:?}",
+            ended.outcome.totals
+        );
+        assert!(ended.text.contains("of another run"), "{}", ended.text);
+        assert_eq!(ended.outcome.totals.lost, 0, "{:?}", ended.outcome.totals);
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_cost_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
+    std::fs::write(&file, scenario(1, "", HEARD)).unwrap();
+    let run = |json: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"));
+        let command = command
+            .arg("run")
+            .arg(&file)
+            .args(["--url", &Node::start().url]);
+        command.args(["--json", json]).output().unwrap()
+    };
+    let full = run("/dev/full");
+    assert_eq!(full.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&full.stdout);
+    assert!(text.contains("Summary"), "{text}");
+    let nowhere = run("/proc/nowhere/result.json");
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(nowhere.stdout.is_empty(), "it was said only after the run");
+}
