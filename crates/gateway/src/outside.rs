@@ -190,14 +190,10 @@ fn line(notice: Notice) {
             let id = String::from_utf8_lossy(&id);
             tracing::info!(%id, %peer, transport, protocol, "connected");
         }
-        Notice::Disconnected {
-            socket,
-            peer,
-            reason,
-        } => {
+        Notice::Disconnected { socket, peer, how } => {
             let id = socket.encode();
             let id = String::from_utf8_lossy(&id);
-            tracing::info!(%id, %peer, reason = reason.as_str(), "disconnected");
+            tracing::info!(%id, %peer, reason = how.name(), "disconnected");
         }
         Notice::Refused { peer, reason } => {
             tracing::info!(%peer, reason = reason.name(), "refused");

@@ -1,7 +1,7 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 
 use crate::ack::Collected;
-use crate::close::{CloseReason, DisconnectReason};
+use crate::close::{CloseReason, Departure};
 use crate::core::{Core, Now, Told};
 use crate::effect::{Effect, Notice};
 use crate::fanout::{Outgoing, write_frames, write_payload};
@@ -345,7 +345,7 @@ impl Io<'_> {
     /// Ends the socket's membership in its namespace; with `close` the whole session.
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
         if self.core.socket(socket).is_some() {
-            self.core.disconnect_socket(socket.0.index, close);
+            self.core.disconnect_socket(socket.0.index, close, None);
         }
     }
 
@@ -545,12 +545,12 @@ impl Core {
 
     pub(crate) fn disconnect_selected(&mut self, of: &Target<'_>, close: bool) {
         for index in self.select(of) {
-            self.disconnect_socket(index, close);
+            self.disconnect_socket(index, close, None);
         }
     }
 
     /// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
-    pub(crate) fn disconnect_socket(&mut self, index: u32, close: bool) {
+    pub(crate) fn disconnect_socket(&mut self, index: u32, close: bool, why: Option<CloseReason>) {
         let Some(socket) = self.sockets.get(index) else {
             return;
         };
@@ -560,6 +560,8 @@ impl Core {
         };
         slot.flags.kicked = true;
         let engineio = slot.protocol.is_engineio();
+        let close = close || !engineio;
+        let why = why.or(close.then_some(CloseReason::ServerClose));
         let indices = if close {
             slot.sockets.clone()
         } else {
@@ -569,9 +571,9 @@ impl Core {
             if engineio {
                 self.send_disconnect(index);
             }
-            self.retire_socket(index, DisconnectReason::ServerNamespaceDisconnect);
+            self.retire_socket(index, Departure::ByServer(why));
         }
-        if close || !engineio {
+        if close {
             self.close_session(session, CloseReason::ServerClose);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! HOT PATH: `on_event` allocates nothing for text.
 
-use crate::close::{CloseReason, DisconnectReason};
+use crate::close::{CloseReason, Departure};
 use crate::conn::NONE;
 use crate::effect::{Effect, Notice};
 use crate::handler::{AckTo, ConnectRequest, Event, Refusal, SessionKey};
@@ -178,8 +178,7 @@ impl Hub {
                     // It may come back, and its limiters must know.
                     slot.rare.get_or_insert_default();
                 }
-                self.core
-                    .retire_socket(index, DisconnectReason::ClientNamespaceDisconnect);
+                self.core.retire_socket(index, Departure::ByClient);
             }
             PacketType::Connect | PacketType::ConnectError => self.parse_error(session),
         }

@@ -324,6 +324,7 @@ impl Rule {
                 except,
             };
             io.broadcast(&target, &as_emit(&event));
+            // History keeps text: attachments would be copied for every room.
             if self.history && event.attachments.is_empty() {
                 let kept = as_kept(&event);
                 rooms

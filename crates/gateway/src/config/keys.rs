@@ -554,7 +554,7 @@ fn event_keys(prefix: &str, action: &str) -> Vec<Key> {
             "history",
             Kind::Bool,
             "false",
-            "Keep recent events of the room for late joiners.",
+            "Keep recent events of the room for late joiners; those with binary attachments are not kept.",
         ),
     ]
 }

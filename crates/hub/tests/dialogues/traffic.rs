@@ -84,6 +84,7 @@ fn a_flood_ends_and_a_dry_run_only_counts() {
                 Some("close 1008 Rate limit exceeded")
             );
             assert_eq!(texts.len(), 4 + 50 + 2, "{texts:?}");
+            assert_eq!(rig.log, ["connected socket.io", "disconnected flood"]);
         }
     }
 }
