@@ -135,6 +135,14 @@ impl Io<'_> {
         }
     }
 
+    /// Answers an event by `{"error": message}`.
+    pub(crate) fn ack_error(&mut self, to: AckTo, message: &str) {
+        let mut args = b"{\"error\":".to_vec();
+        json::quote(&mut args, message);
+        args.push(b'}');
+        self.ack(to, &String::from_utf8_lossy(&args), &[]);
+    }
+
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let Some(socket) = self.core.socket(to.socket) else {

@@ -161,7 +161,10 @@ impl Hub {
             };
         };
         let socket = self.core.socket_key(index);
-        if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket)) {
+        let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
+        let asked = packet.id.filter(|_| is_event);
+        if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket), asked)
+        {
             return;
         }
         match packet.kind {
@@ -190,7 +193,7 @@ impl Hub {
         let slot = self.core.sessions.get(session);
         if slot.is_some_and(|slot| !slot.flags.kicked) {
             self.parse_error(session);
-        } else if self.within_rates(session, None) {
+        } else if self.within_rates(session, None, None) {
             self.core.counts.dropped_in += 1;
         }
     }

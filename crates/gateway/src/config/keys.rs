@@ -104,7 +104,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     (
         "rates",
         "Messages that clients may send, whatever they are; unset = any number. Rules may set a rate per event besides. Who \
-         passes a rate is told, and the message dropped (`sockeye_rate_limited_total{scope=...}`).",
+         passes a rate is told, in the ack too if one is wanted, and the message dropped (`sockeye_rate_limited_total{scope=...}`).",
     ),
     (
         "admission",

@@ -254,6 +254,7 @@ fn line(notice: Notice) -> String {
         Notice::Disconnected { how, .. } => format!("disconnected {}", how.name()),
         Notice::Refused { reason, .. } => format!("refused {}", reason.name()),
         Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
+        Notice::ReservedEvent { name } => format!("reserved event {name}"),
     }
 }
 
