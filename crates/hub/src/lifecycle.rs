@@ -307,7 +307,9 @@ impl Core {
             return;
         }
         slot.flags.closing = true;
-        slot.flags.violated = reason == CloseReason::ParseError;
+        if let Some(polling) = &mut slot.polling {
+            polling.violated = reason == CloseReason::ParseError;
+        }
         let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
         let polls = slot.polling.is_some();
         let waiting = slot

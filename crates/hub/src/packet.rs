@@ -396,8 +396,9 @@ impl Hub {
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
         };
-        slot.refusals = slot.refusals.saturating_add(1);
-        if slot.refusals > refusals_max {
+        let refusals = &mut slot.rare.get_or_insert_default().refusals;
+        *refusals = refusals.saturating_add(1);
+        if *refusals > refusals_max {
             self.core.counts.hit(Limit::NamespaceRefusals);
             return self.core.close_session(session, CloseReason::LimitExceeded);
         }

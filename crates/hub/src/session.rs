@@ -44,7 +44,6 @@ pub(crate) struct Session {
     pub(crate) sid: Id20,
     pub(crate) protocol: Protocol,
     pub(crate) flags: Flags,
-    pub(crate) refusals: u8,
     /// Low 32 bits of the millisecond clock at the last ping.
     pub(crate) pinged_ms: u32,
     /// The WebSocket, or `NONE` while polling.
@@ -92,8 +91,6 @@ pub(crate) struct Flags {
     pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
-    /// It ended with `parse error`: no more is taken from its client.
-    pub(crate) violated: bool,
     /// The token of its opening request was good: for all namespaces it joins.
     pub(crate) vouched: bool,
 }
@@ -111,7 +108,6 @@ impl Session {
             sid,
             protocol,
             flags: Flags::default(),
-            refusals: 0,
             pinged_ms: 0,
             conn,
             probe: NONE,
@@ -173,6 +169,8 @@ pub(crate) struct Polling {
     pub(crate) chunked: Option<Box<Chunked>>,
     /// CORS header lines for the POST's answer.
     pub(crate) post_cors: Option<Box<[u8]>>,
+    /// It ended with `parse error`: no more is taken from its client.
+    pub(crate) violated: bool,
 }
 
 impl Default for Polling {
@@ -185,6 +183,7 @@ impl Default for Polling {
             encoding: None,
             chunked: None,
             post_cors: None,
+            violated: false,
         }
     }
 }
@@ -282,6 +281,8 @@ pub(crate) struct Rare {
     pub(crate) query: Box<str>,
     /// Limiter states by number. Who leaves a namespace and comes back finds them as they were.
     rates: SmallVec<[(u32, u64); 2]>,
+    /// Namespaces that it was not let into.
+    pub(crate) refusals: u8,
 }
 
 impl Rare {
