@@ -63,7 +63,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "namespaces.*.events.*.rate",
-        "One event of one socket.",
+        "One event of one session in that namespace, also if it leaves and comes back.",
         RATED,
         "`sockeye_rate_limited_total{scope=\"event\"}`",
     ),
@@ -93,9 +93,19 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceeded: 10 messages/second\"}`; plain: \
+const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceeded: 10 messages/second\"}`, or CONNECT_ERROR with the same; plain: \
                      `{\"error\":\"RATE_LIMIT_EXCEEDED\",\"retryAfter\":1}`; the message is dropped";
 const BUSY: &str = "newcomers: 503 with Retry-After; sessions that exist go on";
+
+/// How exact the rates of users and addresses are.
+const LOTS: &str = "
+`rates.user` and `rates.address` are counted in one table for all shards. Below 512 events each message is booked there before it passes. For larger
+rates a session books several at a time while more than half of the rate is left: between two bookings up to one part in 256 of the smaller of both
+rates passes, 15 messages at most and never more than the session has paid for so far. Below half every message is booked, and after a refusal each
+is checked until one passes. So a single session meets the rate to the message; many sessions together may pass it by those up to 15 messages of
+each that was connected while more than half was left. They are charged at the session's next booking, when it leaves its namespace, or when it
+ends; what is owed is one more window at most. A message that is refused costs none of the rates anything.
+";
 
 /// What is fixed: limit, value, what the peer sees, metric.
 const FIXED: &[(&str, &str, &str, &str)] = &[
@@ -113,8 +123,8 @@ const FIXED: &[(&str, &str, &str, &str)] = &[
         "`ignored`",
     ),
     (
-        "token refreshes of one socket",
-        "10/60s",
+        "token refreshes of one session",
+        "30/60s",
         "`Invalid token`",
         "-",
     ),
@@ -159,6 +169,7 @@ pub fn markdown() -> String {
             default(path)
         );
     }
+    page.push_str(LOTS);
     page.push_str(
         "\n## Fixed\n\n| limit | value | what the peer sees | metric |\n|---|---|---|---|\n",
     );

@@ -65,6 +65,41 @@ fn a_user_and_an_address_are_one_sender_on_all_shards() {
     assert_eq!(answered, 30 - 8);
 }
 
+/// Large rates are booked in lots; neither short sessions nor a long flood get more through than there is.
+#[test]
+fn a_large_rate_holds_for_many_sessions_and_one() {
+    let config = "profile = \"socket.io\"\nserver.shards = 2\nrates.address = \"2048/3600s\"\n\
+                  limits.flood_rejections_max = 60000\n[namespaces.\"/\".events.echo]\naction = \"reply\"\n";
+    let gateway = Gateway::start(config);
+    // Of each session one message is to join.
+    let mut passed = 0;
+    for _ in 0..300 {
+        passed += 1 + echoes(&mut SocketIo::connect(gateway.addr), 4);
+    }
+    assert_eq!(passed, 1_500, "there is plenty");
+    let mut long = SocketIo::connect(gateway.addr);
+    passed += 1 + echoes(&mut long, 2_000);
+    assert!((2_048..2_100).contains(&passed), "{passed}");
+    // The stock client waits for an answer to its CONNECT.
+    let mut late = SocketIo::open(gateway.addr);
+    let told = "{\"message\":\"Rate limit exceeded: 2048 messages/3600 seconds\"}";
+    for namespace in ["", "/other,"] {
+        late.send(&format!("40{namespace}"));
+        assert_eq!(late.packet(), format!("44{namespace}{told}"));
+    }
+}
+
+/// How many of so many echoes come back.
+fn echoes(client: &mut SocketIo, messages: usize) -> usize {
+    let mut passed = 0;
+    for _ in 0..messages.div_ceil(100) {
+        let portion = messages.min(100);
+        (0..portion).for_each(|_| client.send("421[\"echo\"]"));
+        passed += (0..portion).filter(|_| client.packet() == "431[]").count();
+    }
+    passed
+}
+
 /// One process of the crowd: so many connections that come and go in every way.
 #[test]
 fn crowd_member() {
