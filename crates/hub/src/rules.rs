@@ -82,7 +82,8 @@ impl RulesFactory {
                 events.insert(event.clone(), compiled(event, source)?);
             }
             let default = compiled("*", &source.default_event)?;
-            number += 1;
+            // Rules are numbered from one, namespaces from the other end.
+            let replays = u32::MAX - namespaces.len() as u32;
             namespaces.push((
                 name.clone(),
                 Namespace {
@@ -92,7 +93,7 @@ impl RulesFactory {
                     history: source.chat
                         || default.history
                         || events.values().any(|rule| rule.history),
-                    replays: number,
+                    replays,
                     events,
                     default,
                 },
