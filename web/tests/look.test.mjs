@@ -45,6 +45,25 @@ async function showAllHues(page) {
   });
 }
 
+/** Messages whose time or state covers a part of their text. */
+async function covered(page) {
+  return await page.$$eval(".bubble", (bubbles) =>
+    bubbles
+      .filter((bubble) => {
+        const text = document.createRange();
+        text.selectNodeContents(bubble.querySelector(".content"));
+        const meta = bubble.querySelector(".meta").getBoundingClientRect();
+        const outside = (box) =>
+          box.right <= meta.left ||
+          box.left >= meta.right ||
+          // The lines above; their boxes are as high as the font, not as its letters.
+          box.bottom <= meta.top + 2;
+        return ![...text.getClientRects()].every(outside);
+      })
+      .map((bubble) => `${bubble.textContent} (${bubble.clientWidth} px)`),
+  );
+}
+
 /** Rules that a machine can judge, contrast included. */
 async function accessibilityProblems(page) {
   await page.evaluate(axeSource);
@@ -105,6 +124,41 @@ describe("on a phone", () => {
     ada.assertNoErrors();
     await ada.leave();
   });
+});
+
+describe("the time of a message", () => {
+  for (const locale of ["en-US", "ko-KR", "en-GB"])
+    for (const [screen, options] of [
+      ["desktop", {}],
+      ["phone", PHONE],
+    ])
+      test(`covers none of its text, in ${locale} on a ${screen}`, async () => {
+        const path = `/#/time-${locale}-${screen}`.toLowerCase();
+        const ada = await Person.arrive(browser, gateway, "Ada", { locale, path, ...options });
+        const grace = await Person.arrive(browser, gateway, "Grace", { path });
+        // Ends everywhere on a line, and on the second and third one too.
+        const words = "all lines end somewhere, and none of them may end below the time ".repeat(3);
+        const texts = ["ok", "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd"];
+        for (let length = 9; length < words.length; length += 11)
+          texts.push(words.slice(0, length));
+        for (const text of texts) {
+          await ada.say(`${text}.`);
+          await grace.say(`${text}!`);
+        }
+        await ada.sees(`${texts.at(-1)}!`);
+        await ada.seesState(`${texts.at(-1)}.`, "sent");
+        assert.deepEqual(await covered(ada.page), []);
+        const times = await ada.page.$$eval("time", (nodes) => nodes.map((n) => n.textContent));
+        const twelveHours = locale !== "en-GB";
+        assert.ok(
+          times.every((time) => time.length > 6 === twelveHours),
+          times[0],
+        );
+        if (process.env.SHOTS)
+          await ada.page.screenshot({ path: `${process.env.SHOTS}/${locale}-${screen}.png` });
+        await ada.leave();
+        await grace.leave();
+      });
 });
 
 describe("the log", () => {

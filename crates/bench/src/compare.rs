@@ -252,6 +252,21 @@ mod tests {
         assert_eq!(again.flows[0].endpoint.protocol, Protocol::WebSocket);
     }
 
+    /// Variables build on those above them, and users go to flows in their order.
+    #[test]
+    fn a_scenario_keeps_its_order() {
+        let text = "name = 's'\n[variables]\nsize = 3\nroom = 'r-${user / size}'\n\
+                    [[phases]]\nconnections = 2\nduration = '1s'\n\
+                    [flows.second]\ncount = 1\nsteps = [{ connect = true }]\n\
+                    [flows.first]\nsteps = [{ connect = true, room = '${room}' }]\n";
+        let base = Scenario::parse("s.toml", text).unwrap();
+        let server = parse_server("u=127.0.0.1:9,protocol=websocket").unwrap();
+        let spoken = spoken(&base, &server).unwrap();
+        let names: Vec<&str> = spoken.flows.iter().map(|flow| &*flow.name).collect();
+        assert_eq!(names, ["second", "first"]);
+        assert_eq!(spoken.flows[0].endpoint.protocol, Protocol::WebSocket);
+    }
+
     #[test]
     fn one_server_or_two_of_a_name_are_refused() {
         let a = parse_server("a=127.0.0.1:1").unwrap();

@@ -32,4 +32,5 @@ pub mod stream;
 pub mod suite;
 pub mod swarm;
 pub mod toml_file;
+pub mod url;
 pub mod worker;

@@ -6,14 +6,12 @@ use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// Reads a file into a structure that denies unknown fields.
-pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    parse(&text, &path.display().to_string())
+/// The text of a file.
+pub fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// `name` is what messages call the text.
+/// Reads a text into a structure that denies unknown fields; `name` is what messages call the text.
 pub fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);

@@ -91,8 +91,8 @@ struct Overrides {
     /// TOML file; without it `sockeye.toml` of the working directory, if there is one.
     #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
     config: Option<PathBuf>,
-    /// Public address; may be given several times.
-    #[arg(long, value_name = "IP:PORT")]
+    /// Public address, or `unix:` and the path of a socket; may be given several times.
+    #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
     /// Address of metrics and health, or `off`.
     #[arg(long, value_name = "IP:PORT")]
@@ -100,7 +100,7 @@ struct Overrides {
     /// Data-plane threads; 0 = one for each core.
     #[arg(long, value_name = "N")]
     shards: Option<String>,
-    /// Set of defaults: chat, socket.io or plain.
+    /// Set of defaults: chat, socket.io, plain or public.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Number of this node, or `hostname`.
@@ -206,6 +206,7 @@ impl Overrides {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::keys::Profile;
     use clap::CommandFactory;
 
     fn serve(args: &[&str]) -> Request {
@@ -241,6 +242,23 @@ mod tests {
                 .collect();
             let listen = ("server.listen", "127.0.0.1:1,127.0.0.1:2");
             assert_eq!(texts, [listen, ("server.shards", "2")]);
+        }
+    }
+
+    /// A profile that nobody is told of is not used.
+    #[test]
+    fn help_names_every_profile() {
+        let mut command = <Cli as CommandFactory>::command();
+        let serve = command.find_subcommand_mut("serve").expect("serve");
+        let flag = serve
+            .get_arguments()
+            .find(|flag| flag.get_id() == "profile");
+        let help = flag
+            .and_then(|flag| flag.get_help())
+            .map(ToString::to_string);
+        for name in Profile::NAMES {
+            let told = help.as_ref().is_some_and(|help| help.contains(name));
+            assert!(told, "{name}: {help:?}");
         }
     }
 

@@ -124,7 +124,7 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
         let Some(notice) = notice else { continue };
         let admitted = match &notice {
             Notice::Refused { .. } => refusals.admits(),
-            Notice::HandlerPanic { .. } => failures.admits(),
+            Notice::HandlerPanic { .. } | Notice::ReservedEvent { .. } => failures.admits(),
             // One line for each client that comes, and one when it goes: that is what they are for.
             _ => true,
         };
@@ -190,19 +190,21 @@ fn line(notice: Notice) {
             let id = String::from_utf8_lossy(&id);
             tracing::info!(%id, %peer, transport, protocol, "connected");
         }
-        Notice::Disconnected {
-            socket,
-            peer,
-            reason,
-        } => {
+        Notice::Disconnected { socket, peer, how } => {
             let id = socket.encode();
             let id = String::from_utf8_lossy(&id);
-            tracing::info!(%id, %peer, reason = reason.as_str(), "disconnected");
+            tracing::info!(%id, %peer, reason = how.name(), "disconnected");
         }
         Notice::Refused { peer, reason } => {
             tracing::info!(%peer, reason = reason.name(), "refused");
         }
         Notice::HandlerPanic { peer } => tracing::error!(%peer, "a handler failed"),
+        Notice::ReservedEvent { name } => {
+            tracing::error!(
+                name,
+                "a handler emitted a reserved event, which was not sent"
+            );
+        }
     }
 }
 

@@ -324,6 +324,7 @@ impl Node<'_> {
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;
         server.drain_grace = later.resolved.server.drain_grace;
+        self.loaded.adopt_live(&later);
         if let Some(verifier) = &self.verifier {
             verifier.reload();
         }

@@ -179,6 +179,7 @@ impl Hub {
     /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off.
     fn deny_join(&mut self, session: u32, namespace: &str, denied: Denied) {
         if self.core.config.auth.style == AuthStyle::Strict {
+            self.core.log_refused(session, CloseReason::Unauthorized);
             let message = denied.message().to_owned();
             let refusal = Refusal {
                 message,
@@ -310,7 +311,8 @@ impl Hub {
                 ..Emit::default()
             },
         );
-        self.core.disconnect_socket(socket.0.index, false);
+        self.core
+            .disconnect_socket(socket.0.index, false, Some(CloseReason::TokenExpired));
         if self
             .core
             .sessions

@@ -134,7 +134,7 @@ impl CloseReason {
         }
     }
 
-    /// What sockets of the session report.
+    /// What handlers are told of the session's sockets.
     pub fn disconnect_reason(self) -> DisconnectReason {
         match self {
             Self::TransportClose => DisconnectReason::TransportClose,
@@ -148,6 +148,37 @@ impl CloseReason {
             | Self::MessageTimeout
             | Self::HandshakeTimeout => DisconnectReason::TransportError,
             _ => DisconnectReason::ForcedServerClose,
+        }
+    }
+}
+
+/// How a socket leaves its namespace: the log has one word for it, handlers have Socket.IO's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// Its session ends.
+    Session(CloseReason),
+    /// The client sent DISCONNECT.
+    ByClient,
+    /// The server sent DISCONNECT; for a reason of the table if there was one.
+    ByServer(Option<CloseReason>),
+}
+
+impl Departure {
+    /// Name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session(reason) | Self::ByServer(Some(reason)) => reason.name(),
+            Self::ByClient => "client_namespace_disconnect",
+            Self::ByServer(None) => "server_namespace_disconnect",
+        }
+    }
+
+    /// What handlers are told.
+    pub fn disconnect_reason(self) -> DisconnectReason {
+        match self {
+            Self::Session(reason) => reason.disconnect_reason(),
+            Self::ByClient => DisconnectReason::ClientNamespaceDisconnect,
+            Self::ByServer(_) => DisconnectReason::ServerNamespaceDisconnect,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::ack::Acks;
 use crate::addresses::Addresses;
 use crate::admission::Admission;
 use crate::ask;
-use crate::close::{CloseReason, DisconnectReason};
+use crate::close::{CloseReason, Departure, DisconnectReason};
 use crate::compression::Codecs;
 use crate::config::{Config, SlowConsumer};
 use crate::conn::{Conn, NONE, State};
@@ -473,7 +473,7 @@ impl Core {
     }
 
     /// Takes a socket out of its rooms and session and leaves word for its handler; the slot is freed when that was delivered.
-    pub(crate) fn retire_socket(&mut self, index: u32, reason: DisconnectReason) {
+    pub(crate) fn retire_socket(&mut self, index: u32, how: Departure) {
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
@@ -501,9 +501,9 @@ impl Core {
         self.effects.push(Effect::Log(Notice::Disconnected {
             socket: id,
             peer,
-            reason,
+            how,
         }));
-        let socket = self.socket_key(index);
+        let (socket, reason) = (self.socket_key(index), how.disconnect_reason());
         self.told.push_back(Told::Disconnected { socket, reason });
     }
 

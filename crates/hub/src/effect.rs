@@ -1,7 +1,7 @@
 //! What a hub wants done. The shard carries these out; a simulator may delay or lose them.
 
 use crate::ask::{Ask, AskKey};
-use crate::close::{CloseReason, DisconnectReason};
+use crate::close::{CloseReason, Departure};
 use crate::relay::Relay;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,14 +46,18 @@ pub enum Notice {
     Disconnected {
         socket: Id20,
         peer: IpAddr,
-        reason: DisconnectReason,
+        how: Departure,
     },
-    /// A session ended before it had a socket, or for a reason operators should see.
+    /// A session ended before it had a socket, or was not let into a namespace for its token.
     Refused {
         peer: IpAddr,
         reason: CloseReason,
     },
     HandlerPanic {
         peer: IpAddr,
+    },
+    /// A handler emitted an event that clients take for a broken packet; it was not sent.
+    ReservedEvent {
+        name: &'static str,
     },
 }

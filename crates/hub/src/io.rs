@@ -1,7 +1,9 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 
-use crate::close::{CloseReason, DisconnectReason};
-use crate::core::{Core, Now};
+use crate::ack::Collected;
+use crate::close::{CloseReason, Departure};
+use crate::core::{Core, Now, Told};
+use crate::effect::{Effect, Notice};
 use crate::fanout::{Outgoing, write_frames, write_payload};
 use crate::handler::{AckTo, Data, SessionKey};
 use crate::id;
@@ -19,7 +21,9 @@ use wire::socketio::{self, Packet, PacketType};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
 
-/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for.
+/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
+/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
+/// ([`socketio::is_reserved`]) are not sent, but logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit<'a> {
     pub name: &'a str,
@@ -75,7 +79,21 @@ impl Io<'_> {
 
     /// Sends an event to one socket of this shard.
     pub fn emit(&mut self, to: SocketKey, emit: &Emit<'_>) {
-        self.emit_with(to, emit, None, false);
+        if self.may_emit(emit) {
+            self.emit_with(to, emit, None, false);
+        }
+    }
+
+    /// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and
+    /// operators are told.
+    #[inline]
+    fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
+        let reserved = socketio::reserved(emit.name);
+        if let Some(name) = reserved {
+            let notice = Notice::ReservedEvent { name };
+            self.core.effects.push(Effect::Log(notice));
+        }
+        reserved.is_none()
     }
 
     /// `exempt`: never compressed.
@@ -102,8 +120,12 @@ impl Io<'_> {
         self.core.deliver(to.0.index, &mut out);
     }
 
-    /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding.
+    /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
+    /// the name is reserved.
     pub fn ask(&mut self, to: SocketKey, emit: &Emit<'_>, timeout: Duration, token: u64) -> bool {
+        if !self.may_emit(emit) {
+            return false;
+        }
         match self.core.ask_one(to, token, timeout.as_millis() as u64) {
             Some(id) => {
                 self.emit_with(to, emit, Some(id), false);
@@ -111,6 +133,14 @@ impl Io<'_> {
             }
             None => false,
         }
+    }
+
+    /// Answers an event by `{"error": message}`.
+    pub(crate) fn ack_error(&mut self, to: AckTo, message: &str) {
+        let mut args = b"{\"error\":".to_vec();
+        json::quote(&mut args, message);
+        args.push(b'}');
+        self.ack(to, &String::from_utf8_lossy(&args), &[]);
     }
 
     /// Answers an event. HOT PATH: no allocation for text.
@@ -323,7 +353,7 @@ impl Io<'_> {
     /// Ends the socket's membership in its namespace; with `close` the whole session.
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
         if self.core.socket(socket).is_some() {
-            self.core.disconnect_socket(socket.0.index, close);
+            self.core.disconnect_socket(socket.0.index, close, None);
         }
     }
 
@@ -339,6 +369,9 @@ impl Io<'_> {
 
     /// Sends an event to everyone the target means. HOT PATH.
     pub fn broadcast(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
+        if !self.may_emit(emit) {
+            return;
+        }
         let shards = self.core.shards_of(target);
         if !shards.is_empty() {
             let relay = Relay::Broadcast(Broadcast {
@@ -362,6 +395,13 @@ impl Io<'_> {
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
     pub fn collect(&mut self, target: &Target<'_>, emit: &Emit<'_>, timeout: Duration, token: u64) {
+        if !self.may_emit(emit) {
+            let collected = Collected::default();
+            self.core
+                .told
+                .push_back(Told::Collected { token, collected });
+            return;
+        }
         let mut out = outgoing(target, emit);
         self.core
             .collect(target, &mut out, timeout.as_millis() as u64, token);
@@ -513,12 +553,12 @@ impl Core {
 
     pub(crate) fn disconnect_selected(&mut self, of: &Target<'_>, close: bool) {
         for index in self.select(of) {
-            self.disconnect_socket(index, close);
+            self.disconnect_socket(index, close, None);
         }
     }
 
     /// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
-    pub(crate) fn disconnect_socket(&mut self, index: u32, close: bool) {
+    pub(crate) fn disconnect_socket(&mut self, index: u32, close: bool, why: Option<CloseReason>) {
         let Some(socket) = self.sockets.get(index) else {
             return;
         };
@@ -528,6 +568,8 @@ impl Core {
         };
         slot.flags.kicked = true;
         let engineio = slot.protocol.is_engineio();
+        let close = close || !engineio;
+        let why = why.or(close.then_some(CloseReason::ServerClose));
         let indices = if close {
             slot.sockets.clone()
         } else {
@@ -537,9 +579,9 @@ impl Core {
             if engineio {
                 self.send_disconnect(index);
             }
-            self.retire_socket(index, DisconnectReason::ServerNamespaceDisconnect);
+            self.retire_socket(index, Departure::ByServer(why));
         }
-        if close || !engineio {
+        if close {
             self.close_session(session, CloseReason::ServerClose);
         }
     }

@@ -54,7 +54,7 @@ mod websocket;
 
 pub use ack::Collected;
 pub use ask::{Ask, AskKey, Reply};
-pub use close::{CloseReason, DisconnectReason};
+pub use close::{CloseReason, Departure, DisconnectReason};
 pub use core::{Entropy, Now};
 pub use effect::{Effect, Notice};
 pub use handler::{

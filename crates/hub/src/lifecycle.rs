@@ -1,6 +1,6 @@
 //! A session's life: start, heartbeat, deadlines, end.
 
-use crate::close::CloseReason;
+use crate::close::{CloseReason, Departure};
 use crate::conn::{NONE, State};
 use crate::core::Core;
 use crate::effect::{Effect, Notice};
@@ -307,6 +307,7 @@ impl Core {
             return;
         }
         slot.flags.closing = true;
+        slot.flags.violated = reason == CloseReason::ParseError;
         let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
         let polls = slot.polling.is_some();
         let waiting = slot
@@ -317,7 +318,7 @@ impl Core {
         self.log_refusal(session, reason);
         let sockets = self.sessions.get(session).map(|slot| slot.sockets.clone());
         for socket in sockets.into_iter().flatten() {
-            self.retire_socket(socket, reason.disconnect_reason());
+            self.retire_socket(socket, Departure::Session(reason));
         }
         if conn != NONE {
             self.close_websocket(conn, reason);
@@ -342,10 +343,16 @@ impl Core {
     }
 
     fn log_refusal(&mut self, session: u32, reason: CloseReason) {
-        let Some(slot) = self.sessions.get(session) else {
-            return;
-        };
-        if slot.sockets.is_empty() && reason != CloseReason::TransportClose {
+        // Of who was in, a line tells that it left.
+        let joined = self.sessions.get(session).map(|slot| slot.flags.joined);
+        if joined == Some(false) && reason != CloseReason::TransportClose {
+            self.log_refused(session, reason);
+        }
+    }
+
+    /// A line of the connection log: this client is not let in.
+    pub(crate) fn log_refused(&mut self, session: u32, reason: CloseReason) {
+        if let Some(slot) = self.sessions.get(session) {
             let peer = slot.peer;
             self.effects
                 .push(Effect::Log(Notice::Refused { peer, reason }));

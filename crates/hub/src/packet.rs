@@ -2,7 +2,7 @@
 //!
 //! HOT PATH: `on_event` allocates nothing for text.
 
-use crate::close::{CloseReason, DisconnectReason};
+use crate::close::{CloseReason, Departure};
 use crate::conn::NONE;
 use crate::effect::{Effect, Notice};
 use crate::handler::{AckTo, ConnectRequest, Event, Refusal, SessionKey};
@@ -161,7 +161,10 @@ impl Hub {
             };
         };
         let socket = self.core.socket_key(index);
-        if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket)) {
+        let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
+        let asked = packet.id.filter(|_| is_event);
+        if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket), asked)
+        {
             return;
         }
         match packet.kind {
@@ -178,8 +181,7 @@ impl Hub {
                     // It may come back, and its limiters must know.
                     slot.rare.get_or_insert_default();
                 }
-                self.core
-                    .retire_socket(index, DisconnectReason::ClientNamespaceDisconnect);
+                self.core.retire_socket(index, Departure::ByClient);
             }
             PacketType::Connect | PacketType::ConnectError => self.parse_error(session),
         }
@@ -191,7 +193,7 @@ impl Hub {
         let slot = self.core.sessions.get(session);
         if slot.is_some_and(|slot| !slot.flags.kicked) {
             self.parse_error(session);
-        } else if self.within_rates(session, None) {
+        } else if self.within_rates(session, None, None) {
             self.core.counts.dropped_in += 1;
         }
     }

@@ -67,7 +67,13 @@ impl Hub {
             (_, Data::Text(text)) => plain::parse_json(text),
             _ => Err(Invalid),
         };
-        if !self.within_rates(session, Some(socket)) {
+        let asked = match &incoming {
+            Ok(
+                Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. },
+            ) => *id,
+            Ok(Incoming::Ack { .. }) | Err(Invalid) => None,
+        };
+        if !self.within_rates(session, Some(socket), asked) {
             return;
         }
         match incoming {

@@ -185,6 +185,11 @@ impl Hub {
 
     /// The head of a POST: checks it and waits for the body.
     pub(crate) fn post(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
+        let slot = self.core.sessions.get(session);
+        if slot.is_some_and(|slot| slot.flags.violated) {
+            return self.refuse(conn, head, RequestError::UnknownSid);
+        }
         let len = head.content_length.unwrap_or(0);
         if len > self.core.config.max_payload as u64 {
             // The session lives on (protocol 3.3); the body is not read.

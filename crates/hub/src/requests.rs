@@ -12,7 +12,7 @@ use crate::session::{Protocol, Rare, Session};
 use crate::timer::Kind;
 use wire::base64url::Id20;
 use wire::engineio::RequestError;
-use wire::http::{self, Head, HeadError, Method};
+use wire::http::{self, Expectation, Head, HeadError, Method};
 use wire::websocket::handshake;
 
 /// Who is turned away is asked to come again within this many seconds.
@@ -59,7 +59,12 @@ impl Hub {
             self.refuse_crowded(conn, &head);
             return len;
         }
-        match self.endpoint(&head) {
+        let endpoint = self.endpoint(&head);
+        if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
+            self.refuse_expectation(conn, &head);
+            return len;
+        }
+        match endpoint {
             Endpoint::Elsewhere => return self.leave_hub(conn, data, None),
             Endpoint::Engine(protocol) => {
                 if let Some(owner) = self.foreign_owner(&head) {
@@ -70,7 +75,24 @@ impl Hub {
             Endpoint::Plain => self.plain_request(conn, &head),
             Endpoint::Raw => self.open_websocket(conn, &head, Protocol::Raw, None),
         }
+        if data.len() == len {
+            self.ask_for_body(conn, &head);
+        }
         len
+    }
+
+    /// The request was accepted and its body is still to come: a client that waits to be asked for it need not do so until
+    /// it loses patience (RFC 9110 §10.1.1).
+    fn ask_for_body(&mut self, conn: u32, head: &Head<'_>) {
+        let reads_on = self
+            .core
+            .conns
+            .get(conn)
+            .is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody));
+        if reads_on && head.expectation() == Some(Expectation::Continue) {
+            self.core
+                .reply(conn, |out| out.extend_from_slice(http::CONTINUE));
+        }
     }
 
     fn refuse_head(&mut self, conn: u32, error: HeadError) {
@@ -178,7 +200,9 @@ impl Hub {
             Some("polling") => false,
             _ => return self.refuse(conn, head, RequestError::UnknownTransport),
         };
-        if !self.transport_enabled(head, websocket) {
+        // JSONP is not offered: its client cannot read what it would be given.
+        let jsonp = !websocket && http::query_param(head.query, "j").is_some();
+        if jsonp || !self.transport_enabled(head, websocket) {
             return self.refuse(conn, head, RequestError::UnknownTransport);
         }
         let upgrade = handshake::wants_upgrade(head);
@@ -401,6 +425,15 @@ impl Hub {
             extra.extend_from_slice(ALLOW);
         }
         self.respond(conn, error.status(), "application/json", &extra, &body);
+    }
+
+    fn refuse_expectation(&mut self, conn: u32, head: &Head<'_>) {
+        self.core.counts.refused += 1;
+        let extra = self.cors_headers(head);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.keep_alive &= !head.has_body() && !handshake::wants_upgrade(head);
+        }
+        self.respond(conn, 417, "text/plain", &extra, b"");
     }
 
     /// A method that no request here has. A handshake by another one than GET is `BadMethod`, as clients know it.

@@ -68,12 +68,12 @@ impl fmt::Debug for RulesFactory {
 impl RulesFactory {
     /// Compiles the rules. The error names namespace and event.
     pub fn new(rules: &Rules, compile: &Compile<'_>) -> Result<Self, String> {
-        let mut number = 0;
+        let mut numbers = 1..;
+        let mut number = || numbers.next().unwrap_or(0);
         let mut namespaces = Vec::new();
         for (name, source) in &rules.namespaces {
             let mut compiled = |event: &str, source: &EventRule| {
-                number += 1;
-                rule(source, number, compile).map_err(|error| {
+                rule(source, number(), compile).map_err(|error| {
                     format!("cannot compile the schema of event {event:?} in namespace {name:?}: {error}")
                 })
             };
@@ -82,8 +82,6 @@ impl RulesFactory {
                 events.insert(event.clone(), compiled(event, source)?);
             }
             let default = compiled("*", &source.default_event)?;
-            // Rules are numbered from one, namespaces from the other end.
-            let replays = u32::MAX - namespaces.len() as u32;
             namespaces.push((
                 name.clone(),
                 Namespace {
@@ -93,7 +91,7 @@ impl RulesFactory {
                     history: source.chat
                         || default.history
                         || events.values().any(|rule| rule.history),
-                    replays,
+                    replays: number(),
                     events,
                     default,
                 },
@@ -185,18 +183,15 @@ impl Handler for RulesHandler {
         }
     }
 
-    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, mut event: Event<'_>) {
         let Some(at) = io.namespace(socket).and_then(|name| self.find(name)) else {
             return;
         };
         let (name, namespace) = &self.book.namespaces[at];
         let rule = namespace.events.get(event.name);
         if let Some(limit) = rule.unwrap_or(&namespace.default).rate.as_ref()
-            && !within(limit, io, socket)
+            && !within(limit, io, socket, &mut event.ack)
         {
-            if let Some(ack) = event.ack {
-                answer_error(io, ack, &limit.meter.message);
-            }
             return;
         }
         match (rule, event.name) {
@@ -248,13 +243,13 @@ pub(crate) fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra
 }
 
 /// Books the event; over the limit the client is told and the event dropped.
-fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey) -> bool {
+fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey, ack: &mut Option<AckTo>) -> bool {
     let Limit { number, meter } = limit;
     if passes(io, socket, *number, meter.gcra) {
         io.within_rate(socket);
         return true;
     }
-    io.over_rate(socket, Scope::Event, meter)
+    io.over_rate(socket, ack, Scope::Event, meter)
 }
 
 impl Rule {
@@ -325,6 +320,7 @@ impl Rule {
                 except,
             };
             io.broadcast(&target, &as_emit(&event));
+            // History keeps text: attachments would be copied for every room.
             if self.history && event.attachments.is_empty() {
                 let kept = as_kept(&event);
                 rooms
@@ -385,16 +381,8 @@ pub(crate) fn refuse(
 ) {
     io.reject(socket, Rejection::Refused { message, code });
     if let Some(ack) = event.ack {
-        answer_error(io, ack, message);
+        io.ack_error(ack, message);
     }
-}
-
-/// Answers `{"error": message}`.
-fn answer_error(io: &mut Io<'_>, ack: AckTo, message: &str) {
-    let mut args = b"{\"error\":".to_vec();
-    json::quote(&mut args, message);
-    args.push(b'}');
-    io.ack(ack, &String::from_utf8_lossy(&args), &[]);
 }
 
 /// `join` and `leave` by a client; the ack gets the list of its rooms.

@@ -92,6 +92,8 @@ pub(crate) struct Flags {
     pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
+    /// It ended with `parse error`: no more is taken from its client.
+    pub(crate) violated: bool,
     /// The token of its opening request was good: for all namespaces it joins.
     pub(crate) vouched: bool,
 }

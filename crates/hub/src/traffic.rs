@@ -3,7 +3,7 @@
 use crate::addresses::holder;
 use crate::close::CloseReason;
 use crate::core::Core;
-use crate::handler::Refusal;
+use crate::handler::{AckTo, Refusal};
 use crate::hub::Hub;
 use crate::io::{Io, Rejection};
 use crate::metrics::{Limit, Scope};
@@ -20,16 +20,22 @@ const CROWD_SLACK: u32 = 16;
 const IGNORED_BYTES_MAX: u32 = 256 * 1024;
 
 impl Hub {
-    /// Books a message of a session. Over a rate it is to be dropped, and its sender told: `false`. HOT PATH.
+    /// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
+    /// `false`. HOT PATH.
     #[inline]
-    pub(crate) fn within_rates(&mut self, session: u32, socket: Option<SocketKey>) -> bool {
+    pub(crate) fn within_rates(
+        &mut self,
+        session: u32,
+        socket: Option<SocketKey>,
+        asked: Option<u64>,
+    ) -> bool {
         if !self.core.meters.any {
             return true;
         }
         let Some(scope) = self.scope_passed(session, socket) else {
             return true;
         };
-        self.over_rate(session, socket, scope)
+        self.over_rate(session, socket, asked, scope)
     }
 
     /// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
@@ -54,7 +60,7 @@ impl Hub {
             };
             self.send_refusal(session, namespace, &refusal);
         }
-        self.over_rate(session, None, scope)
+        self.over_rate(session, None, None, scope)
     }
 
     /// The first of the rates that has nothing left for this message, which then costs none of them anything.
@@ -88,7 +94,13 @@ impl Hub {
 
     /// `true` in a dry run: the message passes all the same.
     #[cold]
-    fn over_rate(&mut self, session: u32, socket: Option<SocketKey>, scope: Scope) -> bool {
+    fn over_rate(
+        &mut self,
+        session: u32,
+        socket: Option<SocketKey>,
+        asked: Option<u64>,
+        scope: Scope,
+    ) -> bool {
         let meter = self.core.meters.of(scope).cloned();
         let (Some(meter), Some(socket)) = (meter, socket) else {
             self.core.counts.rated[scope as usize] += 1;
@@ -101,7 +113,12 @@ impl Hub {
         Io {
             core: &mut self.core,
         }
-        .over_rate(socket, scope, &meter)
+        .over_rate(
+            socket,
+            &mut asked.map(|id| AckTo { socket, id }),
+            scope,
+            &meter,
+        )
     }
 
     // ---- after the end -------------------------------------------------------------------------------------------------------
@@ -288,7 +305,13 @@ impl Io<'_> {
     }
 
     /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
-    pub(crate) fn over_rate(&mut self, socket: SocketKey, scope: Scope, meter: &Meter) -> bool {
+    pub(crate) fn over_rate(
+        &mut self,
+        socket: SocketKey,
+        ack: &mut Option<AckTo>,
+        scope: Scope,
+        meter: &Meter,
+    ) -> bool {
         self.core.counts.rated[scope as usize] += 1;
         if self.core.meters.dry_run {
             return true;
@@ -298,6 +321,9 @@ impl Io<'_> {
             retry_after_s: meter.retry_after_s,
         };
         self.reject(socket, rejection);
+        if let Some(ack) = ack.take() {
+            self.ack_error(ack, &meter.message);
+        }
         if let Some(session) = self.core.socket(socket).map(|slot| slot.session) {
             self.core.count_rejection(session);
         }

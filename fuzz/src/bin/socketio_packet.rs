@@ -26,9 +26,10 @@ fuzz_target!(|text: &str| {
         assert_eq!(count + 1, json::elements(packet.data).count());
     }
     if packet.kind.is_binary() {
-        assert!(
-            socketio::placeholders(packet.data)
-                .all(|found| found.is_ok_and(|found| found.index < packet.attachments))
-        );
+        let found: Result<Vec<_>, _> = socketio::placeholders(packet.data).collect();
+        let mut indices: Vec<_> = found.expect("checked").iter().map(|found| found.index).collect();
+        assert!(indices.iter().all(|index| *index < packet.attachments));
+        indices.sort_unstable();
+        assert!(indices.windows(2).all(|pair| pair[0] != pair[1]), "named once each");
     }
 });

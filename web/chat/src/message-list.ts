@@ -247,7 +247,10 @@ function bubble(message: Message): HTMLElement {
   content.dir = "auto";
   content.append(...pieces(message.content).map(pieceNode));
   const meta = make("div", "meta");
-  const time = make("time", "", timeOfDay(message.timestamp));
+  const shown = timeOfDay(message.timestamp);
+  // For the style sheet, which leaves room for it.
+  content.dataset.time = shown;
+  const time = make("time", "", shown);
   time.dateTime = new Date(message.timestamp).toISOString();
   time.title = exactTime(message.timestamp);
   meta.append(time);

@@ -33,6 +33,7 @@ use crate::fleet::{CONNECTIONS_PER_WORKER, Launcher};
 use crate::live::Observer;
 use crate::outcome::Outcome;
 use crate::scenario::{Protocol, Scenario, Transport};
+use crate::url::{Authority, authority};
 use anyhow::{Context, Result, bail};
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -105,29 +106,14 @@ impl Target {
 }
 
 fn server(url: &str) -> Result<Server> {
-    let rest = match url.split_once("://") {
-        Some(("http" | "ws", rest)) => rest,
-        Some((scheme, _)) => bail!("cannot use URL {url}: scheme {scheme} is not http or ws"),
-        None => url,
-    };
-    let host = rest.trim_end_matches('/');
-    if host.contains('/') {
-        bail!("cannot use URL {url}: the path belongs into the scenario (path = …)");
-    }
-    let with_port = match host.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
-        _ => format!("{host}:80"),
-    };
-    let mut addrs = with_port
+    let Authority { host, address } = authority(url)?;
+    let mut addrs = address
         .to_socket_addrs()
         .with_context(|| format!("cannot find the address of {url}"))?;
     let addr = addrs
         .next()
         .with_context(|| format!("{url} has no address"))?;
-    Ok(Server {
-        addr,
-        host: host.to_owned(),
-    })
+    Ok(Server { addr, host })
 }
 
 /// Workers that hold all sockets of a scenario.

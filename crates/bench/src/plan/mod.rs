@@ -9,13 +9,14 @@ pub mod cost;
 pub mod managed;
 pub mod measured;
 pub mod polling;
+mod price_check;
 pub mod prices;
 pub mod sheet;
 pub mod sizing;
 pub mod workload;
 
 use advise::Needs;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use cost::Bill;
 use managed::Quote;
@@ -132,7 +133,7 @@ fn show(text: &str) {
 fn run_size(args: SizeArgs) -> Result<()> {
     let results = match args.results.is_empty() {
         false => args.results.clone(),
-        true => vec![default_result()?],
+        true => vec![default_result(DEFAULT_RESULT)?],
     };
     let measured = Measured::load(&results, &args.server)?;
     let mut prices = Prices::load(args.prices.as_deref())?;
@@ -151,13 +152,13 @@ fn run_size(args: SizeArgs) -> Result<()> {
     Ok(())
 }
 
-fn default_result() -> Result<PathBuf> {
-    let path = PathBuf::from(DEFAULT_RESULT);
-    match path.exists() {
-        true => Ok(path),
-        false => bail!(
-            "cannot plan without a measurement: there is no {DEFAULT_RESULT} here; give a result \
-             with --result (`sockeye bench run … --pid … --out result.json` makes one)"
+/// Exists where the program is run in its source tree.
+fn default_result(path: &str) -> Result<PathBuf> {
+    match PathBuf::from(path) {
+        found if found.exists() => Ok(found),
+        _ => bail!(
+            "cannot plan without a measurement: there is no {path} here; give a result with \
+             --result FILE (`sockeye bench run … --pid … --json result.json` makes one)"
         ),
     }
 }
@@ -252,9 +253,10 @@ fn choose<'a>(
                 .iter()
                 .filter_map(|(instance, month)| Some((*instance, *month.as_ref().ok()?)));
             let cheapest = able.min_by(|a, b| a.1.total_cmp(&b.1));
-            cheapest
-                .map(|(instance, _)| instance)
-                .context("cannot carry this with any instance of the price file")?
+            match cheapest {
+                Some((instance, _)) => instance,
+                None => return Err(none_will_do(&priced)),
+            }
         }
     };
     let others = priced
@@ -265,6 +267,17 @@ fn choose<'a>(
             (instance.name.clone(), month)
         });
     Ok((chosen, others.collect()))
+}
+
+/// What the largest machine lacks, the others lack more.
+fn none_will_do(priced: &[(&Instance, Result<f64>)]) -> anyhow::Error {
+    let largest = priced
+        .iter()
+        .max_by(|(a, _), (b, _)| a.vcpus.total_cmp(&b.vcpus));
+    let why = largest.and_then(|(_, month)| month.as_ref().err());
+    let why = why.map(|error| error.to_string()).unwrap_or_default();
+    let why = why.strip_prefix(sizing::CANNOT_CARRY).unwrap_or(&why);
+    anyhow::anyhow!("cannot carry this with any instance of the price file, not even {why}")
 }
 
 impl Plan {

@@ -100,6 +100,75 @@ fn what_no_number_of_nodes_carries_is_said() {
 }
 
 #[test]
+fn what_no_machine_carries_is_said_with_the_resource_that_lacks() {
+    let prices = Prices::load(None).unwrap();
+    let refused = |change: &dyn Fn(&mut Workload)| {
+        let mut question = Question {
+            instance: None,
+            ..question()
+        };
+        change(&mut question.workload);
+        let error = plan(&question, &measured(), &prices)
+            .unwrap_err()
+            .to_string();
+        let start = "cannot carry this with any instance of the price file, not even ";
+        assert!(error.starts_with(start), "{error}");
+        error
+    };
+    let crowd = refused(&|workload| workload.users = 1e8);
+    assert!(
+        crowd.contains(
+            "c7g.2xlarge: in a cluster each node hears all 1,000,000 messages/s at 15 us each"
+        ),
+        "{crowd}"
+    );
+    assert!(
+        crowd.contains("takes 15 cores, and 4 of its 8 are usable"),
+        "{crowd}"
+    );
+    let world = refused(&|workload| workload.users = 1e12);
+    assert!(world.contains("each node hears all"), "{world}");
+    let room = refused(&|workload| workload.room = 1e7);
+    assert!(
+        room.contains("clients take 100,000 cores, more than 10,000 nodes"),
+        "{room}"
+    );
+    assert!(room.contains("--room"), "{room}");
+    let large = refused(&|workload| workload.payload = 1e9);
+    assert!(large.contains("Gbit/s, more than 10,000 nodes"), "{large}");
+}
+
+#[test]
+fn connections_too_large_for_all_nodes_are_said() {
+    let prices = Prices::load(None).unwrap();
+    let heavy = Measured {
+        connection_bytes: figure(1e11),
+        ..measured()
+    };
+    let error = plan(&question(), &heavy, &prices).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot carry this with c7g.large: connections take"),
+        "{error}"
+    );
+    assert!(error.contains("GiB, more than 10,000 nodes"), "{error}");
+}
+
+#[test]
+fn a_missing_measurement_is_told_with_a_command_that_works() {
+    let error = default_result("nowhere/suite.json")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("there is no nowhere/suite.json here"),
+        "{error}"
+    );
+    assert!(
+        error.contains("--pid … --json result.json` makes one"),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_cheapest_machine_is_taken_and_the_others_are_shown() {
     let prices = Prices::load(None).unwrap();
     let any = Question {

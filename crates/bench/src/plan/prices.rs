@@ -1,6 +1,7 @@
 //! Owns the price file: what machines, traffic, Redis, people and managed services cost, each with
 //! its source and the day it was looked up. The one built in is `benchmarks/prices.toml`.
 
+use super::price_check;
 use crate::nearest::nearest;
 use crate::toml_file;
 use anyhow::{Result, bail};
@@ -233,15 +234,21 @@ pub struct UserStep {
 impl Prices {
     /// From a file, or those built in.
     pub fn load(path: Option<&Path>) -> Result<Prices> {
-        let prices: Prices = match path {
-            Some(path) => toml_file::load(path)?,
-            None => toml_file::parse(BUILT_IN, "built-in prices")?,
-        };
+        match path {
+            Some(path) => Prices::read(&toml_file::read(path)?, &path.display().to_string()),
+            None => Prices::read(BUILT_IN, "built-in prices"),
+        }
+    }
+
+    /// `name` is what messages call the text.
+    pub fn read(text: &str, name: &str) -> Result<Prices> {
+        let prices: Prices = toml_file::parse(text, name)?;
+        price_check::check(text, name)?;
         prices.check()?;
         Ok(prices)
     }
 
-    /// What the structure alone does not say.
+    /// What neither the structure nor single values say.
     fn check(&self) -> Result<()> {
         if self.instances.is_empty() {
             bail!("cannot plan without machines: the price file has no [[instance]]");
@@ -249,30 +256,24 @@ impl Prices {
         if self.redis_nodes.is_empty() {
             bail!("cannot plan for several nodes: the price file has no [[redis]]");
         }
-        let shares = [
-            ("sizing.cpu_target", self.sizing.cpu_target),
-            ("sizing.memory_target", self.sizing.memory_target),
-            ("sizing.network_target", self.sizing.network_target),
-        ];
-        for (key, share) in shares {
-            if !(0.01..=1.0).contains(&share) {
-                bail!("cannot plan with {key} = {share}: it is a share between 0.01 and 1");
-            }
-        }
-        for instance in &self.instances {
-            let least = instance.vcpus.min(instance.memory_gib);
-            if least <= 0.0 || instance.network_gbps <= 0.0 || instance.per_hour < 0.0 {
+        for (at, instance) in self.instances.iter().enumerate() {
+            let name = &instance.name;
+            if self.instances[..at].iter().any(|other| other.name == *name) {
                 bail!(
-                    "cannot plan with instance {}: vcpus, memory_gib and network_gbps must be \
-                     above 0, per_hour at least 0",
-                    instance.name
+                    "cannot plan with instance {name} twice: give the second [[instance]] another name"
                 );
             }
         }
-        match self.egress.tiers.last() {
-            Some(last) if last.gb.is_none() => Ok(()),
-            _ => bail!("cannot price traffic: the last [[egress.tier]] must have no gb"),
+        let Some((last, others)) = self.egress.tiers.split_last() else {
+            bail!("cannot price traffic: the price file has no [[egress.tier]]");
+        };
+        if last.gb.is_some() {
+            bail!("cannot price traffic: the last [[egress.tier]] must have no gb");
         }
+        if others.iter().any(|tier| tier.gb.is_none()) {
+            bail!("cannot price traffic: all but the last [[egress.tier]] must have gb");
+        }
+        Ok(())
     }
 
     pub fn instance(&self, name: &str) -> Result<&Instance> {
@@ -303,9 +304,7 @@ mod tests {
     fn refused(from: &str, to: &str) -> String {
         assert!(BUILT_IN.contains(from), "{from} is not in the file");
         let text = BUILT_IN.replacen(from, to, 1);
-        let parsed = toml_file::parse::<Prices>(&text, "prices.toml");
-        let checked = parsed.and_then(|prices| prices.check());
-        checked.unwrap_err().to_string()
+        Prices::read(&text, "prices.toml").unwrap_err().to_string()
     }
 
     #[test]
@@ -354,6 +353,13 @@ mod tests {
     fn shares_and_sizes_that_cannot_be_are_refused() {
         assert!(refused("cpu_target = 0.", "cpu_target = 5").contains("sizing.cpu_target = 5"));
         assert!(refused("vcpus = 2", "vcpus = 0").contains("must be above 0"));
+        let endless = refused("gb = 10_000, per_gb", "per_gb");
+        assert!(
+            endless.contains("all but the last [[egress.tier]]"),
+            "{endless}"
+        );
+        let twice = refused("name = \"c7g.xlarge\"", "name = \"c7g.large\"");
+        assert!(twice.contains("instance c7g.large twice"), "{twice}");
         assert!(refused("basis = \"published\"", "basis = \"rumour\"").contains("unknown variant"));
     }
 

@@ -10,8 +10,10 @@ use serde::Serialize;
 
 const GIB: f64 = 1_073_741_824.0;
 const US: f64 = 1e-6;
-/// More nodes than anyone hears about every message.
+/// More nodes than anyone runs as one cluster.
 const NODES_MAX: f64 = 10_000.0;
+/// How a refusal of a machine begins; its name and the reason follow.
+pub const CANNOT_CARRY: &str = "cannot carry this with ";
 
 /// Nodes of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,6 +51,9 @@ pub struct Demand {
     cores: f64,
     /// Cores that each further node adds: every node hears every message.
     cores_by_peer: f64,
+    messages_per_s: f64,
+    /// Of a core, for each of these messages.
+    hearing_us: f64,
     /// Resident and kernel memory of all connections.
     bytes: f64,
     node_bytes: f64,
@@ -92,6 +97,8 @@ pub fn demand(
     Ok(Demand {
         cores,
         cores_by_peer,
+        messages_per_s: load.messages_per_s,
+        hearing_us: by_message * sizing.core_factor,
         bytes,
         node_bytes,
         gbps: load.bytes_out_per_s * 8e-9,
@@ -196,6 +203,18 @@ pub fn nodes(
             "Gbit/s usable",
         ),
     );
+    if for_traffic > NODES_MAX {
+        let usable = instance.network_gbps * sizing.network_target;
+        bail!(
+            "{CANNOT_CARRY}{}: clients are sent {} Gbit/s, more than {} nodes with {} usable Gbit/s \
+             each can send; make rooms (--room) or payloads (--payload) smaller, send fewer \
+             messages (--messages-per-minute) or take machines with more network",
+            instance.name,
+            number(demand.gbps),
+            number(NODES_MAX),
+            number(usable)
+        );
+    }
     let needed = sheet.greatest(
         "needed",
         "nodes",
@@ -227,13 +246,7 @@ fn cpu_nodes(
     while count * usable_cores < demand.cores + (count - 1.0) * demand.cores_by_peer {
         count += 1.0;
         if gain <= 0.0 || count > NODES_MAX {
-            bail!(
-                "cannot carry this with {}: hearing every message takes {} cores of each node, \
-                 {} are usable; take larger nodes or send fewer messages",
-                instance.name,
-                number(demand.cores_by_peer),
-                number(usable_cores)
-            );
+            return Err(too_busy(demand, usable_cores, instance));
         }
     }
     let peers = sheet.product(
@@ -255,6 +268,33 @@ fn cpu_nodes(
     Ok(found.max(1.0))
 }
 
+/// Which of its two tasks is too much for the processors.
+fn too_busy(demand: &Demand, usable_cores: f64, instance: &Instance) -> anyhow::Error {
+    let name = &instance.name;
+    // Whatever is left of a node after hearing the others is all that one more node brings.
+    if demand.cores_by_peer > usable_cores / 2.0 {
+        return anyhow!(
+            "{CANNOT_CARRY}{name}: in a cluster each node hears all {} messages/s at {} us each, \
+             which takes {} cores, and {} of its {} are usable, so more nodes do not help; send \
+             fewer messages (--users, --connected, --messages-per-minute), take machines with more \
+             cores, or change sizing.cluster_cpu_us_per_message in the price file",
+            number(demand.messages_per_s),
+            number(demand.hearing_us),
+            number(demand.cores_by_peer),
+            number(usable_cores),
+            number(instance.vcpus)
+        );
+    }
+    anyhow!(
+        "{CANNOT_CARRY}{name}: clients take {} cores, more than {} nodes with {} usable cores each \
+         have; make rooms smaller (--room), send fewer messages (--users, --connected, \
+         --messages-per-minute) or take machines with more cores",
+        number(demand.cores),
+        number(NODES_MAX),
+        number(usable_cores)
+    )
+}
+
 fn memory_nodes(
     demand: &Demand,
     instance: &Instance,
@@ -264,8 +304,10 @@ fn memory_nodes(
     let usable = instance.memory_gib * sizing.memory_target * GIB - demand.node_bytes;
     if usable <= 0.0 {
         bail!(
-            "cannot use {}: its memory does not hold a node without connections",
-            instance.name
+            "{CANNOT_CARRY}{}: its memory does not hold a node without connections, which takes {} \
+             GiB; take machines with more memory",
+            instance.name,
+            number(demand.node_bytes / GIB)
         );
     }
     let usable = sheet.given(
@@ -278,12 +320,23 @@ fn memory_nodes(
             number(sizing.memory_target)
         ),
     );
-    Ok(sheet.count(
+    let count = sheet.count(
         "for memory",
         "nodes",
         term(demand.bytes / GIB, "GiB"),
         term(usable, "GiB usable"),
-    ))
+    );
+    if count > NODES_MAX {
+        bail!(
+            "{CANNOT_CARRY}{}: connections take {} GiB, more than {} nodes with {} usable GiB each \
+             hold; connect fewer users (--users, --connected) or take machines with more memory",
+            instance.name,
+            number(demand.bytes / GIB),
+            number(NODES_MAX),
+            number(usable)
+        );
+    }
+    Ok(count)
 }
 
 fn describe(

@@ -1,7 +1,14 @@
 //! Owns the arithmetic in holes: whole numbers, `+ - * / %`, parentheses, names and `random(a, b)`.
 
 use super::problem::suggestion;
-use super::template::{Dice, Scope, Variable, Variables};
+use super::template::{Dice, Scope, TOLD, Variable, Variables};
+
+/// Brackets inside each other: reading them takes stack.
+const DEPTH_MAX: usize = 64;
+/// Numbers, names and operators of one hole: a chain of them is as deep as it is long.
+const NODES_MAX: usize = 1_000;
+/// Random letters of one hole.
+pub const LETTERS_MAX: i64 = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
@@ -28,7 +35,8 @@ const NAMES: [(&str, Name); 4] = [
 ];
 
 impl Expression {
-    /// Division by zero is zero: a run must not end over a message's text.
+    /// Division by zero is zero, and what is too large is the largest there is: a run must not end
+    /// over a message's text. What is wrong whatever the names mean was refused when it was read.
     pub fn value(&self, scope: &Scope, dice: &mut Dice) -> i64 {
         match self {
             Expression::Number(number) => *number,
@@ -41,12 +49,23 @@ impl Expression {
             Expression::Binary(operator, sides) => {
                 let (a, b) = (sides[0].value(scope, dice), sides[1].value(scope, dice));
                 match operator {
-                    '+' => a.wrapping_add(b),
-                    '-' => a.wrapping_sub(b),
-                    '*' => a.wrapping_mul(b),
-                    '/' => a.checked_div(b).unwrap_or(0),
-                    _ => a.checked_rem(b).unwrap_or(0),
+                    '+' => a.saturating_add(b),
+                    '-' => a.saturating_sub(b),
+                    '*' => a.saturating_mul(b),
+                    '/' if b != 0 => a.saturating_div(b),
+                    '%' if b != 0 => a.wrapping_rem(b),
+                    _ => 0,
                 }
+            }
+        }
+    }
+
+    /// Numbers, names and operators in it.
+    pub fn nodes(&self) -> usize {
+        match self {
+            Expression::Number(_) | Expression::Name(_) => 1,
+            Expression::Random(sides) | Expression::Binary(_, sides) => {
+                1 + sides[0].nodes() + sides[1].nodes()
             }
         }
     }
@@ -69,13 +88,22 @@ pub fn compile(text: &str, variables: &Variables) -> Result<Expression, String> 
         text,
         rest: text.trim_start(),
         variables,
+        depth: 0,
+        nodes: 0,
     };
     let expression = parser.sum()?;
     match parser.rest {
         "" => Ok(expression),
-        rest => Err(format!(
-            "cannot read {text:?}: {rest:?} is not expected there"
-        )),
+        rest => Err(parser.unreadable(&format!("{} is not expected there", shown(rest)))),
+    }
+}
+
+/// Quoted, and cut where it is too long for a message.
+pub fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
     }
 }
 
@@ -83,13 +111,20 @@ struct Parser<'a> {
     text: &'a str,
     rest: &'a str,
     variables: &'a Variables,
+    depth: usize,
+    nodes: usize,
 }
 
 impl<'a> Parser<'a> {
+    fn unreadable(&self, why: &str) -> String {
+        format!("cannot read {}: {why}", shown(self.text))
+    }
+
     fn sum(&mut self) -> Result<Expression, String> {
         let mut left = self.product()?;
         while let Some(operator) = self.take_any(&['+', '-']) {
-            left = Expression::Binary(operator, Box::new([left, self.product()?]));
+            let right = self.product()?;
+            left = self.binary(operator, left, right)?;
         }
         Ok(left)
     }
@@ -97,39 +132,89 @@ impl<'a> Parser<'a> {
     fn product(&mut self) -> Result<Expression, String> {
         let mut left = self.atom()?;
         while let Some(operator) = self.take_any(&['*', '/', '%']) {
-            left = Expression::Binary(operator, Box::new([left, self.atom()?]));
+            let right = self.atom()?;
+            left = self.binary(operator, left, right)?;
         }
         Ok(left)
     }
 
+    /// Numbers are reckoned at once, which finds what cannot be.
+    fn binary(
+        &self,
+        operator: char,
+        left: Expression,
+        right: Expression,
+    ) -> Result<Expression, String> {
+        if matches!(operator, '/' | '%') && right == Expression::Number(0) {
+            let why =
+                format!("what stands behind {operator:?} is always 0, divide by another number");
+            return Err(self.unreadable(&why));
+        }
+        let (&Expression::Number(a), &Expression::Number(b)) = (&left, &right) else {
+            return Ok(Expression::Binary(operator, Box::new([left, right])));
+        };
+        let value = match operator {
+            '+' => a.checked_add(b),
+            '-' => a.checked_sub(b),
+            '*' => a.checked_mul(b),
+            '/' => a.checked_div(b),
+            _ => Some(a.wrapping_rem(b)),
+        };
+        value.map(Expression::Number).ok_or_else(|| {
+            let why = format!("{a} {operator} {b} is too large, {} is the most", i64::MAX);
+            self.unreadable(&why)
+        })
+    }
+
     fn atom(&mut self) -> Result<Expression, String> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return Err(self.unreadable(&format!("more than {NODES_MAX} numbers and names")));
+        }
         if self.take_any(&['(']).is_some() {
+            self.descend()?;
             let inner = self.sum()?;
             self.expect(')')?;
+            self.depth -= 1;
             return Ok(inner);
         }
         let word = self.word();
         if word.is_empty() {
-            return Err(format!(
-                "cannot read {:?}: a number or a name is missing",
-                self.text
-            ));
+            return Err(self.unreadable("a number or a name is missing"));
         }
         if word.starts_with(|c: char| c.is_ascii_digit()) {
-            let number = word.replace('_', "").parse();
-            return number
-                .map(Expression::Number)
-                .map_err(|_| format!("{word:?} is no whole number"));
+            return number(word).map(Expression::Number);
         }
         if word == "random" {
-            self.expect('(')?;
-            let low = self.sum()?;
-            self.expect(',')?;
-            let high = self.sum()?;
-            self.expect(')')?;
-            return Ok(Expression::Random(Box::new([low, high])));
+            return self.random();
         }
         self.name(word)
+    }
+
+    fn random(&mut self) -> Result<Expression, String> {
+        self.expect('(')?;
+        self.descend()?;
+        let low = self.sum()?;
+        self.expect(',')?;
+        let high = self.sum()?;
+        self.expect(')')?;
+        self.depth -= 1;
+        match (&low, &high) {
+            (Expression::Number(a), Expression::Number(b)) if a > b => Err(format!(
+                "random({a}, {b}): the first number is above the second, write random({b}, {a})"
+            )),
+            _ => Ok(Expression::Random(Box::new([low, high]))),
+        }
+    }
+
+    fn descend(&mut self) -> Result<(), String> {
+        self.depth += 1;
+        match self.depth > DEPTH_MAX {
+            true => {
+                Err(self.unreadable(&format!("more than {DEPTH_MAX} brackets inside each other")))
+            }
+            false => Ok(()),
+        }
     }
 
     fn name(&self, word: &'a str) -> Result<Expression, String> {
@@ -139,11 +224,20 @@ impl<'a> Parser<'a> {
         match self.variables.get(word) {
             Some(Variable::Number(number)) => Ok(Expression::Number(*number)),
             Some(Variable::Text(_)) => Err(format!("variable {word:?} is text, not a number")),
+            Some(Variable::Below) => Err(defined_below(word)),
+            Some(Variable::Unreadable) => Err(TOLD.into()),
+            None if matches!(word, "stamp" | "fill" | "text") => Err(self.unreadable(&format!(
+                "{word:?} is a text and stands in a hole of its own"
+            ))),
             None => {
                 let own = self.variables.keys().map(String::as_str);
                 let known = NAMES.iter().map(|(name, _)| *name);
                 let known = known.chain(["random", "stamp", "fill", "text"]).chain(own);
-                Err(format!("unknown name {word:?}{}", suggestion(word, known)))
+                Err(format!(
+                    "unknown name {}{}",
+                    shown(word),
+                    suggestion(word, known)
+                ))
             }
         }
     }
@@ -170,12 +264,27 @@ impl<'a> Parser<'a> {
     fn expect(&mut self, wanted: char) -> Result<(), String> {
         match self.take_any(&[wanted]) {
             Some(_) => Ok(()),
-            None => Err(format!(
-                "cannot read {:?}: {wanted:?} is missing",
-                self.text
-            )),
+            None => Err(self.unreadable(&format!("{wanted:?} is missing"))),
         }
     }
+}
+
+pub fn defined_below(name: &str) -> String {
+    format!("variable {name:?} is defined below: it must stand above the first one that uses it")
+}
+
+fn number(word: &str) -> Result<i64, String> {
+    let digits = word.replace('_', "");
+    digits
+        .parse()
+        .map_err(|_| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => format!(
+                "{} is too large: {} is the largest number",
+                shown(word),
+                i64::MAX
+            ),
+            false => format!("{} is no whole number", shown(word)),
+        })
 }
 
 #[cfg(test)]
@@ -200,7 +309,8 @@ mod tests {
         assert_eq!(value("(1 + 2) * 3"), Ok(9));
         assert_eq!(value("user / room-size"), Ok(3));
         assert_eq!(value("user % 10 + iteration * seq"), Ok(17));
-        assert_eq!(value("users / 0"), Ok(0));
+        assert_eq!(value("users / (user - 17)"), Ok(0));
+        assert_eq!(value("users % (user - 17)"), Ok(0));
         assert!((3..=4).contains(&value("random(3, 4)").unwrap()));
     }
 
@@ -218,5 +328,50 @@ mod tests {
             value("1 2").unwrap_err(),
             "cannot read \"1 2\": \"2\" is not expected there"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_for_every_user_is_refused_and_the_rest_saturates() {
+        for (text, told) in [
+            ("1/0", "always 0"),
+            (
+                "user / 0",
+                "cannot read \"user / 0\": what stands behind '/' is always 0",
+            ),
+            ("user % (room-size - 5)", "'%' is always 0"),
+            (
+                "9223372036854775807 + 1",
+                "9223372036854775807 + 1 is too large",
+            ),
+            ("4_000_000_000 * 4_000_000_000", "is too large"),
+            (
+                "99999999999999999999",
+                "\"99999999999999999999\" is too large",
+            ),
+            ("random(5, 1)", "write random(1, 5)"),
+            ("3 + stamp", "\"stamp\" is a text"),
+        ] {
+            let error = value(text).unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+        assert_eq!(value("user * 9223372036854775807"), Ok(i64::MAX));
+        assert_eq!(value("0 - user * 9223372036854775807 - 2"), Ok(i64::MIN));
+        assert_eq!(value("(0 - 9223372036854775807 - 1) % (0 - 1)"), Ok(0));
+        assert_eq!(value("random(user, 1)"), Ok(17), "the lower bound");
+    }
+
+    #[test]
+    fn what_would_fill_the_stack_is_refused() {
+        let nested = |depth: usize| "(".repeat(depth) + "user" + &")".repeat(depth);
+        assert_eq!(value(&nested(64)), Ok(17));
+        for text in [
+            nested(65),
+            nested(50_000),
+            "random(".repeat(50_000),
+            "user+".repeat(50_000),
+        ] {
+            let error = value(&text).unwrap_err();
+            assert!(error.contains("more than") && error.len() < 200, "{error}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Owns the reading of one TOML table: known keys, typed values, and a problem with its place for
 //! everything else. A value that is wrong reads as absent, so that all problems show at once.
 
+use super::expression::shown;
 use super::problem::{Problem, suggestion};
-use super::template::{Template, Variables};
+use super::template::{TOLD, Template, Variables};
 use super::value;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -15,6 +17,8 @@ pub type Value<'a> = Spanned<DeValue<'a>>;
 pub struct Reader<'t> {
     pub text: &'t str,
     pub problems: Vec<Problem>,
+    /// What could not be read so far, told again or not: what follows from it is no news.
+    pub faults: usize,
     pub variables: Variables,
 }
 
@@ -28,7 +32,17 @@ pub struct Fields<'d> {
 }
 
 impl<'t> Reader<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Reader {
+            text,
+            problems: Vec::new(),
+            faults: 0,
+            variables: Variables::new(),
+        }
+    }
+
     pub fn problem(&mut self, at: usize, message: impl Into<String>) {
+        self.faults += 1;
         self.problems.push(Problem::new(self.text, at, message));
     }
 
@@ -75,9 +89,24 @@ impl<'t> Reader<'t> {
             self.wrong_kind(key, value, "a text in quotes");
             return None;
         };
-        read(text)
-            .map_err(|error| self.problem(value.span().start, format!("{key}: {error}")))
-            .ok()
+        match read(text) {
+            Ok(read) => return Some(read),
+            Err(error) if error == TOLD => self.faults += 1,
+            Err(error) => self.problem(value.span().start, format!("{key}: {error}")),
+        }
+        None
+    }
+
+    /// A name of something, which cannot be empty.
+    pub fn name(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
+        self.text(fields, key, |text| match text.is_empty() {
+            true => Err("\"\" names nothing".into()),
+            false => Ok(text.to_owned()),
+        })
+    }
+
+    pub fn duration_above_zero(&mut self, fields: &Fields<'_>, key: &str) -> Option<Duration> {
+        self.text(fields, key, value::duration_above_zero)
     }
 
     pub fn duration(&mut self, fields: &Fields<'_>, key: &str) -> Option<Duration> {
@@ -88,7 +117,31 @@ impl<'t> Reader<'t> {
         self.text(fields, key, value::rate)
     }
 
+    /// A text with holes that is no part of a message.
     pub fn template(&mut self, fields: &Fields<'_>, key: &str) -> Option<Template> {
+        let template = self.body(fields, key)?;
+        if template.stamps() == 0 && !template.has_fill() {
+            return Some(template);
+        }
+        self.problem(
+            fields.place(key),
+            format!("{key}: \"${{stamp}}\" and \"${{fill}}\" mean something in payloads only"),
+        );
+        None
+    }
+
+    /// The same where an empty text names nothing.
+    pub fn room(&mut self, fields: &Fields<'_>, key: &str) -> Option<Template> {
+        let template = self.template(fields, key)?;
+        if template.is_empty() {
+            self.problem(fields.place(key), format!("{key}: \"\" names no room"));
+            return None;
+        }
+        Some(template)
+    }
+
+    /// A text with holes that may carry a message's identity.
+    pub fn body(&mut self, fields: &Fields<'_>, key: &str) -> Option<Template> {
         let variables = std::mem::take(&mut self.variables);
         let template = self.text(fields, key, |text| Template::compile(text, &variables));
         self.variables = variables;
@@ -106,20 +159,25 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A whole number from `min` on.
-    pub fn count(&mut self, fields: &Fields<'_>, key: &str, min: u32) -> Option<u32> {
+    pub fn count(
+        &mut self,
+        fields: &Fields<'_>,
+        key: &str,
+        range: RangeInclusive<u32>,
+    ) -> Option<u32> {
         let value = fields.get(key)?;
-        let number = integer(value.get_ref());
-        let Some(number) = number else {
+        if !matches!(value.get_ref(), DeValue::Integer(_)) {
             self.wrong_kind(key, value, "a whole number");
             return None;
-        };
-        let count = u32::try_from(number).ok().filter(|&count| count >= min);
+        }
+        let number = integer(value.get_ref()).and_then(|number| u32::try_from(number).ok());
+        let count = number.filter(|count| range.contains(count));
         if count.is_none() {
-            let at = value.span().start;
+            let (min, max) = (range.start(), grouped(*range.end()));
+            let given = self.given(value);
             self.problem(
-                at,
-                format!("{key}: {number} is out of range: {min} or more"),
+                value.span().start,
+                format!("{key}: {given} is out of range: from {min} to {max}"),
             );
         }
         count
@@ -139,18 +197,21 @@ impl<'t> Reader<'t> {
         share
     }
 
+    /// A value as the file has it.
+    fn given(&self, value: &Value<'_>) -> &'t str {
+        self.text.get(value.span()).unwrap_or_default()
+    }
+
     pub fn missing(&mut self, fields: &Fields<'_>, key: &str) {
         self.problem(fields.at, format!("{} needs {key:?}", fields.what));
     }
 
     pub fn wrong_kind(&mut self, key: &str, value: &Value<'_>, wanted: &str) {
         let given = match value.get_ref() {
-            DeValue::String(_) => "a text",
-            DeValue::Integer(_) | DeValue::Float(_) => "a number",
-            DeValue::Boolean(_) => "true or false",
-            DeValue::Datetime(_) => "a date",
-            DeValue::Array(_) => "a list",
-            DeValue::Table(_) => "a table",
+            DeValue::String(text) => shown(text),
+            DeValue::Array(_) => "a list".into(),
+            DeValue::Table(_) => "a table".into(),
+            _ => self.given(value).to_owned(),
         };
         self.problem(
             value.span().start,
@@ -168,6 +229,11 @@ impl<'d> Fields<'d> {
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
+
+    /// Where the key's value stands, or else the table.
+    pub fn place(&self, key: &str) -> usize {
+        self.get(key).map_or(self.at, |value| value.span().start)
+    }
 }
 
 /// Entries of a table in the order of the file: name, place, value.
@@ -178,6 +244,19 @@ pub fn in_order<'d>(table: &'d DeTable<'d>) -> Vec<(String, usize, &'d Value<'d>
         .collect();
     entries.sort_by_key(|(_, at, _)| *at);
     entries
+}
+
+/// `10_000_000`, as a file may have it.
+fn grouped(number: u32) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push('_');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 pub fn integer(value: &DeValue<'_>) -> Option<i64> {

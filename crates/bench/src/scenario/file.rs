@@ -1,12 +1,14 @@
 //! Owns the reading of a whole scenario file: its head, variables, payloads, phases and flows.
 
+use super::expression::shown;
 use super::fields::{Fields, Reader, Value, in_order, integer};
 use super::problem::{Problem, Problems, suggestion};
 use super::steps::{FlowReader, Names};
 use super::template::{Dice, Scope, Template, Variable};
 use super::value;
 use super::{
-    Backoff, Endpoint, Flow, OnLoss, Payload, Phase, Protocol, Scenario, Share, Transport,
+    Backoff, Endpoint, Flow, OnLoss, Pace, Payload, Phase, Protocol, Scenario, Share, Step,
+    Transport,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +26,11 @@ const ENDPOINT_KEYS: [&str; 7] = [
 const PHASE_KEYS: [&str; 5] = ["name", "duration", "connections", "arrivals", "rate"];
 /// More users than any machine of today has ports and memory for.
 const CONNECTIONS_MAX: u32 = 10_000_000;
+const WEIGHT_MAX: u32 = 1_000_000;
 
 pub fn read(file: &str, text: &str) -> Result<Scenario, Problems> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader {
-        text,
-        problems: Vec::new(),
-        variables: BTreeMap::new(),
-    };
+    let mut reader = Reader::new(text);
     for error in errors {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().replace('\n', "; ");
@@ -70,8 +69,12 @@ fn read_scenario(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Scenari
         has_rate: phases.iter().any(|phase| phase.rate.is_some()),
     };
     let endpoint = read_endpoint(reader, &head, None);
+    let faults = reader.faults;
     let flows = read_flows(reader, &head, &names, endpoint.as_ref());
-    let name = reader.text(&head, "name", |text| Ok(text.to_owned()));
+    if reader.faults == faults {
+        check_rates(reader, &head, &flows);
+    }
+    let name = reader.name(&head, "name");
     if !head.has("name") {
         reader.missing(&head, "name");
     }
@@ -98,26 +101,38 @@ fn read_variables(reader: &mut Reader<'_>, head: &Fields<'_>) {
     let Some(table) = table_of(reader, head, "variables") else {
         return;
     };
-    for (name, at, value) in in_order(table) {
-        if matches!(
-            &*name,
+    let mut entries = in_order(table);
+    entries.retain(|(name, at, _)| {
+        let taken = matches!(
+            &**name,
             "user" | "users" | "iteration" | "seq" | "random" | "stamp" | "fill" | "text"
-        ) {
+        );
+        if taken {
             reader.problem(
-                at,
+                *at,
                 format!("{name:?} has a meaning of its own and cannot be a variable"),
             );
-            continue;
         }
+        !taken
+    });
+    let names = entries
+        .iter()
+        .map(|(name, ..)| (name.clone(), Variable::Below));
+    reader.variables = names.collect();
+    for (name, _, value) in entries {
         let variable = match value.get_ref() {
-            DeValue::Integer(_) => integer(value.get_ref()).map(Variable::Number),
-            DeValue::String(text) => match Template::compile(text, &reader.variables) {
-                Ok(template) => Some(Variable::Text(template)),
-                Err(error) => {
-                    reader.problem(value.span().start, format!("{name}: {error}"));
-                    None
-                }
-            },
+            DeValue::Integer(_) => integer(value.get_ref()).map(Variable::Number).or_else(|| {
+                let why = format!("{name}: it is out of range, {} is the most", i64::MAX);
+                reader.problem(value.span().start, why);
+                None
+            }),
+            DeValue::String(_) => {
+                let variables = std::mem::take(&mut reader.variables);
+                let template =
+                    reader.text_value(&name, value, |text| Template::compile(text, &variables));
+                reader.variables = variables;
+                template.map(Variable::Text)
+            }
             _ => {
                 reader.wrong_kind(&name, value, "a whole number or a text");
                 None
@@ -126,7 +141,7 @@ fn read_variables(reader: &mut Reader<'_>, head: &Fields<'_>) {
         // A variable that could not be read still has a name, or every use would be a problem too.
         reader
             .variables
-            .insert(name, variable.unwrap_or(Variable::Number(0)));
+            .insert(name, variable.unwrap_or(Variable::Unreadable));
     }
 }
 
@@ -140,36 +155,56 @@ fn read_payloads(reader: &mut Reader<'_>, head: &Fields<'_>) -> BTreeMap<String,
             reader.wrong_kind(&name, value, "a table");
             continue;
         };
-        let what = format!("payload {name:?}");
-        let fields = reader.open(what, at, table, &["size", "body"]);
-        let size = match fields
-            .get("size")
-            .map(|value| (value, integer(value.get_ref())))
-        {
-            Some((_, Some(bytes))) => usize::try_from(bytes).ok(),
-            Some((value, None)) => reader.text_value("size", value, value::size),
-            None => Some(0),
-        };
-        let body = match fields.has("body") {
-            true => reader.template(&fields, "body"),
-            false => Template::compile("\"${stamp}${fill}\"", &BTreeMap::new()).ok(),
-        };
-        let (Some(size), Some(body)) = (size, body) else {
-            continue;
-        };
-        let payload = Payload { body, size };
-        let at = fields.get("body").map_or(at, |value| value.span().start);
-        match check_payload(&payload) {
-            Ok(()) => drop(payloads.insert(name, payload)),
-            Err(error) => reader.problem(at, format!("payload {name:?}: {error}")),
-        }
+        let payload = read_payload(reader, &name, at, table);
+        // One that is wrong still has a name, or every use would be a problem too.
+        payloads.insert(name, payload.unwrap_or_else(Payload::plain));
     }
     payloads
+}
+
+fn read_payload(
+    reader: &mut Reader<'_>,
+    name: &str,
+    at: usize,
+    table: &DeTable<'_>,
+) -> Option<Payload> {
+    let fields = reader.open(format!("payload {name:?}"), at, table, &["size", "body"]);
+    let size = match fields.get("size") {
+        None => Some(0),
+        Some(value) => read_size(reader, value),
+    };
+    let body = match fields.has("body") {
+        true => reader.body(&fields, "body"),
+        false => Some(Payload::plain().body),
+    };
+    let payload = Payload {
+        body: body?,
+        size: size?,
+    };
+    check_payload(&payload)
+        .map_err(|error| reader.problem(fields.place("body"), format!("payload {name:?}: {error}")))
+        .ok()?;
+    Some(payload)
+}
+
+/// A text with a unit, or a number of bytes.
+fn read_size(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<usize> {
+    let DeValue::Integer(digits) = value.get_ref() else {
+        return reader.text_value("size", value, value::size);
+    };
+    let bytes = integer(value.get_ref()).unwrap_or(i64::MAX);
+    let size = value::whole_size(bytes);
+    let told = size.map_err(|why| format!("size: {} {why}", digits.as_str()));
+    told.map_err(|told| reader.problem(value.span().start, told))
+        .ok()
 }
 
 /// Renders one and looks at it as a server would.
 pub fn check_payload(payload: &Payload) -> Result<(), String> {
     let Payload { body, size } = payload;
+    if body.is_empty() {
+        return Err("it is empty: JSON is needed, such as '{}'".into());
+    }
     if body.stamps() > 1 {
         return Err("\"${stamp}\" may stand in it once only".into());
     }
@@ -189,8 +224,7 @@ pub fn check_payload(payload: &Payload) -> Result<(), String> {
     let bytes = out.len() - 1;
     out.push(b']');
     if let Err(error) = serde_json::from_slice::<serde_json::Value>(&out) {
-        let text = String::from_utf8_lossy(&out[1..=bytes.min(60)]).into_owned();
-        return Err(format!("it is not JSON when filled in, {error}: {text}"));
+        return Err(not_json(&error, &out[1..=bytes]));
     }
     if body.has_fill() && bytes > *size && *size > 0 {
         return Err(format!(
@@ -200,20 +234,58 @@ pub fn check_payload(payload: &Payload) -> Result<(), String> {
     Ok(())
 }
 
+/// Fills the holes and looks for the object that Socket.IO wants.
+pub fn check_auth(auth: &Template) -> Result<(), String> {
+    let mut out = Vec::new();
+    auth.render(&mut out, &Scope::default(), &mut Dice::seeded(1), 0, |_| {});
+    match serde_json::from_slice::<serde_json::Value>(&out) {
+        Ok(serde_json::Value::Object(_)) => Ok(()),
+        Ok(_) => Err(format!(
+            "it is no JSON object when filled in, such as {{\"token\":\"…\"}}: {}",
+            shown(&String::from_utf8_lossy(&out))
+        )),
+        Err(error) => Err(not_json(&error, &out)),
+    }
+}
+
+fn not_json(error: &serde_json::Error, text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
+    format!("it is not JSON when filled in, {error}: {text}")
+}
+
+/// A rate that no loop follows would be silence that looks like a load.
+fn check_rates(reader: &mut Reader<'_>, head: &Fields<'_>, flows: &[Flow]) {
+    let mut steps = flows.iter().flat_map(|flow| &flow.steps);
+    if steps.any(|step| matches!(step, Step::Loop(repeat) if repeat.pace == Pace::Phase)) {
+        return;
+    }
+    let Some(DeValue::Array(phases)) = head.get("phases").map(|value| value.get_ref()) else {
+        return;
+    };
+    for phase in phases.iter().filter_map(|phase| phase.get_ref().as_table()) {
+        for (_, at, _) in in_order(phase).iter().filter(|(key, ..)| key == "rate") {
+            reader.problem(
+                *at,
+                "rate: no loop follows it; give one pace = \"phase\", or leave the rate out",
+            );
+        }
+    }
+}
+
 fn read_phases(reader: &mut Reader<'_>, head: &Fields<'_>) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     for (number, (at, table)) in tables_of(reader, head, "phases").into_iter().enumerate() {
         let fields = reader.open("[[phases]]", at, table, &PHASE_KEYS);
-        let name = reader.text(&fields, "name", |text| Ok(text.to_owned()));
+        let name = reader.name(&fields, "name");
         let name = name.unwrap_or_else(|| format!("phase {}", number + 1));
-        let duration = reader.duration(&fields, "duration");
+        let duration = reader.duration_above_zero(&fields, "duration");
         if !fields.has("duration") {
             reader.missing(&fields, "duration");
         }
         if phases.iter().any(|phase| phase.name == name) {
             reader.problem(at, format!("a phase named {name:?} was there already"));
         }
-        let connections = reader.count(&fields, "connections", 1);
+        let connections = reader.count(&fields, "connections", 1..=CONNECTIONS_MAX);
         let before = phases.iter().filter_map(|phase| phase.connections).max();
         if let (Some(connections), Some(before)) = (connections, before)
             && connections < before
@@ -224,9 +296,6 @@ fn read_phases(reader: &mut Reader<'_>, head: &Fields<'_>) -> Vec<Phase> {
                     "connections: {connections} after {before}: users are added, never taken away"
                 ),
             );
-        }
-        if connections.is_some_and(|count| count > CONNECTIONS_MAX) {
-            reader.problem(at, format!("connections: more than {CONNECTIONS_MAX}"));
         }
         phases.push(Phase {
             name,
@@ -264,8 +333,8 @@ fn read_endpoint(
         true => Ok(text.to_owned()),
         false => Err(format!("{text:?} does not begin with a slash")),
     });
-    let join_event = reader.text(fields, "join_event", |text| Ok(text.to_owned()));
-    let leave_event = reader.text(fields, "leave_event", |text| Ok(text.to_owned()));
+    let join_event = reader.text(fields, "join_event", socket_io_event);
+    let leave_event = reader.text(fields, "leave_event", socket_io_event);
     let new_protocol = protocol.filter(|own| outer.is_none_or(|outer| outer.protocol != *own));
     let protocol = protocol
         .or(outer.map(|outer| outer.protocol))
@@ -274,11 +343,8 @@ fn read_endpoint(
         .or(outer.map(|o| o.transport))
         .unwrap_or(Transport::WebSocket);
     if fields.has("transport") && protocol != Protocol::SocketIo {
-        let at = fields
-            .get("transport")
-            .map_or(fields.at, |value| value.span().start);
         reader.problem(
-            at,
+            fields.place("transport"),
             format!(
                 "transport: only socket.io has a choice of transports, not {}",
                 protocol.name()
@@ -308,6 +374,25 @@ fn read_endpoint(
             .or(outer.map(|o| o.leave_event.clone()))
             .unwrap_or_else(|| "leave".into()),
     })
+}
+
+/// An event's name as it can stand in a message.
+pub fn event(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("\"\" names nothing".into()),
+        _ if text.contains(['"', '\\']) => Err(format!("{text:?} holds a quote or a backslash")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// The same without the names that only libraries may send: who does is disconnected.
+pub fn socket_io_event(text: &str) -> Result<String, String> {
+    match wire::socketio::is_reserved(text) {
+        true => Err(format!(
+            "{text:?} belongs to Socket.IO itself, servers cut off who sends it; take another name"
+        )),
+        false => event(text),
+    }
 }
 
 fn read_flows(
@@ -348,8 +433,8 @@ fn read_flow(
     let known = [&["weight", "count", "on_loss", "steps"][..], &ENDPOINT_KEYS].concat();
     let fields = reader.open(format!("flow {name:?}"), at, table, &known);
     let endpoint = read_endpoint(reader, &fields, outer)?;
-    let count = reader.count(&fields, "count", 1);
-    let weight = reader.count(&fields, "weight", 1);
+    let count = reader.count(&fields, "count", 1..=CONNECTIONS_MAX);
+    let weight = reader.count(&fields, "weight", 1..=WEIGHT_MAX);
     if count.is_some() && weight.is_some() {
         reader.problem(
             at,

@@ -219,6 +219,16 @@ impl Backoff {
     }
 }
 
+impl Payload {
+    /// The message's identity and nothing else.
+    fn plain() -> Payload {
+        Payload {
+            body: Template::stamp_and_fill(),
+            size: 0,
+        }
+    }
+}
+
 impl Scenario {
     /// Reads a built-in scenario or, if there is none of that name, a file.
     pub fn load(name_or_path: &str) -> Result<Scenario> {
@@ -282,13 +292,13 @@ impl Scenario {
 
     /// Index of the flow that user number `user` follows.
     pub fn flow_of(&self, user: u32) -> usize {
-        let mut counted = 0;
-        let mut weights = 0;
+        let mut counted = 0u32;
+        let mut weights = 0u32;
         for (at, flow) in self.flows.iter().enumerate() {
             match flow.share {
-                Share::Count(count) if user < counted + count => return at,
-                Share::Count(count) => counted += count,
-                Share::Weight(weight) => weights += weight,
+                Share::Count(count) if user < counted.saturating_add(count) => return at,
+                Share::Count(count) => counted = counted.saturating_add(count),
+                Share::Weight(weight) => weights = weights.saturating_add(weight),
             }
         }
         let mut place = user
@@ -369,3 +379,6 @@ impl Transport {
         }
     }
 }
+
+#[cfg(test)]
+mod check_tests;

@@ -2,12 +2,12 @@
 //! Loops are flattened into jumps, references are resolved, impossible orders refused.
 
 use super::fields::{Fields, Reader, Value};
-use super::file::check_payload;
+use super::file::{check_auth, check_payload, event, socket_io_event};
 use super::problem::suggestion;
-use super::template::Template;
 use super::value;
 use super::{Backoff, Emit, Endpoint, Loop, Pace, Payload, Protocol, Step};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
@@ -46,6 +46,8 @@ pub const LOOP_DEPTH_MAX: usize = 4;
 /// Different events that one flow may expect: each user carries a counter for each.
 pub const EXPECTED_EVENTS_MAX: usize = 4;
 const STEPS_MAX: usize = 1_000;
+/// Rounds without a pause, over all loops inside each other.
+const BURST_MAX: u64 = 1_000;
 
 #[derive(Debug)]
 pub struct FlowReader<'r, 't> {
@@ -57,6 +59,8 @@ pub struct FlowReader<'r, 't> {
     /// Whether the user has a connection after the steps so far.
     connected: bool,
     depth: usize,
+    /// Most rounds without a pause that a loop read so far makes.
+    burst: u64,
 }
 
 impl<'r, 't> FlowReader<'r, 't> {
@@ -69,6 +73,7 @@ impl<'r, 't> FlowReader<'r, 't> {
             expected_events: Vec::new(),
             connected: false,
             depth: 0,
+            burst: 1,
         }
     }
 
@@ -177,25 +182,33 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn within(&mut self, fields: &Fields<'_>, usual: Duration) -> Duration {
-        self.reader.duration(fields, "within").unwrap_or(usual)
+        let within = self.reader.duration_above_zero(fields, "within");
+        within.unwrap_or(usual)
     }
 
     fn connect(&mut self, fields: &Fields<'_>) {
         self.reader.boolean(fields, "connect");
-        let room = self.reader.template(fields, "room");
+        let room = self.reader.room(fields, "room");
         let within = self.within(fields, CONNECT_WITHIN);
         self.steps.push(Step::Connect { room, within });
     }
 
     fn auth(&mut self, fields: &Fields<'_>) {
-        if let Some(template) = self.reader.template(fields, "auth") {
-            self.steps.push(Step::Auth(template));
+        let Some(template) = self.reader.template(fields, "auth") else {
+            return;
+        };
+        if self.endpoint.protocol == Protocol::SocketIo
+            && let Err(error) = check_auth(&template)
+        {
+            let at = fields.place("auth");
+            self.reader.problem(at, format!("auth: {error}"));
         }
+        self.steps.push(Step::Auth(template));
     }
 
     fn membership(&mut self, fields: &Fields<'_>, verb: &str) {
         let within = self.within(fields, ANSWER_WITHIN);
-        let Some(room) = self.reader.template(fields, verb) else {
+        let Some(room) = self.reader.room(fields, verb) else {
             return;
         };
         self.steps.push(match verb {
@@ -205,14 +218,13 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn emit(&mut self, fields: &Fields<'_>) {
-        let event = self
-            .reader
-            .text(fields, "emit", |text| match text.contains(['"', '\\']) {
-                true => Err(format!("{text:?} holds a quote or a backslash")),
-                false => Ok(text.to_owned()),
-            });
+        let readable = match self.endpoint.protocol {
+            Protocol::SocketIo => socket_io_event,
+            _ => event,
+        };
+        let event = self.reader.text(fields, "emit", readable);
         let payload = self.payload(fields);
-        let to = self.reader.template(fields, "to");
+        let to = self.reader.room(fields, "to");
         // Centrifugo sends a publication to its publisher as well, whoever asks.
         let always = self.endpoint.protocol == Protocol::Centrifugo;
         let echo = self.reader.boolean(fields, "echo").unwrap_or(false) || always;
@@ -254,17 +266,16 @@ impl<'r, 't> FlowReader<'r, 't> {
                 .problem(fields.at, "emit: both \"payload\" and \"body\"");
         }
         if fields.has("body") {
-            let body = self.reader.template(fields, "body")?;
+            let body = self.reader.body(fields, "body")?;
             let payload = Payload { body, size: 0 };
             if let Err(error) = check_payload(&payload) {
-                self.reader
-                    .problem(fields.get("body")?.span().start, format!("body: {error}"));
+                let at = fields.place("body");
+                self.reader.problem(at, format!("body: {error}"));
             }
             return Some(payload);
         }
         if !fields.has("payload") {
-            let body = Template::compile("\"${stamp}${fill}\"", &BTreeMap::new()).ok()?;
-            return Some(Payload { body, size: 0 });
+            return Some(Payload::plain());
         }
         let payloads = &self.names.payloads;
         self.reader.text(fields, "payload", |text| {
@@ -275,10 +286,9 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn expect(&mut self, fields: &Fields<'_>) {
-        let event = self
-            .reader
-            .text(fields, "expect", |text| Ok(text.to_owned()));
-        let count = self.reader.count(fields, "count", 1).unwrap_or(1);
+        let event = self.reader.name(fields, "expect");
+        let count = self.reader.count(fields, "count", 1..=u32::MAX);
+        let count = count.unwrap_or(1);
         let within = self.within(fields, EXPECT_WITHIN);
         let Some(name) = event else { return };
         let known = self.expected_events.iter().position(|known| *known == name);
@@ -336,11 +346,16 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn repeat(&mut self, fields: &Fields<'_>) {
-        let pace = self.pace(fields);
-        let times = self.reader.count(fields, "times", 1);
-        let lasts = self.reader.duration(fields, "for");
+        let faults = self.reader.faults;
+        let mut repeat = Loop {
+            pace: self.pace(fields),
+            times: self.reader.count(fields, "times", 1..=u32::MAX),
+            lasts: self.reader.duration_above_zero(fields, "for"),
+            end: 0,
+        };
         let start = self.steps.len();
         self.steps.push(Step::Disconnect);
+        let beside = std::mem::replace(&mut self.burst, 1);
         self.depth += 1;
         if self.depth > LOOP_DEPTH_MAX {
             self.reader.problem(
@@ -352,39 +367,56 @@ impl<'r, 't> FlowReader<'r, 't> {
             self.read(inner);
         }
         self.depth -= 1;
-        let body = &self.steps[start + 1..];
-        let waits = |step: &Step| match step {
-            Step::Emit(emit) => emit.ack,
-            Step::Think { max, .. } => *max > Duration::ZERO,
-            Step::Auth(_) | Step::EndLoop { .. } | Step::Disconnect => false,
-            Step::Loop(inner) => inner.pace != Pace::Free,
-            _ => true,
+        // A step that could not be read may be the one that takes time.
+        let burst = match self.reader.faults == faults {
+            true => self.check_burst(fields, start, &repeat),
+            false => 1,
         };
-        if pace == Pace::Free && times.is_none() && !body.iter().any(waits) {
-            self.reader.problem(
-                fields.at,
-                "loop: it would never pause; give it \"every\", \"pace\", \"times\" or a \"think\"",
-            );
-        }
+        self.burst = beside.max(burst);
         self.steps.push(Step::EndLoop { start });
-        let end = self.steps.len();
-        self.steps[start] = Step::Loop(Loop {
-            pace,
-            times,
-            lasts,
-            end,
-        });
+        repeat.end = self.steps.len();
+        self.steps[start] = Step::Loop(repeat);
+    }
+
+    /// Rounds of the loop at `start` that follow each other without a pause. Too many of them are
+    /// refused: they would fill the user's worker, and the server's buffers.
+    fn check_burst(&mut self, fields: &Fields<'_>, start: usize, repeat: &Loop) -> u64 {
+        let body = start + 1..self.steps.len();
+        if repeat.pace != Pace::Free || takes_time(&self.steps, body.clone()) {
+            return 1;
+        }
+        let rounds = repeat
+            .times
+            .map(|times| self.burst.saturating_mul(times.into()));
+        let what = match rounds {
+            Some(rounds) if rounds <= BURST_MAX => return rounds,
+            Some(rounds) => {
+                format!("{rounds} rounds without a pause are more than {BURST_MAX}")
+            }
+            None => "it would never pause".to_owned(),
+        };
+        let waits = self.steps[body]
+            .iter()
+            .any(|step| matches!(step, Step::Wait { .. }));
+        let hint = match waits {
+            true => "; \"wait\" takes no time once its phase has begun",
+            false => "",
+        };
+        self.reader.problem(
+            fields.at,
+            format!(
+                "loop: {what}; give it \"every\", \"pace\", a \"think\" or an answer to wait for \
+                 (\"ack = true\", \"expect\"){hint}"
+            ),
+        );
+        1
     }
 
     fn pace(&mut self, fields: &Fields<'_>) -> Pace {
-        let every = self.reader.duration(fields, "every");
+        let every = self.reader.duration_above_zero(fields, "every");
         if fields.has("every") && fields.has("pace") {
             self.reader
                 .problem(fields.at, "loop: both \"every\" and \"pace\"");
-        }
-        if every == Some(Duration::ZERO) {
-            self.reader
-                .problem(fields.at, "loop: \"every\" must be longer than nothing");
         }
         let paced = self.reader.text(fields, "pace", |text| match text {
             "phase" => Ok(()),
@@ -412,7 +444,7 @@ impl<'r, 't> FlowReader<'r, 't> {
             jitter: self.reader.share(fields, "jitter").unwrap_or(usual.jitter),
             attempts: self
                 .reader
-                .count(fields, "attempts", 1)
+                .count(fields, "attempts", 1..=u32::MAX)
                 .unwrap_or(usual.attempts),
         };
         if backoff.min > backoff.max {
@@ -424,7 +456,7 @@ impl<'r, 't> FlowReader<'r, 't> {
                 ),
             );
         }
-        let room = self.reader.template(fields, "room");
+        let room = self.reader.room(fields, "room");
         let within = self.within(fields, CONNECT_WITHIN);
         self.steps.push(Step::Reconnect {
             room,
@@ -447,6 +479,44 @@ impl<'r, 't> FlowReader<'r, 't> {
         });
         if let Some(phase) = phase {
             self.steps.push(Step::Wait { phase });
+        }
+    }
+}
+
+/// Whether going through these steps takes time, whatever was before.
+fn takes_time(steps: &[Step], range: Range<usize>) -> bool {
+    let mut at = range.start;
+    while let Some(step) = steps.get(at).filter(|_| at < range.end) {
+        let takes = match step {
+            Step::Emit(emit) => emit.ack,
+            Step::Think { max, .. } => *max > Duration::ZERO,
+            Step::Loop(inner) => loop_takes_time(steps, at, inner),
+            // A phase begins once: later waits for it are over at once.
+            Step::Wait { .. } => false,
+            Step::Auth(_) | Step::EndLoop { .. } | Step::Disconnect => false,
+            Step::Connect { .. } | Step::Reconnect { .. } => true,
+            Step::Join { .. } | Step::Leave { .. } | Step::Expect { .. } => true,
+        };
+        if takes {
+            return true;
+        }
+        at = match step {
+            Step::Loop(inner) => inner.end,
+            _ => at + 1,
+        };
+    }
+    false
+}
+
+fn loop_takes_time(steps: &[Step], at: usize, inner: &Loop) -> bool {
+    let body = || takes_time(steps, at + 1..inner.end);
+    match inner.pace {
+        Pace::Phase => true,
+        Pace::Free => body(),
+        // The first round may be due at once, and a short "for" be over before it.
+        Pace::Every(period) => {
+            let is_long = inner.lasts.is_none_or(|lasts| lasts > period);
+            is_long && (inner.times != Some(1) || body())
         }
     }
 }

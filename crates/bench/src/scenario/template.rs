@@ -4,8 +4,15 @@
 //! A hole is arithmetic over whole numbers (`user`, `users`, `iteration`, `seq`, `random(a, b)`,
 //! variables) or one of the texts `stamp`, `fill` and `text(n)`.
 
-use super::expression::{self, Expression};
+use super::expression::{self, Expression, LETTERS_MAX, shown};
 use std::collections::BTreeMap;
+
+/// The error of a text whose fault was told where it is: repeating it helps nobody.
+pub const TOLD: &str = "";
+/// Bytes of a template with its variables filled in. Each may hold the one before it twice.
+const SIZE_MAX: usize = 1 << 20;
+/// What an operand of a hole counts, in bytes.
+const NODE_SIZE: usize = 32;
 
 /// What a hole's numbers mean at the moment of rendering.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +49,10 @@ enum Part {
 pub enum Variable {
     Number(i64),
     Text(Template),
+    /// Its line comes later in the file.
+    Below,
+    /// What is wrong with it was told.
+    Unreadable,
 }
 
 pub type Variables = BTreeMap<String, Variable>;
@@ -73,21 +84,40 @@ impl Dice {
 }
 
 impl Template {
-    /// Compiles `text`; the error says what is wrong with which hole.
+    /// Compiles `text`; the error says what is wrong with which hole, or is `TOLD`.
     pub fn compile(text: &str, variables: &Variables) -> Result<Template, String> {
-        let mut parts = Vec::new();
+        let mut building = Building {
+            variables,
+            parts: Vec::new(),
+            size: 0,
+        };
         let mut rest = text;
         while let Some(start) = rest.find("${") {
-            push_text(&mut parts, &rest[..start]);
+            building.text(&rest[..start])?;
             let hole = &rest[start + 2..];
             let end = hole
                 .find('}')
-                .ok_or_else(|| format!("\"${{\" without \"}}\" in {text:?}"))?;
-            compile_hole(hole[..end].trim(), variables, &mut parts)?;
+                .ok_or_else(|| format!("\"${{\" without \"}}\" in {}", shown(text)))?;
+            building.hole(hole[..end].trim())?;
             rest = &hole[end + 1..];
         }
-        push_text(&mut parts, rest);
-        Ok(Template { parts })
+        building.text(rest)?;
+        Ok(Template {
+            parts: building.parts,
+        })
+    }
+
+    /// `"${stamp}${fill}"`, in its quotes.
+    pub fn stamp_and_fill() -> Template {
+        let quote = || Part::Text("\"".into());
+        Template {
+            parts: vec![quote(), Part::Stamp, Part::Fill, quote()],
+        }
+    }
+
+    /// It gives no text at all, whoever asks.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
     }
 
     pub fn is_constant(&self) -> bool {
@@ -153,40 +183,78 @@ impl Template {
     }
 }
 
-fn push_text(parts: &mut Vec<Part>, text: &str) {
-    match parts.last_mut() {
-        _ if text.is_empty() => {}
-        Some(Part::Text(last)) => last.push_str(text),
-        _ => parts.push(Part::Text(text.to_owned())),
-    }
+/// A template that grows part by part.
+struct Building<'v> {
+    variables: &'v Variables,
+    parts: Vec<Part>,
+    size: usize,
 }
 
-fn compile_hole(hole: &str, variables: &Variables, parts: &mut Vec<Part>) -> Result<(), String> {
-    match hole {
-        "stamp" => parts.push(Part::Stamp),
-        "fill" => parts.push(Part::Fill),
-        _ => match variables.get(hole) {
-            Some(Variable::Text(template)) => {
-                for part in &template.parts {
-                    match part {
-                        Part::Text(text) => push_text(parts, text),
-                        other => parts.push(other.clone()),
-                    }
-                }
+impl Building<'_> {
+    fn grow(&mut self, size: usize) -> Result<(), String> {
+        self.size = self.size.saturating_add(size);
+        match self.size > SIZE_MAX {
+            true => Err(format!(
+                "with its variables filled in it is longer than {SIZE_MAX} bytes; for a long \
+                 payload use \"size\" and \"${{fill}}\""
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), String> {
+        self.grow(text.len())?;
+        match self.parts.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Part::Text(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Text(text.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: Part) -> Result<(), String> {
+        let nodes = match &part {
+            Part::Number(expression) | Part::Letters(expression) => expression.nodes(),
+            Part::Text(text) => return self.text(text),
+            Part::Stamp | Part::Fill => 1,
+        };
+        self.grow(nodes * NODE_SIZE)?;
+        self.parts.push(part);
+        Ok(())
+    }
+
+    fn hole(&mut self, hole: &str) -> Result<(), String> {
+        match (hole, self.variables.get(hole)) {
+            ("stamp", _) => self.part(Part::Stamp),
+            ("fill", _) => self.part(Part::Fill),
+            (_, Some(Variable::Text(template))) => template
+                .parts
+                .iter()
+                .try_for_each(|part| self.part(part.clone())),
+            // The name of a variable may look like arithmetic: `room-1`.
+            (_, Some(Variable::Number(number))) => {
+                self.part(Part::Number(Expression::Number(*number)))
             }
-            _ => parts.push(compile_number(hole, variables)?),
-        },
+            (name, Some(Variable::Below)) => Err(expression::defined_below(name)),
+            (_, Some(Variable::Unreadable)) => Err(TOLD.into()),
+            (_, None) => self.part(number(hole, self.variables)?),
+        }
     }
-    Ok(())
 }
 
-fn compile_number(hole: &str, variables: &Variables) -> Result<Part, String> {
+fn number(hole: &str, variables: &Variables) -> Result<Part, String> {
     let letters = hole
         .strip_prefix("text(")
         .and_then(|rest| rest.strip_suffix(')'));
-    match letters {
-        Some(count) => Ok(Part::Letters(expression::compile(count, variables)?)),
-        None => Ok(Part::Number(expression::compile(hole, variables)?)),
+    let Some(count) = letters else {
+        return Ok(Part::Number(expression::compile(hole, variables)?));
+    };
+    let count = expression::compile(count, variables)?;
+    match count {
+        Expression::Number(count) if !(0..=LETTERS_MAX).contains(&count) => Err(format!(
+            "text({count}): give a number from 0 to {LETTERS_MAX}"
+        )),
+        count => Ok(Part::Letters(count)),
     }
 }
 
@@ -210,7 +278,7 @@ fn push_decimal(out: &mut Vec<u8>, value: i64) {
 
 fn push_letters(out: &mut Vec<u8>, count: i64, dice: &mut Dice) {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz      ";
-    let count = usize::try_from(count).unwrap_or(0).min(1 << 20);
+    let count = count.clamp(0, LETTERS_MAX) as usize;
     out.extend((0..count).map(|_| LETTERS[(dice.roll() >> 20) as usize % LETTERS.len()]));
 }
 
@@ -254,5 +322,39 @@ mod tests {
             error("${usr}"),
             "unknown name \"usr\" (did you mean \"user\"?)"
         );
+    }
+
+    #[test]
+    fn what_grows_without_end_is_refused() {
+        let mut variables = Variables::new();
+        variables.insert(
+            "v0".into(),
+            Variable::Text(Template::compile("ab", &variables).unwrap()),
+        );
+        variables.insert(
+            "n0".into(),
+            Variable::Text(Template::compile("${user}", &variables).unwrap()),
+        );
+        let mut refused = Vec::new();
+        for (kind, number) in (1..=40).flat_map(|number| [("v", number), ("n", number)]) {
+            let before = number - 1;
+            let text = format!("${{{kind}{before}}}${{{kind}{before}}}");
+            let variable = match Template::compile(&text, &variables) {
+                Ok(template) => Variable::Text(template),
+                Err(error) => {
+                    refused.push(error);
+                    Variable::Unreadable
+                }
+            };
+            variables.insert(format!("{kind}{number}"), variable);
+        }
+        let (told, silent): (Vec<_>, Vec<_>) = refused.iter().partition(|error| !error.is_empty());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told.iter()
+                .all(|error| error.contains("longer than 1048576 bytes")),
+            "{told:?}"
+        );
+        assert!(silent.len() > 30, "uses of a refused variable add nothing");
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Longest duration anything may have: a typing error beyond it would look like a hang.
 const DURATION_MAX_S: f64 = 7.0 * 24.0 * 3600.0;
+/// Largest payload: a worker keeps one of each in memory while it writes it.
+const SIZE_MAX: usize = 64 << 20;
 
 /// `"250ms"`, `"30s"`, `"5m"`, `"1h"`.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -21,6 +23,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is longer than a week"));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// The same where nothing is too short.
+pub fn duration_above_zero(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(format!("{text:?} is too short: it must be above zero")),
+        duration => Ok(duration),
+    }
 }
 
 /// `"100/s"`, `"6/m"`, `"2.5/s"`: events per second.
@@ -53,9 +63,15 @@ pub fn size(text: &str) -> Result<usize, String> {
         ("MB", 1e6),
         ("B", 1.0),
     ];
-    in_units(text, &units)
-        .map(|bytes| bytes as usize)
-        .ok_or_else(|| format!("{text:?} is no size: write \"128B\", \"4KiB\" or \"1MB\""))
+    let bytes = in_units(text, &units)
+        .ok_or_else(|| format!("{text:?} is no size: write \"128B\", \"4KiB\" or \"1MB\""))?;
+    whole_size(bytes as i64).map_err(|why| format!("{text:?} {why}"))
+}
+
+/// A size in bytes; the error goes behind what was given.
+pub fn whole_size(bytes: i64) -> Result<usize, String> {
+    let size = usize::try_from(bytes).ok().filter(|&size| size <= SIZE_MAX);
+    size.ok_or_else(|| format!("is out of range: from 0 to {} MiB", SIZE_MAX >> 20))
 }
 
 fn in_units(text: &str, units: &[(&str, f64)]) -> Option<f64> {
@@ -84,5 +100,12 @@ mod tests {
             assert!(rate(bad).is_err(), "{bad}");
         }
         assert!(size("12").is_err());
+        assert!(size("1e15MB").unwrap_err().contains("64 MiB"));
+        assert!(
+            duration_above_zero("0s")
+                .unwrap_err()
+                .contains("\"0s\" is too short")
+        );
+        assert!(duration_above_zero("0.0000001us").is_err());
     }
 }

@@ -48,7 +48,7 @@ fn the_scenarios_are_listed_and_can_be_checked() {
 #[test]
 fn scale_shrinks_connections_and_rates_and_is_told() {
     let text = "name='s'\n[[phases]]\nduration='1s'\nconnections=1000\narrivals='500/s'\nrate='50/s'\n\
-                [flows.a]\nsteps=[{connect=true},{loop=[{emit='got',ack=true}],every='1s'}]";
+                [flows.a]\nsteps=[{connect=true},{loop=[{emit='got',ack=true}],pace='phase'}]";
     let scenario = bench::scenario::Scenario::parse("s", text)
         .unwrap()
         .scaled(0.02);
@@ -133,7 +133,7 @@ rate = "1_000_000/s"
 duration = "2s"
 [flows.busy]
 weight = 4
-steps = [{ connect = true }, { loop = [{ auth = "${text(20000)}" }], pace = "phase" }]
+steps = [{ connect = true }, { loop = [{ auth = '{"token":"${text(20000)}"}' }], pace = "phase" }]
 [flows.measured]
 steps = [{ connect = true }, { loop = [{ emit = "got", ack = true }], every = "100ms" }]
 "#;

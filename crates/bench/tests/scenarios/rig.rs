@@ -38,9 +38,14 @@ pub fn processes() -> Launcher {
 
 /// A scenario of one phase of one second: head, then flows.
 pub fn scenario(connections: u32, head: &str, flows: &str) -> Scenario {
+    // A rate that no loop follows is refused.
+    let rate = match flows.contains("pace = \"phase\"") {
+        true => "rate = \"100/s\"\n",
+        false => "",
+    };
     let text = format!(
         "name = \"test\"\n{head}\n[[phases]]\nname = \"go\"\nconnections = {connections}\n\
-         duration = \"1s\"\nrate = \"100/s\"\n{flows}"
+         duration = \"1s\"\n{rate}{flows}"
     );
     Scenario::parse("test.toml", &text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }

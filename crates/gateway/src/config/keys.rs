@@ -104,7 +104,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     (
         "rates",
         "Messages that clients may send, whatever they are; unset = any number. Rules may set a rate per event besides. Who \
-         passes a rate is told, and the message dropped (`sockeye_rate_limited_total{scope=...}`).",
+         passes a rate is told, in the ack too if one is wanted, and the message dropped (`sockeye_rate_limited_total{scope=...}`).",
     ),
     (
         "admission",
@@ -554,7 +554,7 @@ fn event_keys(prefix: &str, action: &str) -> Vec<Key> {
             "history",
             Kind::Bool,
             "false",
-            "Keep recent events of the room for late joiners.",
+            "Keep recent events of the room for late joiners; those with binary attachments are not kept.",
         ),
     ]
 }

@@ -3,6 +3,8 @@
 
 use super::bounds;
 use super::keys::{KEYS, Profile};
+use super::units::format_size;
+use hub::limits::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 use std::fmt::Write as _;
 
 const INTRO: &str = "# Limits
@@ -94,28 +96,21 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
 ];
 
 const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceeded: 10 messages/second\"}`, or CONNECT_ERROR with the same; plain: \
-                     `{\"error\":\"RATE_LIMIT_EXCEEDED\",\"retryAfter\":1}`; the message is dropped";
+                     `{\"error\":\"RATE_LIMIT_EXCEEDED\",\"retryAfter\":1}`; the message is dropped, its ack `{\"error\":…}`";
 const BUSY: &str = "newcomers: 503 with Retry-After; sessions that exist go on";
 
 /// How exact the rates of users and addresses are.
 const LOTS: &str = "
-`rates.user` and `rates.address` are counted in one table for all shards. Below 512 events each message is booked there before it passes. For larger
-rates a session books several at a time while more than half of the rate is left: between two bookings up to one part in 256 of the smaller of both
-rates passes, 15 messages at most and never more than the session has paid for so far. Below half every message is booked, and after a refusal each
+`rates.user` and `rates.address` are counted in one table for all shards. Below 512 events each message is booked there before it passes. For
+larger rates a session books several at a time while more than half of the rate is left: between two bookings up to one part in 256 of the
+smaller of both rates passes, 15 messages at most and never more than the session has paid for so far. Below half every message is booked, and after a refusal each
 is checked until one passes. So a single session meets the rate to the message; many sessions together may pass it by those up to 15 messages of
-each that was connected while more than half was left. They are charged at the session's next booking, when it leaves its namespace, or when it
-ends; what is owed is one more window at most. A message that is refused costs none of the rates anything.
+each that was connected while more than half was left. They are charged at the session's next booking, when it leaves its namespace, or when
+it ends; what is owed is one more window at most. A message that is refused costs none of the rates anything.
 ";
 
-/// What is fixed: limit, value, what the peer sees, metric.
+/// What else is fixed: limit, value, what the peer sees, metric.
 const FIXED: &[(&str, &str, &str, &str)] = &[
-    (
-        "bytes of a request head",
-        "64 KiB",
-        "431 (414 for the target)",
-        "`head_bytes`",
-    ),
-    ("header lines of a request", "100", "431", "`head_bytes`"),
     (
         "bytes sent after the end of a connection",
         "256 KiB",
@@ -141,6 +136,23 @@ const FIXED: &[(&str, &str, &str, &str)] = &[
         "-",
     ),
 ];
+
+/// What is fixed in a request's head, in the codec's own words.
+fn head_rows() -> [(&'static str, String, &'static str); 3] {
+    [
+        (
+            "bytes of a request head",
+            format_size(HEAD_BYTES_MAX as u64),
+            "431",
+        ),
+        (
+            "bytes of its target",
+            format_size(TARGET_BYTES_MAX as u64),
+            "414",
+        ),
+        ("its header lines", HEADERS_MAX.to_string(), "431"),
+    ]
+}
 
 pub fn markdown() -> String {
     let mut page =
@@ -173,6 +185,9 @@ pub fn markdown() -> String {
     page.push_str(
         "\n## Fixed\n\n| limit | value | what the peer sees | metric |\n|---|---|---|---|\n",
     );
+    for (limit, value, peer) in head_rows() {
+        let _ = writeln!(page, "| {limit} | {value} | {peer} | `head_bytes` |");
+    }
     for (limit, value, peer, metric) in FIXED {
         let _ = writeln!(page, "| {limit} | {value} | {peer} | {metric} |");
     }

@@ -127,6 +127,20 @@ impl Loaded {
         }
         changes
     }
+
+    /// A later load's live keys are what runs now; the others stay what this process was started with.
+    pub fn adopt_live(&mut self, later: &Loaded) {
+        let live = |path: &raw::Path| {
+            raw::find(&path.0).is_some_and(|key| key.reload == keys::Reload::Live)
+        };
+        let settings = &mut self.settings.settings;
+        settings.retain(|path, _| !live(path));
+        let new = later.settings.settings.iter();
+        settings.extend(
+            new.filter(|(path, _)| live(path))
+                .map(|(path, setting)| (path.clone(), setting.clone())),
+        );
+    }
 }
 
 #[cfg(unix)]
@@ -201,5 +215,20 @@ mod tests {
                 .any(|key| key.starts_with("namespaces.\"/x\""))
         );
         assert_eq!(old.changes(&old), Changes::default());
+    }
+
+    /// What was applied is compared with from then on, what waits for a restart is named until then.
+    #[test]
+    fn a_second_reload_is_compared_with_what_runs() {
+        let folder = tempfile::tempdir().expect("folder");
+        let first = load_text(&folder, "log.level = \"info\"\nserver.shards = 1").expect("valid");
+        let second = load_text(&folder, "log.level = \"debug\"\nserver.shards = 2");
+        let second = second.expect("valid");
+        let mut runs = first.clone();
+        runs.adopt_live(&second);
+        assert_eq!(runs.changes(&second).live, [""; 0]);
+        assert_eq!(runs.changes(&second).restart, ["server.shards"]);
+        assert_eq!(runs.changes(&first).live, ["log.level"]);
+        assert_eq!(runs.changes(&first).restart, [""; 0]);
     }
 }

@@ -4,6 +4,11 @@
 
 use super::snapshot::Snapshot;
 
+/// Which group of each hierarchy this process is in.
+pub const GROUPS: &str = "/proc/self/cgroup";
+/// Where the hierarchies are mounted.
+pub const MOUNTS: &str = "/proc/self/mountinfo";
+
 /// A controller, and its files in version 2 and in version 1.
 struct Controller {
     name: &'static str,
@@ -43,7 +48,7 @@ struct Mount<'a> {
 }
 
 fn mounts(snapshot: &Snapshot) -> impl Iterator<Item = Mount<'_>> {
-    let lines = snapshot.text("/proc/self/mountinfo").unwrap_or_default();
+    let lines = snapshot.text(MOUNTS).unwrap_or_default();
     lines.lines().filter_map(|line| {
         // proc(5): id parent major:minor root point options [fields] - type source super-options
         let (mount, system) = line.split_once(" - ")?;
@@ -61,7 +66,7 @@ fn mounts(snapshot: &Snapshot) -> impl Iterator<Item = Mount<'_>> {
 
 /// This process' group in the hierarchy of a controller of version 1, or in that of version 2 (`None`).
 fn group<'a>(snapshot: &'a Snapshot, controller: Option<&str>) -> Option<&'a str> {
-    let lines = snapshot.text("/proc/self/cgroup")?.lines();
+    let lines = snapshot.text(GROUPS)?.lines();
     lines
         .filter_map(|line| {
             let mut parts = line.splitn(3, ':');
@@ -105,6 +110,13 @@ pub fn has_own_namespace(snapshot: &Snapshot) -> bool {
                 .text(&format!("{}/memory.current", mount.point))
                 .is_some()
     })
+}
+
+/// The file without which nothing is known of this process' limits.
+pub fn missing(snapshot: &Snapshot) -> Option<&'static str> {
+    [GROUPS, MOUNTS]
+        .into_iter()
+        .find(|path| snapshot.text(path).is_none())
 }
 
 /// The files that a snapshot must hold.

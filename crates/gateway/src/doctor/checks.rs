@@ -87,6 +87,13 @@ impl Finding {
         self.judged(Status::Fail, fix)
     }
 
+    /// What the file would say is in no snapshot, or not in words that are understood.
+    pub fn unknown(self, path: &str) -> Finding {
+        self.value("unknown")
+            .warn(format!("cat {path}"))
+            .note("the snapshot does not tell")
+    }
+
     pub fn judged(mut self, status: Status, fix: impl ToString) -> Finding {
         self.status = status;
         self.fix = Some(fix.to_string());
@@ -99,7 +106,7 @@ pub fn examine(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
     let mut findings = kernel::descriptors(snapshot, need);
     findings.extend(kernel::queues(snapshot, need));
     findings.extend(kernel::conntrack(snapshot, need));
-    findings.extend(kernel::ports(snapshot));
+    findings.push(kernel::ports(snapshot));
     findings.extend(memory::kernel_buffers(snapshot, need));
     findings.extend(memory::limits(snapshot, need));
     findings.extend(kernel::threads(snapshot, need));

@@ -1,8 +1,8 @@
 //! Descriptors, queues, connection tracking, ports, threads and clocks.
 
 use super::cgroup;
-use super::checks::{Finding, Need, Status};
-use super::snapshot::Snapshot;
+use super::checks::{Finding, Need};
+use super::snapshot::{CLOCK, CLOCKSOURCE, LIMITS, STATUS, Snapshot};
 
 /// Descriptors beside the clients': listeners, polls, pages, health checks and files.
 const DESCRIPTORS_RESERVED: u64 = 128;
@@ -28,48 +28,45 @@ fn sysctl(snapshot: &Snapshot, name: &str, value: u64, of_namespace: bool) -> St
 
 pub fn descriptors(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
     let needed = need.connections + DESCRIPTORS_RESERVED;
-    let mut findings = Vec::new();
-    if let Some((soft, hard)) = snapshot.open_files() {
-        findings.extend(open_files(snapshot, soft, hard, needed));
-    }
-    let nr_open = snapshot.number("/proc/sys/fs/nr_open");
-    findings.extend(nr_open.map(|value| {
-        let finding = Finding::new(
-            "fs.nr_open",
-            "the most a hard limit of open files can be raised to",
-        )
-        .value(value)
-        .needed(needed)
-        .ceiling(value.saturating_sub(DESCRIPTORS_RESERVED));
-        if value >= needed {
-            return finding;
-        }
-        finding.fail(sysctl(
-            snapshot,
-            "fs.nr_open",
-            needed.next_power_of_two(),
-            false,
-        ))
-    }));
-    let file_max = snapshot.number("/proc/sys/fs/file-max");
-    findings.extend(file_max.map(|value| file_max_finding(snapshot, value, needed)));
+    let mut findings = open_files(snapshot, needed).to_vec();
+    findings.push(nr_open(snapshot, needed));
+    findings.push(file_max(snapshot, needed));
     findings
 }
 
-fn open_files(
-    snapshot: &Snapshot,
-    soft: Option<u64>,
-    hard: Option<u64>,
-    needed: u64,
-) -> [Finding; 2] {
+fn nr_open(snapshot: &Snapshot, needed: u64) -> Finding {
+    let finding = Finding::new(
+        "fs.nr_open",
+        "the most a hard limit of open files can be raised to",
+    )
+    .needed(needed);
+    let path = "/proc/sys/fs/nr_open";
+    let Some(value) = snapshot.number(path) else {
+        return finding.unknown(path);
+    };
+    let finding = finding
+        .value(value)
+        .ceiling(value.saturating_sub(DESCRIPTORS_RESERVED));
+    if value >= needed {
+        return finding;
+    }
+    let fix = needed.next_power_of_two();
+    finding.fail(sysctl(snapshot, "fs.nr_open", fix, false))
+}
+
+fn open_files(snapshot: &Snapshot, needed: u64) -> [Finding; 2] {
     let show = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
-    let soft = Finding::new("nofile (soft)", "open files of this process")
+    let at_start = Finding::new("nofile (soft)", "open files of this process");
+    let finding =
+        Finding::new("nofile (hard)", "open files: one for each connection").needed(needed);
+    let Some((soft, hard)) = snapshot.open_files() else {
+        return [at_start, finding].map(|finding| finding.unknown(LIMITS));
+    };
+    let soft = at_start
         .value(show(soft))
         .needed(show(hard))
         .note("raised to the hard limit at start");
-    let mut finding = Finding::new("nofile (hard)", "open files: one for each connection")
-        .value(show(hard))
-        .needed(needed);
+    let mut finding = finding.value(show(hard));
     let Some(limit) = hard else {
         return [soft, finding];
     };
@@ -85,9 +82,14 @@ fn open_files(
     [soft, finding]
 }
 
-fn file_max_finding(snapshot: &Snapshot, value: u64, needed: u64) -> Finding {
+fn file_max(snapshot: &Snapshot, needed: u64) -> Finding {
+    let finding = Finding::new("fs.file-max", "open files of the whole machine");
+    let path = "/proc/sys/fs/file-max";
+    let Some(value) = snapshot.number(path) else {
+        return finding.needed(needed).unknown(path);
+    };
     let used = snapshot.number("/proc/sys/fs/file-nr").unwrap_or_default();
-    let finding = Finding::new("fs.file-max", "open files of the whole machine")
+    let finding = finding
         .value(format!("{value} ({used} in use)"))
         .needed(needed + used)
         .ceiling(value.saturating_sub(used + DESCRIPTORS_RESERVED));
@@ -127,6 +129,7 @@ pub fn queues(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
             let finding = Finding::new(name, about).needed(needed);
             match snapshot.number(&path) {
+                None if of_namespace || !snapshot.in_container() => finding.unknown(&path),
                 None => invisible(finding, needed),
                 Some(value) if value >= needed => finding.value(value),
                 Some(value) => finding
@@ -168,87 +171,98 @@ pub fn conntrack(snapshot: &Snapshot, need: &Need) -> Option<Finding> {
 }
 
 /// The one value here that is asked for most and matters least.
-pub fn ports(snapshot: &Snapshot) -> Option<Finding> {
-    let range = snapshot.numbers("/proc/sys/net/ipv4/ip_local_port_range")?;
-    let [first, last] = range[..] else {
-        return None;
+pub fn ports(snapshot: &Snapshot) -> Finding {
+    let finding = Finding::new(
+        "net.ipv4.ip_local_port_range",
+        "source ports of outgoing connections",
+    );
+    let path = "/proc/sys/net/ipv4/ip_local_port_range";
+    let range = snapshot.numbers(path);
+    let range = range.and_then(|range| <[u64; 2]>::try_from(range).ok());
+    let Some([first, last]) = range else {
+        return finding.unknown(path);
     };
     let ports = last.saturating_sub(first) + 1;
     let note = format!(
         "no bound for a server: all its connections share one port. A proxy or load generator has \
          {ports} source ports for each pair of addresses"
     );
-    Some(
-        Finding::new(
-            "net.ipv4.ip_local_port_range",
-            "source ports of outgoing connections",
-        )
-        .value(format!("{first} {last}"))
-        .note(note),
-    )
+    finding.value(format!("{first} {last}")).note(note)
 }
 
-pub fn threads(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let cores = snapshot.cores();
-    let quota = cgroup::cpu_limit(snapshot);
+pub fn threads(snapshot: &Snapshot, need: &Need) -> [Finding; 2] {
+    [cores(snapshot, need), pids(snapshot, need)]
+}
+
+fn cores(snapshot: &Snapshot, need: &Need) -> Finding {
     let finding = Finding::new("cpu", "cores for the shards").needed(need.shards);
-    let shown = |cores: u64| match quota {
+    let Some(cores) = snapshot.cores() else {
+        return finding.unknown(STATUS);
+    };
+    if let Some(path) = cgroup::missing(snapshot) {
+        let finding = finding.unknown(path);
+        return finding.value(format!("{cores} cores, time unknown"));
+    }
+    let quota = cgroup::cpu_limit(snapshot);
+    let finding = finding.value(match quota {
         Some(quota) => format!("{cores} cores, limited to the time of {quota:.1}"),
         None => format!("{cores} cores"),
-    };
-    if let Some(cores) = cores {
-        let finding = finding.value(shown(cores));
-        let enough = quota.unwrap_or(f64::INFINITY).min(cores as f64);
-        let fitting = (enough.floor() as u64).max(1);
-        findings.push(if need.shards as f64 <= enough.max(1.0) {
-            finding
-        } else {
-            finding
-                .warn(format!(
-                    "server.shards = {fitting}, or a larger limit of CPU time"
-                ))
-                .note("shards that are made to wait for their share hold up everybody on them")
-        });
+    });
+    let enough = quota.unwrap_or(f64::INFINITY).min(cores as f64);
+    let fitting = (enough.floor() as u64).max(1);
+    if need.shards as f64 <= enough.max(1.0) {
+        return finding;
     }
+    finding
+        .warn(format!(
+            "server.shards = {fitting}, or a larger limit of CPU time"
+        ))
+        .note("shards that are made to wait for their share hold up everybody on them")
+}
+
+fn pids(snapshot: &Snapshot, need: &Need) -> Finding {
     let needed = need.shards + THREADS_BESIDE;
     let finding = Finding::new("pids", "threads of this control group").needed(needed);
-    findings.push(match cgroup::pids_limit(snapshot) {
+    if let Some(path) = cgroup::missing(snapshot) {
+        return finding.unknown(path);
+    }
+    match cgroup::pids_limit(snapshot) {
         None => finding.value("unlimited"),
         Some(limit) if limit >= needed => finding.value(limit),
         Some(limit) => finding.value(limit).fail(format!(
             "docker run --pids-limit {needed} …, or TasksMax={needed}"
         )),
-    });
-    findings
+    }
 }
 
-pub fn clocks(snapshot: &Snapshot) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Some(time) = snapshot.unix_time() {
-        let finding = Finding::new("clock", "wall clock: tokens and certificates expire by it")
-            .value(format!("{time} s since 1970"));
-        findings.push(if (EARLIEST..LATEST).contains(&time) {
-            finding
-        } else {
-            finding
-                .needed("the right time")
-                .fail("timedatectl set-ntp true")
-        });
+pub fn clocks(snapshot: &Snapshot) -> [Finding; 2] {
+    [clock(snapshot), clocksource(snapshot)]
+}
+
+fn clock(snapshot: &Snapshot) -> Finding {
+    let finding = Finding::new("clock", "wall clock: tokens and certificates expire by it");
+    let Some(time) = snapshot.number(CLOCK) else {
+        let finding = finding.unknown(CLOCK);
+        return finding.warn("date +%s");
+    };
+    let finding = finding.value(format!("{time} s since 1970"));
+    if (EARLIEST..LATEST).contains(&time) {
+        return finding;
     }
-    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    findings.extend(snapshot.text(path).map(|source| {
-        let finding =
-            Finding::new("clocksource", "how the kernel reads time, twice a turn").value(source);
-        let slow = matches!(source, "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies");
-        if slow {
-            let fix = "boot the host with a TSC that is trusted (kernel parameter tsc=reliable)";
-            finding
-                .needed("tsc, kvm-clock or the like")
-                .judged(Status::Warn, fix)
-        } else {
-            finding
-        }
-    }));
-    findings
+    finding
+        .needed("the right time")
+        .fail("timedatectl set-ntp true")
+}
+
+fn clocksource(snapshot: &Snapshot) -> Finding {
+    let finding = Finding::new("clocksource", "how the kernel reads time, twice a turn");
+    let Some(source) = snapshot.text(CLOCKSOURCE).filter(|name| !name.is_empty()) else {
+        return finding.unknown(CLOCKSOURCE);
+    };
+    let finding = finding.value(source);
+    if matches!(source, "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies") {
+        let fix = "boot the host with a TSC that is trusted (kernel parameter tsc=reliable)";
+        return finding.needed("tsc, kvm-clock or the like").warn(fix);
+    }
+    finding
 }

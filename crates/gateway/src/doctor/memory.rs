@@ -2,7 +2,7 @@
 
 use super::cgroup;
 use super::checks::{Finding, Need};
-use super::snapshot::Snapshot;
+use super::snapshot::{MEMINFO, Snapshot};
 
 /// Resident bytes of an idle Socket.IO session over WebSocket (docs/performance.md: 520 between 2,000 and 18,000), rounded up
 /// for the rooms and names that real ones have.
@@ -22,90 +22,113 @@ fn per_connection(need: &Need) -> u64 {
     CONNECTION_BYTES + KERNEL_BYTES + if need.tls { TLS_BYTES } else { 0 }
 }
 
-pub fn limits(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
-    let needed = BASE_BYTES + need.connections * per_connection(need);
-    let note = format!(
-        "{} B for each idle connection, {KERNEL_BYTES} of them the kernel's, and {} for everything else",
-        per_connection(need),
-        bytes(BASE_BYTES)
-    );
-    let ceiling = |available: u64| available.saturating_sub(BASE_BYTES) / per_connection(need);
-    let mut findings = Vec::new();
-    if let Some(available) = snapshot.memory("MemAvailable:") {
-        let finding = Finding::new("memory available", "what the machine can still give")
-            .value(bytes(available))
-            .needed(bytes(needed))
-            .ceiling(ceiling(available))
-            .note(&note);
-        findings.push(if available >= needed {
-            finding
-        } else {
-            finding.fail("more memory, or fewer connections: limits.conns_max")
-        });
+pub fn limits(snapshot: &Snapshot, need: &Need) -> [Finding; 2] {
+    [available(snapshot, need), limit(snapshot, need)]
+}
+
+/// What so many connections take.
+fn needed(need: &Need) -> u64 {
+    BASE_BYTES + need.connections * per_connection(need)
+}
+
+/// For how many connections there is room.
+fn ceiling(available: u64, need: &Need) -> u64 {
+    available.saturating_sub(BASE_BYTES) / per_connection(need)
+}
+
+fn available(snapshot: &Snapshot, need: &Need) -> Finding {
+    let finding = Finding::new("memory available", "what the machine can still give")
+        .needed(bytes(needed(need)));
+    let Some(available) = snapshot.memory("MemAvailable:") else {
+        return finding.unknown(MEMINFO);
+    };
+    let finding = finding
+        .value(bytes(available))
+        .ceiling(ceiling(available, need))
+        .note(format!(
+            "{} B for each idle connection, {KERNEL_BYTES} of them the kernel's, and {} for everything else",
+            per_connection(need),
+            bytes(BASE_BYTES)
+        ));
+    if available >= needed(need) {
+        return finding;
     }
+    finding.fail("more memory, or fewer connections: limits.conns_max")
+}
+
+fn limit(snapshot: &Snapshot, need: &Need) -> Finding {
+    let needed = needed(need);
     let finding = Finding::new(
         "memory limit",
         "of this control group, sockets in the kernel included",
-    );
-    findings.push(match cgroup::memory_limit(snapshot) {
-        None => finding.value("unlimited").needed(bytes(needed)),
-        Some(limit) => {
-            let used = cgroup::memory_used(snapshot);
-            let used = used.map_or(String::new(), |used| format!(" ({} in use)", bytes(used)));
-            let finding = finding
-                .value(format!("{}{used}", bytes(limit)))
-                .needed(bytes(needed))
-                .ceiling(ceiling(limit));
-            if limit >= needed {
-                finding
-            } else {
-                let mebibytes = needed.div_ceil(1 << 20);
-                finding.fail(format!(
-                    "docker run --memory {mebibytes}m …, or MemoryMax={mebibytes}M"
-                ))
-            }
-        }
-    });
-    findings
+    )
+    .needed(bytes(needed));
+    if let Some(path) = cgroup::missing(snapshot) {
+        return finding.unknown(path);
+    }
+    let Some(limit) = cgroup::memory_limit(snapshot) else {
+        return finding.value("unlimited");
+    };
+    let used = cgroup::memory_used(snapshot);
+    let used = used.map_or(String::new(), |used| format!(" ({} in use)", bytes(used)));
+    let finding = finding
+        .value(format!("{}{used}", bytes(limit)))
+        .ceiling(ceiling(limit, need));
+    if limit >= needed {
+        return finding;
+    }
+    let mebibytes = needed.div_ceil(1 << 20);
+    finding.fail(format!(
+        "docker run --memory {mebibytes}m …, or MemoryMax={mebibytes}M"
+    ))
 }
 
 /// Idle connections have no socket buffers; those that are sent something at the same time have a page each.
-pub fn kernel_buffers(snapshot: &Snapshot, need: &Need) -> Vec<Finding> {
-    let mut findings = vec![tcp_mem(snapshot, need)];
-    let numbers = |name: &str| {
-        let numbers = snapshot.numbers(&format!("/proc/sys/net/ipv4/{name}"))?;
-        <[u64; 3]>::try_from(numbers).ok()
+pub fn kernel_buffers(snapshot: &Snapshot, need: &Need) -> [Finding; 3] {
+    [
+        tcp_mem(snapshot, need),
+        tcp_rmem(snapshot),
+        tcp_wmem(snapshot),
+    ]
+}
+
+fn triple(snapshot: &Snapshot, path: &str) -> Option<[u64; 3]> {
+    snapshot.numbers(path)?.try_into().ok()
+}
+
+fn tcp_rmem(snapshot: &Snapshot) -> Finding {
+    let finding = Finding::new(
+        "net.ipv4.tcp_rmem",
+        "receive buffer of a connection: least, default, most",
+    );
+    let path = "/proc/sys/net/ipv4/tcp_rmem";
+    let Some([min, default, max]) = triple(snapshot, path) else {
+        return finding.unknown(path);
     };
-    if let Some([min, default, max]) = numbers("tcp_rmem") {
-        let finding = Finding::new(
-            "net.ipv4.tcp_rmem",
-            "receive buffer of a connection: least, default, most",
-        )
-        .value(format!("{min} {default} {max}"));
-        findings.push(if default <= RMEM_DEFAULT_MAX {
-            finding
-        } else {
-            finding
-                .needed(format!("a default of at most {RMEM_DEFAULT_MAX}"))
-                .warn("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"")
-                .note("every client may have that much unread")
-        });
+    let finding = finding.value(format!("{min} {default} {max}"));
+    if default <= RMEM_DEFAULT_MAX {
+        return finding;
     }
-    if let Some([min, default, max]) = numbers("tcp_wmem") {
-        let note = format!(
-            "a client that does not read can hold {} of unsent data in the kernel",
-            bytes(max)
-        );
-        findings.push(
-            Finding::new(
-                "net.ipv4.tcp_wmem",
-                "send buffer of a connection: least, default, most",
-            )
-            .value(format!("{min} {default} {max}"))
-            .note(note),
-        );
-    }
-    findings
+    finding
+        .needed(format!("a default of at most {RMEM_DEFAULT_MAX}"))
+        .warn("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 6291456\"")
+        .note("every client may have that much unread")
+}
+
+fn tcp_wmem(snapshot: &Snapshot) -> Finding {
+    let finding = Finding::new(
+        "net.ipv4.tcp_wmem",
+        "send buffer of a connection: least, default, most",
+    );
+    let path = "/proc/sys/net/ipv4/tcp_wmem";
+    let Some([min, default, max]) = triple(snapshot, path) else {
+        return finding.unknown(path);
+    };
+    let note = format!(
+        "a client that does not read can hold {} of unsent data in the kernel",
+        bytes(max)
+    );
+    finding.value(format!("{min} {default} {max}")).note(note)
 }
 
 fn tcp_mem(snapshot: &Snapshot, need: &Need) -> Finding {
@@ -113,9 +136,11 @@ fn tcp_mem(snapshot: &Snapshot, need: &Need) -> Finding {
         "net.ipv4.tcp_mem",
         "pages of socket buffers of the whole machine: low, pressure, most",
     );
-    let values = snapshot.numbers("/proc/sys/net/ipv4/tcp_mem");
-    let Some([low, pressure, most]) = values.as_deref().and_then(|v| <[u64; 3]>::try_from(v).ok())
-    else {
+    let path = "/proc/sys/net/ipv4/tcp_mem";
+    let Some([low, pressure, most]) = triple(snapshot, path) else {
+        if !snapshot.in_container() {
+            return finding.unknown(path);
+        }
         return finding
             .value("not visible")
             .note("belongs to the host, and this container does not show it");

@@ -16,7 +16,7 @@ use crate::tls;
 use checks::Need;
 use snapshot::Snapshot;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A certificate that expires sooner is worth a warning: the alert has the same number.
@@ -41,11 +41,11 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
     let snapshot = match &order.from {
         None => Snapshot::take(),
         Some(path) => match std::fs::read_to_string(path) {
-            Ok(text) => Snapshot::from_text(&text),
-            Err(error) => {
-                eprintln!("cannot read the snapshot {}: {error}", path.display());
-                return Ok(ExitCode::from(2));
-            }
+            Ok(text) => match Snapshot::from_text(&text) {
+                Ok(snapshot) => snapshot,
+                Err(problem) => return Ok(no_snapshot(path, &problem)),
+            },
+            Err(error) => return Ok(no_snapshot(path, &error.to_string())),
         },
     };
     if order.record {
@@ -69,6 +69,14 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
         out.write_all(report.to_text(colours).as_bytes())?;
     }
     Ok(ExitCode::from(report.exit_code()))
+}
+
+fn no_snapshot(path: &Path, problem: &str) -> ExitCode {
+    eprintln!(
+        "cannot judge {}: {problem}\nmake a snapshot where the gateway is to run: sockeye doctor --record > snapshot.txt",
+        path.display()
+    );
+    ExitCode::from(2)
 }
 
 fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &Snapshot) -> Need {

@@ -5,13 +5,20 @@ use super::cgroup;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Where the limit of open files stands.
+pub const LIMITS: &str = "/proc/self/limits";
+/// Which cores this process may run on.
+pub const STATUS: &str = "/proc/self/status";
+pub const MEMINFO: &str = "/proc/meminfo";
+pub const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
 /// Always looked at; those of control groups depend on what the first two say.
 const FILES: &[&str] = &[
-    "/proc/self/cgroup",
-    "/proc/self/mountinfo",
-    "/proc/self/limits",
-    "/proc/self/status",
-    "/proc/meminfo",
+    cgroup::GROUPS,
+    cgroup::MOUNTS,
+    LIMITS,
+    STATUS,
+    MEMINFO,
     "/proc/sys/fs/file-max",
     "/proc/sys/fs/file-nr",
     "/proc/sys/fs/nr_open",
@@ -23,13 +30,13 @@ const FILES: &[&str] = &[
     "/proc/sys/net/ipv4/tcp_rmem",
     "/proc/sys/net/ipv4/tcp_wmem",
     "/proc/sys/net/netfilter/nf_conntrack_max",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    CLOCKSOURCE,
 ];
 
 /// Their mere existence says: a container.
 const CONTAINER_MARKS: &[&str] = &["/.dockerenv", "/run/.containerenv"];
 /// Not files: where a snapshot keeps what has none.
-const CLOCK: &str = "clock";
+pub const CLOCK: &str = "clock";
 const CONTAINER: &str = "container";
 
 #[derive(Clone, Debug, Default)]
@@ -75,8 +82,8 @@ impl Snapshot {
             .collect()
     }
 
-    /// The same, read again.
-    pub fn from_text(text: &str) -> Snapshot {
+    /// The same, read again; what is wrong with it if it is something else.
+    pub fn from_text(text: &str) -> Result<Snapshot, String> {
         let mut files = BTreeMap::new();
         let mut path = None;
         for line in text.lines() {
@@ -87,9 +94,21 @@ impl Snapshot {
             } else if let Some(file) = path.as_ref().and_then(|path| files.get_mut(path)) {
                 file.push_str(line);
                 file.push('\n');
+            } else if !line.trim().is_empty() {
+                let beginning: String = line.chars().take(40).collect();
+                return Err(format!(
+                    "it begins with {beginning:?}, not with a line like `==> {LIMITS} <==`"
+                ));
             }
         }
-        Snapshot { files }
+        if files.is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        let told = FILES.iter().chain([&CLOCK]);
+        if !told.into_iter().any(|path| files.contains_key(*path)) {
+            return Err("it tells nothing that the doctor looks at".to_owned());
+        }
+        Ok(Snapshot { files })
     }
 
     pub fn text(&self, path: &str) -> Option<&str> {
@@ -115,26 +134,24 @@ impl Snapshot {
 
     /// Bytes of a line of /proc/meminfo.
     pub fn memory(&self, name: &str) -> Option<u64> {
-        let kilobytes: u64 = self.field("/proc/meminfo", name)?.first()?.parse().ok()?;
+        let kilobytes: u64 = self.field(MEMINFO, name)?.first()?.parse().ok()?;
         Some(kilobytes * 1024)
     }
 
     /// Soft and hard limit of open files; `None` is unlimited.
     pub fn open_files(&self) -> Option<(Option<u64>, Option<u64>)> {
-        let words = self.field("/proc/self/limits", "Max open files")?;
-        let limit = |at: usize| words.get(at).and_then(|word| word.parse().ok());
-        Some((limit(0), limit(1)))
+        let words = self.field(LIMITS, "Max open files")?;
+        let limit = |at: usize| match *words.get(at)? {
+            "unlimited" => Some(None),
+            word => word.parse().ok().map(Some),
+        };
+        Some((limit(0)?, limit(1)?))
     }
 
     /// Cores that this process may run on.
     pub fn cores(&self) -> Option<u64> {
-        let lists = self.field("/proc/self/status", "Cpus_allowed_list:")?;
+        let lists = self.field(STATUS, "Cpus_allowed_list:")?;
         lists.first()?.split(',').map(range_len).sum()
-    }
-
-    /// Seconds since 1970.
-    pub fn unix_time(&self) -> Option<u64> {
-        self.number(CLOCK)
     }
 
     /// Several things that containers have, each of which may be missing in one.
@@ -157,7 +174,7 @@ mod tests {
     #[test]
     fn what_is_written_down_is_read_again() {
         let snapshot = Snapshot::take();
-        let again = Snapshot::from_text(&snapshot.to_text());
+        let again = Snapshot::from_text(&snapshot.to_text()).expect("a snapshot");
         assert!(snapshot.files.len() > 3, "{snapshot:?}");
         for (path, text) in &snapshot.files {
             assert_eq!(again.text(path), Some(text.trim()), "{path}");
@@ -170,10 +187,26 @@ mod tests {
                     Max open files            1024                 unlimited            files\n\
                     ==> /proc/self/status <==\nCpus_allowed_list:\t0-2,5,8-9\n\
                     ==> /proc/meminfo <==\nMemTotal:  2048 kB\n";
-        let snapshot = Snapshot::from_text(text);
+        let snapshot = Snapshot::from_text(text).expect("a snapshot");
         assert_eq!(snapshot.open_files(), Some((Some(1024), None)));
         assert_eq!(snapshot.cores(), Some(6));
         assert_eq!(snapshot.memory("MemTotal:"), Some(2 << 20));
         assert_eq!(snapshot.memory("MemAvailable:"), None);
+    }
+
+    #[test]
+    fn what_is_no_snapshot_is_refused() {
+        for (text, told) in [
+            ("", "it is empty"),
+            (" \n\n", "it is empty"),
+            ("[server]\nshards = 2\n", "it begins with \"[server]\""),
+            (
+                "==> readme.md <==\nhello\n",
+                "nothing that the doctor looks at",
+            ),
+        ] {
+            let problem = Snapshot::from_text(text).expect_err(text);
+            assert!(problem.contains(told), "{text:?}: {problem}");
+        }
     }
 }

@@ -18,7 +18,7 @@ fn need(connections: u64) -> Need {
 }
 
 fn report(text: &str, need: Need) -> Report {
-    let snapshot = Snapshot::from_text(text);
+    let snapshot = Snapshot::from_text(text).expect("a snapshot");
     Report {
         connections: need.connections,
         in_container: snapshot.in_container(),
@@ -158,7 +158,7 @@ fn a_container_is_judged_by_its_own_limits() {
 
 #[test]
 fn version_one_is_read_through_its_mounts() {
-    let snapshot = Snapshot::from_text(CONTAINER_V1);
+    let snapshot = Snapshot::from_text(CONTAINER_V1).expect("a snapshot");
     assert_eq!(
         cgroup::memory_limit(&snapshot),
         None,
@@ -182,8 +182,36 @@ fn the_tightest_limit_on_the_way_up_holds() {
         "system.slice/memory.max <==\nmax",
         "system.slice/memory.max <==\n1073741824",
     );
-    let snapshot = Snapshot::from_text(&text);
+    let snapshot = Snapshot::from_text(&text).expect("a snapshot");
     assert_eq!(cgroup::memory_limit(&snapshot), Some(1 << 30));
+}
+
+/// A value that is missing is a warning: whoever counts on the report must see that nothing is known of it.
+#[test]
+fn what_a_snapshot_does_not_tell_is_unknown() {
+    let whole = report(BARE_METAL, need(1_000));
+    let names = |report: &Report| -> Vec<&str> {
+        let findings = report.findings.iter();
+        findings.map(|finding| finding.name).collect()
+    };
+    let clock_only = report("==> clock <==\n1795300000\n", need(1_000));
+    assert_eq!(names(&clock_only), names(&whole));
+    for finding in &clock_only.findings {
+        let known = ["clock", "net.netfilter.nf_conntrack_max"].contains(&finding.name);
+        let status = if known { Status::Ok } else { Status::Warn };
+        assert_eq!(finding.status, status, "{finding:?}");
+        assert!(known || finding.value == "unknown", "{finding:?}");
+    }
+    assert_eq!(clock_only.exit_code(), 1);
+    let without = BARE_METAL.replace("Max open files", "Max closed files");
+    assert_ne!(without, BARE_METAL);
+    assert_eq!(
+        wrong(&report(&without, need(1_000))),
+        [
+            ("nofile (soft)", Status::Warn, "cat /proc/self/limits"),
+            ("nofile (hard)", Status::Warn, "cat /proc/self/limits"),
+        ]
+    );
 }
 
 #[test]

@@ -171,6 +171,9 @@ fn broken_chunks_are_answered_and_end_the_session() {
         "1;\0\r\n6\r\n0\r\n\r\n",
         "1;\r6\r\n6\r\n0\r\n\r\n",
         "1\r\n6\r\n0\r\nX: \ry\r\n\r\n",
+        "1\r\n6\r\n0\r\nGET / HTTP/1.1\r\n\r\n",
+        "1\r\n6\r\n0\r\nX : a\r\n\r\n",
+        "1\r\n6\r\n0\r\nX: a\r\n b\r\n\r\n",
     ];
     for body in bodies {
         let poller = Poller::connect(gateway.addr);

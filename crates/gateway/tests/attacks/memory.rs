@@ -139,7 +139,7 @@ fn half_sent_attachments_take_what_was_sent() {
     });
 }
 
-/// Attacks H09 to H11: at most 64 KiB of a head that never ends.
+/// Attacks H09 to H11: at most 16 KiB of a head that never ends.
 #[test]
 fn endless_heads_take_little_memory() {
     let gateway = start();

@@ -1,9 +1,12 @@
 //! Socket.IO packets that are not what they claim to be.
 
-use super::harness::{Ended, Gateway, Poller, SocketIo, eventually};
+use super::harness::client::PLAIN;
+use super::harness::raw::masked;
+use super::harness::{Ended, Gateway, Plain, Poller, RawConn, SocketIo, eventually};
 use super::{SOON, assert_serves, gateway};
 use serde_json::json;
 use std::time::Duration;
+use wire::websocket::frame::OpCode;
 
 /// Close code for `parse error`.
 const PARSE_ERROR: u16 = 4500;
@@ -122,6 +125,34 @@ fn bad_placeholders_are_parse_errors() {
     ]);
 }
 
+/// Attack E40: seven thousand placeholders for one attachment, in a room with plain members, who would get as many copies of it.
+#[test]
+fn an_attachment_named_again_is_a_parse_error() {
+    let gateway = gateway();
+    let mut json = Plain::join(gateway.addr, "den");
+    let subprotocol = "Sec-WebSocket-Protocol: sockeye.msgpack\r\n";
+    let mut msgpack = RawConn::websocket_with(gateway.addr, PLAIN, subprotocol);
+    msgpack.send_binary(b"\x82\xa4type\xa4join\xa4room\xa3den");
+    let before = gateway.peak_memory();
+    let places = vec![json!({"_placeholder": true, "num": 0}); 7_000];
+    let places = json!(places).to_string();
+    let places = places.trim_matches(['[', ']']);
+    for packet in [format!("451-[\"x\",{places}]"), format!("461-0[{places}]")] {
+        let mut client = SocketIo::connect(gateway.addr);
+        client.ask(1, &json!(["join", "den"]));
+        client.send(&packet);
+        client
+            .conn
+            .try_send(masked(true, OpCode::Binary, [b'z'; 14_000]));
+        assert_eq!(client.conn.close_code(SOON), PARSE_ERROR);
+    }
+    let quiet = Duration::from_millis(300);
+    assert!(json.conn.is_quiet(quiet) && msgpack.is_quiet(quiet));
+    let grown = gateway.peak_memory().saturating_sub(before);
+    assert!(grown < 16 << 20, "{grown} bytes");
+    assert_serves(gateway.addr);
+}
+
 /// Attack E35: a binary frame that no packet announced.
 #[test]
 fn unannounced_binary_is_a_parse_error() {
@@ -204,11 +235,10 @@ fn unknown_namespaces_are_refused_and_not_remembered() {
     let mut client = SocketIo::connect(gateway.addr);
     let mut refused = 0;
     for n in 0..5_000 {
-        if !client.conn.try_send(super::harness::raw::masked(
-            true,
-            wire::websocket::frame::OpCode::Text,
-            format!("40/guess-{n},"),
-        )) {
+        if !client
+            .conn
+            .try_send(masked(true, OpCode::Text, format!("40/guess-{n},")))
+        {
             break;
         }
     }
@@ -264,10 +294,46 @@ fn acks_nobody_asked_for_are_ignored() {
         client.send(&format!("43{id}[\"forged\"]"));
     }
     assert_eq!(client.ask(7, &json!(["echo", "alive"])), json!(["alive"]));
-    // As an event's id it is carried back or refused, but harmless.
-    let mut odd = SocketIo::connect(gateway.addr);
-    odd.send("4299999999999999999999999999[\"echo\"]");
-    odd.conn.frame_within(Duration::from_millis(500)).ok();
+    assert_serves(gateway.addr);
+}
+
+/// Attack E23, the other way round: an answer would have to go out under another id.
+#[test]
+fn ids_beyond_what_javascript_counts_to_are_parse_errors() {
+    assert_parse_errors(&[
+        "429007199254740992[\"echo\"]",
+        "4299999999999999999999999999[\"echo\"]",
+    ]);
+}
+
+/// Attack E41: stock clients throw when they read `connect` as an event, and go: one message would empty the room.
+#[test]
+fn reserved_events_of_plain_clients_are_not_relayed() {
+    let gateway = gateway();
+    let mut member = SocketIo::connect(gateway.addr);
+    member.ask(1, &json!(["join", "den"]));
+    let mut json = Plain::join(gateway.addr, "den");
+    for name in [
+        "connect",
+        "connect_error",
+        "disconnect",
+        "disconnecting",
+        "newListener",
+        "removeListener",
+    ] {
+        json.send(&json!({"type": name, "payload": 1}));
+        assert_eq!(json.message()["error"], "INVALID_MESSAGE_FORMAT", "{name}");
+    }
+    let subprotocol = "Sec-WebSocket-Protocol: sockeye.msgpack\r\n";
+    let mut msgpack = RawConn::websocket_with(gateway.addr, PLAIN, subprotocol);
+    msgpack.send_binary(b"\x83\xa4type\xa4join\xa4room\xa3den\xa2id\x01");
+    msgpack.frame();
+    msgpack.send_binary(b"\x82\xa4type\xa7connect\xa7payload\x01");
+    let answer = msgpack.frame().payload;
+    let told = answer.windows(22).any(|at| at == b"INVALID_MESSAGE_FORMAT");
+    assert!(told, "{answer:?}");
+    json.send(&json!({"type": "news", "payload": 1}));
+    assert_eq!(member.packet(), "42[\"news\",1]");
     assert_serves(gateway.addr);
 }
 
@@ -298,11 +364,7 @@ fn attachments_together_are_bounded() {
         .collect();
     client.send(&format!("4510-[\"x\",{}]", json!(places)));
     for _ in 0..10 {
-        let frame = super::harness::raw::masked(
-            true,
-            wire::websocket::frame::OpCode::Binary,
-            vec![1; 900_000],
-        );
+        let frame = masked(true, OpCode::Binary, vec![1; 900_000]);
         client.conn.try_send(frame);
     }
     assert_eq!(client.conn.close_code(SOON), 1009);

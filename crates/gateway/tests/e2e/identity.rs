@@ -1,7 +1,7 @@
 //! Tokens on the real binary: made by `sockeye token`, shown in each way, refused in each style, refreshed and ended.
 
 use crate::client::PATIENCE;
-use crate::harness::{Gateway, RawConn};
+use crate::harness::{Gateway, RawConn, eventually};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
@@ -50,6 +50,16 @@ fn until(conn: &mut RawConn, prefix: &str) -> Vec<String> {
     }
 }
 
+/// The reasons of all lines with this message.
+fn logged(gateway: &Gateway, message: &str) -> Vec<String> {
+    let log = gateway.log().into_iter();
+    let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+    lines
+        .filter(|line| line["message"] == message)
+        .filter_map(|line| Some(line["reason"].as_str()?.to_owned()))
+        .collect()
+}
+
 fn connect(gateway: &Gateway, token: &str) -> RawConn {
     let mut conn = RawConn::websocket(gateway.addr, SIO);
     conn.send_text(format!("40{}", json!({ "token": token })));
@@ -90,6 +100,8 @@ fn strict_refusals_are_connect_errors_and_chat_says_it_by_an_event() {
     assert_eq!(texts[1], r#"44{"message":"Authentication required"}"#);
     conn.send_text(r#"40{"token":"a.b.c"}"#);
     assert_eq!(until(&mut conn, "44"), [r#"44{"message":"Invalid token"}"#]);
+    assert!(eventually(PATIENCE, || logged(&strict, "refused")
+        == ["unauthorized"; 2]));
     let chat = start("style = \"chat\"");
     let mut conn = RawConn::websocket(chat.addr, SIO);
     conn.send_text("40");
@@ -104,6 +116,7 @@ fn strict_refusals_are_connect_errors_and_chat_says_it_by_an_event() {
     );
     assert_eq!(texts[1], "close 4501");
     assert_eq!(chat.closes_reach("unauthorized", 2.0), 2.0);
+    assert!(eventually(PATIENCE, || logged(&chat, "refused") == ["unauthorized"; 2]));
 }
 
 #[test]
@@ -139,6 +152,8 @@ fn a_token_ends_on_a_live_connection_unless_it_is_refreshed() {
     std::thread::sleep(Duration::from_secs(2));
     stays.send_text("428[\"echo\",2]");
     until(&mut stays, "438[2]");
+    assert_eq!(logged(&gateway, "disconnected"), ["token_expired"]);
+    assert_eq!(logged(&gateway, "refused"), [""; 0]);
 }
 
 /// Attack A07.

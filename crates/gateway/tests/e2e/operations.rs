@@ -78,9 +78,9 @@ fn the_log_is_json_and_names_who_came_and_why_they_left() {
     drop(dropped);
     polled.leave_session();
     for (id, reason) in [
-        (&left.id, "client namespace disconnect"),
-        (&dropped_id, "transport close"),
-        (&polled.id, "transport close"),
+        (&left.id, "client_namespace_disconnect"),
+        (&dropped_id, "transport_close"),
+        (&polled.id, "transport_close"),
     ] {
         let line = line(&gateway, id, "disconnected");
         assert_eq!(
@@ -286,6 +286,37 @@ fn a_bad_configuration_is_refused_with_all_its_problems() {
     let checked = [output.stdout, output.stderr].concat();
     assert!(String::from_utf8_lossy(&checked).contains("5 problems in the configuration"));
     assert_eq!(run(&["config", "check"], CONFIG).status.code(), Some(0));
+}
+
+/// Each reload tells what it changed, also when it takes back what the one before had changed.
+#[test]
+fn a_reload_is_compared_with_what_runs() {
+    let config = |window: &str, shards: u32| {
+        format!("[server]\nshards = {shards}\npin = false\ndrain_window = \"{window}\"\n")
+    };
+    let gateway = Gateway::start(&config("1s", 1));
+    let mut told = Vec::new();
+    for (window, shards) in [("3s", 1), ("1s", 2), ("1s", 2)] {
+        gateway.reload(&config(window, shards));
+        eventually(PATIENCE, || {
+            let log = gateway.log().into_iter();
+            let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+            let lines = lines.filter(|line| line["message"] == "reloaded");
+            let keys = |line: Value| (line["applied"].clone(), line["needs_restart"].clone());
+            let before = told.len();
+            told = lines.map(keys).collect();
+            told.len() > before
+        });
+    }
+    let keys = |applied: &str, later: &str| (json!(applied), json!(later));
+    assert_eq!(
+        told,
+        [
+            keys("server.drain_window", ""),
+            keys("server.drain_window", "server.shards"),
+            keys("", "server.shards"),
+        ]
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
+const CONFIG_FILE: &str = "sockeye.toml";
 /// From the start of the process to its `listening` line.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -27,7 +28,7 @@ pub struct Gateway {
     child: Child,
     log: Log,
     reader: Reader,
-    _files: TempDir,
+    files: TempDir,
 }
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -53,7 +54,7 @@ impl Gateway {
 
     fn launch(config: &str, descriptors: Option<u32>, flags: &[&str]) -> Gateway {
         let files = tempfile::tempdir().expect("a temporary folder");
-        let path = files.path().join("sockeye.toml");
+        let path = files.path().join(CONFIG_FILE);
         fs::write(&path, config).expect("write the configuration");
         let mut command = match descriptors {
             None => Command::new(BINARY),
@@ -84,7 +85,7 @@ impl Gateway {
             child,
             log,
             reader,
-            _files: files,
+            files,
         }
     }
 
@@ -228,6 +229,13 @@ impl Gateway {
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a process id"), signal).expect("signal the gateway");
+    }
+
+    /// Gives it another configuration file and has it read (SIGHUP).
+    pub fn reload(&self, config: &str) {
+        let path = self.files.path().join(CONFIG_FILE);
+        fs::write(path, config).expect("write the configuration");
+        self.signal(Signal::HUP);
     }
 
     /// Waits for the end of the process; `None` when it goes on.

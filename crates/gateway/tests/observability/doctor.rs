@@ -65,6 +65,22 @@ fn a_recorded_snapshot_is_judged_as_the_machine_was() {
 }
 
 #[test]
+fn what_is_no_snapshot_is_an_error_that_says_how_to_make_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sockeye.toml");
+    for bytes in [&b""[..], b"[server]\nshards = 2\n", b"\xff\x00\x01garbage"] {
+        std::fs::write(&path, bytes).expect("write");
+        let output = doctor(&["--from", path.to_str().expect("a path")]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(
+            told.contains("doctor --record") && output.stdout.is_empty(),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
 fn the_table_ends_with_a_verdict() {
     let output = doctor(&["--connections", "1000000"]);
     let text = String::from_utf8_lossy(&output.stdout);

@@ -24,7 +24,7 @@ fn gateway() -> Gateway {
 struct Quiet;
 
 impl Observer for Quiet {
-    fn connecting(&mut self, _done: u64, _total: u64) {}
+    fn connecting(&mut self, _progress: bench::live::Progress) {}
     fn second(&mut self, _second: &Second) {}
     fn note(&mut self, _text: &str) {}
 }

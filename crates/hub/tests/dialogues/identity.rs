@@ -140,6 +140,7 @@ fn strict_refusals_are_connect_errors() {
     assert_eq!(texts[1], "44{\"message\":\"Authentication required\"}");
     assert_eq!(texts[2], "44{\"message\":\"Invalid token\"}");
     assert_eq!(texts[3], "44{\"message\":\"Token expired\"}");
+    assert_eq!(rig.log, ["refused unauthorized"; 3]);
 }
 
 #[test]
@@ -154,6 +155,7 @@ fn chat_refusals_are_an_error_event_and_a_disconnect() {
         "42[\"error\",{\"message\":\"Authentication required\"}]"
     );
     assert_eq!(texts[3..], ["41", "close 4501 unauthorized"]);
+    assert_eq!(rig.log, ["refused unauthorized"]);
 }
 
 #[test]
@@ -292,6 +294,10 @@ fn an_ending_token_is_warned_of_and_ends() {
     let end = &texts[texts.len() - 3..];
     assert_eq!(end[0], "42[\"error\",{\"message\":\"Token expired\"}]");
     assert_eq!(end[1..], ["41", "close 4004 token expired"]);
+    assert_eq!(
+        rig.log,
+        ["connected socket.io", "disconnected token_expired"]
+    );
 }
 
 /// What a client is told besides pings, and how many seconds before the end of its token.
@@ -377,6 +383,10 @@ fn a_plain_clients_token_ends_to_the_second() {
     assert_eq!(last[1], (0, "close 4004 token expired".to_owned()));
     assert_eq!(last[0].0, 0, "an error says why: {told:?}");
     assert!(told.iter().any(|(left, _)| *left == 60), "{told:?}");
+    assert_eq!(
+        rig.log,
+        ["connected plain.json", "disconnected token_expired"]
+    );
 }
 
 /// The wall clock is what tokens mean, also when it is set.

@@ -2,6 +2,7 @@
 //! transcript does not mention. Then the same dialogues again, torn to pieces: `properties`.
 
 mod compression;
+mod departures;
 mod identity;
 mod memory;
 #[path = "../../../../transcripts/player/mod.rs"]

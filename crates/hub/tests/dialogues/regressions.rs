@@ -1,11 +1,12 @@
 //! Mistakes that were made once, one test each.
 
-use crate::identity::{frame, websocket};
+use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
-use hub::Written;
 use hub::config::Config;
+use hub::{ConnectRequest, Emit, Event, Handler, Io, Refusal, SocketKey, Target, Written};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A session by polling; its id.
 fn opened(rig: &mut Rig, name: usize) -> String {
@@ -180,5 +181,175 @@ fn what_led_to_an_answer_is_counted_before_it_is_written() {
             .zip(1..)
             .all(|((messages, sockets), sent)| *messages >= sent && *sockets == 1),
         "{seen:?}"
+    );
+}
+
+/// Emits what only the libraries may emit, in every way there is.
+struct Careless;
+
+impl Handler for Careless {
+    fn connecting(&mut self, _: &mut Io<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, _: Event<'_>) {
+        let named = |name| Emit {
+            name,
+            ..Emit::default()
+        };
+        let everyone = Target {
+            namespace: "/",
+            ..Target::default()
+        };
+        let wait = Duration::from_secs(1);
+        io.emit(socket, &named("connect"));
+        io.broadcast(&everyone, &named("disconnect"));
+        assert!(!io.ask(socket, &named("connect_error"), wait, 1));
+        io.collect(&everyone, &named("newListener"), wait, 2);
+        io.emit(socket, &named("fine"));
+    }
+
+    fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: hub::Collected) {
+        assert_eq!((token, collected), (2, hub::Collected::default()));
+        let everyone = Target {
+            namespace: "/",
+            ..Target::default()
+        };
+        let none = Emit {
+            name: "collected",
+            ..Emit::default()
+        };
+        io.broadcast(&everyone, &none);
+    }
+}
+
+/// Stock clients end their session over an event with a name of their own library's. A handler's mistake is not sent.
+#[test]
+fn reserved_events_of_a_handler_are_not_sent() {
+    let mut rig = Rig::new(Config::default(), Box::new(Careless), 1);
+    let client = websocket(&mut rig, "/socket.io/?EIO=4&transport=websocket", "");
+    rig.send(client, &frame("40"));
+    received(&mut rig, client);
+    rig.send(client, &frame("42[\"x\"]"));
+    assert_eq!(
+        received(&mut rig, client),
+        ["42[\"fine\"]", "42[\"collected\"]"]
+    );
+}
+
+/// Nor are those of a plain client, who is told.
+#[test]
+fn reserved_events_of_a_plain_client_are_not_sent() {
+    let mut rig = lab();
+    let client = websocket(&mut rig, "/socket.io/?EIO=4&transport=websocket", "");
+    rig.send(client, &frame("40"));
+    let plain = websocket(&mut rig, "/ws", "");
+    received(&mut rig, client);
+    received(&mut rig, plain);
+    for name in ["connect", "disconnect"] {
+        let message = format!("{{\"type\":\"{name}\",\"room\":\"hall\",\"payload\":1}}");
+        rig.send(plain, &frame(&message));
+        let answers = received(&mut rig, plain);
+        assert!(
+            answers.len() == 1 && answers[0].contains("INVALID_MESSAGE_FORMAT"),
+            "{answers:?}"
+        );
+    }
+    rig.send(plain, &frame("{\"type\":\"shout\",\"payload\":1}"));
+    assert_eq!(received(&mut rig, client), ["42[\"shout\",1]"]);
+}
+
+/// Clients such as curl wait a second for leave to send a body, unless they get it.
+#[test]
+fn bodies_are_asked_for_where_clients_wait_for_that() {
+    let mut rig = lab();
+    let client = rig.open();
+    let sid = opened(&mut rig, client);
+    let head = |version: &str, more: &str| {
+        let target = format!("/socket.io/?EIO=4&transport=polling&sid={sid}");
+        format!("POST {target} HTTP/{version}\r\nHost: x\r\n{more}\r\n\r\n")
+    };
+    let mut answer = |request: &str| {
+        rig.send(client, request.as_bytes());
+        String::from_utf8(rig.take(client)).expect("text")
+    };
+    let expecting = head("1.1", "Expect: 100-continue\r\nContent-Length: 1");
+    assert_eq!(answer(&expecting), "HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(answer("3").starts_with("HTTP/1.1 200"));
+    let chunked = head("1.1", "Expect: 100-Continue\r\nTransfer-Encoding: chunked");
+    assert_eq!(answer(&chunked), "HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(answer("1\r\n3\r\n0\r\n\r\n").starts_with("HTTP/1.1 200"));
+    // What is there need not be asked for, nor is what nobody would read.
+    assert!(answer(&format!("{expecting}3")).starts_with("HTTP/1.1 200"));
+    let old = head(
+        "1.0",
+        "Expect: 100-continue\r\nConnection: keep-alive\r\nContent-Length: 1",
+    );
+    assert_eq!(answer(&old), "");
+    assert!(answer("3").starts_with("HTTP/1.1 200"));
+    let unknown = head("1.1", "Expect: tea\r\nContent-Length: 1");
+    assert!(answer(&unknown).starts_with("HTTP/1.1 417 Expectation Failed\r\n"));
+    let other = rig.open();
+    let large = expecting.replace("Length: 1", "Length: 9000000");
+    rig.send(other, large.as_bytes());
+    assert!(rig.take(other).starts_with(b"HTTP/1.1 413"));
+}
+
+/// To those who post on after a violation the session is gone, rather than what they say lost; a poll fetches its end.
+#[test]
+fn posts_after_a_violation_are_refused() {
+    type Violation = fn(&str) -> Vec<u8>;
+    let violations: [(Violation, &[u8]); 4] = [
+        (|sid| post(sid, "hello"), b"HTTP/1.1 400"),
+        // What is wrong inside a message shows when it was taken.
+        (|sid| post(sid, "42[\"x\""), b"HTTP/1.1 200"),
+        (
+            |sid| {
+                let text = String::from_utf8(post(sid, "3")).expect("text");
+                let typed = "\r\nContent-Type: application/octet-stream\r\n\r\n";
+                text.replacen("\r\n\r\n", typed, 1).into_bytes()
+            },
+            b"HTTP/1.1 400",
+        ),
+        (
+            |sid| {
+                let text = String::from_utf8(post(sid, "x\r\n")).expect("text");
+                text.replace("Content-Length: 3", "Transfer-Encoding: chunked")
+                    .into_bytes()
+            },
+            b"HTTP/1.1 400",
+        ),
+    ];
+    for (violation, status) in violations {
+        let mut rig = lab();
+        let [client, bad, poll] = [rig.open(), rig.open(), rig.open()];
+        let sid = opened(&mut rig, client);
+        rig.send(bad, &violation(&sid));
+        assert!(rig.take(bad).starts_with(status));
+        rig.send(client, &post(&sid, "40"));
+        let answer = String::from_utf8(rig.take(client)).expect("text");
+        assert!(
+            answer.ends_with(r#"{"code":1,"message":"Session ID unknown"}"#),
+            "{answer}"
+        );
+        let get = format!(
+            "GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\r\n"
+        );
+        rig.send(poll, get.as_bytes());
+        assert!(rig.take(poll).ends_with(b"\r\n\r\n1"));
+    }
+}
+
+/// JSONP is not spoken: who asks for it is told so, rather than given what a script element cannot read.
+#[test]
+fn jsonp_is_refused() {
+    let mut rig = lab();
+    let client = rig.open();
+    let request = b"GET /socket.io/?EIO=4&transport=polling&j=0 HTTP/1.1\r\nHost: x\r\n\r\n";
+    rig.send(client, request);
+    let answer = String::from_utf8(rig.take(client)).expect("text");
+    assert!(
+        answer.ends_with(r#"{"code":0,"message":"Transport unknown"}"#),
+        "{answer}"
     );
 }

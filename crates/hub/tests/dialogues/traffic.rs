@@ -40,7 +40,12 @@ fn a_session_is_held_to_its_rate_and_told() {
     }
     rig.finish_turn();
     let told = "42[\"error\",{\"message\":\"Rate limit exceeded: 3 messages/second\"}]";
-    assert_eq!(received(&mut rig, client), ["431[]", "431[]", told, told]);
+    let answered = "431[{\"error\":\"Rate limit exceeded: 3 messages/second\"}]";
+    assert_eq!(
+        received(&mut rig, client),
+        ["431[]", "431[]", told, answered, told, answered],
+        "the event and, where one is waited for, the answer"
+    );
     rig.pass(Duration::from_secs(1));
     rig.send(client, &frame("421[\"echo\"]"));
     assert_eq!(received(&mut rig, client), ["431[]"]);
@@ -56,6 +61,13 @@ fn a_session_is_held_to_its_rate_and_told() {
         "{texts:?}"
     );
     assert!(texts[3].ends_with(",\"retryAfter\":1}"), "{texts:?}");
+    rig.bytes(plain, &frame("{\"type\":\"echo\",\"payload\":1,\"id\":7}"));
+    rig.finish_turn();
+    let texts = received(&mut rig, plain);
+    assert!(
+        texts[1].contains("\"id\":7") && texts[1].contains("Rate limit exceeded"),
+        "{texts:?}"
+    );
 }
 
 #[test]
@@ -83,7 +95,9 @@ fn a_flood_ends_and_a_dry_run_only_counts() {
                 texts.last().map(String::as_str),
                 Some("close 1008 Rate limit exceeded")
             );
-            assert_eq!(texts.len(), 4 + 50 + 2, "{texts:?}");
+            // Each rejection is an event and an answer.
+            assert_eq!(texts.len(), 4 + 2 * (50 + 1) + 1, "{texts:?}");
+            assert_eq!(rig.log, ["connected socket.io", "disconnected flood"]);
         }
     }
 }
@@ -150,7 +164,12 @@ fn a_flood_is_rejected_in_parts() {
     assert_eq!(received(&mut rig, other), ["431[]"]);
     assert!(!rig.hub.has_stalled());
     let texts = received(&mut rig, flooder);
-    assert_eq!(texts.len(), 4 + 150 + 2, "nothing is lost on the way");
+    // Each rejection is an event and an answer.
+    assert_eq!(
+        texts.len(),
+        4 + 2 * (150 + 1) + 1,
+        "nothing is lost on the way"
+    );
     assert_eq!(
         texts.last().map(String::as_str),
         Some("close 1008 Rate limit exceeded")

@@ -6,7 +6,8 @@ use hub::identity::{Claims, Denied};
 use hub::metrics::Cells;
 use hub::rules::RulesFactory;
 use hub::{
-    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Now, Reply, Sink, Written,
+    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Reply, Sink,
+    Written,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
@@ -69,6 +70,8 @@ pub struct Rig {
     pub checks: bool,
     /// Tokens the hub asked about and got no answer for yet.
     pub asked: Vec<(AskKey, String)>,
+    /// Lines of the connection log: what happened, and why.
+    pub log: Vec<String>,
 }
 
 /// Unix milliseconds at the beginning of every test.
@@ -98,6 +101,7 @@ impl Rig {
             },
             checks: true,
             asked: Vec::new(),
+            log: Vec::new(),
         };
         rig.hub.begin_turn(rig.now);
         rig
@@ -231,7 +235,7 @@ impl Rig {
                     let Ask::Verify { token } = ask;
                     self.asked.push((key, token));
                 }
-                Effect::Log(_) => {}
+                Effect::Log(notice) => self.log.push(line(notice)),
             }
         }
         self.hub.recycle_effects(effects);
@@ -241,6 +245,16 @@ impl Rig {
         let name = self.wires.by_conn.remove(&conn).expect("closed once");
         let link = &mut self.wires.links[name];
         (link.conn, link.ended) = (None, true);
+    }
+}
+
+fn line(notice: Notice) -> String {
+    match notice {
+        Notice::Connected { protocol, .. } => format!("connected {protocol}"),
+        Notice::Disconnected { how, .. } => format!("disconnected {}", how.name()),
+        Notice::Refused { reason, .. } => format!("refused {}", reason.name()),
+        Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
+        Notice::ReservedEvent { name } => format!("reserved event {name}"),
     }
 }
 

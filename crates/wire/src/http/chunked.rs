@@ -1,6 +1,6 @@
 //! Chunked request bodies (RFC 9112 §7.1), decoded as they arrive. Strict where leniency lets two
 //! readers disagree about where a message ends: sizes are bare hex digits, lines end in CRLF,
-//! trailers are bounded and dropped.
+//! trailers are field lines as in a head, bounded and dropped.
 
 /// Longest chunk-size line with its extension, and longest trailer line.
 const LINE_BYTES_MAX: usize = 256;
@@ -10,7 +10,7 @@ const TRAILERS_MAX: u8 = 16;
 /// Not chunked coding, or too much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkError {
-    /// Bad size, bare LF, bytes behind a chunk, line too long, too many trailers.
+    /// Bad size, bare LF, bytes behind a chunk, line too long, trailers too many or no field lines.
     Malformed,
     /// The body is longer than allowed.
     TooLarge,
@@ -102,7 +102,7 @@ impl Chunked {
             },
             State::DataEnd if text.is_empty() => State::Size,
             State::Trailers { .. } if text.is_empty() => State::Done,
-            State::Trailers { lines } if lines < TRAILERS_MAX => {
+            State::Trailers { lines } if lines < TRAILERS_MAX && is_field_line(text) => {
                 State::Trailers { lines: lines + 1 }
             }
             _ => return Err(ChunkError::Malformed),
@@ -128,6 +128,14 @@ fn line(buf: &[u8]) -> Result<Option<&[u8]>, ChunkError> {
         None if window.len() == LINE_BYTES_MAX => Err(ChunkError::Malformed),
         None => Ok(None),
     }
+}
+
+/// A token, and a colon right behind it (RFC 9110 §5.1, RFC 9112 §5). Else it is a folded line, or
+/// the next request, to those who think that the body ended before.
+fn is_field_line(text: &[u8]) -> bool {
+    let name = memchr::memchr(b':', text).map_or(&b""[..], |colon| &text[..colon]);
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(is_token)
 }
 
 /// Chunk size: one to eight hex digits, then nothing or an extension.
@@ -182,6 +190,11 @@ mod tests {
             (b"ffffffffff\r\n", ChunkError::Malformed),
             (b"1;a\rb\r\nx\r\n", ChunkError::Malformed),
             (b"0\r\na: \rb\r\n\r\n", ChunkError::Malformed),
+            (b"0\r\nGET / HTTP/1.1\r\n\r\n", ChunkError::Malformed),
+            (b"0\r\na : b\r\n\r\n", ChunkError::Malformed),
+            (b"0\r\n: b\r\n\r\n", ChunkError::Malformed),
+            (b"0\r\na: b\r\n c\r\n\r\n", ChunkError::Malformed),
+            (b"0\r\na: b\r\n\tc: d\r\n\r\n", ChunkError::Malformed),
             (b"ffffffff\r\n", ChunkError::TooLarge),
             (&[b'1'; 300], ChunkError::Malformed),
         ] {

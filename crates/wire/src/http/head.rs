@@ -73,6 +73,15 @@ impl HeadError {
     }
 }
 
+/// What a client waits for before it sends the body (RFC 9110 §10.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// `100 Continue`.
+    Continue,
+    /// Something no server knows: 417.
+    Unknown,
+}
+
 /// A header that must be unique is not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeated;
@@ -106,6 +115,23 @@ impl<'a> Head<'a> {
     /// A body follows the head.
     pub fn has_body(&self) -> bool {
         self.chunked || self.content_length.is_some_and(|bytes| bytes > 0)
+    }
+
+    /// What the client expects. Such headers of HTTP/1.0 are ignored, as they must be.
+    pub fn expectation(&self) -> Option<Expectation> {
+        let mut expectations = self
+            .values("expect")
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|item| self.http11 && !item.is_empty())
+            .peekable();
+        expectations.peek()?;
+        let known = expectations.all(|item| item.eq_ignore_ascii_case(b"100-continue"));
+        Some(if known {
+            Expectation::Continue
+        } else {
+            Expectation::Unknown
+        })
     }
 
     /// First value of a header, by case-insensitive name. Values are bytes: never assume UTF-8.

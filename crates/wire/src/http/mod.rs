@@ -12,7 +12,7 @@ pub use chunked::{ChunkError, Chunked};
 pub use encoding::Encoding;
 pub use forwarded::{forwarded, x_forwarded_for};
 pub use head::{
-    HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
+    Expectation, HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
 };
 pub use query::{query_pairs, query_param};
-pub use response::{reason, write_response};
+pub use response::{CONTINUE, reason, write_response};

@@ -1,5 +1,8 @@
 //! Whole HTTP/1.1 responses with a known body.
 
+/// The interim answer to `Expect: 100-continue` (RFC 9110 §15.2.1): send the body.
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// Reason phrase of the statuses used on realtime paths.
 pub fn reason(status: u16) -> &'static str {
     match status {
@@ -17,6 +20,7 @@ pub fn reason(status: u16) -> &'static str {
         413 => "Content Too Large",
         414 => "URI Too Long",
         415 => "Unsupported Media Type",
+        417 => "Expectation Failed",
         426 => "Upgrade Required",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",

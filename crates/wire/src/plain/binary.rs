@@ -66,14 +66,45 @@ fn binary_at(text: &str, start: usize) -> Option<(Vec<u8>, usize)> {
     Some((attachment, end + 1))
 }
 
+/// Attachments on their way out. Each is given once, as encoders refer to it: what is written grows
+/// with the parts of an event, not with the references to them.
+pub(super) struct Unwritten<'a> {
+    attachments: &'a [&'a [u8]],
+    /// One bit each.
+    given: u64,
+}
+
+impl<'a> Unwritten<'a> {
+    pub(super) fn new(attachments: &'a [&'a [u8]]) -> Self {
+        Self {
+            attachments,
+            given: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.attachments.is_empty()
+    }
+
+    pub(super) fn take(&mut self, index: usize) -> Option<&'a [u8]> {
+        let bit = 1_u64.checked_shl(u32::try_from(index).ok()?)?;
+        if self.given & bit != 0 {
+            return None;
+        }
+        self.given |= bit;
+        self.attachments.get(index).copied()
+    }
+}
+
 /// Appends validated JSON, the bytes of `attachments` back in their places. A placeholder without
-/// attachment becomes null.
+/// attachment, or with one that an earlier one had, becomes null.
 pub(super) fn embed(out: &mut Vec<u8>, text: &str, attachments: &[&[u8]]) {
     let mut copied = 0;
-    if !attachments.is_empty() {
+    let mut unwritten = Unwritten::new(attachments);
+    if !unwritten.is_empty() {
         for placeholder in socketio::placeholders(text).map_while(Result::ok) {
             out.extend_from_slice(&text.as_bytes()[copied..placeholder.range.start]);
-            match attachments.get(placeholder.index) {
+            match unwritten.take(placeholder.index) {
                 Some(attachment) => write_binary(out, attachment),
                 None => out.extend_from_slice(b"null"),
             }

@@ -2,11 +2,11 @@
 
 use super::{binary, msgpack};
 use crate::json;
-use crate::socketio::{ATTACHMENTS_MAX, placeholders};
+use crate::socketio::{ATTACHMENTS_MAX, is_reserved, placeholders};
 use std::borrow::Cow;
 
-/// Largest `id` that JavaScript counts exactly: 2^53.
-const ID_MAX: u64 = 1 << 53;
+/// Largest `id` that JavaScript counts to, `Number.MAX_SAFE_INTEGER`.
+const ID_MAX: u64 = (1 << 53) - 1;
 
 /// One message of a plain client. `args` are raw JSON elements as in
 /// [`crate::socketio::Event::args`], with Socket.IO placeholders where `attachments` stood.
@@ -52,8 +52,8 @@ pub enum Incoming<'a> {
     },
 }
 
-/// No such message: lacks `type` or `payload`, is no map, cannot be parsed, is too deep, or has a
-/// `room`, `id` or `args` of the wrong type. Answered `INVALID_MESSAGE_FORMAT`; the connection is
+/// No such message: lacks `type` or `payload`, is no map, cannot be parsed, is too deep, has a `type`
+/// that only the libraries may emit, or a `room`, `id` or `args` of the wrong type. Answered `INVALID_MESSAGE_FORMAT`; the connection is
 /// kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
@@ -200,6 +200,8 @@ fn interpret(text: &str, binary: Binary) -> Result<Incoming<'_>, Invalid> {
                 attachments,
             })
         }
+        // Stock clients in the room would take the event for a broken packet and go.
+        (name, _) if is_reserved(name) => Err(Invalid),
         (_, room) => {
             let rest = || (name == "message").then(|| rest_as_payload(text)).flatten();
             let args = args.or_else(|| rest().map(Cow::Owned)).ok_or(Invalid)?;

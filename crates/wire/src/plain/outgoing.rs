@@ -195,6 +195,23 @@ mod tests {
     }
 
     #[test]
+    fn an_attachment_is_written_once_however_often_it_is_referred_to() {
+        let args = [r#"{"_placeholder":true,"num":0}"#; 1000].join(",");
+        let attachment = [0; 300];
+        let event = Outgoing {
+            args: &args,
+            attachments: &[&attachment],
+            ..EVENT
+        };
+        let text = json(&event);
+        assert_eq!(text.matches("_binary").count(), 1);
+        assert!(text.contains(r#"AAAA"},null,null"#), "{text:.500}");
+        let mut packed = Vec::new();
+        write_msgpack(&mut packed, &event);
+        assert!(packed.len() < 300 + 1100, "{} bytes", packed.len());
+    }
+
+    #[test]
     fn what_is_written_is_read_back_the_same_in_both_encodings() {
         let all = r#"[-1,0,255,65536,-129,5000000000,18446744073709551615,1.5,"é\n",true,{}],[[]]"#;
         let args = [

@@ -40,18 +40,27 @@ pub fn event(data: &str) -> Event<'_> {
     }
 }
 
-/// Names that only the libraries themselves may emit; a parser refuses packets with them.
+/// Names that only the libraries themselves may emit: a client that meets one ends its session with
+/// `parse error`, and parsers here refuse packets with them.
+const RESERVED: [&str; 6] = [
+    "connect",
+    "connect_error",
+    "disconnect",
+    "disconnecting",
+    "newListener",
+    "removeListener",
+];
+
+/// The name if it is a reserved one.
+#[inline]
+pub fn reserved(name: &str) -> Option<&'static str> {
+    RESERVED.into_iter().find(|reserved| *reserved == name)
+}
+
+/// Whether only the libraries themselves may emit this name.
 #[inline]
 pub fn is_reserved(name: &str) -> bool {
-    matches!(
-        name,
-        "connect"
-            | "connect_error"
-            | "disconnect"
-            | "disconnecting"
-            | "newListener"
-            | "removeListener"
-    )
+    reserved(name).is_some()
 }
 
 /// The first element is a string or a number.
@@ -133,15 +142,7 @@ mod tests {
 
     #[test]
     fn six_names_are_reserved() {
-        let reserved = [
-            "connect",
-            "connect_error",
-            "disconnect",
-            "disconnecting",
-            "newListener",
-            "removeListener",
-        ];
-        assert!(reserved.into_iter().all(is_reserved));
+        assert!(RESERVED.into_iter().all(is_reserved));
         assert!(
             !["Connect", "error", "connection", "", "message"]
                 .into_iter()

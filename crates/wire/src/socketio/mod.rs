@@ -5,7 +5,7 @@ mod event;
 mod packet;
 mod placeholder;
 
-pub use event::{Event, event, is_reserved};
+pub use event::{Event, event, is_reserved, reserved};
 pub use packet::{ATTACHMENTS_MAX, Packet, PacketType, ParseError, parse, write, written_len};
 pub use placeholder::{
     Placeholder, PlaceholderError, Placeholders, placeholders, write_placeholder,

@@ -7,9 +7,13 @@ use crate::json;
 
 /// Most attachments in one packet (socket.io-parser since 4.2.6).
 pub const ATTACHMENTS_MAX: usize = 10;
+const _: () = assert!(
+    ATTACHMENTS_MAX <= u16::BITS as usize,
+    "one bit each in check_placeholders"
+);
 
-/// Largest ack id that JavaScript counts exactly: 2^53.
-const ID_MAX: u64 = 1 << 53;
+/// Largest ack id that JavaScript counts to, `Number.MAX_SAFE_INTEGER`.
+const ID_MAX: u64 = (1 << 53) - 1;
 
 /// First character of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,8 @@ pub struct Packet<'a> {
     pub attachments: usize,
     /// `/` when left out.
     pub namespace: &'a str,
-    /// Ack id; one above 2^53 is `u64::MAX`, which nobody ever asked for.
+    /// Ack id, at most 2^53 - 1; that of an ack can also be `u64::MAX`, which stands for all larger
+    /// ones: nobody ever asked for them.
     pub id: Option<u64>,
     /// Raw JSON without white space around it: the array of events and acks, the object (or
     /// nothing) of connect.
@@ -77,7 +82,8 @@ pub enum ParseError {
     Attachments,
     /// Control character in the namespace.
     Namespace,
-    /// Ack without an id.
+    /// Ack without an id, or event with one above 2^53 - 1, which its client could not tell from its
+    /// neighbours.
     Id,
     /// The payload is not JSON or nested too deep.
     Json,
@@ -85,7 +91,7 @@ pub enum ParseError {
     Shape,
     /// Event name that only the libraries themselves may emit.
     ReservedEvent,
-    /// Placeholder that names no attachment or is not written as one.
+    /// Placeholder that names no attachment or one that is named already, or is not written as one.
     Placeholder,
     /// Event or ack without any payload. No violation: the reference server takes it and does
     /// nothing, so ignore the packet.
@@ -96,7 +102,8 @@ pub enum ParseError {
 ///
 /// Payloads: CONNECT takes an object or nothing, DISCONNECT nothing, EVENT an array whose first
 /// item is a number or a string that is not reserved, ACK an array and an id, CONNECT_ERROR an
-/// object or a string. In binary kinds each placeholder must name one of the attachments.
+/// object or a string. In binary kinds each placeholder must name one of the attachments, and no
+/// two the same.
 ///
 /// # Errors
 /// Any [`ParseError`].
@@ -155,7 +162,7 @@ fn parse_namespace(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
     Ok((namespace, end))
 }
 
-/// A run of decimal digits, saturating at `u64::MAX` above 2^53.
+/// A run of decimal digits, saturating at `u64::MAX` above [`ID_MAX`].
 #[inline]
 fn parse_id(bytes: &[u8], start: usize) -> (Option<u64>, usize) {
     let mut at = start;
@@ -197,6 +204,9 @@ fn check_shape(packet: &Packet<'_>) -> Result<(), ParseError> {
             if !is_event_array(packet.data) {
                 return Err(ParseError::Shape);
             }
+            if packet.id.is_some_and(|id| id > ID_MAX) {
+                return Err(ParseError::Id);
+            }
             if is_reserved_first(packet.data) {
                 return Err(ParseError::ReservedEvent);
             }
@@ -217,11 +227,15 @@ fn check_placeholders(packet: &Packet<'_>) -> Result<(), ParseError> {
     if packet.attachments == 0 {
         return Ok(());
     }
+    // Encoders number every occurrence anew. Named again and again, one attachment would become
+    // as many copies where bytes are written into the text.
+    let mut named = 0_u16;
     for placeholder in placeholders(packet.data) {
-        match placeholder {
-            Ok(placeholder) if placeholder.index < packet.attachments => {}
-            _ => return Err(ParseError::Placeholder),
+        let index = placeholder.map_err(|_| ParseError::Placeholder)?.index;
+        if index >= packet.attachments || named & 1 << index != 0 {
+            return Err(ParseError::Placeholder);
         }
+        named |= 1 << index;
     }
     Ok(())
 }

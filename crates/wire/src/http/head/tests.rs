@@ -230,3 +230,40 @@ fn every_error_has_a_status_of_the_client_or_version_kind() {
         assert_eq!(error.status(), status, "{error:?}");
     }
 }
+
+#[test]
+fn expectations_are_known_or_not() {
+    let cases = [
+        ("HTTP/1.1", "", None),
+        (
+            "HTTP/1.1",
+            "Expect: 100-Continue\r\n",
+            Some(Expectation::Continue),
+        ),
+        (
+            "HTTP/1.1",
+            "Expect: , 100-continue\r\nexpect:\r\n",
+            Some(Expectation::Continue),
+        ),
+        ("HTTP/1.1", "Expect:\r\n", None),
+        ("HTTP/1.1", "Expect: tea\r\n", Some(Expectation::Unknown)),
+        (
+            "HTTP/1.1",
+            "Expect: 100-continue, tea\r\n",
+            Some(Expectation::Unknown),
+        ),
+        (
+            "HTTP/1.1",
+            "Expect: 100-continue;a=b\r\n",
+            Some(Expectation::Unknown),
+        ),
+        ("HTTP/1.0", "Expect: tea\r\n", None),
+    ];
+    for (version, lines, expected) in cases {
+        let text = format!("POST / {version}\r\nHost: a\r\n{lines}\r\n");
+        let head = parse_head(text.as_bytes())
+            .expect("well-formed")
+            .expect("complete");
+        assert_eq!(head.expectation(), expected, "{text}");
+    }
+}

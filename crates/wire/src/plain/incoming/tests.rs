@@ -116,7 +116,7 @@ fn other_text_is_invalid() {
         r#"{"type":"x","id":"7","payload":1}"#,
         r#"{"type":"x","id":-1,"payload":1}"#,
         r#"{"type":"x","id":1.0,"payload":1}"#,
-        r#"{"type":"x","id":9007199254740993,"payload":1}"#,
+        r#"{"type":"x","id":9007199254740992,"payload":1}"#,
         r#"{"type":"ack","payload":1}"#,
         r#"{"type":"ack","id":1}"#,
         r#"{"type":"x","payload":1,"args":0}"#,
@@ -125,6 +125,12 @@ fn other_text_is_invalid() {
         r#"{"type":"x","payload":1,"args":"1"}"#,
         r#"{"type":"x","payload":1}}"#,
         r#"{"type":"x","text":1}"#,
+        r#"{"type":"connect","payload":1}"#,
+        r#"{"type":"disconnect","room":"r","payload":1}"#,
+        r#"{"type":"connect_error","payload":1,"id":1}"#,
+        r#"{"type":"disc\u006fnnecting","payload":1}"#,
+        r#"{"type":"newListener","payload":1}"#,
+        r#"{"type":"removeListener","payload":1}"#,
         &deep,
         &many,
     ];
@@ -178,11 +184,12 @@ fn msgpack_obeys_the_same_rules() {
         id: Some(7),
     };
     assert_eq!(parse_msgpack(message), Ok(expected));
-    let bad: [&[u8]; 7] = [
+    let bad: [&[u8]; 8] = [
         b"",
         b"\x80",
         b"\x90",
         b"\x81\xa4type\xa4echo",
+        b"\x82\xa4type\xa7connect\xa7payload\x01",
         // The room, which is no argument, holds bytes.
         b"\x83\xa4type\xa4echo\xa4room\xc4\x01a\xa7payload\x01",
         b"\x83\xa4type\xa4echo\xa4meta\xc4\x01a\xa7payload\x01",

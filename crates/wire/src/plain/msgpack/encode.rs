@@ -1,6 +1,7 @@
 //! Validated JSON text to MessagePack.
 
 use crate::json;
+use crate::plain::binary::Unwritten;
 use crate::socketio::placeholder_at;
 use rmp::encode;
 
@@ -36,17 +37,18 @@ fn infallible<T, E>(result: Result<T, E>) {
 
 /// Appends the values of a validated JSON value or bare list of values, one after the other.
 /// Placeholders become the bytes they stand for when there are `attachments`; one that stands for
-/// none becomes nil.
+/// none, or for one that an earlier one stood for, becomes nil.
 pub(in crate::plain) fn from_json(out: &mut Vec<u8>, json: &str, attachments: &[&[u8]]) {
     let bytes = json.as_bytes();
     // MessagePack wants lengths in front; one pass finds them all, another writes.
     let mut lens = container_lens(bytes).into_iter();
+    let mut unwritten = Unwritten::new(attachments);
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b'{' => {
                 let len = lens.next().unwrap_or(0);
-                let placeholder = if attachments.is_empty() {
+                let placeholder = if unwritten.is_empty() {
                     None
                 } else {
                     placeholder_at(json, at)
@@ -56,7 +58,7 @@ pub(in crate::plain) fn from_json(out: &mut Vec<u8>, json: &str, attachments: &[
                     at += 1;
                     continue;
                 };
-                match attachments.get(index) {
+                match unwritten.take(index) {
                     Some(attachment) => infallible(encode::write_bin(out, attachment)),
                     None => nil(out),
                 }

@@ -1,0 +1,338 @@
+//! What `bench check` says of scenarios that are readable but not sound.
+
+use super::Scenario;
+
+/// Place and text of every problem; empty when the scenario is sound.
+fn problems(text: &str) -> Vec<String> {
+    let Err(problems) = Scenario::parse("x.toml", text) else {
+        return Vec::new();
+    };
+    let told = problems.list.iter();
+    told.map(|p| format!("{}:{}: {}", p.line, p.column, p.message))
+        .collect()
+}
+
+/// The only problem of a text.
+fn problem(text: &str) -> String {
+    let mut all = problems(text);
+    assert_eq!(all.len(), 1, "{all:?} in\n{text}");
+    all.remove(0)
+}
+
+/// A sound scenario but for `head`, `phase` and `steps`; the steps stand in line 9 from column 29.
+fn text(head: &str, phase: &str, steps: &str) -> String {
+    format!(
+        "name = \"x\"\n{head}\n[[phases]]\nname = \"go\"\nconnections = 1\n{phase}\n\
+         [flows.a]\n\nsteps = [{{ connect = true }},{steps}]\n"
+    )
+}
+
+fn of_steps(steps: &str) -> Vec<String> {
+    problems(&text("", "duration = \"1s\"", steps))
+}
+
+fn of_step(step: &str) -> String {
+    problem(&text("", "duration = \"1s\"", step))
+}
+
+fn of_variables(lines: &str, steps: &str) -> Vec<String> {
+    let head = format!("[variables]\n{lines}");
+    problems(&text(&head, "duration = \"1s\"", steps))
+}
+
+#[test]
+fn a_loop_needs_something_that_takes_time() {
+    for (step, why) in [
+        ("{ loop = [{ emit = \"a\" }] }", "it would never pause"),
+        (
+            "{ loop = [{ emit = \"a\" }], for = \"1s\" }",
+            "it would never pause",
+        ),
+        ("{ loop = [{ wait = \"go\" }] }", "once its phase has begun"),
+        ("{ loop = [{ think = \"0s\" }] }", "it would never pause"),
+        (
+            "{ loop = [{ emit = \"a\" }], times = 1000000000 }",
+            "1000000000 rounds without a pause are more than 1000",
+        ),
+        (
+            "{ loop = [{ loop = [{ emit = \"a\" }], times = 40 }], times = 40 }",
+            "1600 rounds without a pause",
+        ),
+        // An inner schedule may let the first round pass at once.
+        (
+            "{ loop = [{ loop = [{ emit = \"a\" }], every = \"1s\", times = 1 }] }",
+            "it would never pause",
+        ),
+        (
+            "{ loop = [{ loop = [{ emit = \"a\", ack = true }], every = \"9s\", for = \"1s\" }] }",
+            "it would never pause",
+        ),
+    ] {
+        let told = of_step(step);
+        assert!(told.starts_with("9:29: loop: "), "{step}: {told}");
+        assert!(told.contains(why), "{step}: {told}");
+        assert!(
+            told.contains("give it \"every\", \"pace\", a \"think\" or an answer"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_loop_that_takes_time_is_sound() {
+    for step in [
+        "{ loop = [{ emit = \"a\" }], times = 1000 }",
+        "{ loop = [{ loop = [{ emit = \"a\" }], times = 1000 }, { think = \"1s\" }] }",
+        "{ loop = [{ loop = [{ emit = \"a\" }], times = 1000, every = \"1s\" }] }",
+        "{ loop = [{ emit = \"a\" }], every = \"1s\" }",
+        "{ loop = [{ emit = \"a\", ack = true }] }",
+        "{ loop = [{ think = { min = \"0s\", max = \"1s\" } }] }",
+        "{ loop = [{ join = \"a\" }, { leave = \"a\" }] }",
+        "{ loop = [{ wait = \"go\" }, { expect = \"a\" }] }",
+        "{ loop = [{ disconnect = true }, { reconnect = true }] }",
+    ] {
+        assert_eq!(of_steps(step), Vec::<String>::new(), "{step}");
+    }
+}
+
+#[test]
+fn arithmetic_that_cannot_be_is_told() {
+    for (step, told) in [
+        (
+            "{ join = \"${1/0}\" }",
+            "9:38: join: cannot read \"1/0\": what stands behind '/'",
+        ),
+        ("{ join = \"${user / 0}\" }", "behind '/' is always 0"),
+        (
+            "{ emit = \"a\", body = '${9223372036854775807 + 1}' }",
+            "is too large",
+        ),
+        (
+            "{ join = \"${random(5,1)}\" }",
+            "random(5, 1): the first number is above",
+        ),
+        (
+            "{ join = \"${text(0 - 1)}\" }",
+            "text(-1): give a number from 0 to 1048576",
+        ),
+    ] {
+        let found = of_step(step);
+        assert!(found.contains(told), "{step}: {found}");
+    }
+    let deep = format!("{{ join = \"${{{}1}}\" }}", "(".repeat(50_000));
+    let found = of_step(&deep);
+    assert!(
+        found.starts_with("9:38: join: ") && found.contains("more than 64 brackets"),
+        "{found}"
+    );
+}
+
+#[test]
+fn names_that_name_nothing_are_told() {
+    for (step, told) in [
+        ("{ join = \"\" }", "9:38: join: \"\" names no room"),
+        ("{ leave = \"\" }", "9:39: leave: \"\" names no room"),
+        ("{ emit = \"\" }", "9:38: emit: \"\" names nothing"),
+        ("{ expect = \"\" }", "9:40: expect: \"\" names nothing"),
+        (
+            "{ emit = \"a\", to = \"\" }",
+            "9:48: to: \"\" names no room",
+        ),
+        (
+            "{ emit = \"a\", body = '' }",
+            "9:50: body: it is empty: JSON is needed, such as '{}'",
+        ),
+        (
+            "{ join = \"r-${stamp}\" }",
+            "9:38: join: \"${stamp}\" and \"${fill}\" mean something in payloads only",
+        ),
+        (
+            "{ join = \"r-${fill}\" }",
+            "9:38: join: \"${stamp}\" and \"${fill}\" mean something in payloads only",
+        ),
+    ] {
+        assert_eq!(of_step(step), told, "{step}");
+    }
+}
+
+#[test]
+fn names_of_socket_io_itself_are_refused_there_only() {
+    for name in [
+        "connect",
+        "connect_error",
+        "disconnect",
+        "disconnecting",
+        "newListener",
+        "removeListener",
+    ] {
+        let step = format!("{{ emit = \"{name}\" }}");
+        let told = of_step(&step);
+        assert!(
+            told.starts_with(&format!("9:38: emit: \"{name}\" belongs to Socket.IO")),
+            "{told}"
+        );
+        let plain = text("protocol = \"websocket\"", "duration = \"1s\"", &step);
+        assert_eq!(problems(&plain), Vec::<String>::new());
+    }
+    let told = problem(&text(
+        "join_event = \"connect\"",
+        "duration = \"1s\"",
+        "{ join = \"a\" }",
+    ));
+    assert!(told.starts_with("2:14: join_event: "), "{told}");
+}
+
+#[test]
+fn credentials_of_socket_io_are_an_object() {
+    let told = of_step("{ auth = '{\"a\"' }");
+    assert!(
+        told.starts_with("9:38: auth: it is not JSON when filled in, EOF"),
+        "{told}"
+    );
+    let told = of_step("{ auth = '\"token\"' }");
+    assert!(
+        told.starts_with("9:38: auth: it is no JSON object"),
+        "{told}"
+    );
+    let sound = "{ auth = '{\"token\":\"${text(9)}\",\"n\":${user}}' }";
+    assert_eq!(of_steps(sound), Vec::<String>::new());
+    let bearer = text(
+        "protocol = \"centrifugo\"",
+        "duration = \"1s\"",
+        "{ auth = 'abc' }",
+    );
+    assert_eq!(problems(&bearer), Vec::<String>::new());
+}
+
+#[test]
+fn a_rate_needs_a_loop_that_follows_it() {
+    let with_rate = "duration = \"1s\"\nrate = \"5/s\"";
+    let told = problem(&text(
+        "",
+        with_rate,
+        "{ loop = [{ emit = \"a\" }], every = \"1s\" }",
+    ));
+    assert_eq!(
+        told,
+        "7:1: rate: no loop follows it; give one pace = \"phase\", or leave the rate out"
+    );
+    let paced = text(
+        "",
+        with_rate,
+        "{ loop = [{ emit = \"a\" }], pace = \"phase\" }",
+    );
+    assert_eq!(problems(&paced), Vec::<String>::new());
+    // The loop that is misspelt may be the one.
+    let misspelt = text(
+        "",
+        with_rate,
+        "{ lop = [{ emit = \"a\" }], pace = \"phase\" }",
+    );
+    assert_eq!(problems(&misspelt).len(), 1);
+}
+
+#[test]
+fn times_without_length_are_told() {
+    assert_eq!(
+        problem(&text("", "duration = \"0s\"", "{ think = \"1s\" }")),
+        "6:12: duration: \"0s\" is too short: it must be above zero"
+    );
+    for step in [
+        "{ join = \"a\", within = \"0s\" }",
+        "{ loop = [{ emit = \"a\" }], every = \"0s\" }",
+        "{ loop = [{ emit = \"a\" }], for = \"0s\" }",
+    ] {
+        assert!(of_step(step).contains("\"0s\" is too short"), "{step}");
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_told_with_value_and_bounds() {
+    for (given, told) in [
+        (
+            "99999999999999999999",
+            "99999999999999999999 is out of range: from 1 to 10_000_000",
+        ),
+        (
+            "9_000_000_000_000_000_000",
+            "9_000_000_000_000_000_000 is out of range: from 1 to",
+        ),
+        ("0x7fffffff", "0x7fffffff is out of range"),
+        ("1.5", "a whole number is needed, not 1.5"),
+        ("\"many\"", "a whole number is needed, not \"many\""),
+    ] {
+        let phase = format!(
+            "arrivals = \"1/s\"\nduration = \"1s\"\n[[phases]]\nduration = \"1s\"\nconnections = {given}"
+        );
+        let found = problem(&text("", &phase, "{ think = \"1s\" }"));
+        assert!(found.starts_with("10:15: connections: "), "{found}");
+        assert!(found.contains(told), "{given}: {found}");
+    }
+    assert_eq!(
+        of_step("{ reconnect = true, jitter = 7 }"),
+        "9:58: jitter: a number from 0 to 1 is needed, not 7"
+    );
+}
+
+#[test]
+fn a_fault_is_told_once_and_not_again_where_it_is_used() {
+    let payload = |lines: &str| {
+        let head = format!("[payloads.p]\n{lines}");
+        problem(&text(
+            &head,
+            "duration = \"1s\"",
+            "{ emit = \"a\", payload = \"p\", to = \"r\" }",
+        ))
+    };
+    assert!(payload("body = '{\"a\":}'").contains("payload \"p\": it is not JSON"));
+    assert!(payload("body = '${usr}'").contains("unknown name \"usr\""));
+    assert_eq!(
+        payload("size = -1"),
+        "3:8: size: -1 is out of range: from 0 to 64 MiB"
+    );
+    assert!(payload("size = \"9000GB\"").contains("is no size"));
+    for bad in [
+        "room = \"${usr}\"",
+        "room = 99999999999999999999",
+        "room = true",
+    ] {
+        let found = of_variables(
+            bad,
+            "{ loop = [{ join = \"${room}\" }, { emit = \"a\", body = '${room}' }] }",
+        );
+        assert_eq!(found.len(), 1, "{bad}: {found:?}");
+        assert!(found[0].starts_with("3:8: room: "), "{found:?}");
+    }
+}
+
+#[test]
+fn a_variable_stands_above_its_use() {
+    let found = of_variables(
+        "room = \"r-${members}\"\nmembers = 5",
+        "{ join = \"${room}\" }",
+    );
+    assert_eq!(
+        found,
+        [
+            "3:8: room: variable \"members\" is defined below: it must stand above the first one that uses it"
+        ]
+    );
+    assert_eq!(of_variables("a = \"${a}\"", "{ join = \"${a}\" }").len(), 1);
+    let sound = of_variables(
+        "members = 5\nroom = \"r-${members}\"",
+        "{ join = \"${room}\" }",
+    );
+    assert_eq!(sound, Vec::<String>::new());
+}
+
+#[test]
+fn variables_that_double_each_other_are_refused() {
+    let mut lines = "v0 = \"${user}ab\"".to_owned();
+    for number in 1..=40 {
+        let before = number - 1;
+        lines.push_str(&format!("\nv{number} = \"${{v{before}}}${{v{before}}}\""));
+    }
+    let found = of_variables(&lines, "{ join = \"${v40}\" }");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("longer than 1048576 bytes"), "{found:?}");
+}

@@ -1,0 +1,119 @@
+//! What the log says of those who leave: the reason that wire and metrics have, whatever Socket.IO calls it.
+
+use crate::identity::{frame, received, websocket};
+use crate::rig::Rig;
+use hub::config::Config;
+use hub::{DisconnectReason, Event, Handler, Io, Refusal, SocketKey};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
+
+/// Lets everybody in, puts out who asks for it, and keeps what it is told of those who leave.
+#[derive(Debug, Default)]
+struct Door {
+    told: Arc<Mutex<Vec<DisconnectReason>>>,
+}
+
+impl Handler for Door {
+    fn connecting(&mut self, _: &mut Io<'_>, _: &hub::ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+        match event.name {
+            "leave" => io.disconnect(socket, false),
+            "end" => io.disconnect(socket, true),
+            "drop" => io.drop_transport(socket),
+            "fail" => std::panic::panic_any("a failure"),
+            _ => {}
+        }
+    }
+
+    fn disconnected(&mut self, _: &mut Io<'_>, _: SocketKey, reason: DisconnectReason) {
+        self.told.lock().expect("nobody panics").push(reason);
+    }
+}
+
+/// The line about a client that did this, and what the handler was told.
+fn after(act: impl Fn(&mut Rig, usize)) -> (String, String) {
+    let door = Door::default();
+    let told = Arc::clone(&door.told);
+    let mut rig = Rig::new(Config::default(), Box::new(door), 1);
+    let client = websocket(&mut rig, SIO, "");
+    rig.send(client, &frame("40"));
+    act(&mut rig, client);
+    let told = told.lock().expect("nobody panics");
+    let [reason] = told[..] else {
+        panic!("told {told:?}, logged {:?}", rig.log);
+    };
+    let lines = rig.log.iter().filter(|line| *line != "a handler failed");
+    let [came, left] = &lines.collect::<Vec<_>>()[..] else {
+        panic!("{:?}", rig.log);
+    };
+    assert_eq!(*came, "connected socket.io");
+    (left.to_string(), reason.as_str().to_owned())
+}
+
+#[test]
+fn the_log_has_the_close_reason_and_handlers_have_socketios_word() {
+    let says = |text: &'static str| after(move |rig, client| rig.send(client, &frame(text)));
+    let line = |reason: &str, word: &str| (format!("disconnected {reason}"), word.to_owned());
+    assert_eq!(
+        says("41"),
+        line("client_namespace_disconnect", "client namespace disconnect")
+    );
+    assert_eq!(
+        says("42[\"leave\"]"),
+        line("server_namespace_disconnect", "server namespace disconnect")
+    );
+    assert_eq!(
+        says("42[\"end\"]"),
+        line("server_close", "server namespace disconnect")
+    );
+    assert_eq!(
+        says("42[\"drop\"]"),
+        line("server_close", "forced server close")
+    );
+    assert_eq!(
+        says("42[\"fail\"]"),
+        line("internal_error", "forced server close")
+    );
+    assert_eq!(says("x"), line("parse_error", "parse error"));
+    assert_eq!(
+        after(|rig, client| rig.send(client, b"\x81\x01x")),
+        line("protocol_error", "transport error")
+    );
+    let too_big = format!("42[\"{}\"]", "x".repeat(2_000_000));
+    assert_eq!(
+        after(|rig, client| rig.send(client, &frame(&too_big))),
+        line("message_too_big", "transport error")
+    );
+    assert_eq!(
+        after(|rig, client| rig.end(client)),
+        line("transport_close", "transport close")
+    );
+    assert_eq!(
+        after(|rig, _| rig.pass(Duration::from_secs(60))),
+        line("ping_timeout", "ping timeout")
+    );
+}
+
+/// It was in, and the log has told that it left: nobody was refused.
+#[test]
+fn who_has_left_its_namespace_is_not_refused_later() {
+    let mut rig = Rig::new(Config::default(), Box::new(Door::default()), 1);
+    let client = websocket(&mut rig, SIO, "");
+    rig.send(client, &frame("40"));
+    rig.send(client, &frame("41"));
+    rig.send(client, &frame("x"));
+    assert_eq!(
+        received(&mut rig, client).last().map(String::as_str),
+        Some("close 4500 parse error")
+    );
+    let lines = [
+        "connected socket.io",
+        "disconnected client_namespace_disconnect",
+    ];
+    assert_eq!(rig.log, lines);
+}
