@@ -40,6 +40,7 @@ async function observer() {
 describe("offline queue", () => {
   test("keeps the last 50 of 55 messages, says so, and sends them in order after the restart", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
+    await ada.isUpgraded();
     await gateway.kill();
     await ada.isOffline();
     // Cut off as well, so that the observer is back before her.
@@ -75,6 +76,7 @@ describe("offline queue", () => {
 
   test("survives a reload of the page", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
+    await ada.isUpgraded();
     await gateway.kill();
     await ada.isOffline();
     await ada.say("written offline");
@@ -92,6 +94,7 @@ describe("offline queue", () => {
     const ada = await Person.arrive(browser, gateway, "Ada", { path: "/#/den" });
     const grace = await Person.arrive(browser, gateway, "Grace", { path: "/#/den" });
     await ada.seesPresence(2);
+    await ada.isUpgraded();
     await gateway.kill();
     await ada.isOffline();
     await ada.say("still in the den");
@@ -157,6 +160,7 @@ describe("a message without an answer", () => {
 describe("notices", () => {
   test("tell of the loss with a countdown, and a click ends the wait", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
+    await ada.isUpgraded();
     await gateway.kill();
     await ada.seesText("#notice-text", /Connection lost|cannot be reached/);
     await ada.seesText("#countdown", /Trying again in \d+ s/);

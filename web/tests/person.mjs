@@ -69,6 +69,10 @@ export class Person {
     await this.page.waitForSelector('#link-state[data-phase="online"]', { state: "attached" });
   }
 
+  /**
+   * A connection that breaks while it moves to WebSocket is missed by the stock client only when no ping
+   * comes, after 35 s: who kills the gateway waits for this first.
+   */
   async isUpgraded() {
     await this.seesText("#link-state", /Connected . websocket/);
   }
