@@ -71,3 +71,4 @@ pub use process::Process;
 pub use relay::{Answer, Fetched, Relay, Target};
 pub use session::Protocol;
 pub use socket::SocketKey;
+pub use wire::socketio::is_reserved;

@@ -62,16 +62,6 @@ fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Events whose names belong to the protocol.
-const RESERVED_EVENTS: [&str; 6] = [
-    "connect",
-    "connect_error",
-    "disconnect",
-    "disconnecting",
-    "newListener",
-    "removeListener",
-];
-
 /// Clients are told a rate in seconds.
 const RATE_PER_MIN: Duration = Duration::from_secs(1);
 
@@ -87,7 +77,7 @@ impl<'a> Reader<'a> {
         let mut events = BTreeMap::new();
         for event in names_below(self.layer, &[root, name, "events"]) {
             let path = [root, name, "events", event];
-            if RESERVED_EVENTS.contains(&event) {
+            if hub::is_reserved(event) {
                 let message = format!("cannot use event {event:?}: Socket.IO reserves this name");
                 self.problem(&path, message);
             }

@@ -40,6 +40,10 @@ connections = false
 message_timeout = "1s"
 handshake_timeout = "1s"
 close_timeout = "1s"
+# Sessions that polled and were left alone end within two seconds: what lives is as much early as late.
+[socketio]
+ping_interval = "1s"
+ping_timeout = "1s"
 [compression]
 websocket = true
 [namespaces."/"]
@@ -222,8 +226,8 @@ fn noise_neither_ends_the_gateway_nor_makes_it_grow() {
         played.load(Ordering::Relaxed) > CLIENTS * seconds / 4,
         "too few dialogues"
     );
-    // A short run ends while buffers that are kept still grow: they do for three minutes (docs/attacks.md, Noise).
-    let allowed = if seconds < 60 { 150 } else { 105 };
+    // The short run is too short to be flat to the last bytes.
+    let allowed = if seconds < 60 { 120 } else { 105 };
     assert!(
         late <= early * allowed / 100,
         "{early} bytes grew to {late}: {resident:?}"
