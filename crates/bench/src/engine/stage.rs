@@ -10,7 +10,7 @@ use super::user::{State, User};
 use crate::clock::now_ns;
 use crate::scenario::Scenario;
 use crate::swarm::wakeup::Wakeup;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -171,12 +171,8 @@ impl Stage {
 
     /// One turn: wait, read, react, do what is due.
     pub fn turn(&mut self, events: &mut Events, timeout: Duration) -> Result<()> {
-        self.wakeup.arm(self.next_due_ns())?;
-        if let Err(error) = self.poll.poll(events, Some(timeout))
-            && error.kind() != std::io::ErrorKind::Interrupted
-        {
-            return Err(error).context("cannot wait for events");
-        }
+        let due_ns = self.next_due_ns();
+        self.wakeup.wait(&mut self.poll, events, due_ns, timeout)?;
         let woken_ns = now_ns();
         for event in events.iter() {
             match event.token() {

@@ -14,7 +14,7 @@ use crate::clock::{now_ns, own_cpu_ns};
 use crate::dialect::Target;
 use crate::latency::Distribution;
 use crate::ledger::Account;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use conn::Conn;
 use connect::{ConnectPlan, ConnectReport, Connecting, Upgrade, open_socket};
 use load::Load;
@@ -197,12 +197,7 @@ impl Swarm {
     /// One turn: wait, read, react, send what is due.
     pub fn turn(&mut self, events: &mut Events, timeout: Duration) -> Result<()> {
         let due_ns = self.running.as_ref().and_then(Running::next_due_ns);
-        self.wakeup.arm(due_ns)?;
-        if let Err(error) = self.poll.poll(events, Some(timeout))
-            && error.kind() != std::io::ErrorKind::Interrupted
-        {
-            return Err(error).context("cannot wait for events");
-        }
+        self.wakeup.wait(&mut self.poll, events, due_ns, timeout)?;
         for event in events.iter() {
             match event.token() {
                 WAKE => {}

@@ -1,14 +1,17 @@
 //! Owns the timer that wakes a turn exactly when the schedule is due: epoll's own timeout counts
 //! whole milliseconds, which would show up as latency of the server.
 
+use crate::clock::now_ns;
 use anyhow::{Context, Result};
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Events, Interest, Poll, Registry, Token};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -30,8 +33,25 @@ impl Wakeup {
         })
     }
 
+    /// Waits for events until `due_ns` of the monotonic clock, but no longer than `timeout`. Setting the timer
+    /// costs more than looking, so it is set only when there is nothing to do: under load there always is.
+    pub fn wait(
+        &mut self,
+        poll: &mut Poll,
+        events: &mut Events,
+        due_ns: Option<u64>,
+        timeout: Duration,
+    ) -> Result<()> {
+        look(poll, events, Duration::ZERO)?;
+        if events.is_empty() && due_ns.is_none_or(|due_ns| due_ns > now_ns()) {
+            self.arm(due_ns)?;
+            look(poll, events, timeout)?;
+        }
+        Ok(())
+    }
+
     /// Wakes at `due_ns` of the monotonic clock; never when `None`.
-    pub fn arm(&mut self, due_ns: Option<u64>) -> Result<()> {
+    fn arm(&mut self, due_ns: Option<u64>) -> Result<()> {
         if due_ns == self.armed_ns {
             return Ok(());
         }
@@ -60,5 +80,14 @@ impl Wakeup {
         // Nothing to do about an error: an empty timer reports would-block.
         let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
         self.armed_ns = None;
+    }
+}
+
+fn look(poll: &mut Poll, events: &mut Events, timeout: Duration) -> Result<()> {
+    match poll.poll(events, Some(timeout)) {
+        Err(error) if error.kind() != ErrorKind::Interrupted => {
+            Err(error).context("cannot wait for events")
+        }
+        _ => Ok(()),
     }
 }

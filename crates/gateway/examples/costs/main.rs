@@ -7,6 +7,7 @@ mod compression;
 mod flood;
 mod gateway;
 mod safety;
+mod tester;
 mod tls;
 
 use clap::Parser;
@@ -21,6 +22,8 @@ enum What {
     Flood,
     /// Memory of idle TLS connections, processor time of handshakes, and what a storm of them does to others.
     Tls,
+    /// The load tester, beside the gateway that it loads and beside a process that reads the same and looks at nothing.
+    Tester,
     /// Processor time of compressed broadcasts, and bytes on the wire by each transport.
     Compression(compression::Flags),
 }
@@ -31,6 +34,7 @@ fn main() -> anyhow::Result<()> {
         What::Memory => safety::memory(),
         What::Flood => flood::report(),
         What::Tls => tls::report(),
+        What::Tester => tester::report(),
         What::Compression(flags) => compression::report(&flags),
     }
 }
