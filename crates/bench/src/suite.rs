@@ -27,89 +27,44 @@ pub struct Suite {
 
 /// Cases at full size.
 pub fn full_cases() -> Vec<Case> {
-    let mut cases = vec![
-        Case::Idle {
-            low: 2_000,
-            high: 18_000,
-            plain: false,
-        },
-        Case::Idle {
-            low: 2_000,
-            high: 18_000,
-            plain: true,
-        },
-        Case::Connect { connections: 8_000 },
-        Case::Ack {
-            connections: 1_000,
-            depth: 1,
-        },
-        Case::Ack {
-            connections: 1_000,
-            depth: 8,
-        },
-    ];
-    cases.extend([100, 1_000, 5_000].map(|members| Case::Delivery {
-        members,
-        window: 16,
-    }));
-    cases.push(Case::Delivery {
-        members: 1_000,
-        window: 1,
-    });
-    cases.push(Case::Latency {
-        members: 1_000,
-        deliveries_per_second: 20_000,
-    });
-    cases.extend([100, 1].map(|rooms| Case::Hold {
+    let holds = [100, 1].map(|rooms| Case::Hold {
         connections: 18_000,
         per_second: 100,
         rooms,
         seconds: 35,
-    }));
-    cases
+    });
+    cases([2_000, 18_000], 8_000, &[100, 1_000, 5_000], &holds)
 }
 
 /// The same shape in a minute or two; figures are rougher.
 pub fn quick_cases() -> Vec<Case> {
-    let mut cases = vec![
-        Case::Idle {
-            low: 1_000,
-            high: 6_000,
-            plain: false,
-        },
-        Case::Idle {
-            low: 1_000,
-            high: 6_000,
-            plain: true,
-        },
-        Case::Connect { connections: 3_000 },
-        Case::Ack {
-            connections: 1_000,
-            depth: 1,
-        },
-        Case::Ack {
-            connections: 1_000,
-            depth: 8,
-        },
-    ];
-    cases.extend([100, 1_000].map(|members| Case::Delivery {
-        members,
-        window: 16,
-    }));
-    cases.push(Case::Delivery {
-        members: 1_000,
-        window: 1,
-    });
-    cases.push(Case::Latency {
-        members: 1_000,
-        deliveries_per_second: 20_000,
-    });
-    cases.push(Case::Hold {
+    let hold = Case::Hold {
         connections: 5_000,
         per_second: 100,
         rooms: 50,
         seconds: 5,
+    };
+    cases([1_000, 6_000], 3_000, &[100, 1_000], &[hold])
+}
+
+fn cases(idle: [u32; 2], connections: u32, rooms: &[u32], holds: &[Case]) -> Vec<Case> {
+    let [low, high] = idle;
+    let idle = [false, true].map(|plain| Case::Idle { low, high, plain });
+    let acks = [1, 8].map(|depth| Case::Ack {
+        connections: 1_000,
+        depth,
     });
+    let deliveries = rooms.iter().map(|&members| (members, 16));
+    let deliveries = deliveries.chain([(1_000, 1)]);
+    let mut cases = Vec::from(idle);
+    cases.push(Case::Connect { connections });
+    cases.extend(acks);
+    cases.extend(deliveries.map(|(members, window)| Case::Delivery { members, window }));
+    cases.push(Case::Latency {
+        members: 1_000,
+        deliveries_per_second: 20_000,
+    });
+    cases.extend_from_slice(holds);
     cases
 }
 

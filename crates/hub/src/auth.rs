@@ -26,11 +26,10 @@ use wire::websocket::frame::{self, OpCode};
 
 /// Event by which a client shows a new token; its argument is the token, or `{"token": …}`.
 const REFRESH: &str = "token-refresh";
-/// How often a session may do so, for all its namespaces: looking at a token costs more than taking a message.
-const REFRESHES: Rate = Rate {
-    events: 30,
-    per: Duration::from_secs(60),
-};
+/// How often a session may do so in a minute, or once for each of its namespaces if they can be more: looking at a token costs
+/// more than taking a message.
+const REFRESHES: u32 = 30;
+const REFRESHES_PER: Duration = Duration::from_secs(60);
 /// Number of that limiter; the rules' limiters count from one.
 const REFRESHES_NUMBER: u32 = 0;
 /// Event that warns of the end.
@@ -121,12 +120,7 @@ impl Hub {
             return;
         }
         let session = pending.session.index;
-        if self
-            .core
-            .sessions
-            .get(session)
-            .is_some_and(|slot| slot.flags.closing)
-        {
+        if !self.core.is_open(session) {
             return;
         }
         match pending.purpose {
@@ -162,6 +156,8 @@ impl Hub {
         match verdict {
             // It asked twice; the first answer counts.
             Ok(_) if self.core.socket_in(session, namespace).is_some() => {}
+            // Others may have joined while this one was asked about.
+            Ok(_) if !self.has_room_for_socket(session) => {}
             Ok(claims) => {
                 self.join_namespace(session, namespace, auth, Some(&claims));
                 if let Some(slot) = self.core.sessions.get_mut(session)
@@ -218,10 +214,15 @@ impl Hub {
             return false;
         }
         let token = first(args).and_then(shown_token);
+        let sockets_max = self.core.config.limits.sockets_per_session_max as u32;
+        let rate = Gcra::new(Rate {
+            events: REFRESHES.max(sockets_max),
+            per: REFRESHES_PER,
+        });
         let mut io = Io {
             core: &mut self.core,
         };
-        let in_time = passes(&mut io, socket, REFRESHES_NUMBER, Gcra::new(REFRESHES));
+        let in_time = passes(&mut io, socket, REFRESHES_NUMBER, rate);
         let asked = token.is_some_and(|token| {
             in_time
                 && self

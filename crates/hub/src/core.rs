@@ -213,6 +213,13 @@ impl Core {
         bytes_max + bytes_max / 2
     }
 
+    /// Whether more packets wait for this session's polls than may.
+    pub(crate) fn queue_overflows(&self, session: u32) -> bool {
+        let slot = self.sessions.get(session);
+        let polling = slot.and_then(|slot| slot.polling.as_ref());
+        polling.is_some_and(|polling| polling.queue.cost() > self.queue_bytes_max())
+    }
+
     pub(crate) fn bound(&self) -> Bound {
         Bound {
             bytes_max: self.config.limits.outbox_bytes_max,
@@ -405,6 +412,12 @@ impl Core {
                     .is_some_and(|session| session.sid == *sid)
             })
             .copied()
+    }
+
+    /// Whether the session is there and was not ended.
+    pub(crate) fn is_open(&self, session: u32) -> bool {
+        let slot = self.sessions.get(session);
+        slot.is_some_and(|slot| !slot.flags.closing)
     }
 
     pub(crate) fn remove_session(&mut self, index: u32) -> Option<Session> {

@@ -120,15 +120,9 @@ impl Hub {
     }
 
     fn close_overflowed(&mut self) {
-        let bytes_max = self.core.queue_bytes_max();
         for session in std::mem::take(&mut self.core.overflowed) {
             // The slot may have changed hands since.
-            let polling = self
-                .core
-                .sessions
-                .get(session)
-                .and_then(|slot| slot.polling.as_ref());
-            if polling.is_some_and(|polling| polling.queue.cost() > bytes_max) {
+            if self.core.queue_overflows(session) {
                 self.core.close_session(session, CloseReason::SlowConsumer);
             }
         }

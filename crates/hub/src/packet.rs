@@ -64,6 +64,11 @@ impl Hub {
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
         };
+        if slot.flags.closing {
+            // Only its last poll is waited for: nothing may join or send on its behalf.
+            self.core.counts.dropped_in += 1;
+            return;
+        }
         slot.flags.heard = true;
         match (slot.protocol, data) {
             (Protocol::SocketIo, Data::Text(text)) => self.on_packet_text(session, text),
@@ -242,15 +247,8 @@ impl Hub {
     // ---- joining a namespace ----------------------------------------------------------------------------------------------
 
     fn on_connect(&mut self, session: u32, packet: &Packet<'_>) {
-        let sockets_max = self.core.config.limits.sockets_per_session_max;
-        if self
-            .core
-            .sessions
-            .get(session)
-            .is_none_or(|slot| slot.sockets.len() >= sockets_max)
-        {
-            self.core.counts.hit(Limit::SocketsPerSession);
-            return self.core.close_session(session, CloseReason::LimitExceeded);
+        if !self.has_room_for_socket(session) {
+            return;
         }
         let auth = if packet.data.is_empty() {
             "{}"
@@ -264,6 +262,18 @@ impl Hub {
         }
     }
 
+    /// `false`: the session has as many sockets as it may, and is ended for wanting more.
+    pub(crate) fn has_room_for_socket(&mut self, session: u32) -> bool {
+        let max = self.core.config.limits.sockets_per_session_max;
+        let slot = self.core.sessions.get(session);
+        if slot.is_some_and(|slot| slot.sockets.len() < max) {
+            return true;
+        }
+        self.core.counts.hit(Limit::SocketsPerSession);
+        self.core.close_session(session, CloseReason::LimitExceeded);
+        false
+    }
+
     /// The client may be let in, as far as its token goes.
     pub(crate) fn join_namespace(
         &mut self,
@@ -272,7 +282,12 @@ impl Hub {
         auth: &str,
         claims: Option<&Claims>,
     ) {
-        match self.ask_handler(session, namespace, auth, claims) {
+        let answer = self.ask_handler(session, namespace, auth, claims);
+        if !self.core.is_open(session) {
+            // The handler ended it.
+            return;
+        }
+        match answer {
             Some(Ok(())) => {
                 let socket = self.add_socket(session, namespace, auth);
                 if let Some(claims) = claims {

@@ -334,12 +334,7 @@ impl Hub {
             if !self.take_packet(session, packet) {
                 return Taken::Refused;
             }
-            let alive = self
-                .core
-                .sessions
-                .get(session)
-                .is_some_and(|slot| !slot.flags.closing);
-            let Some(end) = end.filter(|_| alive) else {
+            let Some(end) = end.filter(|_| self.core.is_open(session)) else {
                 return Taken::All;
             };
             at += end + 1;

@@ -358,13 +358,7 @@ impl Hub {
 
     /// The WebSocket takes over: everything queued goes to it, in order.
     fn upgrade(&mut self, conn: u32, session: u32) {
-        let bytes_max = self.core.queue_bytes_max();
-        let polling = self
-            .core
-            .sessions
-            .get(session)
-            .and_then(|slot| slot.polling.as_ref());
-        if polling.is_some_and(|polling| polling.queue.cost() > bytes_max) {
+        if self.core.queue_overflows(session) {
             // Packets over the bound were not kept: there is no whole stream to carry over.
             return self.core.close_session(session, CloseReason::SlowConsumer);
         }

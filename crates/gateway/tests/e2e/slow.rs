@@ -88,6 +88,15 @@ fn flood(gateway: &Gateway) {
     }
 }
 
+/// At the end of what it got is at least half a queue of the newest without a gap, and it is served as before.
+fn assert_goes_on_with_the_newest(got: &[u64], slow: &mut SocketIo) {
+    let newest = OUTBOX_BYTES / 2 / SIZE as u64;
+    let newest: Vec<u64> = (COUNT - newest..COUNT).collect();
+    assert!(got.ends_with(&newest), "{got:?}");
+    let rooms = slow.ask("join", &["more".into()]);
+    assert_eq!(rooms, [json!(["flood", "more"])]);
+}
+
 /// Attack F26.
 #[test]
 fn disconnect_ends_the_slow_client_and_nobody_else() {
@@ -132,16 +141,7 @@ fn drop_oldest_keeps_the_newest_and_counts_what_is_missing() {
     assert!(missing > 0);
     let dropped = gateway.reaches("sockeye_dropped_slow_total", missing as f64);
     assert_eq!(dropped, missing as f64);
-    // At the end at least half a queue of the newest without a gap.
-    let newest = OUTBOX_BYTES / 2 / SIZE as u64;
-    assert!(
-        got.ends_with(&(COUNT - newest..COUNT).collect::<Vec<_>>()),
-        "{got:?}"
-    );
-    assert_eq!(
-        slow.ask("join", &["more".into()]),
-        [json!(["flood", "more"])]
-    );
+    assert_goes_on_with_the_newest(&got, &mut slow);
 }
 
 #[test]
@@ -171,15 +171,7 @@ fn a_client_that_does_not_poll_is_slow_too() {
             }
             let dropped = gateway.metric("sockeye_dropped_slow_total");
             assert_eq!(dropped, (COUNT - got.len() as u64) as f64);
-            let newest = OUTBOX_BYTES / 2 / SIZE as u64;
-            assert!(
-                got.ends_with(&(COUNT - newest..COUNT).collect::<Vec<_>>()),
-                "{got:?}"
-            );
-            assert_eq!(
-                slow.ask("join", &["more".into()]),
-                [json!(["flood", "more"])]
-            );
+            assert_goes_on_with_the_newest(&got, &mut slow);
         }
     }
 }

@@ -340,6 +340,86 @@ fn posts_after_a_violation_are_refused() {
     }
 }
 
+/// Of a polling session that was ended nothing is left but its last poll. What it posts meanwhile is not heard: a socket made then
+/// would outlive it, in rooms whose events the next session of that slot gets.
+#[test]
+fn a_session_that_was_ended_joins_nothing() {
+    let refused: Vec<String> = (0..33).map(|n| format!("40/no-{n},")).collect();
+    let flood = format!("40{}", "\x1e42[\"few\"]".repeat(100));
+    for (end, reason) in [(refused.join("\x1e"), "limit"), (flood, "flood")] {
+        let mut config = Config::default();
+        config.limits.flood_rejections_max = 50;
+        let mut rig = Rig::lab(config, 1);
+        let [client, poll] = [rig.open(), rig.open()];
+        let sid = opened(&mut rig, client);
+        rig.send(client, &post(&sid, &end));
+        rig.take(client);
+        for body in ["40", "42[\"shout\",1]", "41", "40/lab,"] {
+            rig.send(client, &post(&sid, body));
+            let answer = String::from_utf8(rig.take(client)).expect("text");
+            assert!(answer.ends_with("ok"), "{reason}: {body}: {answer}");
+            assert_eq!(rig.hub.census().sockets, 0, "{reason}: {body}");
+        }
+        let get = format!(
+            "GET /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\n\r\n"
+        );
+        // Its last polls bring what had been said to it, and the end.
+        let polled = |_| {
+            rig.send(poll, get.as_bytes());
+            String::from_utf8(rig.take(poll)).expect("text")
+        };
+        let last = (0..10).map(polled).find(|answer| answer.ends_with('1'));
+        assert!(last.is_some(), "{reason}");
+        assert_eq!(rig.hub.census().sessions, 0, "{reason}");
+    }
+}
+
+/// The same where the body had been announced before a second POST ended the session.
+#[test]
+fn a_body_behind_the_end_of_its_session_joins_nothing() {
+    let mut rig = lab();
+    let [client, other] = [rig.open(), rig.open()];
+    let sid = opened(&mut rig, client);
+    let (head, body) = (post(&sid, "40"), b"40");
+    rig.send(client, &head[..head.len() - body.len()]);
+    rig.send(other, &post(&sid, "40"));
+    assert!(rig.take(other).starts_with(b"HTTP/1.1 400"));
+    rig.send(client, body);
+    assert_eq!(rig.hub.census().sockets, 0);
+}
+
+/// A handler that ends a session while it is asked whether that session may join somewhere else.
+#[test]
+fn a_session_that_its_handler_ends_while_asked_joins_nothing() {
+    struct Ending(Arc<Mutex<Option<SocketKey>>>);
+    impl Handler for Ending {
+        fn connecting(&mut self, io: &mut Io<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+            if let Some(socket) = self.0.lock().expect("no panic").take() {
+                io.drop_transport(socket);
+            }
+            Ok(())
+        }
+
+        fn connected(&mut self, _: &mut Io<'_>, socket: SocketKey, _: &str) {
+            *self.0.lock().expect("no panic") = Some(socket);
+        }
+
+        fn event(&mut self, _: &mut Io<'_>, _: SocketKey, _: Event<'_>) {}
+    }
+    let mut rig = Rig::new(Config::default(), Box::new(Ending(Arc::default())), 1);
+    let polling = rig.open();
+    let sid = opened(&mut rig, polling);
+    rig.send(polling, &post(&sid, "40\x1e40/other,"));
+    assert_eq!(rig.hub.census().sockets, 0);
+    let client = websocket(&mut rig, "/socket.io/?EIO=4&transport=websocket", "");
+    rig.send(client, &frame("40"));
+    rig.send(client, &frame("40/other,"));
+    assert_eq!(
+        (rig.hub.census().sessions, rig.hub.census().sockets),
+        (1, 0)
+    );
+}
+
 /// JSONP is not spoken: who asks for it is told so, rather than given what a script element cannot read.
 #[test]
 fn jsonp_is_refused() {
