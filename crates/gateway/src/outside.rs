@@ -107,7 +107,9 @@ fn unix_seconds() -> u64 {
 }
 
 fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
-    let (mut refusals, mut failures) = (Flood::new("refused"), Flood::new("a handler failed"));
+    let mut refusals = Flood::new("refused");
+    let mut failures = Flood::new("a handler failed");
+    let mut reserved = Flood::new("reserved event not sent");
     loop {
         let notice = match queue.recv_timeout(FLOOD_WINDOW) {
             Ok(notice) => Some(notice),
@@ -119,12 +121,14 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
             tracing::warn!(count = lost, "connection log lines dropped");
         }
         let now = Instant::now();
-        refusals.pass_time(now);
-        failures.pass_time(now);
+        for lines in [&mut refusals, &mut failures, &mut reserved] {
+            lines.pass_time(now);
+        }
         let Some(notice) = notice else { continue };
         let admitted = match &notice {
             Notice::Refused { .. } => refusals.admits(),
-            Notice::HandlerPanic { .. } | Notice::ReservedEvent { .. } => failures.admits(),
+            Notice::HandlerPanic { .. } => failures.admits(),
+            Notice::ReservedEvent { .. } => reserved.admits(),
             // One line for each client that comes, and one when it goes: that is what they are for.
             _ => true,
         };

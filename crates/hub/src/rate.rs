@@ -229,7 +229,7 @@ impl Meters {
 
     /// Books a message with all who have to answer for it, or with none, and in any case what its session owes for those before.
     /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many
-    /// as it has just paid for, so that a crowd of short sessions is counted nearly as exactly as a single long one.
+    /// as it has paid for so far (1, 3, 7, 15), so that a crowd of short sessions is counted nearly as exactly as a single long one.
     pub(crate) fn book(&self, sender: Sender<'_>, now_us: u64, owed: u8) -> Result<u8, Scope> {
         let mut accounts = self.accounts(sender);
         let mut refused = None;

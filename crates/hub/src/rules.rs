@@ -213,8 +213,8 @@ impl Handler for RulesHandler {
     }
 }
 
-/// History is up to 64 KiB for one short `join`: a socket gets it for this many joins a second, and for the rest joins only. Those
-/// of the one that was there before count.
+/// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
+/// joins only. Coming back makes it no more.
 const REPLAYS: Rate = Rate {
     events: 20,
     per: std::time::Duration::from_secs(1),

@@ -47,10 +47,9 @@ impl Hub {
         let Some(scope) = self.scope_passed(session, None) else {
             return true;
         };
-        let meter = self.core.meters.of(scope);
-        if let Some(message) = meter.map(|meter| meter.message.clone())
-            && !self.core.meters.dry_run
-        {
+        let meters = &self.core.meters;
+        let meter = meters.of(scope).filter(|_| !meters.dry_run);
+        if let Some(message) = meter.map(|meter| meter.message.clone()) {
             if let Some(slot) = self.core.sessions.get_mut(session) {
                 slot.flags.kicked = true;
             }
@@ -105,6 +104,7 @@ impl Hub {
         let (Some(meter), Some(socket)) = (meter, socket) else {
             self.core.counts.rated[scope as usize] += 1;
             if !self.core.meters.dry_run {
+                self.core.counts.hit(Limit::Rate);
                 self.core.counts.dropped_in += 1;
                 self.core.count_rejection(session);
             }

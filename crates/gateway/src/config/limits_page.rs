@@ -95,7 +95,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceeded: 10 messages/second\"}`, or CONNECT_ERROR with the same; plain: \
+const RATED: &str = "Socket.IO: event `error` `{\"message\":\"Rate limit exceeded: 10 messages/second\"}`; plain: \
                      `{\"error\":\"RATE_LIMIT_EXCEEDED\",\"retryAfter\":1}`; the message is dropped, its ack `{\"error\":…}`";
 const BUSY: &str = "newcomers: 503 with Retry-After; sessions that exist go on";
 
@@ -106,7 +106,8 @@ larger rates a session books several at a time while more than half of the rate 
 smaller of both rates passes, 15 messages at most and never more than the session has paid for so far. Below half every message is booked, and after a refusal each
 is checked until one passes. So a single session meets the rate to the message; many sessions together may pass it by those up to 15 messages of
 each that was connected while more than half was left. They are charged at the session's next booking, when it leaves its namespace, or when
-it ends; what is owed is one more window at most. A message that is refused costs none of the rates anything.
+it ends; what is owed is one more window at most. A message that one of these rates refuses costs none of them anything; one that is over its
+event's own rate, or that a rule refuses, has cost them. A CONNECT over one of them is answered by CONNECT_ERROR with the same message.
 ";
 
 /// What else is fixed: limit, value, what the peer sees, metric.
@@ -119,12 +120,12 @@ const FIXED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "token refreshes of one session",
-        "30/60s",
+        "30/60s, or as many as `sockets_per_session_max`",
         "`Invalid token`",
         "-",
     ),
     (
-        "replays of history to one socket",
+        "replays of history to one session, in each namespace; all rooms it is put into by joining that count as one",
         "20/s",
         "it joins without history",
         "-",

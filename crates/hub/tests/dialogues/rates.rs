@@ -4,6 +4,8 @@ use crate::identity::{self, claims, frame, received, websocket};
 use crate::rig::{Rig, chat_rules, handler};
 use crate::traffic::joined;
 use hub::config::{AuthStyle, Config, Rate, Rates};
+use hub::metrics::{Limit, Scope};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
@@ -166,6 +168,9 @@ fn a_connect_over_a_rate_is_answered() {
     rig.send(late, &frame("42[\"x\"]"));
     assert_eq!(received(&mut rig, late), [format!("44{told}")]);
     rig.pass(Duration::from_secs(20));
+    let hits = rig.cells.limits[Limit::Rate as usize].load(Ordering::Relaxed);
+    let rated = rig.cells.rated[Scope::Address as usize].load(Ordering::Relaxed);
+    assert_eq!((hits, rated), (5, 5), "every refusal is a hit");
     rig.take(late);
     rig.send(late, &frame("40"));
     let texts = received(&mut rig, late);

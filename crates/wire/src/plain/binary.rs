@@ -70,15 +70,14 @@ fn binary_at(text: &str, start: usize) -> Option<(Vec<u8>, usize)> {
 /// with the parts of an event, not with the references to them.
 pub(super) struct Unwritten<'a> {
     attachments: &'a [&'a [u8]],
-    /// One bit each.
-    given: u64,
+    given: Vec<bool>,
 }
 
 impl<'a> Unwritten<'a> {
     pub(super) fn new(attachments: &'a [&'a [u8]]) -> Self {
         Self {
             attachments,
-            given: 0,
+            given: vec![false; attachments.len()],
         }
     }
 
@@ -87,12 +86,9 @@ impl<'a> Unwritten<'a> {
     }
 
     pub(super) fn take(&mut self, index: usize) -> Option<&'a [u8]> {
-        let bit = 1_u64.checked_shl(u32::try_from(index).ok()?)?;
-        if self.given & bit != 0 {
-            return None;
-        }
-        self.given |= bit;
-        self.attachments.get(index).copied()
+        let given = self.given.get_mut(index)?;
+        let is_first = !std::mem::replace(given, true);
+        self.attachments.get(index).copied().filter(|_| is_first)
     }
 }
 

@@ -212,6 +212,18 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_attachments_has_no_bound_here() {
+        let placeholder = |num| format!("{{\"_placeholder\":true,\"num\":{num}}}");
+        let args = (0..200).map(placeholder).collect::<Vec<_>>().join(",");
+        let event = Outgoing {
+            args: &args,
+            attachments: &[&b"x"[..]; 200],
+            ..EVENT
+        };
+        assert_eq!(json(&event).matches("_binary").count(), 200);
+    }
+
+    #[test]
     fn what_is_written_is_read_back_the_same_in_both_encodings() {
         let all = r#"[-1,0,255,65536,-129,5000000000,18446744073709551615,1.5,"é\n",true,{}],[[]]"#;
         let args = [
