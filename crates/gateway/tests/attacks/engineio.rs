@@ -224,6 +224,40 @@ fn a_second_post_at_once_ends_the_session() {
     assert_serves(gateway.addr);
 }
 
+/// Attack E42: who is ended joins once more before its last poll, so that its socket outlives it in a room.
+#[test]
+fn a_session_that_was_ended_joins_nothing() {
+    let gateway = gateway();
+    let mut member = SocketIo::connect(gateway.addr);
+    let refusals: Vec<String> = (0..33).map(|n| format!("40/no-{n},")).collect();
+    for _ in 0..50 {
+        let poller = Poller::open(gateway.addr);
+        assert_eq!(poller.post(&refusals.join("\u{1e}")).status, 200);
+        for packet in ["40", "40/chat,", "42/chat,[\"join\",\"private\"]"] {
+            assert_eq!(poller.post(packet).body, "ok", "taken, and not heard");
+        }
+        while !poller.poll().body.ends_with('1') {}
+        assert!(is_over(&poller));
+    }
+    assert_eq!(
+        gateway.metric_settles("sockeye_sockets", |n| n == 1.0),
+        Ok(1.0)
+    );
+    // Whoever comes next has nobody's rooms.
+    let next = Poller::connect(gateway.addr);
+    member.join_namespace("/chat", "");
+    for said in [
+        "42/chat,[\"join\",\"private\"]",
+        "42/chat,[\"chat-message\",{\"content\":\"secret\"}]",
+    ] {
+        member.send(said);
+    }
+    member.packet_starting("42/chat,[\"chat-message\"");
+    let mut poll = next.begin_poll();
+    assert!(poll.is_quiet(Duration::from_millis(200)));
+    assert_serves(gateway.addr);
+}
+
 /// Attack E11.
 #[test]
 fn a_hundred_thousand_packets_in_one_post_are_refused_quickly() {
