@@ -1,5 +1,6 @@
 // Socket.IO on Node as npm installs it (engine: ws), as the peer of the benchmark suite and of the
-// scenarios. With POLLING=1 it also offers long-polling.
+// scenarios. With POLLING=1 it also offers long-polling, with MAX_REQUESTS=n it ends a connection
+// behind its n-th answer.
 // Prints one JSON line with its port and pid, then serves until it is told to stop.
 "use strict";
 
@@ -9,6 +10,7 @@ const { Server } = require("socket.io");
 const ROOM = "bench";
 
 const http = createServer();
+http.maxRequestsPerSocket = Number(process.env.MAX_REQUESTS || 0);
 const io = new Server(http, {
   transports: process.env.POLLING ? ["polling", "websocket"] : ["websocket"],
   perMessageDeflate: false,

@@ -30,7 +30,7 @@ pub struct CompareArgs {
     #[arg(long, default_value_t = 1.0, value_parser = engine::command::parse_scale)]
     scale: f64,
     /// Generator processes [default: as many as the connections need].
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
     /// Seconds of silence at the end of a round after which what is missing is lost.
     #[arg(long, default_value_t = 10)]

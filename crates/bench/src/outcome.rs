@@ -93,6 +93,9 @@ pub struct Phase {
     /// Resident memory of all server processes, highest during the phase.
     pub server_rss_bytes: Option<u64>,
     pub generator_cpu_s: f64,
+    /// Share of the time that the worker worst off was ready and had no core.
+    #[serde(default)]
+    pub generator_waited: f64,
     /// Set when the generator could not keep up in this phase.
     pub generator_saturated: Option<String>,
 }
@@ -178,7 +181,11 @@ pub struct Totals {
     /// Arrived although nobody sent it, or at a connection outside its room.
     pub stray: u64,
     pub acks_expected: u64,
+    /// In time.
     pub acked: u64,
+    /// Answered after the step's `within`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub acked_late: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
@@ -332,6 +339,19 @@ impl Outcome {
     }
 }
 
+/// How the note begins that tells of a watched process that is gone.
+pub const PROCESS_ENDED: &str = "during the run ended server process";
+
+impl Outcome {
+    /// Notes of watched processes that were gone at the end.
+    pub fn ended_processes(&self) -> impl Iterator<Item = String> {
+        let notes = self.notes.iter();
+        notes
+            .filter(|note| note.starts_with(PROCESS_ENDED))
+            .cloned()
+    }
+}
+
 impl Phase {
     pub fn main_latency(&self) -> &Distribution {
         main(&self.delivery, &self.ack)
@@ -363,6 +383,12 @@ impl Totals {
         let given_up: u64 = self.failures.iter().filter(is_late).map(|(_, n)| n).sum();
         let missing = self.acks_expected.saturating_sub(self.acked);
         missing.saturating_sub(given_up)
+    }
+
+    /// Acknowledgements that never came.
+    pub fn acks_missing(&self) -> u64 {
+        self.acks_expected
+            .saturating_sub(self.acked + self.acked_late)
     }
 
     pub fn rounds_unbegun(&self) -> u64 {

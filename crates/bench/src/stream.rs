@@ -90,8 +90,9 @@ impl Stream {
         }
     }
 
-    /// Reads once, behind the bytes kept from last time; `buf[..returned]` is then complete.
-    pub fn fill(&mut self, buf: &mut [u8], kept: usize) -> Result<Filled, Loss> {
+    /// Reads once, behind the bytes kept from last time; `buf[..returned]` is then complete. `ends`: the peer is known to have
+    /// sent its last, so that the end of the stream is still to be read behind the last bytes: no event tells of it again.
+    pub fn fill(&mut self, buf: &mut [u8], kept: usize, ends: bool) -> Result<Filled, Loss> {
         let Some(stream) = &mut self.stream else {
             return Ok(Filled::Drained(kept));
         };
@@ -103,7 +104,7 @@ impl Stream {
             Ok(0) => Err(Loss::EndOfStream),
             // epoll(7): with edge-triggered streams a short read means nothing is left, and new
             // bytes raise a new event. Saves the second read of every turn.
-            Ok(count) if count < room => Ok(Filled::Drained(kept + count)),
+            Ok(count) if count < room && !ends => Ok(Filled::Drained(kept + count)),
             Ok(count) => Ok(Filled::More(kept + count)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Filled::Drained(kept)),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Filled::More(kept)),

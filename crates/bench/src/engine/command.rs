@@ -33,7 +33,7 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
     scale: f64,
     /// Generator processes [default: as many as the connections need].
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
     /// Seconds of silence at the end after which what is missing is lost.
     #[arg(long, default_value_t = 10)]
@@ -56,7 +56,7 @@ pub fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if scale > 0.0 && scale <= 100.0 => Ok(scale),
         _ => Err(format!(
-            "{text:?} is no scale: give a number above 0, such as 0.02"
+            "{text:?} is no scale: give a number above 0 and up to 100, such as 0.02"
         )),
     }
 }

@@ -17,6 +17,8 @@ pub enum Body {
 pub struct Head {
     pub status: u16,
     pub body: Body,
+    /// The server ends the connection behind this answer (RFC 9112 §9.6).
+    pub closes: bool,
     /// Bytes up to and including the blank line.
     pub len: usize,
 }
@@ -38,6 +40,7 @@ pub fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Loss> {
     let status = status.and_then(|rest| rest.get(2..5)?.parse().ok());
     let status = status.ok_or(Loss::Unexpected("no HTTP status line"))?;
     let mut body = Body::UntilEnd;
+    let mut closes = text.starts_with("HTTP/1.0");
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
@@ -49,25 +52,31 @@ pub fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Loss> {
             && value.eq_ignore_ascii_case("chunked")
         {
             body = Body::Chunked;
+        } else if name.eq_ignore_ascii_case("connection") {
+            let mut options = value.split(',').map(str::trim);
+            closes |= options.any(|option| option.eq_ignore_ascii_case("close"));
         }
     }
     Ok(Some(Head {
         status,
         body,
+        closes,
         len: end + 4,
     }))
 }
 
-/// A whole answer with a body of known length: status, where its body is, bytes in all.
-pub fn parse_answer(bytes: &[u8]) -> Result<Option<(u16, std::ops::Range<usize>)>, Loss> {
+/// A whole answer with a body of known length: its head, and where its body is.
+pub fn parse_answer(bytes: &[u8]) -> Result<Option<(Head, std::ops::Range<usize>)>, Loss> {
     let Some(head) = parse_head(bytes)? else {
         return Ok(None);
     };
-    let Body::Length(length) = head.body else {
-        return Err(Loss::Unexpected("a poll's answer without Content-Length"));
+    let length = match head.body {
+        Body::Length(length) => length,
+        _ if head.status != 200 => 0,
+        _ => return Err(Loss::Unexpected("a poll's answer without Content-Length")),
     };
-    let end = head.len + length;
-    Ok((bytes.len() >= end).then_some((head.status, head.len..end)))
+    let body = head.len..head.len + length;
+    Ok((bytes.len() >= body.end).then_some((head, body)))
 }
 
 /// An event stream under way (WHATWG HTML, "Server-sent events").
@@ -187,11 +196,15 @@ mod tests {
     #[test]
     fn answers_are_read_when_they_are_whole() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 2\r\n\r\nok";
-        assert_eq!(parse_answer(answer), Ok(Some((200, 38..40))));
+        let (head, body) = parse_answer(answer).unwrap().unwrap();
+        assert_eq!((head.status, head.closes, body), (200, false, 38..40));
         assert_eq!(parse_answer(&answer[..39]), Ok(None));
         assert_eq!(parse_answer(&answer[..20]), Ok(None));
         assert!(parse_answer(b"SMTP ready\r\n\r\n").is_err());
         assert!(parse_answer(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+        let last = b"HTTP/1.1 503 Busy\r\nConnection: TE, Close\r\n\r\n";
+        let (head, _) = parse_answer(last).unwrap().unwrap();
+        assert_eq!((head.status, head.closes), (503, true));
     }
 
     fn events(body: Body, text: &[u8], step: usize) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use super::received::Arrival;
 use super::repeats::Repeats;
 use super::speech::{self, Heard, Say};
 use super::stage::Stage;
-use super::user::{Link, User};
+use super::user::{Link, State, User};
 use crate::clock::now_ns;
 use crate::scenario::{Protocol, Transport};
 use crate::stream::{Filled, Loss, Stream};
@@ -201,7 +201,9 @@ impl Stage {
             false => Ok(()),
         };
         let result = match flushed {
-            Ok(()) if event.is_readable() || event.is_read_closed() => self.read(index, role),
+            Ok(()) if event.is_readable() || event.is_read_closed() => {
+                self.read(index, role, event.is_read_closed())
+            }
             other => other,
         };
         match result {
@@ -212,25 +214,31 @@ impl Stage {
 
     fn on_loss(&mut self, index: usize, role: Role, loss: &Loss) {
         self.scratch.out.clear();
-        // An idle connection for POSTs may be closed at any time (RFC 9112 §9.5); the next POST
-        // opens another.
-        if let (Role::Post, Some(http)) = (role, &mut self.users[index].http)
-            && !http.posting
-        {
-            return http.post.close();
+        // A connection without a request may be closed at any time (RFC 9112 §9.5); the next request opens another.
+        let http = self.users[index].http.as_deref_mut();
+        match (role, http) {
+            (Role::Post, Some(http)) if !http.posting => return http.post.close(),
+            (Role::Get, Some(http)) if http.paused && !http.polling => return http.get.close(),
+            _ => {}
         }
         self.lose(index, loss);
         self.send_out(index);
     }
 
-    fn read(&mut self, index: usize, role: Role) -> Result<(), Loss> {
+    fn read(&mut self, index: usize, role: Role, ends: bool) -> Result<(), Loss> {
         let mut buf = std::mem::take(&mut self.scratch.read);
-        let result = self.read_into(index, role, &mut buf);
+        let result = self.read_into(index, role, ends, &mut buf);
         self.scratch.read = buf;
         result
     }
 
-    fn read_into(&mut self, index: usize, role: Role, buf: &mut [u8]) -> Result<(), Loss> {
+    fn read_into(
+        &mut self,
+        index: usize,
+        role: Role,
+        ends: bool,
+        buf: &mut [u8],
+    ) -> Result<(), Loss> {
         let Some(stream) = self.users[index].stream(role) else {
             return Ok(());
         };
@@ -240,7 +248,7 @@ impl Stage {
             let Some(stream) = self.users[index].stream(role).filter(|s| s.is_open()) else {
                 return Ok(());
             };
-            let filled = stream.fill(buf, kept)?;
+            let filled = stream.fill(buf, kept, ends)?;
             let (Filled::Drained(end) | Filled::More(end)) = filled;
             self.tally.counts.bytes_received += (end - kept) as u64;
             self.now_ns = now_ns();
@@ -514,6 +522,15 @@ impl Stage {
             self.lose(index, &loss);
             self.scratch.out.clear();
         }
+        let user = &self.users[index];
+        if user.state == State::Leaving && user.is_posted() {
+            self.leave(index);
+        }
+    }
+
+    /// Begins the closing handshake (RFC 6455 §7.1.2).
+    pub(super) fn frame_close(&mut self) {
+        self.scratch.frame(OpCode::Close, &1000u16.to_be_bytes());
     }
 
     pub(super) fn frame_text(&mut self, text: &[u8]) {

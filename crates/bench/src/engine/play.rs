@@ -20,6 +20,9 @@ const STEPS_PER_CALL: usize = 200;
 /// Bytes that may wait for a server that does not read, for each user; what comes then is not sent.
 const UNSENT_MAX: usize = 1024 * 1024;
 
+/// How long a user that leaves waits for the server's end of the connection.
+const LEAVE_NS: u64 = 5_000_000_000;
+
 /// Whether a user goes on with its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -299,10 +302,15 @@ impl Stage {
     /// The answer number `id` has come.
     pub(super) fn answered(&mut self, index: usize, id: u32) {
         let user = &mut self.users[index];
-        let State::Answer { id: wanted, of } = user.state else {
-            return;
+        let (of, is_awaited) = match user.state {
+            State::Answer { id: wanted, of } => (of, wanted == id),
+            _ => (Request::Event, false),
         };
-        if wanted != id {
+        if !is_awaited {
+            // It comes after all.
+            let is_late = user.given_up > 0;
+            user.given_up -= u32::from(is_late);
+            self.tally.counts.acked_late += u64::from(is_late);
             return;
         }
         match of {
@@ -434,9 +442,27 @@ impl Stage {
         Next::Wait
     }
 
+    /// Leaves as a page does that is closed: what was said before arrives, then the transport ends. No protocol says goodbye:
+    /// Socket.IO on Node forgets events that a DISCONNECT packet follows at once.
     fn disconnect(&mut self, index: usize) -> Next {
+        if self.users[index].link != Link::Open {
+            self.forget_connection(index, false);
+            return self.go_on(index);
+        }
+        let user = &mut self.users[index];
+        user.wait(State::Leaving, self.now_ns + LEAVE_NS);
+        if user.ws.is_open() {
+            self.frame_close();
+        }
+        self.send_out(index);
+        Next::Wait
+    }
+
+    /// Goes on without the connection that it leaves.
+    pub(super) fn leave(&mut self, index: usize) {
         self.forget_connection(index, false);
-        self.go_on(index)
+        self.users[index].step += 1;
+        self.sleep_until(index, self.now_ns);
     }
 
     fn wait_for_phase(&mut self, index: usize, scenario: &Scenario, phase: usize) -> Next {
@@ -455,6 +481,7 @@ impl Stage {
         let user = &self.users[index];
         match user.state {
             State::Connecting => return self.lose(index, &Loss::Timeout),
+            State::Leaving => return self.leave(index),
             State::Expecting { event, .. } => {
                 let name = &self.scenario.flows[user.flow].expected_events[event];
                 self.tally.error(format!("expect: no {name:?} in time"));
@@ -466,6 +493,7 @@ impl Stage {
                     Request::Leave(_) => "leave",
                 };
                 self.outstanding -= 1;
+                self.users[index].given_up += 1;
                 self.tally.error(format!("{what}: {NO_ANSWER}"));
             }
             _ => {}
@@ -479,6 +507,9 @@ impl Stage {
 
     /// The connection is gone although the scenario wanted it.
     pub(super) fn lose(&mut self, index: usize, loss: &Loss) {
+        if self.users[index].state == State::Leaving {
+            return self.leave(index);
+        }
         let was_open = self.users[index].link == Link::Open;
         let reason = loss.to_string();
         let reasons = match was_open {

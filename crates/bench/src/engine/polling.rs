@@ -22,12 +22,8 @@ impl Http {
 
 impl Stage {
     pub(super) fn begin_polling(&mut self, index: usize) -> Result<(), Loss> {
-        let get = self.open(index, Role::Get)?;
         let user = &mut self.users[index];
-        user.http = Some(Box::new(Http {
-            get,
-            ..Http::default()
-        }));
+        user.http = Some(Box::default());
         user.link = Link::PollHandshake;
         self.poll_again(index)
     }
@@ -48,16 +44,25 @@ impl Stage {
         let mut request = Vec::new();
         http::write_get(&mut request, &self.server(index).host, &target, "");
         self.tally.counts.bytes_sent += request.len() as u64;
-        let is_first = self.users[index].link == Link::PollHandshake;
-        let Some(http) = &mut self.users[index].http else {
-            return Ok(());
-        };
-        http.polling = true;
-        if is_first {
-            http.get.queue(&request);
-            return Ok(());
+        if let Some(http) = &mut self.users[index].http {
+            http.polling = true;
         }
-        http.get.send(&request)
+        self.ask(index, Role::Get, &request)
+    }
+
+    /// Sends a request, on a new connection if the server ended the old one.
+    fn ask(&mut self, index: usize, role: Role, request: &[u8]) -> Result<(), Loss> {
+        match self.users[index].stream(role) {
+            Some(stream) if stream.is_open() => return stream.send(request),
+            Some(_) => {}
+            None => return Ok(()),
+        }
+        let fresh = self.open(index, role)?;
+        if let Some(stream) = self.users[index].stream(role) {
+            *stream = fresh;
+            stream.queue(request);
+        }
+        Ok(())
     }
 
     /// Posts the packets that wait, if no POST is under way.
@@ -74,26 +79,10 @@ impl Stage {
         let mut request = Vec::new();
         http::write_post(&mut request, &self.server(index).host, &target, &body);
         self.tally.counts.bytes_sent += request.len() as u64;
-        let is_open = self.users[index]
-            .http
-            .as_ref()
-            .is_some_and(|http| http.post.is_open());
-        let fresh = match is_open {
-            true => None,
-            false => Some(self.open(index, Role::Post)?),
-        };
-        let Some(http) = &mut self.users[index].http else {
-            return Ok(());
-        };
-        http.posting = true;
-        match fresh {
-            Some(stream) => {
-                http.post = stream;
-                http.post.queue(&request);
-                Ok(())
-            }
-            None => http.post.send(&request),
+        if let Some(http) = &mut self.users[index].http {
+            http.posting = true;
         }
+        self.ask(index, Role::Post, &request)
     }
 
     /// Handles every whole answer on a GET or POST connection; returns the bytes used up.
@@ -107,13 +96,18 @@ impl Stage {
             return self.take_events(index, bytes);
         }
         let mut at = 0;
-        while let Some((status, body)) = http::parse_answer(&bytes[at..])? {
+        while let Some((head, body)) = http::parse_answer(&bytes[at..])? {
             let (answer, end) = (&bytes[at..], body.end);
             let body = &answer[body];
             at += end;
-            if status != 200 {
+            if head.status != 200 {
                 let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
-                return Err(Loss::Refused(format!("HTTP {status} {text}")));
+                return Err(Loss::Refused(format!("HTTP {} {text}", head.status)));
+            }
+            if head.closes
+                && let Some(stream) = self.users[index].stream(role)
+            {
+                stream.close();
             }
             match role {
                 Role::Post => self.posted(index)?,

@@ -157,7 +157,7 @@ impl Stage {
             let reason = match (self.is_behind, self.tally.connections) {
                 (true, _) => "the generator was too slow",
                 (false, 0) => "no user was connected",
-                (false, _) => "every user was still waiting for answers",
+                (false, _) => "every user was busy with earlier steps",
             };
             *self.tally.unbegun.entry(reason.into()).or_default() += owed;
         }
@@ -215,6 +215,9 @@ impl Stage {
             .rate
             .map(|rate| rate * share);
         self.forget_owed();
+        if share == 0.0 && self.place.worker == 0 {
+            self.forgo(next.phase);
+        }
         self.pace = rate
             .filter(|rate| *rate > 0.0)
             .map(|rate| Metronome::new(rate, next.begins_ns, next.ends_ns));
@@ -224,6 +227,21 @@ impl Stage {
                 self.advance(index);
                 self.send_out(index);
             }
+        }
+    }
+
+    /// A phase with a rate and no user of any worker to keep it: none of its rounds begins.
+    fn forgo(&mut self, phase: usize) {
+        let phase = &self.scenario.phases[phase];
+        let flows = &self.scenario.flows;
+        let users = self
+            .scenario
+            .users_by(self.current.map_or(0, |current| current.phase));
+        let is_kept = (0..users).any(|user| flows[self.scenario.flow_of(user)].is_paced());
+        let rounds = phase.rate.unwrap_or(0.0) * phase.duration.as_secs_f64();
+        if !is_kept && rounds >= 1.0 {
+            let reason = "no user has a loop with this pace";
+            *self.tally.unbegun.entry(reason.into()).or_default() += rounds as u64;
         }
     }
 

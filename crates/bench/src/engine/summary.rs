@@ -7,7 +7,7 @@ use super::tally::{Counts, Reasons, Report, add_reasons};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
 use crate::latency::{Distribution, Latency};
-use crate::outcome::{Generator, Latencies, Outcome, Phase, Second, Totals};
+use crate::outcome::{Generator, Latencies, Outcome, PROCESS_ENDED, Phase, Second, Totals};
 use crate::results::Machine;
 use crate::scenario::Scenario;
 use anyhow::Result;
@@ -67,6 +67,8 @@ struct PhaseSum {
     lag: Latency,
     busy_seconds: u64,
     worker_seconds: u64,
+    /// Seconds that the worker worst off was ready without a core.
+    waited: f64,
 }
 
 impl Summary {
@@ -159,6 +161,7 @@ impl Summary {
             lag: Latency::default(),
             busy_seconds: 0,
             worker_seconds: 0,
+            waited: 0.0,
         });
     }
 
@@ -191,7 +194,8 @@ impl Summary {
         second.generator_cpu_percent = cores.iter().sum::<f64>() * 100.0;
         second.generator_busy = busy.iter().any(|share| *share >= BUSY_CORES);
         self.sample_into(&mut second, number as usize);
-        self.attribute(number, &mut second, &latencies, &busy);
+        let waited = waits.into_iter().fold(0.0, f64::max);
+        self.attribute(number, &mut second, &latencies, (&busy, waited));
         self.outcome.totals.connections_peak =
             self.outcome.totals.connections_peak.max(second.connections);
         self.outcome.timeline.push(second.clone());
@@ -249,7 +253,7 @@ impl Summary {
         number: u64,
         second: &mut Second,
         latencies: &[Latency; 4],
-        busy: &[f64],
+        (busy, waited): (&[f64], f64),
     ) {
         second.phase = self.sums.len().saturating_sub(1);
         let Some(sum) = self.sums.iter_mut().rev().find(|sum| number >= sum.first) else {
@@ -257,7 +261,10 @@ impl Summary {
         };
         second.phase = sum.phase;
         match number < sum.first + sum.seconds {
-            true => sum.add_second(second, busy),
+            true => {
+                sum.add_second(second, busy);
+                sum.waited += waited;
+            }
             // What was on its way when the last phase ended belongs to it: the slowest messages
             // of all must not be the ones that are left out.
             false if self.is_over => {
@@ -310,9 +317,9 @@ impl Summary {
         let gone = watch.ended();
         self.outcome.processes = watch.finish(totals.connections_peak, deliveries);
         for pid in gone {
-            self.outcome
-                .notes
-                .push(format!("server process {pid} ended during the run"));
+            self.outcome.notes.push(format!(
+                "{PROCESS_ENDED} {pid}: its figures are those of a part"
+            ));
         }
         self.outcome.latency = Latencies {
             delivery: self.delivery.distribution(),
@@ -407,6 +414,7 @@ impl Summary {
             stray: counts.stray + account.stray,
             acks_expected: counts.acks_expected,
             acked: counts.acked,
+            acked_late: counts.acked_late,
             bytes_sent: counts.bytes_sent,
             bytes_received: counts.bytes_received,
         };
@@ -436,6 +444,7 @@ impl Summary {
             sum.row.expected = seconds.map(|(_, second)| second.expected).sum();
             sum.row.delivery = sum.delivery.distribution();
             sum.row.ack = sum.ack.distribution();
+            sum.row.generator_waited = sum.waited / sum.seconds.max(1) as f64;
             sum.row.generator_saturated = sum.judge();
             saturated.extend(sum.row.generator_saturated.clone());
         }

@@ -14,6 +14,8 @@ pub struct Counts {
     pub received: u64,
     pub acks_expected: u64,
     pub acked: u64,
+    /// Answered after they had been given up.
+    pub acked_late: u64,
     pub duplicated: u64,
     pub reordered: u64,
     /// For a room that this user never was in, or its own message sent back.
@@ -122,6 +124,7 @@ impl Counts {
         self.received += other.received;
         self.acks_expected += other.acks_expected;
         self.acked += other.acked;
+        self.acked_late += other.acked_late;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.stray += other.stray;

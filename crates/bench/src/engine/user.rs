@@ -26,6 +26,8 @@ pub enum State {
     Phase(usize),
     /// The flow is at its end; the connection stays.
     Finished,
+    /// The server to end the connection, as it was asked to.
+    Leaving,
     /// Not connected and not coming back.
     Gone,
 }
@@ -119,6 +121,8 @@ pub struct User {
     pub auth: Option<Box<str>>,
     /// Failed attempts of the present connect.
     pub attempts: u32,
+    /// Answers that were given up and have not come since.
+    pub given_up: u32,
     pub dice: Dice,
 }
 
@@ -145,6 +149,7 @@ impl User {
             published: Vec::new(),
             auth: None,
             attempts: 0,
+            given_up: 0,
             dice: Dice::seeded(number.into()),
         }
     }
@@ -195,6 +200,12 @@ impl User {
         self.state = state;
         self.deadline_ns = deadline_ns;
         self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Whether it is on HTTP, and all that it said there was taken.
+    pub fn is_posted(&self) -> bool {
+        let posted = |http: &Http| !http.posting && http.queue.is_empty();
+        !self.ws.is_open() && self.http.as_deref().is_some_and(posted)
     }
 
     pub fn close(&mut self) {

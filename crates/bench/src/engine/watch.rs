@@ -76,9 +76,10 @@ impl Watch {
         }
     }
 
-    /// The processes that are not there any more.
+    /// The processes that are not there any more; one that nobody has waited for has no memory left.
     pub fn ended(&self) -> Vec<u32> {
-        let gone = self.watched.iter().filter(|w| w.process.cpu_ns().is_err());
+        let is_gone = |w: &&Watched| w.process.rss_bytes_at_hand().unwrap_or(0) == 0;
+        let gone = self.watched.iter().filter(is_gone);
         gone.map(|w| w.process.pid).collect()
     }
 

@@ -3,6 +3,7 @@
 
 use crate::measure::Case;
 use crate::outcome::{Outcome, ResultFile};
+use crate::report::{Level, level};
 use crate::results::{Median, Results};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -163,7 +164,7 @@ fn of_file(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
     if runs.iter().all(|run| run.processes.is_empty()) {
         bail!("it watched no server process: run the scenario again with --pid");
     }
-    let scenario = content.scenario();
+    let scenario = format!("{}{}", content.scenario(), caveats(&runs));
     let figure = |what: &str, of: &dyn Fn(&Outcome) -> Option<f64>| {
         let values = runs.iter().filter_map(|run| of(run)).collect();
         let value = middle(values)?;
@@ -180,6 +181,30 @@ fn of_file(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
         connection_bytes: figure("growth by connection", &connection_bytes),
         node_bytes: figure("before the first connection", &node_bytes),
     })
+}
+
+/// What makes a result less than a measurement at full size, in brackets.
+fn caveats(runs: &[&Outcome]) -> String {
+    let any = |is: &dyn Fn(&Outcome) -> bool| runs.iter().any(|run| is(run));
+    let mut caveats = Vec::new();
+    if any(&|run| run.partial.is_some()) {
+        caveats.push("broken off".to_owned());
+    }
+    if let Some(run) = runs.iter().find(|run| run.scale != 1.0) {
+        caveats.push(format!("at scale {}", run.scale));
+    }
+    match runs.iter().map(|run| level(run)).max() {
+        Some(Level::Bad) => caveats.push("with faults".to_owned()),
+        Some(Level::Doubtful) => caveats.push("doubtful".to_owned()),
+        Some(Level::Good) | None => {}
+    }
+    if let Some(run) = runs.iter().find(|run| run.protocol != "socket.io") {
+        caveats.push(format!("of {} clients", run.protocol));
+    }
+    match caveats.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", caveats.join(", ")),
+    }
 }
 
 /// Everything the server did, by message that reached someone.

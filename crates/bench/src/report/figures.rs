@@ -193,11 +193,10 @@ pub fn account(outcome: &Outcome) -> Vec<Block> {
     };
     push("expected", totals.expected, Some(totals.acks_expected));
     push("arrived", totals.received, Some(totals.acked));
-    push(
-        "lost",
-        totals.lost,
-        Some(totals.acks_expected.saturating_sub(totals.acked)),
-    );
+    push("lost", totals.lost, Some(totals.acks_missing()));
+    if totals.acked_late > 0 {
+        push("too late", 0, Some(totals.acked_late));
+    }
     push("duplicated", totals.duplicated, None);
     push("out of order", totals.reordered, None);
     push("not meant for the receiver", totals.stray, None);

@@ -29,7 +29,12 @@ pub use suite::tables;
 pub use table::Table;
 pub use terminal::text;
 
-use crate::outcome::ResultFile;
+use crate::outcome::{Outcome, ResultFile};
+
+/// Whether a run's figures are to be trusted.
+pub fn level(outcome: &Outcome) -> Level {
+    verdict::verdict(outcome).level
+}
 
 /// The report of a result file; `source` is what the report calls that file.
 pub fn document(file: &ResultFile, source: &str) -> Document {

@@ -3,10 +3,13 @@
 
 use super::document::{Badge, Level, Verdict};
 use super::number::{clock, digits, percent, short};
-use crate::outcome::{INTERRUPTED, Outcome, Totals};
+use crate::outcome::{INTERRUPTED, Outcome, Phase, Totals};
 
 /// Kinds of failures that the reasons name; the table of errors has the rest.
 const KINDS_NAMED: usize = 3;
+
+/// Share of the time that a worker may wait for a core before that shows in latencies.
+const WAITED_MAX: f64 = 0.1;
 
 pub fn verdict(outcome: &Outcome) -> Verdict {
     let mut faults = delivery_faults(&outcome.totals);
@@ -84,12 +87,15 @@ fn delivery_faults(totals: &Totals) -> Vec<String> {
             counted.join(", ")
         ));
     }
-    let missing = totals.acks_expected.saturating_sub(totals.acked);
-    if missing > 0 {
+    let kinds = [
+        (totals.acks_missing(), "missing"),
+        (totals.acked_late, "too late"),
+    ];
+    for (count, what) in kinds.iter().filter(|(count, _)| *count > 0) {
         let all = digits(totals.acks_expected);
         faults.push(format!(
-            "{} of {all} acknowledgements missing",
-            digits(missing)
+            "{} of {all} acknowledgements {what}",
+            digits(*count)
         ));
     }
     faults
@@ -176,6 +182,16 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
             digits(totals.foreign)
         ));
     }
+    let waited = |phase: &Phase| phase.generator_waited;
+    let waited = outcome.phases.iter().map(waited).fold(0.0, f64::max);
+    if waited >= WAITED_MAX && outcome.latency_refused().is_none() {
+        doubts.push(format!(
+            "a worker of the generator was ready and waited for a core {:.0} % of the time: every latency has some of that \
+             in it",
+            waited * 100.0
+        ));
+    }
+    doubts.extend(outcome.ended_processes());
     if totals.connects_succeeded == 0 {
         doubts.push("nothing was connected, so nothing was measured".into());
     }

@@ -159,6 +159,14 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// A verb that takes nothing: `false` would mean that the step is none.
+    pub fn affirmed(&mut self, fields: &Fields<'_>, verb: &str) {
+        if self.boolean(fields, verb) == Some(false) {
+            let message = format!("{verb} = false does nothing: write true, or leave the step out");
+            self.problem(fields.place(verb), message);
+        }
+    }
+
     pub fn count(
         &mut self,
         fields: &Fields<'_>,

@@ -128,7 +128,7 @@ impl<'r, 't> FlowReader<'r, 't> {
             "reconnect" => self.reconnect(&fields),
             "wait" => self.wait(&fields),
             _ => {
-                self.reader.boolean(&fields, verb);
+                self.reader.affirmed(&fields, verb);
                 self.steps.push(Step::Disconnect);
             }
         }
@@ -187,7 +187,7 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn connect(&mut self, fields: &Fields<'_>) {
-        self.reader.boolean(fields, "connect");
+        self.reader.affirmed(fields, "connect");
         let room = self.reader.room(fields, "room");
         let within = self.within(fields, CONNECT_WITHIN);
         self.steps.push(Step::Connect { room, within });
@@ -436,7 +436,7 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn reconnect(&mut self, fields: &Fields<'_>) {
-        self.reader.boolean(fields, "reconnect");
+        self.reader.affirmed(fields, "reconnect");
         let usual = Backoff::default();
         let backoff = Backoff {
             min: self.reader.duration(fields, "min").unwrap_or(usual.min),

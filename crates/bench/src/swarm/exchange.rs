@@ -65,7 +65,9 @@ impl Swarm {
             Ok(())
         };
         let result = match flushed {
-            Ok(()) if event.is_readable() || event.is_read_closed() => self.read(index),
+            Ok(()) if event.is_readable() || event.is_read_closed() => {
+                self.read(index, event.is_read_closed())
+            }
             other => other,
         };
         if let Err(loss) = result {
@@ -88,9 +90,9 @@ impl Swarm {
         }
     }
 
-    fn read(&mut self, index: usize) -> Result<(), Loss> {
+    fn read(&mut self, index: usize, ends: bool) -> Result<(), Loss> {
         let mut buf = std::mem::take(&mut self.buf);
-        let result = self.read_into(index, &mut buf);
+        let result = self.read_into(index, ends, &mut buf);
         self.buf = buf;
         if result.is_err() {
             // What was meant for a dead connection must not reach the next one.
@@ -100,10 +102,10 @@ impl Swarm {
         self.send_out(index)
     }
 
-    fn read_into(&mut self, index: usize, buf: &mut [u8]) -> Result<(), Loss> {
+    fn read_into(&mut self, index: usize, ends: bool, buf: &mut [u8]) -> Result<(), Loss> {
         let mut kept = self.conns[index].stream.take_unread(buf);
         loop {
-            let filled = self.conns[index].stream.fill(buf, kept)?;
+            let filled = self.conns[index].stream.fill(buf, kept, ends)?;
             let (Filled::Drained(end) | Filled::More(end)) = filled;
             self.counters.bytes_in += (end - kept) as u64;
             self.now_ns = now_ns();

@@ -2,6 +2,7 @@
 //! is npm's own server; plain WebSocket and event streams are a small server of these tests.
 
 mod cli;
+mod endings;
 mod errors;
 mod node;
 mod protocols;

@@ -12,6 +12,11 @@ pub struct Node {
 
 impl Node {
     pub fn start() -> Node {
+        Node::with("MAX_REQUESTS", "0")
+    }
+
+    /// With a setting of the peer's.
+    pub fn with(name: &str, value: &str) -> Node {
         let folder =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/node-socketio");
         {
@@ -22,6 +27,7 @@ impl Node {
         let mut child = Command::new("node")
             .arg(folder.join("server.js"))
             .env("POLLING", "1")
+            .env(name, value)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

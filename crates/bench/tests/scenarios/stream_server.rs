@@ -1,10 +1,15 @@
 //! Owns a small real server of one room: `/sse` is an event stream (WHATWG HTML), chunked or not,
-//! `/ws` the plain protocol over WebSocket. What comes in by `/ws` goes to everyone.
+//! `/ws` the plain protocol over WebSocket. What comes in by `/ws` goes to everyone; `last` ends the
+//! event streams with its own bytes, `slow` is answered after a while.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wire::websocket::frame::{OpCode, parse_header, unmask, write_frame};
+
+/// When `slow` is answered.
+const SLOW: Duration = Duration::from_millis(600);
 
 pub struct StreamServer {
     pub url: String,
@@ -124,6 +129,13 @@ fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Resu
                 }
             };
         }
+    }
+    if value["type"] == "last" {
+        room.members.retain(|(kind, _)| *kind == Kind::WebSocket);
+    }
+    drop(room);
+    if value["type"] == "slow" {
+        std::thread::sleep(SLOW);
     }
     if let Some(id) = value.get("id") {
         let answer = format!("{{\"type\":\"ack\",\"id\":{id},\"payload\":null}}");

@@ -76,7 +76,7 @@ pub fn say(out: &mut Vec<u8>, what: Say<'_>) {
             body,
         } => push_emit(out, id, event, room, body),
         // The server asks nothing, and a close frame is its farewell.
-        Say::Ack { .. } | Say::Bye => {}
+        Say::Ack { .. } => {}
     }
 }
 

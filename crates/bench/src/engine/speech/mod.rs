@@ -61,7 +61,6 @@ pub enum Say<'a> {
     Ack {
         id: &'a [u8],
     },
-    Bye,
 }
 
 /// Reads one message of a WebSocket or one packet of a poll.

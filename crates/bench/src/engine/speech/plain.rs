@@ -67,7 +67,7 @@ fn hear_whole(message: &[u8]) -> Heard<'_> {
 pub fn say(out: &mut Vec<u8>, what: Say<'_>) {
     match what {
         // There is no greeting, and heartbeats are WebSocket's own.
-        Say::Hello { .. } | Say::Pong | Say::Bye => {}
+        Say::Hello { .. } | Say::Pong => {}
         Say::Join { id, room } => push_request(out, "join", id, room),
         Say::Leave { id, room } => push_request(out, "leave", id, room),
         Say::Emit {

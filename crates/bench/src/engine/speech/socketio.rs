@@ -76,10 +76,6 @@ pub fn say(endpoint: &Endpoint, out: &mut Vec<u8>, what: Say<'_>) {
             out.extend_from_slice(id);
             out.extend_from_slice(b"[]");
         }
-        Say::Bye => {
-            out.extend_from_slice(b"41");
-            push_namespace(endpoint, out);
-        }
     }
 }
 

@@ -1,0 +1,93 @@
+//! How connections end: by the server with its last bytes, behind an answer, or by the user who has just said something.
+
+use crate::node::Node;
+use crate::rig::{assert_clean, run, scenario};
+use crate::stream_server::StreamServer;
+
+/// An end that comes with the last bytes raises no event of its own.
+#[test]
+fn an_end_behind_the_last_bytes_is_noticed() {
+    let flows = r#"
+[flows.talker]
+protocol = "websocket"
+count = 1
+steps = [{ connect = true }, { wait = "go" }, { think = "300ms" }, { emit = "last", to = "lobby" }]
+
+[flows.listener]
+protocol = "sse"
+path = "/sse?n=${user}"
+steps = [{ connect = true, room = "lobby" }]
+"#;
+    let outcome = run(&scenario(60, "", flows), &StreamServer::start().url, 1);
+    let totals = &outcome.totals;
+    assert_eq!((totals.received, totals.lost), (59, 0), "{totals:?}");
+    assert_eq!(totals.dropped(), 59, "{totals:?}");
+}
+
+#[test]
+fn what_a_user_says_last_is_sent_before_it_leaves() {
+    // Who sent it needs not be there any more for the server to hand it on.
+    let flows = r#"
+[flows.talker]
+count = 5
+steps = [
+  { connect = true },
+  { wait = "go" },
+  { think = "200ms" },
+  { emit = "pub", to = "bench" },
+  { disconnect = true },
+]
+[flows.listener]
+steps = [{ connect = true }, { join = "bench" }]
+"#;
+    for transport in ["websocket", "polling", "upgrade"] {
+        let head = format!("transport = \"{transport}\"");
+        let outcome = run(&scenario(10, &head, flows), &Node::start().url, 1);
+        let totals = &outcome.totals;
+        assert_clean(&outcome);
+        assert_eq!((totals.sent, totals.expected), (5, 25), "{transport}");
+        assert_eq!(totals.dropped(), 0, "{transport}");
+    }
+}
+
+#[test]
+fn a_server_may_end_a_connection_behind_any_answer() {
+    let flows = r#"
+[flows.member]
+steps = [
+  { connect = true },
+  { join = "room" },
+  { loop = [{ emit = "message", to = "room", echo = true, ack = true }], every = "100ms" },
+]
+"#;
+    for requests in ["1", "3"] {
+        let node = Node::with("MAX_REQUESTS", requests);
+        let outcome = run(&scenario(8, "transport = \"polling\"", flows), &node.url, 1);
+        assert_clean(&outcome);
+        let totals = &outcome.totals;
+        assert_eq!((totals.connects_succeeded, totals.dropped()), (8, 0));
+        assert!(totals.received > 100, "{totals:?}");
+    }
+}
+
+/// Late is not lost.
+#[test]
+fn answers_behind_their_time_are_told_apart_from_those_that_never_came() {
+    let flows = r#"
+[flows.asker]
+protocol = "websocket"
+steps = [
+  { connect = true },
+  { join = "lobby" },
+  { wait = "go" },
+  { emit = "slow", ack = true, within = "100ms" },
+]
+"#;
+    let outcome = run(&scenario(3, "", flows), &StreamServer::start().url, 1);
+    let totals = &outcome.totals;
+    assert_eq!(
+        (totals.acks_expected, totals.acked, totals.acked_late),
+        (6, 3, 3)
+    );
+    assert_eq!(totals.acks_missing(), 0);
+}
