@@ -5,11 +5,6 @@ use crate::repository::built;
 use crate::steps::Step;
 use anyhow::Result;
 
-/// Commands of `sockeye-bench` that do not want the gateway.
-const OTHERS: [&str; 7] = [
-    "measure", "report", "plots", "floor", "help", "--help", "-h",
-];
-
 /// Builds both sides and lets `sockeye-bench` do the rest.
 pub fn run(args: &[String]) -> Result<()> {
     release(&["--package", "gateway", "--package", "bench"]).run()?;
@@ -17,17 +12,21 @@ pub fn run(args: &[String]) -> Result<()> {
         "bench",
         &built("release/sockeye-bench").display().to_string(),
     );
-    if args
-        .first()
-        .is_some_and(|first| OTHERS.contains(&first.as_str()))
-    {
-        return step.args(args).run();
-    }
-    let args = args.strip_prefix(&["suite".to_owned()]).unwrap_or(args);
     let bin = built("release/sockeye").display().to_string();
-    step.args(&["suite".to_owned(), "--sockeye-bin".to_owned(), bin])
-        .args(args)
-        .run()
+    step.args(&whole(args, &bin)).run()
+}
+
+/// The suite, which is also meant where only its flags are given, wants the gateway; other commands are passed on as they are.
+fn whole(args: &[String], bin: &str) -> Vec<String> {
+    let flags = match args.split_first() {
+        None => args,
+        Some((first, flags)) if first == "suite" => flags,
+        Some((first, _)) if first == "--help" => return args.to_vec(),
+        Some((first, _)) if first.starts_with("--") => args,
+        Some(_) => return args.to_vec(),
+    };
+    let suite = ["suite", "--sockeye-bin", bin].map(str::to_owned);
+    [suite.as_slice(), flags].concat()
 }
 
 /// Screenshots of the chat page for the documents.
@@ -45,4 +44,38 @@ pub fn demo() -> Result<()> {
 pub fn release(args: &[&str]) -> Step {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     Step::new("release build", "cargo build --release").args(&args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_suite_is_given_the_gateway() {
+        let whole = |line: &str| {
+            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            whole(&args, "/s").join(" ")
+        };
+        for suite in ["", "--quick", "--only hold --keep"] {
+            let given = format!("suite --sockeye-bin /s {suite}");
+            assert_eq!(whole(suite), given.trim_end());
+            assert_eq!(whole(&format!("suite {suite}")), given.trim_end());
+        }
+        for other in [
+            "run million-idle --scale 0.1",
+            "compare a b",
+            "scenarios",
+            "check x.toml",
+            "measure --quick",
+            "report r.json",
+            "plots",
+            "floor echo",
+            "plan --users 10",
+            "help run",
+            "--help",
+            "-h",
+        ] {
+            assert_eq!(whole(other), other);
+        }
+    }
 }

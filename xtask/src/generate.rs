@@ -1,5 +1,5 @@
 //! Generated files: the reference pages of configuration and metrics and the example file come from the binary's own
-//! tables, web assets from `web/build.mjs`.
+//! tables, web assets from `web/build.mjs`, fuzz seeds from the transcripts.
 
 use crate::repository;
 use crate::steps::Step;
@@ -33,8 +33,14 @@ pub fn run(check: bool) -> Result<()> {
             println!("gen: wrote {path}");
         }
     }
+    let flags: Vec<String> = check.then(|| "--check".to_owned()).into_iter().collect();
     Step::new("web assets", "node web/build.mjs")
-        .args(&web_args(check))
+        .args(&flags)
+        .run()?;
+    let seeds = "cargo run --quiet --locked --example hub_seeds --";
+    Step::new("fuzz seeds", seeds)
+        .in_folder("fuzz")
+        .args(&flags)
         .run()?;
     if !stale.is_empty() {
         bail!(
@@ -44,14 +50,6 @@ pub fn run(check: bool) -> Result<()> {
     }
     println!("gen: all files are fresh");
     Ok(())
-}
-
-fn web_args(check: bool) -> Vec<String> {
-    if check {
-        vec!["--check".to_owned()]
-    } else {
-        Vec::new()
-    }
 }
 
 fn print(args: &[&str]) -> Result<String> {

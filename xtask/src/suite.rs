@@ -19,7 +19,22 @@ const RELEASE_STEPS: [&str; 5] = [
     "browser",
 ];
 
+/// All steps, in order.
+const STEPS: [&str; 10] = [
+    "check",
+    "web check",
+    "cargo test of the cores",
+    "cargo test of the rest",
+    "fuzz smoke",
+    RELEASE_STEPS[0],
+    RELEASE_STEPS[1],
+    RELEASE_STEPS[2],
+    RELEASE_STEPS[3],
+    RELEASE_STEPS[4],
+];
+
 pub fn run(only: &[String], may_install: bool) -> Result<()> {
+    check_names(only)?;
     let mut suite = Suite {
         only,
         report: Report::default(),
@@ -37,6 +52,19 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
     }
     if !suite.report.close() {
         bail!("not everything passed");
+    }
+    Ok(())
+}
+
+/// A name that is no step's would pass without running anything.
+fn check_names(only: &[String]) -> Result<()> {
+    for part in only {
+        if !STEPS.iter().any(|name| name.contains(part.as_str())) {
+            bail!(
+                "no step is called {part:?}; there are: {}",
+                STEPS.join(", ")
+            );
+        }
     }
     Ok(())
 }
@@ -60,6 +88,10 @@ struct Suite<'a> {
 
 impl Suite<'_> {
     fn wants(&self, name: &str) -> bool {
+        assert!(
+            STEPS.contains(&name),
+            "{name} is missing in the list of steps"
+        );
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
     }
 
@@ -134,4 +166,22 @@ fn conformance_step(name: &str, args: &[&str]) -> Step {
         .chain(args.iter().copied());
     let args: Vec<String> = args.map(str::to_owned).collect();
     Step::new(name, "bash conformance/run.sh").args(&args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_steps_that_exist_can_be_asked_for() {
+        let check = |words: &[&str]| {
+            let only: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            check_names(&only).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&["js", "cargo test"]), Ok(()));
+        let error = check(&["js", "jss"]).expect_err("a slip");
+        assert!(error.starts_with("no step is called \"jss\"; there are: check, "));
+        assert!(error.ends_with("autobahn, browser"), "{error}");
+    }
 }

@@ -5,7 +5,8 @@ mod disconnect;
 mod guard;
 pub mod keys;
 
-pub use disconnect::ToShards;
+pub use conns::{AGE_MAX, HEAD_TIMEOUT};
+pub use disconnect::{BODY_BYTES_MAX, ToShards};
 pub use guard::Access;
 
 use crate::debug::{self, Debugging};
@@ -18,6 +19,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use guard::Guard;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,12 +58,14 @@ pub async fn serve(
     gate: Gate,
     debugging: Debugging,
 ) -> io::Result<()> {
-    let sampler = tokio::spawn(sample(Arc::clone(&exporter)));
+    let (shards, conns_max) = (gate.shards.clone(), gate.conns_max);
+    let guard = Arc::new(Guard::new(gate));
+    let sampler = tokio::spawn(sample(Arc::clone(&exporter), Arc::clone(&guard)));
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
-        .merge(disconnect::routes(gate.shards.clone()))
+        .merge(disconnect::routes(shards))
         .merge(debug::routes())
         .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
         .with_state(Admin {
@@ -69,19 +73,20 @@ pub async fn serve(
             readiness,
             debugging,
         });
-    let conns_max = gate.conns_max;
-    let routes = routes.layer(from_fn_with_state(Arc::new(gate), guard::check));
+    let routes = routes.layer(from_fn_with_state(guard, guard::check));
     let served = conns::serve(listener, routes, conns_max).await;
     sampler.abort();
     served
 }
 
-async fn sample(exporter: Arc<Exporter>) {
+async fn sample(exporter: Arc<Exporter>, guard: Arc<Guard>) {
     let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        exporter.sample(Instant::now());
+        let now = Instant::now();
+        exporter.sample(now);
+        guard.pass_time(now);
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod admin;
 mod assets;
 pub mod debug;
+pub mod flood;
 pub mod health;
 pub mod identity;
 pub mod metrics;

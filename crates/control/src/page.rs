@@ -30,11 +30,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
 /// Connections answered at once; more get 503.
-const CONNS_MAX: usize = 1_024;
+pub const CONNS_MAX: usize = 1_024;
 /// A request head must be complete by then.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The whole exchange must be over by then, however slowly the client reads.
-const CONN_TIMEOUT: Duration = Duration::from_secs(60);
+pub const CONN_TIMEOUT: Duration = Duration::from_secs(60);
 
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";

@@ -2,6 +2,7 @@
 //! in the middle of a turn, so both are handed on without waiting and without formatting.
 
 use crate::secure::Secure;
+use control::flood::{FLOOD_WINDOW, Flood};
 use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
@@ -12,14 +13,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 use tokio::runtime::Handle;
 
 /// Notices waiting to become lines; more are dropped and counted.
 const QUEUE_NOTICES: usize = 65_536;
-/// Lines of one kind that strangers can cause, in each window.
-const FLOOD_LINES: u32 = 100;
-const FLOOD_WINDOW: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Link {
@@ -140,48 +138,6 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
     }
 }
 
-/// Lines that a stranger can cause without end: so many a window, then one that tells how many there were.
-#[derive(Debug)]
-struct Flood {
-    lines: &'static str,
-    since: Instant,
-    admitted: u32,
-    suppressed: u64,
-}
-
-impl Flood {
-    fn new(lines: &'static str) -> Self {
-        Flood {
-            lines,
-            since: Instant::now(),
-            admitted: 0,
-            suppressed: 0,
-        }
-    }
-
-    fn admits(&mut self) -> bool {
-        if self.admitted < FLOOD_LINES {
-            self.admitted += 1;
-            return true;
-        }
-        self.suppressed += 1;
-        false
-    }
-
-    /// Begins another window when this one is over.
-    fn pass_time(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.since) < FLOOD_WINDOW {
-            return;
-        }
-        if self.suppressed > 0 {
-            tracing::warn!(lines = self.lines, count = self.suppressed, "suppressed");
-        }
-        self.since = now;
-        self.admitted = 0;
-        self.suppressed = 0;
-    }
-}
-
 fn line(notice: Notice) {
     match notice {
         Notice::Connected {
@@ -209,23 +165,5 @@ fn line(notice: Notice) {
                 "a handler emitted a reserved event, which was not sent"
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flood_is_cut_in_each_window_and_counted() {
-        let mut flood = Flood::new("refused");
-        let start = flood.since;
-        let admitted = (0..1_000).filter(|_| flood.admits()).count();
-        assert_eq!((admitted, flood.suppressed), (100, 900));
-        flood.pass_time(start + Duration::from_millis(999));
-        assert!(!flood.admits());
-        flood.pass_time(start + FLOOD_WINDOW);
-        assert!(flood.admits());
-        assert_eq!(flood.suppressed, 0);
     }
 }

@@ -92,7 +92,7 @@ pub fn load(files: &Files) -> Result<Certificates, Vec<Problem>> {
                 facts.push(facts_of(&pair.cert, &certified));
                 chains.push(Arc::new(certified));
             }
-            Err(problem) => problems.push(problem),
+            Err(found) => problems.extend(found),
         }
     }
     if !problems.is_empty() {
@@ -142,10 +142,18 @@ fn ticketer() -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
     aws_lc_rs::Ticketer::new()
 }
 
-fn read_pair(pair: &Pair, provider: &CryptoProvider) -> Result<CertifiedKey, Problem> {
-    let chain = read_chain(&pair.cert)?;
-    let key = read_key(&pair.key)?;
-    CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+fn read_pair(pair: &Pair, provider: &CryptoProvider) -> Result<CertifiedKey, Vec<Problem>> {
+    let (chain, key) = match (read_chain(&pair.cert), read_key(&pair.key)) {
+        (Ok(chain), Ok(key)) => (chain, key),
+        (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
+    };
+    let certified = CertifiedKey::from_der(chain, key, provider);
+    certified.map_err(|error| vec![unusable(pair, &error)])
+}
+
+/// Both files can be read, and do not go together or cannot be used.
+fn unusable(pair: &Pair, error: &rustls::Error) -> Problem {
+    match error {
         rustls::Error::InconsistentKeys(_) => problem(
             "tls.key",
             &pair.key,
@@ -155,9 +163,9 @@ fn read_pair(pair: &Pair, provider: &CryptoProvider) -> Result<CertifiedKey, Pro
                 pair.cert.display()
             ),
         ),
-        rustls::Error::General(message) => problem("tls.key", &pair.key, "use", &message),
-        error => problem("tls.cert", &pair.cert, "use", &error.to_string()),
-    })
+        rustls::Error::General(message) => problem("tls.key", &pair.key, "use", message),
+        error => problem("tls.cert", &pair.cert, "use", error),
+    }
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {

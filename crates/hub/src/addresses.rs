@@ -1,4 +1,4 @@
-//! How many connections each address has, over all shards (C4). Touched when a connection comes and goes, never by messages;
+//! How many connections each address has, over all shards. Touched when a connection comes and goes, never by messages;
 //! entries live as long as there are connections, so the table is bounded by them.
 
 use papaya::{Compute, HashMap, Operation};

@@ -1,4 +1,4 @@
-//! Who a client is: when its token is asked about, what a verdict leads to, and what happens when a token ends (C1, C2).
+//! Who a client is: when its token is asked about, what a verdict leads to, and what happens when a token ends.
 
 use crate::ask::{Pending, Purpose};
 use crate::close::CloseReason;

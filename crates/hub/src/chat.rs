@@ -1,4 +1,4 @@
-//! The chat profile (B3): everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
+//! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
 use crate::handler::Event;
 use crate::io::{Emit, Io};

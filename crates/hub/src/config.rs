@@ -48,7 +48,7 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// Whether and how clients show who they are (C1, C2).
+/// Whether and how clients show who they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
     /// Tokens are looked at.
@@ -73,7 +73,7 @@ pub enum AuthStyle {
     Strict,
 }
 
-/// Messages that clients may send, whatever they are (C3); `None` = any number. Rules may set a rate per event besides.
+/// Messages that clients may send, whatever they are; `None` = any number. Rules may set a rate per event besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// One connection or polling session.
@@ -88,7 +88,7 @@ pub struct Rates {
     pub dry_run: bool,
 }
 
-/// When newcomers are asked to come later (C8).
+/// When newcomers are asked to come later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// Mean duration of a turn; zero = no bound.
@@ -141,7 +141,7 @@ pub enum Cors {
     Origins(Vec<String>),
 }
 
-/// What happens when `outbox_bytes_max` is reached (B9).
+/// What happens when `outbox_bytes_max` is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowConsumer {
     Disconnect,
@@ -189,7 +189,7 @@ impl Exempt {
     }
 }
 
-/// Built-in rules (B2): what client events do without any backend, per namespace.
+/// Built-in rules: what client events do without any backend, per namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     pub namespaces: BTreeMap<String, NamespaceRules>,

@@ -1,4 +1,4 @@
-//! Shutting down politely: everyone is told, then connections are closed evenly over a window (F4).
+//! Shutting down politely: everyone is told, then connections are closed evenly over a window.
 
 use crate::close::CloseReason;
 use crate::conn::NONE;

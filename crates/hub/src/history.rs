@@ -9,13 +9,13 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 
 /// Events kept per room.
-const EVENTS_MAX: usize = 50;
+pub const EVENTS_MAX: usize = 50;
 /// Bytes kept per room.
-const BYTES_MAX: usize = 64 * 1024;
+pub const BYTES_MAX: usize = 64 * 1024;
 /// Rooms with history per shard; the one least recently written makes way.
-const ROOMS_MAX: usize = 10_000;
+pub const ROOMS_MAX: usize = 10_000;
 /// Bytes kept per shard: many full rooms are fewer rooms.
-const TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 struct Ring {

@@ -522,6 +522,11 @@ impl Hub {
         self.core.counts.hit(Limit::Conns);
     }
 
+    /// The shard reads no more from its clients until the mailbox of another is shorter.
+    pub fn reading_paused(&mut self) {
+        self.core.counts.hit(Limit::Mailbox);
+    }
+
     pub fn conns(&self) -> usize {
         self.core.conns.len()
     }

@@ -1,12 +1,18 @@
 //! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
 
+pub use crate::history::{
+    BYTES_MAX as HISTORY_BYTES_MAX, EVENTS_MAX as HISTORY_EVENTS_MAX,
+    ROOMS_MAX as HISTORY_ROOMS_MAX, TOTAL_BYTES_MAX as HISTORY_TOTAL_BYTES_MAX,
+};
 use std::time::Duration;
 pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+pub use wire::json::DEPTH_MAX;
+pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
 
 /// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// A request head that is not complete by then closes the connection (C7).
+    /// A request head that is not complete by then closes the connection.
     pub handshake_timeout: Duration,
     /// A started WebSocket message or POST body must be complete by then (F22, F25).
     pub message_timeout: Duration,
@@ -17,7 +23,7 @@ pub struct Limits {
     pub close_timeout: Duration,
     /// Fragments of one WebSocket message.
     pub fragments_max: u32,
-    /// Unsent bytes per connection; above it the slow-consumer policy acts (B9).
+    /// Unsent bytes per connection; above it the slow-consumer policy acts.
     pub outbox_bytes_max: usize,
     /// Attachments of one packet.
     pub attachments_max: usize,
@@ -37,11 +43,11 @@ pub struct Limits {
     pub acks_outstanding_max: usize,
     /// Questions to the control plane without an answer, per shard; a client about whom none can be asked is refused.
     pub asks_outstanding_max: usize,
-    /// Connections from one address (IPv6: one /64), over all shards; 0 = any number. One more is closed with 1008 (C4).
+    /// Connections from one address (IPv6: one /64), over all shards; 0 = any number. One more is closed with 1008.
     pub conns_per_address_max: u32,
-    /// Rejected messages, less those accepted since, after which a session that floods is closed with 1008 (C3).
+    /// Rejected messages, less those accepted since, after which a session that floods is closed with 1008.
     pub flood_rejections_max: u16,
-    /// Connections of the process; above it new ones get 503 + Retry-After (C7).
+    /// Connections of the process; above it new ones get 503 + Retry-After.
     pub conns_max: usize,
     /// Messages waiting in the mailbox of one shard; above it the others stop reading from their clients until it is shorter.
     pub mailbox_messages_max: usize,

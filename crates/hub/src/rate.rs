@@ -167,7 +167,7 @@ pub(crate) struct Sender<'a> {
     pub(crate) address: IpAddr,
 }
 
-/// The rates that hold for all messages (C3), prepared.
+/// The rates that hold for all messages, prepared.
 #[derive(Debug)]
 pub(crate) struct Meters {
     pub(crate) session: Option<Meter>,

@@ -1,4 +1,4 @@
-//! The built-in handler: what client events do is read from the configuration (B2), no backend needed.
+//! The built-in handler: what client events do is read from the configuration, no backend needed.
 
 use crate::chat;
 use crate::config::{Action, EventRule, Rate, Rules};

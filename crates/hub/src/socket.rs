@@ -11,20 +11,6 @@ use wire::base64url::Id20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketKey(pub(crate) Key);
 
-impl SocketKey {
-    /// As one number, for handlers that keep it in tokens.
-    pub fn to_u64(self) -> u64 {
-        u64::from(self.0.index) << 32 | u64::from(self.0.generation)
-    }
-
-    pub fn from_u64(n: u64) -> Self {
-        Self(Key {
-            index: (n >> 32) as u32,
-            generation: n as u32,
-        })
-    }
-}
-
 /// In which form a socket receives events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {

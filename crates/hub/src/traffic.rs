@@ -1,4 +1,4 @@
-//! Who sends too much, and who comes too often: the rates that hold for all messages, and the bounds per address (C3, C4).
+//! Who sends too much, and who comes too often: the rates that hold for all messages, and the bounds per address.
 
 use crate::addresses::holder;
 use crate::close::CloseReason;

@@ -80,6 +80,8 @@ pub(crate) struct Shard {
     inbox: VecDeque<Mail>,
     buf: Box<[u8]>,
     accept: Accept,
+    /// Clients wait to be read until the mailbox of a peer is short again.
+    held_back: bool,
     measuring: Measuring,
     running: bool,
 }
@@ -119,6 +121,7 @@ impl Shard {
             inbox: VecDeque::new(),
             buf,
             accept: Accept::Waiting,
+            held_back: false,
             measuring: Measuring::default(),
             running: true,
         })
@@ -430,8 +433,10 @@ impl Shard {
     /// Reads once from each connection that has something, until the turn is full; `true` if all had their turn.
     fn read_ready(&mut self) -> bool {
         if self.congested() {
+            self.hold_back();
             return self.ready.is_empty();
         }
+        self.held_back = false;
         let alone = self.parts.mail.len() == 1;
         for _ in 0..self.ready.len() {
             if self.parts.hub.turn_is_full() {
@@ -446,6 +451,15 @@ impl Shard {
             self.read(conn);
         }
         true
+    }
+
+    /// Counts a pause once, however many turns it lasts.
+    fn hold_back(&mut self) {
+        let unread = !self.ready.is_empty() || !self.handshakes.is_empty();
+        if unread && !self.held_back {
+            self.held_back = true;
+            self.parts.hub.reading_paused();
+        }
     }
 
     fn read(&mut self, conn: u32) {

@@ -30,6 +30,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use workload::{Load, Workload};
 
+/// What every plan has to be read with.
+const CLUSTER: &str = "Rooms end at the process so far: several nodes that share Redis are a cluster, which is not there yet. Until \
+                       then this holds where users can be divided among nodes so that no room spans two.";
+
 /// Where measurements of this repository are.
 const DEFAULT_RESULT: &str = "benchmarks/results/suite.json";
 
@@ -87,6 +91,8 @@ struct SizeArgs {
 /// The whole answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
+    /// What the plan takes for granted and is not there yet.
+    pub note: &'static str,
     pub workload: Workload,
     pub measured: Measured,
     pub prices_dated: String,
@@ -214,6 +220,7 @@ pub fn plan(question: &Question, measured: &Measured, prices: &Prices) -> Result
     )?;
     let managed = managed::quotes(workload, &load, bill.traffic_gb, prices, &mut sheet);
     Ok(Plan {
+        note: CLUSTER,
         workload: workload.clone(),
         measured: measured.clone(),
         prices_dated: prices.dated.clone(),
@@ -302,6 +309,7 @@ impl Plan {
         ] {
             out.push_str(&format!("  {what:<10} {text}\n"));
         }
+        out.push_str(&format!("\n{}\n", self.note));
         out.push_str(&self.comparisons());
         out.push_str(&format!(
             "Prices of {} in {money}, without tax. Not in it: traffic between zones, disks, logs, \

@@ -73,6 +73,17 @@ fn a_small_plan_is_as_reckoned_by_hand() {
     assert!(!plan.bill.meets_target);
 }
 
+/// Both for people and for programs.
+#[test]
+fn a_plan_says_that_there_is_no_cluster_yet() {
+    let prices = Prices::load(None).unwrap();
+    let plan = plan(&question(), &measured(), &prices).unwrap();
+    let json = serde_json::to_value(&plan).unwrap();
+    let note = json["note"].as_str().unwrap();
+    assert!(note.contains("a cluster, which is not there yet"), "{note}");
+    assert!(plan.summary().contains(note), "{}", plan.summary());
+}
+
 #[test]
 fn many_messages_need_nodes_for_each_other() {
     let prices = Prices::load(None).unwrap();

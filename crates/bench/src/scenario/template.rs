@@ -120,10 +120,6 @@ impl Template {
         self.parts.is_empty()
     }
 
-    pub fn is_constant(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Text(_)))
-    }
-
     pub fn stamps(&self) -> usize {
         self.parts
             .iter()

@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// A request head must be complete by then, counted from the end of the answer before it.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// After this a connection ends with the answer it is at.
-const AGE_MAX: Duration = Duration::from_secs(600);
+pub const AGE_MAX: Duration = Duration::from_secs(600);
 /// Time for that answer.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// After a failed accept: what is missing (descriptors) does not come back at once.

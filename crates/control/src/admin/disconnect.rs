@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 
-const BODY_BYTES_MAX: usize = 16 * 1024;
+pub const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// Hands a message to every shard.
 #[derive(Clone)]

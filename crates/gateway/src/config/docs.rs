@@ -127,14 +127,7 @@ fn key_name(key: &Key) -> String {
 }
 
 fn markdown_default(key: &Key) -> String {
-    let Some(default) = &key.default else {
-        return "–".to_owned();
-    };
-    let mut text = format!("`{}`", escape(&default.to_toml()));
-    for (profile, value) in &key.profiles {
-        let _ = write!(text, "; {}: `{}`", profile.name(), escape(&value.to_toml()));
-    }
-    text
+    key.default_cell(|value| escape(&value.to_toml()))
 }
 
 fn reload(key: &Key) -> &'static str {

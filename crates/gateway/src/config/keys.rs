@@ -200,6 +200,15 @@ impl Key {
         own.map(|(_, value)| value).or(self.default.as_ref())
     }
 
+    /// The default as a cell of a table: `` `20s`; chat: `10s` ``.
+    pub fn default_cell(&self, shown: impl Fn(&Value) -> String) -> String {
+        let shown = |value| format!("`{}`", shown(value));
+        let usual = self.default.as_ref().map_or("–".to_owned(), &shown);
+        self.profiles.iter().fold(usual, |cell, (profile, value)| {
+            format!("{cell}; {}: {}", profile.name(), shown(value))
+        })
+    }
+
     pub fn section(&self) -> &str {
         self.path.split_once('.').map_or("", |(section, _)| section)
     }

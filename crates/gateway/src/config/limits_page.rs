@@ -2,15 +2,22 @@
 //! table; the rest are keys of other sections and what is fixed.
 
 use super::bounds;
-use super::keys::{KEYS, Profile};
+use super::keys::KEYS;
 use super::units::format_size;
-use hub::limits::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+use control::identity::TOKEN_BYTES_MAX;
+use control::{admin, flood, page};
+use hub::limits::{
+    DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
+    HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, PROXY_HEADER_BYTES_MAX, TARGET_BYTES_MAX,
+};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 const INTRO: &str = "# Limits
 
-Nothing that a peer sends makes the gateway use memory or time without bound. Every limit is here, with its default, what the peer sees that
-meets it, and the counter that shows it (`sockeye_limit_hits_total{limit=...}` unless another name is given).
+Nothing that a peer sends makes the gateway use memory or time without bound. Here are the limits, each with its default (and that of the
+profiles that have one of their own), what the peer sees that meets it, and the counter that shows it (`sockeye_limit_hits_total{limit=...}`
+unless another name is given).
 ";
 
 /// Limits that are keys of other sections: key, what it bounds, what the peer sees, metric.
@@ -34,6 +41,12 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "`connect_timeout`",
     ),
     (
+        "socketio.upgrade_timeout",
+        "Time for an upgrade from polling to WebSocket.",
+        "the WebSocket is closed, the session goes on polling",
+        "-",
+    ),
+    (
         "socketio.ping_timeout",
         "Time to answer a ping.",
         "close 4000 `ping timeout`",
@@ -43,31 +56,31 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "rates.session",
         "Messages of one session.",
         RATED,
-        "`sockeye_rate_limited_total{scope=\"session\"}`",
+        "`rate`, `sockeye_rate_limited_total{scope=\"session\"}`",
     ),
     (
         "rates.user",
         "Messages of one user over all connections and shards.",
         RATED,
-        "`sockeye_rate_limited_total{scope=\"user\"}`",
+        "`rate`, `sockeye_rate_limited_total{scope=\"user\"}`",
     ),
     (
         "rates.address",
         "Messages from one address over all connections and shards.",
         RATED,
-        "`sockeye_rate_limited_total{scope=\"address\"}`",
+        "`rate`, `sockeye_rate_limited_total{scope=\"address\"}`",
     ),
     (
         "rates.connects",
         "New sessions from one address.",
         "429 with Retry-After",
-        "`sockeye_rate_limited_total{scope=\"connects\"}`",
+        "`rate`, `sockeye_rate_limited_total{scope=\"connects\"}`",
     ),
     (
         "namespaces.*.events.*.rate",
         "One event of one session in that namespace, also if it leaves and comes back.",
         RATED,
-        "`sockeye_rate_limited_total{scope=\"event\"}`",
+        "`rate`, `sockeye_rate_limited_total{scope=\"event\"}`",
     ),
     (
         "admission.turn_max",
@@ -92,6 +105,24 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "Memory in use beyond which the slowest readers go.",
         "close 1013",
         "`memory_shed`",
+    ),
+    (
+        "auth.timeout",
+        "Time to verify a token.",
+        "refused: `Authentication unavailable`",
+        "`ask_timeout`",
+    ),
+    (
+        "pages.rate",
+        "Pages that one address (IPv6: one /64) may ask for.",
+        "429 with Retry-After",
+        "`sockeye_http_refused_total{part=\"pages\"}`",
+    ),
+    (
+        "admin.conns_max",
+        "Connections of operators at once.",
+        "503 with Retry-After",
+        "-",
     ),
 ];
 
@@ -155,6 +186,96 @@ fn head_rows() -> [(&'static str, String, &'static str); 3] {
     ]
 }
 
+type Row = (&'static str, String, &'static str, &'static str);
+
+/// What is fixed in the data plane, in the words of those who enforce it: limit, value, what the peer sees, metric.
+fn hub_rows() -> [Row; 4] {
+    let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
+    let (rooms, bytes) = (HISTORY_ROOMS_MAX, size(HISTORY_TOTAL_BYTES_MAX));
+    let of_shard = format!("{}, {bytes}", grouped(rooms));
+    [
+        (
+            "bytes of a PROXY protocol header",
+            size(PROXY_HEADER_BYTES_MAX),
+            "the connection is closed",
+            "-",
+        ),
+        (
+            "levels of JSON or MessagePack",
+            DEPTH_MAX.to_string(),
+            "Socket.IO: close 4500 parse error; plain: `INVALID_MESSAGE_FORMAT`",
+            "`sockeye_closes_total{reason=\"parse_error\"}`",
+        ),
+        (
+            "events and bytes of a room's history",
+            of_room,
+            "the oldest go",
+            "-",
+        ),
+        (
+            "rooms and bytes of a shard's history",
+            of_shard,
+            "the room written least recently goes",
+            "-",
+        ),
+    ]
+}
+
+/// The same in the control plane.
+fn control_rows() -> [Row; 6] {
+    let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
+    [
+        (
+            "bytes of a token",
+            size(TOKEN_BYTES_MAX),
+            "`Invalid token`",
+            "`sockeye_auth_tokens_total{result=\"too_long\"}`",
+        ),
+        (
+            "connections that ask for pages at once",
+            grouped(page::CONNS_MAX),
+            "503 with Retry-After",
+            "-",
+        ),
+        (
+            "time for the head of their request, and for all of it",
+            both(page::HEAD_TIMEOUT, page::CONN_TIMEOUT),
+            "the connection is closed",
+            "-",
+        ),
+        (
+            "time for the head of an operator's request, and age of the connection",
+            both(admin::HEAD_TIMEOUT, admin::AGE_MAX),
+            "the connection is closed",
+            "-",
+        ),
+        (
+            "bytes of an operator's order",
+            size(admin::BODY_BYTES_MAX),
+            "413",
+            "-",
+        ),
+        (
+            "lines of the log of one kind that strangers can cause",
+            format!("{}/{}s", flood::LINES, flood::FLOOD_WINDOW.as_secs()),
+            "nothing",
+            "`sockeye_log_lines_suppressed_total`",
+        ),
+    ]
+}
+
+fn size(bytes: usize) -> String {
+    format_size(bytes as u64)
+}
+
+/// `1,024`.
+fn grouped(number: usize) -> String {
+    match number / 1_000 {
+        0 => number.to_string(),
+        thousands => format!("{},{:03}", grouped(thousands), number % 1_000),
+    }
+}
+
 pub fn markdown() -> String {
     let mut page =
         String::from("<!-- Made by `cargo xtask gen` from crates/gateway/src/config. -->\n");
@@ -167,9 +288,9 @@ pub fn markdown() -> String {
         };
         let _ = writeln!(
             page,
-            "| `{}` | `{}` | {} | {} | {metric} |",
+            "| `{}` | {} | {} | {} | {metric} |",
             bound.name,
-            bound.default.to_toml().trim_matches('"'),
+            default(&format!("limits.{}", bound.name)),
             bound.doc,
             bound.peer,
         );
@@ -189,29 +310,20 @@ pub fn markdown() -> String {
     for (limit, value, peer) in head_rows() {
         let _ = writeln!(page, "| {limit} | {value} | {peer} | `head_bytes` |");
     }
+    for (limit, value, peer, metric) in hub_rows().into_iter().chain(control_rows()) {
+        let _ = writeln!(page, "| {limit} | {value} | {peer} | {metric} |");
+    }
     for (limit, value, peer, metric) in FIXED {
         let _ = writeln!(page, "| {limit} | {value} | {peer} | {metric} |");
     }
     page
 }
 
-/// The default, and what profile `public` has instead.
+/// The default, and what profiles have instead.
 fn default(path: &str) -> String {
-    let Some(key) = KEYS.iter().find(|key| key.path == path) else {
-        return String::new();
-    };
-    let text = |profile| {
-        let value = key.default_on(profile);
-        value.map_or("none".to_owned(), |value| {
-            format!("`{}`", value.to_toml().trim_matches('"'))
-        })
-    };
-    let (usual, public) = (text(Profile::SocketIo), text(Profile::Public));
-    if usual == public {
-        usual
-    } else {
-        format!("{usual}, public {public}")
-    }
+    let key = KEYS.iter().find(|key| key.path == path);
+    key.map(|key| key.default_cell(|value| value.to_toml().trim_matches('"').to_owned()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -220,15 +332,56 @@ mod tests {
     use hub::metrics::Limit;
 
     #[test]
-    fn every_counter_of_a_limit_is_explained() {
+    fn every_counter_of_a_limit_has_a_row() {
         let page = markdown();
+        let metrics: Vec<&str> = page
+            .lines()
+            .filter_map(|row| row.strip_suffix(" |")?.rsplit(" | ").next())
+            .collect();
         for name in Limit::NAMES {
-            let known = page.contains(&format!("`{name}`")) || name == "rate";
-            assert!(
-                known || name == "ask_timeout",
-                "{name} is not in docs/limits.md"
-            );
+            let label = format!("`{name}`");
+            let known = metrics.iter().any(|cell| cell.contains(&label));
+            assert!(known, "{name} is not in docs/limits.md");
         }
+    }
+
+    /// A label that nothing counts would promise an operator what never comes.
+    #[test]
+    fn every_counter_of_a_limit_counts_somewhere() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../hub/src");
+        let files = std::fs::read_dir(folder).expect("the hub's source");
+        let sources = files
+            .map(|file| file.expect("a file").path())
+            .filter(|path| path.extension().is_some_and(|ext| ext == "rs"))
+            .filter(|path| !path.ends_with("metrics.rs"))
+            .map(|path| std::fs::read_to_string(path).expect("text"));
+        let source: String = sources
+            .map(|text| text.split("#[cfg(test)]").next().unwrap_or("").to_owned())
+            .collect();
+        for name in Limit::NAMES {
+            let variant: String = name
+                .split('_')
+                .map(|word| word[..1].to_uppercase() + &word[1..])
+                .collect();
+            let word = format!("Limit::{variant}");
+            let mut used = source.match_indices(&word);
+            let whole = |(at, word): (usize, &str)| {
+                !source[at + word.len()..].starts_with(|c: char| c.is_alphanumeric())
+            };
+            assert!(used.any(whole), "nothing counts {name}");
+        }
+    }
+
+    /// What stands there is what a start under that profile takes.
+    #[test]
+    fn defaults_are_those_of_each_profile() {
+        assert_eq!(default("socketio.ping_timeout"), "`20s`; chat: `10s`");
+        assert_eq!(default("limits.conns_per_address_max"), "`0`; public: `10`");
+        assert_eq!(
+            default("socketio.max_http_buffer_size"),
+            "`1MB`; plain: `64KiB`"
+        );
+        assert_eq!(default("rates.session"), "–; public: `100/m`");
     }
 
     #[test]

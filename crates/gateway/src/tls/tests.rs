@@ -96,8 +96,12 @@ fn each_bad_file_is_named_with_what_is_wrong() {
         message.contains("there is no private key in it"),
         "{message}"
     );
-    fs::write(&b.cert, "").expect("write");
-    let (key, message) = problem_of(b);
+    let empty = Pair {
+        cert: made.path("empty.pem"),
+        ..a.clone()
+    };
+    fs::write(&empty.cert, "").expect("write");
+    let (key, message) = problem_of(empty);
     assert_eq!(key, "tls.cert");
     assert!(
         message.contains("there is no certificate in it"),
@@ -107,6 +111,24 @@ fn each_bad_file_is_named_with_what_is_wrong() {
     fs::write(&a.cert, garbage).expect("write");
     let (key, message) = problem_of(a);
     assert_eq!(key, "tls.cert", "{message}");
+}
+
+#[test]
+fn all_bad_files_are_named_at_once() {
+    let made = Made::new();
+    let pair = |name: &str| Pair {
+        cert: made.path(&format!("{name}.pem")),
+        key: made.path(&format!("{name}.key")),
+    };
+    let pairs = vec![pair("one"), made.pair("good", 2900), pair("two")];
+    let problems = load(&files(pairs)).expect_err("problems");
+    let named: Vec<(&str, bool)> = problems
+        .iter()
+        .zip(["one.pem", "one.key", "two.pem", "two.key"])
+        .map(|(problem, file)| (problem.key, problem.message.contains(file)))
+        .collect();
+    let (cert, key) = (("tls.cert", true), ("tls.key", true));
+    assert_eq!(named, [cert, key, cert, key], "{problems:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::client::{Encoding, PATIENCE, Plain, SocketIo, request};
 use crate::harness::{Ended, Gateway, RawConn, eventually};
 use serde_json::{Value, json};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A key and its entry, as the binary makes them.
 fn api_key(name: &str) -> (String, String) {
@@ -25,6 +25,41 @@ fn config(entry: &str, more: &str) -> String {
     format!(
         "profile = \"socket.io\"\n[server]\nshards = 4\n[admin]\napi_keys = [{entry}]\n{more}\n"
     )
+}
+
+/// Attack A11: whoever reaches the operators' port without a key gets a hundred lines a second, and then a number.
+#[test]
+fn a_flood_of_requests_without_a_key_is_counted_instead_of_logged() {
+    const BATCHES: usize = 60;
+    const EACH: usize = 100;
+    let gateway = Gateway::start(&config(&api_key("ops").1, ""));
+    let started = Instant::now();
+    let mut stranger = RawConn::connect(gateway.admin);
+    for _ in 0..BATCHES {
+        stranger.send("GET /none HTTP/1.1\r\nHost: a\r\n\r\n".repeat(EACH));
+        for _ in 0..EACH {
+            assert_eq!(stranger.response().status, 401);
+        }
+    }
+    // A window for each second that began, and the one before.
+    let most = 100 * (started.elapsed().as_secs() as usize + 2);
+    assert!(most < BATCHES * EACH / 2, "too slow to prove anything");
+    assert!(
+        gateway.logged("\"suppressed\"", PATIENCE),
+        "nobody was told"
+    );
+    let lines = || {
+        let log = gateway.log();
+        log.iter()
+            .filter(|line| line.contains("\"path\":\"/none\""))
+            .count()
+    };
+    let settled = eventually(PATIENCE, || {
+        let suppressed = gateway.metric("sockeye_log_lines_suppressed_total");
+        lines() as f64 + suppressed == (BATCHES * EACH) as f64
+    });
+    assert!(settled, "{} lines", lines());
+    assert!((100..=most).contains(&lines()), "{} lines", lines());
 }
 
 fn bearer(key: &str) -> String {

@@ -209,3 +209,25 @@ fn members_of_one_room_get_the_same_event_in_any_protocol() {
         }
     }
 }
+
+/// A client's author finds every code that can come in docs/protocol.md.
+#[test]
+fn every_code_of_an_error_is_documented() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let page = std::fs::read_to_string(format!("{root}/docs/protocol.md")).expect("the page");
+    let sources = std::fs::read_dir(format!("{root}/crates/hub/src")).expect("the hub");
+    let mut codes = Vec::new();
+    for path in sources.map(|file| file.expect("a file").path()) {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_code = |word: &&str| {
+            word.len() >= 6 && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+        };
+        codes.extend(code.split('"').filter(is_code).map(str::to_owned));
+    }
+    assert!(codes.len() >= 12, "{codes:?}");
+    codes.retain(|code| {
+        !page.contains(&format!("`{code}`")) && !page.contains(&format!("\"{code}\""))
+    });
+    assert_eq!(codes, [""; 0], "not in docs/protocol.md");
+}

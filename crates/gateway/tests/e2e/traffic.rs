@@ -10,6 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
+/// Shards may be one message behind, then their peers stop reading.
+const CLOSE_BEHIND: &str = "profile = \"socket.io\"\nserver.shards = 2\nlimits.mailbox_messages_max = 1\nlimits.deliveries_per_turn = 1\n";
 const CROWD: &str =
     "profile = \"socket.io\"\nserver.shards = 2\nlimits.conns_per_address_max = 10\n";
 
@@ -28,6 +30,32 @@ fn profile_public_bounds_addresses_and_rates() {
         "Rate limit exceeded: 100 messages/60 seconds"
     );
     assert!(gateway.reaches("sockeye_rate_limited_total{scope=\"session\"}", 19.0) >= 19.0);
+}
+
+/// Nothing is lost between shards: who sends waits, and the pause is counted.
+#[test]
+fn a_mailbox_that_is_full_makes_senders_wait() {
+    const MEMBERS: usize = 8;
+    const EACH: usize = 100;
+    let gateway = Gateway::start(CLOSE_BEHIND);
+    let mut members: Vec<SocketIo> = (0..MEMBERS)
+        .map(|_| SocketIo::connect(gateway.addr))
+        .collect();
+    for member in &mut members {
+        member.ask(1, &json!(["join", "crowd"]));
+    }
+    assert_eq!(gateway.hits("mailbox"), 0.0);
+    for n in 0..EACH {
+        for member in &mut members {
+            member.send(&format!("42[\"note\",{n}]"));
+        }
+    }
+    for member in &mut members {
+        for _ in 0..(MEMBERS - 1) * EACH {
+            member.expect("note");
+        }
+    }
+    assert!(gateway.hits_reach("mailbox", 1.0) >= 1.0);
 }
 
 #[test]

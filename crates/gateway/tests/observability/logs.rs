@@ -8,7 +8,7 @@ use std::time::Duration;
 const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n\
     [namespaces.\"/\".events.echo]\naction = \"reply\"\n";
 
-/// Fault X41: clients notice nothing, the loss is counted, and told once somebody reads again.
+/// Clients notice nothing, the loss is counted, and told once somebody reads again.
 #[test]
 fn a_log_that_nobody_reads_costs_lines_and_nothing_else() {
     let gateway = Gateway::start(CONFIG);
