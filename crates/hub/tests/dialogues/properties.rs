@@ -41,6 +41,7 @@ fn received(rig: &mut Rig) -> Vec<Vec<u8>> {
 
 /// Compares byte by byte, and shows text.
 fn assert_same(got: &[Vec<u8>], wanted: &[Vec<u8>], context: &str) {
+    assert_eq!(got.len(), wanted.len(), "{context}: connections");
     for (name, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
