@@ -1,6 +1,6 @@
-//! Writes the seeds of the target `hub`: what the clients of every transcript do.
+//! Writes the seeds of the target `hub`: what the clients of every transcript do. `cargo xtask gen` runs it.
 //!
-//!     cd fuzz && cargo run --example hub_seeds
+//!     cd fuzz && cargo run --example hub_seeds [-- --check]
 
 #[path = "../../crates/hub/tests/dialogues/memory.rs"]
 #[expect(dead_code, reason = "seeds need a part of it")]
@@ -15,8 +15,11 @@ mod rig;
 use fuzz::deeds::{Deed, write};
 use memory::Recording;
 use player::Profile;
+use std::process::ExitCode;
 
-fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<ExitCode> {
+    let check = std::env::args().any(|arg| arg == "--check");
+    let mut stale = Vec::new();
     for script in player::all() {
         let recording = Recording::of(&script);
         let chat = script.settings.profile == Profile::Chat;
@@ -31,7 +34,20 @@ fn main() -> std::io::Result<()> {
                 memory::Deed::Drain => write(&mut seed, Deed::Drain),
             }
         }
-        std::fs::write(format!("seeds/hub/{}", script.name.replace('-', "_")), seed)?;
+        let path = format!("seeds/hub/{}", script.name.replace('-', "_"));
+        if std::fs::read(&path).is_ok_and(|old| old == seed) {
+            continue;
+        }
+        if check {
+            stale.push(path);
+        } else {
+            std::fs::write(&path, seed)?;
+            println!("wrote fuzz/{path}");
+        }
     }
-    Ok(())
+    if stale.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("stale in fuzz: {}", stale.join(", "));
+    Ok(ExitCode::FAILURE)
 }

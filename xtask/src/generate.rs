@@ -1,5 +1,5 @@
 //! Generated files: the reference pages of configuration and metrics and the example file come from the binary's own
-//! tables, web assets from `web/build.mjs`.
+//! tables, web assets from `web/build.mjs`, the seeds of the fuzz target `hub` from the transcripts.
 
 use crate::repository;
 use crate::steps::Step;
@@ -33,9 +33,13 @@ pub fn run(check: bool) -> Result<()> {
             println!("gen: wrote {path}");
         }
     }
-    Step::new("web assets", "node web/build.mjs")
-        .args(&web_args(check))
-        .run()?;
+    let assets = Step::new("web assets", "node web/build.mjs").args(&mode(check));
+    for (what, step) in [("web assets", assets), ("fuzz seeds", fuzz_seeds(check))] {
+        match step.run() {
+            Err(_) if check => stale.push(what),
+            result => result?,
+        }
+    }
     if !stale.is_empty() {
         bail!(
             "stale: {}; run `cargo xtask gen` and commit",
@@ -46,7 +50,15 @@ pub fn run(check: bool) -> Result<()> {
     Ok(())
 }
 
-fn web_args(check: bool) -> Vec<String> {
+pub fn fuzz_seeds(check: bool) -> Step {
+    let step = Step::new(
+        "fuzz seeds",
+        "cargo run --quiet --locked --example hub_seeds --",
+    );
+    step.in_folder("fuzz").args(&mode(check))
+}
+
+fn mode(check: bool) -> Vec<String> {
     if check {
         vec!["--check".to_owned()]
     } else {

@@ -2,7 +2,7 @@
 
 use crate::repository::built;
 use crate::steps::{Report, Step};
-use crate::{bench, check, install};
+use crate::{bench, check, generate, install};
 use anyhow::{Result, bail};
 
 /// Seconds that each fuzz target runs.
@@ -30,6 +30,7 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
     suite.group("check", check::steps);
     suite.step(Step::new("web check", "npm run --silent check").in_folder("web"));
     suite.cargo_tests();
+    suite.step(generate::fuzz_seeds(true));
     let fuzz = Step::new("fuzz smoke", "sh fuzz/run.sh").args(&[FUZZ_SECONDS.to_owned()]);
     suite.step(fuzz);
     if RELEASE_STEPS.iter().any(|name| suite.wants(name)) && suite.report.step(&release_build()) {
