@@ -4,6 +4,8 @@
 mod cli;
 mod errors;
 mod node;
+#[path = "../processes/mod.rs"]
+mod processes;
 mod protocols;
 mod rig;
 mod stream_server;
