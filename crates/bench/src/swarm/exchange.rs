@@ -12,24 +12,13 @@ use mio::event::Event;
 use wire::websocket::frame::{OpCode, parse_header, write_masked};
 
 /// Buffers reused for every message that is sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scratch {
     /// Frames for the connection being handled.
     out: Vec<u8>,
     message: Vec<u8>,
     payload: Vec<u8>,
     masks: Masks,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Scratch {
-            out: Vec::new(),
-            message: Vec::new(),
-            payload: Vec::new(),
-            masks: Masks::default(),
-        }
-    }
 }
 
 impl Scratch {
