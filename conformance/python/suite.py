@@ -171,6 +171,10 @@ class Scenarios:
         await client.emit("drop")
         await client.disconnects.one()
         if self.transports == ["polling"]:
+            self.assertFalse(client.connected)
+            observer = await self.client()
+            _, found = await observer.call("fetch", first)
+            self.assertEqual(found, [])
             return
         for _ in range(100):
             if client.connected and client.id not in (None, first):

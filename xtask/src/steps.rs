@@ -1,5 +1,6 @@
 //! Runs commands one after another: each is announced and timed, the output of one that fails is
-//! shown whole, and the tests that its runner reports are counted.
+//! shown whole, what one that passes left out is said again at the end, and the tests that its runner
+//! reports are counted.
 
 use crate::repository;
 use crate::tally::Tally;
@@ -94,7 +95,12 @@ pub struct Outcome {
     pub ok: bool,
     /// Why the step was not run.
     pub skipped: Option<String>,
+    /// What its runner says that it did not run.
+    pub left_out: Vec<String>,
 }
+
+/// How runners begin a line about something that they do not run.
+const LEFT_OUT: &str = "NOT RUN: ";
 
 /// A run of many steps.
 #[derive(Debug, Default)]
@@ -119,6 +125,7 @@ impl Report {
             tally,
             ok,
             skipped: None,
+            left_out: left_out(&output),
         });
         if !ok {
             println!(
@@ -145,6 +152,7 @@ impl Report {
             tally,
             ok,
             skipped: None,
+            left_out: Vec::new(),
         });
     }
 
@@ -163,6 +171,7 @@ impl Report {
             tally,
             ok: true,
             skipped,
+            left_out: Vec::new(),
         };
         self.outcomes.push(outcome);
     }
@@ -193,6 +202,9 @@ impl Report {
                 outcome.name,
                 outcome.tally.shown()
             );
+            for what in &outcome.left_out {
+                println!("    not run: {what}");
+            }
         }
         let total = self
             .outcomes
@@ -201,6 +213,13 @@ impl Report {
         println!("\n{}", total.closing_line());
         self.outcomes.iter().all(|outcome| outcome.ok)
     }
+}
+
+fn left_out(output: &str) -> Vec<String> {
+    let lines = output
+        .lines()
+        .filter_map(|line| line.strip_prefix(LEFT_OUT));
+    lines.map(str::to_owned).collect()
 }
 
 /// Both streams in the order they were written, in a file: a pipe can be held open by a child that
@@ -253,6 +272,16 @@ mod tests {
             .fold(Tally::default(), |sum, of| sum.plus(of.tally));
         assert_eq!((sum.passed, sum.failed), (3, 2));
         assert!(!report.close());
+    }
+
+    #[test]
+    fn what_a_passing_step_leaves_out_is_kept_for_the_end() {
+        let mut report = Report::default();
+        let text = "NOT RUN: deflate: no such flag\n1 passed, 0 failed, 1 skipped";
+        assert!(report.step(&Step::new("say", "echo").args(&[text.to_owned()])));
+        let outcome = &report.outcomes[0];
+        assert_eq!(outcome.left_out, ["deflate: no such flag"]);
+        assert_eq!(outcome.tally.skipped, 1);
     }
 
     #[test]

@@ -14,6 +14,15 @@ export async function openFor(t, Transport, options) {
   return session;
 }
 
+/** Resolves when the session ends although every ping is answered. */
+export async function keptAlive(session) {
+  try {
+    for (;;) await session.next("the end", 20_000);
+  } catch (error) {
+    if (!/closed with|answered 400/.test(error.message)) throw error;
+  }
+}
+
 export class Session {
   /** Packets that arrived and were not read yet. */
   queue = [];

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { ack, binaryEvent, event, placeholder, read, SEPARATOR } from "../peer/packet.js";
-import { sleep, timed, within } from "../peer/patience.js";
+import { within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
-import { openFor } from "../peer/session.js";
+import { openFor, PONG } from "../peer/session.js";
 import { isReference } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
@@ -32,7 +32,8 @@ describe("volatile", () => {
   test("polling: a waiting poll takes the first of a burst", async (t) => {
     const session = await joined(t, Polling);
     const poll = firstMeaningful(session);
-    await sleep(30);
+    // A pong that nobody asked for, sent behind the poll: its answer says that the poll is waiting.
+    await session.send(PONG);
     await session.send(event("/lab", ["volatile", "tick", 5]));
     assert.deepEqual(read(await within(poll, "the poll")).data, ["tick", 0]);
   });
@@ -225,28 +226,5 @@ describe("questions to many", () => {
       await member.send(ack("/lab", asked[i], [`own ${i}`]));
       assert.deepEqual((await member.read()).data, ["answer", `own ${i}`]);
     }
-  });
-
-  test("it completes with the last answer, not with the timeout", async (t) => {
-    const room = freshRoom();
-    const session = await joined(t, WebSocketSession, room);
-    const { ms } = await timed(async () => {
-      await session.send(event("/lab", ["collect", room, 3000, "poll"], 1));
-      await session.send(ack("/lab", (await session.read()).id, [1]));
-      assert.deepEqual((await session.read()).data, [null, [1]]);
-    });
-    assert.ok(ms < 1000, `${ms} ms`);
-  });
-
-  test("questions to nobody and to the cluster are answered at once", async (t) => {
-    const session = await joined(t, WebSocketSession);
-    const nobody = freshRoom();
-    const { ms } = await timed(async () => {
-      assert.deepEqual(await session.ask("/lab", 1, "fetch", nobody), [null, []]);
-      assert.deepEqual(await session.ask("/lab", 2, "collect", nobody, 3000, "poll"), [null, []]);
-      assert.deepEqual(await session.ask("/lab", 3, "server-count"), [1]);
-      assert.deepEqual(await session.ask("/lab", 4, "server-side-ask", "ping-nodes", 1), [null, []]);
-    });
-    assert.ok(ms < 1000, `${ms} ms`);
   });
 });

@@ -2,6 +2,7 @@
 //! `measure`, `report`, `plots`, `plan`, `floor`, and the hidden `worker`. A library module so that another
 //! binary can mount the same commands.
 
+use crate::descriptors;
 use crate::dialect::{Protocol, Target};
 use crate::fleet::Launcher;
 use crate::floor;
@@ -126,6 +127,7 @@ pub struct MeasureArgs {
 ///
 /// The exit code of a measurement says whether what was expected happened: 0, or 2 for faults.
 pub fn run(command: Command, prefix: &[&str]) -> Result<ExitCode> {
+    descriptors::raise();
     let program = std::env::current_exe().context("cannot find the generator's own binary")?;
     let prefix: Vec<String> = prefix.iter().map(ToString::to_string).collect();
     let args = [prefix.as_slice(), &["worker".to_string()]].concat();

@@ -1,6 +1,7 @@
 //! Owns several workers and makes them act as one: connections divided among them, published
 //! counts told to those who only listen, reports added up.
 
+use crate::descriptors;
 use crate::dialect::Target;
 use crate::latency::Latency;
 use crate::ledger::Account;
@@ -25,9 +26,6 @@ pub enum Launcher {
     /// `program args…` must end in `worker::serve_stdio`.
     Processes { program: PathBuf, args: Vec<String> },
 }
-
-/// Most connections of one worker process, well below the usual 20,000 files.
-pub const CONNECTIONS_PER_WORKER: u32 = 18_500;
 
 #[derive(Debug)]
 pub struct Fleet {
@@ -74,7 +72,7 @@ impl Fleet {
 
     /// As many workers as `connections` need.
     pub fn for_connections(launcher: &Launcher, connections: u32, quiet: bool) -> Result<Self> {
-        let workers = connections.div_ceil(CONNECTIONS_PER_WORKER) as usize;
+        let workers = descriptors::workers_for(connections) as usize;
         Fleet::launch(launcher, workers, quiet)
     }
 

@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod clock;
 pub mod compare;
+pub mod descriptors;
 pub mod dialect;
 pub mod engine;
 pub mod fleet;
@@ -17,6 +18,7 @@ pub mod latency;
 pub mod ledger;
 pub mod live;
 pub mod machine;
+pub mod masks;
 pub mod measure;
 pub mod nearest;
 pub mod orders;

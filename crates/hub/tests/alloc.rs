@@ -11,6 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::websocket::frame::{self, OpCode};
 
@@ -72,6 +73,7 @@ struct Bench {
     now: Now,
     sink: Counter,
     buf: Vec<u8>,
+    cells: Arc<Cells>,
 }
 
 impl Bench {
@@ -82,7 +84,7 @@ impl Bench {
             shards: 1,
         };
         let cells = Arc::new(Cells::default());
-        let hub = Hub::new(Arc::new(config), me, handler, cells, rig::dice(1));
+        let hub = Hub::new(Arc::new(config), me, handler, cells.clone(), rig::dice(1));
         let now = Now {
             mono_ms: 1_000,
             wall_ms: 1_750_000_000_000,
@@ -92,6 +94,7 @@ impl Bench {
             now,
             sink: Counter::default(),
             buf: Vec::with_capacity(4096),
+            cells,
         }
     }
 
@@ -191,14 +194,17 @@ fn eight_events_in_one_read_allocate_nothing() {
             [1, 2, 3, 4],
         );
     }
-    let count = bench.rounds(500, |bench| {
+    let read = |bench: &mut Bench| {
         bench.buf.clear();
         bench.buf.extend_from_slice(&input);
         bench.hub.begin_turn(bench.now);
         bench.hub.bytes(conn, &mut bench.buf);
         bench.end_turn();
-    });
-    assert_eq!(count, 0);
+    };
+    let answers = 8 * (2 + r#"430["hello"]"#.len());
+    assert_eq!(bench.written(read), (1, answers), "eight acks");
+    assert_eq!(bench.rounds(500, read), 0);
+    assert_eq!(bench.written(read), (1, answers), "and at the end");
 }
 
 #[test]
@@ -310,6 +316,11 @@ fn a_dropped_event_allocates_nothing() {
     main.default_event = rule(Action::Drop);
     let mut bench = Bench::new(Config::default(), handler(&rules));
     let conn = bench.socketio();
-    let count = bench.rounds(100, |bench| bench.say(conn, br#"42["x",1]"#));
-    assert_eq!(count, 0);
+    let written = bench.written(|bench| {
+        let count = bench.rounds(100, |bench| bench.say(conn, br#"42["x",1]"#));
+        assert_eq!(count, 0);
+    });
+    assert_eq!(written, (0, 0), "dropped is not answered");
+    let dropped = bench.cells.dropped_in.load(Ordering::Relaxed);
+    assert_eq!(dropped, 2 * 100, "the warm-up counts too");
 }

@@ -27,7 +27,6 @@ pub struct Report {
     pub(crate) stays: BTreeMap<(usize, usize), Vec<Stay>>,
     /// What each client received: (room, publisher, number).
     pub(crate) received: Vec<Vec<(usize, usize, u64)>>,
-    pub deliveries: usize,
     /// Messages that a client had to receive, and did.
     pub due: usize,
     /// Connections that were moved to the hub that owns their session.
@@ -47,7 +46,6 @@ impl Report {
                     "seed {seed}: client {client} got {number} of {publisher} in room {room} after {before:?}"
                 );
             }
-            self.deliveries += got.len();
         }
         let got: Vec<BTreeSet<_>> = self
             .received

@@ -29,7 +29,8 @@ pub mod worker;
 
 pub use stage::{Place, Server};
 
-use crate::fleet::{CONNECTIONS_PER_WORKER, Launcher};
+use crate::descriptors;
+use crate::fleet::Launcher;
 use crate::live::Observer;
 use crate::outcome::Outcome;
 use crate::scenario::{Protocol, Scenario, Transport};
@@ -125,7 +126,7 @@ fn workers_for(scenario: &Scenario) -> u32 {
     };
     let each = scenario.flows.iter().map(sockets_each).max().unwrap_or(1);
     let sockets = scenario.users().saturating_mul(each);
-    sockets.div_ceil(CONNECTIONS_PER_WORKER).max(1)
+    descriptors::workers_for(sockets)
 }
 
 #[cfg(test)]

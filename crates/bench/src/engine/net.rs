@@ -8,6 +8,7 @@ use super::speech::{self, Heard, Say};
 use super::stage::Stage;
 use super::user::{Link, State, User};
 use crate::clock::now_ns;
+use crate::masks::Masks;
 use crate::scenario::{Protocol, Transport};
 use crate::stream::{Filled, Loss, Stream};
 use crate::swarm::connect::{KEY, open_socket};
@@ -35,7 +36,7 @@ pub struct Scratch {
     text: Vec<u8>,
     read: Vec<u8>,
     repeats: Repeats,
-    mask: u32,
+    masks: Masks,
     /// Where the last identity stood in its message.
     identity_at: usize,
 }
@@ -48,7 +49,7 @@ impl Default for Scratch {
             text: Vec::new(),
             read: vec![0; READ_BYTES],
             repeats: Repeats::default(),
-            mask: 0x9e37_79b9,
+            masks: Masks::default(),
             identity_at: 0,
         }
     }
@@ -56,16 +57,8 @@ impl Default for Scratch {
 
 impl Scratch {
     fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
-        let mask = self.next_mask();
+        let mask = self.masks.next_mask();
         write_masked(&mut self.out, true, opcode, payload, mask);
-    }
-
-    /// xorshift32: servers must unmask real masks; nobody here must be protected by them.
-    fn next_mask(&mut self) -> [u8; 4] {
-        self.mask ^= self.mask << 13;
-        self.mask ^= self.mask >> 17;
-        self.mask ^= self.mask << 5;
-        self.mask.to_be_bytes()
     }
 }
 

@@ -6,48 +6,30 @@ use super::conn::{Filled, Loss, Phase};
 use super::load::{Due, Load};
 use crate::clock::now_ns;
 use crate::dialect::{Incoming, Protocol, ROOM};
+use crate::masks::Masks;
 use crate::stamp::Stamp;
 use mio::event::Event;
 use wire::websocket::frame::{OpCode, parse_header, write_masked};
 
 /// Buffers reused for every message that is sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scratch {
     /// Frames for the connection being handled.
     out: Vec<u8>,
     message: Vec<u8>,
     payload: Vec<u8>,
-    mask: u32,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Scratch {
-            out: Vec::new(),
-            message: Vec::new(),
-            payload: Vec::new(),
-            mask: 0x9e37_79b9,
-        }
-    }
+    masks: Masks,
 }
 
 impl Scratch {
     fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
-        let mask = self.next_mask();
+        let mask = self.masks.next_mask();
         write_masked(&mut self.out, true, opcode, payload, mask);
     }
 
     fn frame_message(&mut self) {
-        let mask = self.next_mask();
+        let mask = self.masks.next_mask();
         write_masked(&mut self.out, true, OpCode::Text, &self.message, mask);
-    }
-
-    /// xorshift32: servers must unmask real masks; nobody here must be protected by them.
-    fn next_mask(&mut self) -> [u8; 4] {
-        self.mask ^= self.mask << 13;
-        self.mask ^= self.mask >> 17;
-        self.mask ^= self.mask << 5;
-        self.mask.to_be_bytes()
     }
 }
 

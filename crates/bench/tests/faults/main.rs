@@ -1,12 +1,15 @@
 //! Proof of the tester: against a server that drops, duplicates, delays, reorders and hangs up on
 //! purpose it must report exactly what that server did, and nothing against one that behaves.
 
+#[path = "../processes/mod.rs"]
+mod processes;
 mod server;
 
 use bench::dialect::{Protocol, Target};
 use bench::fleet::{Fleet, FleetReport, Launcher};
 use bench::ledger::Account;
 use bench::swarm::load::{Load, Pace, PublishLoad};
+use processes::processes;
 use server::{Fault, FaultyServer, Plan, Truth};
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,14 +17,6 @@ use std::time::Duration;
 const MEMBERS: u32 = 40;
 /// Long enough for a busy machine; runs that lose nothing do not wait for it.
 const GRACE_MS: u64 = 4_000;
-
-fn processes() -> Launcher {
-    let program = env!("CARGO_BIN_EXE_sockeye-bench").into();
-    Launcher::Processes {
-        program,
-        args: vec!["worker".into()],
-    }
-}
 
 fn publish(pace: Pace) -> Load {
     Load::Publish(PublishLoad {

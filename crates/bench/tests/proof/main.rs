@@ -2,6 +2,8 @@
 //! seeded plan it must report exactly what that server did, and nothing against one that behaves.
 
 mod plan;
+#[path = "../processes/mod.rs"]
+mod processes;
 mod server;
 mod truth;
 mod websocket;
@@ -14,6 +16,7 @@ use bench::live::Observer;
 use bench::outcome::{self, Outcome, Second};
 use bench::scenario::Scenario;
 use plan::Plan;
+use processes::processes;
 use server::FaultyServer;
 use std::path::Path;
 use std::process::Command;
@@ -69,13 +72,6 @@ steps = [
 
 fn due_ns(body: &str) -> u64 {
     Identity::find(body.as_bytes(), &mut 0).unwrap().due_ns
-}
-
-fn processes() -> Launcher {
-    Launcher::Processes {
-        program: env!("CARGO_BIN_EXE_sockeye-bench").into(),
-        args: vec!["worker".into()],
-    }
 }
 
 /// Runs a scenario in this process's own words and returns both sides of the story.

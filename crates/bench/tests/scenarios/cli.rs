@@ -1,7 +1,7 @@
 //! The commands as a person uses them: scale, Ctrl-C, refusal of latencies.
 
 use crate::node::Node;
-use crate::rig::{processes, run, scenario};
+use crate::rig::{run, scenario};
 use bench::outcome::{self, Outcome, ResultFile};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
@@ -76,6 +76,27 @@ fn scale_shrinks_connections_and_rates_and_is_told() {
         "{:?}",
         outcome.notes
     );
+}
+
+#[test]
+fn a_low_soft_limit_of_files_costs_no_connection() {
+    let node = Node::start();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, json) = (folder.path().join("s.toml"), folder.path().join("s.json"));
+    let text = "name='s'\n[[phases]]\nduration='1s'\nconnections=150\n\
+                [flows.a]\nsteps=[{connect=true},{loop=[{emit='got',ack=true}],every='500ms'}]";
+    std::fs::write(&file, text).unwrap();
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -Sn 64 && exec \"$0\" \"$@\""])
+        .args([env!("CARGO_BIN_EXE_sockeye-bench"), "run"])
+        .arg(&file)
+        .args(["--url", &node.url, "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(saved(&json).totals.connections_peak, 150, "{text}");
 }
 
 #[test]
@@ -155,8 +176,4 @@ fn a_generator_with_time_to_spare_shows_its_latencies() {
         "{:?}",
         outcome.generator
     );
-    assert!(matches!(
-        processes(),
-        bench::fleet::Launcher::Processes { .. }
-    ));
 }

@@ -5,6 +5,8 @@ mod cli;
 mod endings;
 mod errors;
 mod node;
+#[path = "../processes/mod.rs"]
+mod processes;
 mod protocols;
 mod rig;
 mod stream_server;

@@ -163,7 +163,7 @@ steps = [
 "#;
     let scenario = bench::scenario::Scenario::parse("phases.toml", text).unwrap();
     assert_eq!(scenario.users(), 40);
-    let mut options = bench::engine::Options::new(crate::rig::processes());
+    let mut options = bench::engine::Options::new(crate::processes::processes());
     options.workers = Some(2);
     let node = Node::start();
     let target = bench::engine::Target {

@@ -1,7 +1,7 @@
 //! Owns how tests run a scenario: quietly, with worker processes of the real binary.
 
+use crate::processes::processes;
 use bench::engine::{self, Options, Target};
-use bench::fleet::Launcher;
 use bench::live::{Observer, Progress};
 use bench::outcome::{Outcome, Second};
 use bench::scenario::Scenario;
@@ -26,13 +26,6 @@ impl Observer for Listener {
 
     fn note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
-    }
-}
-
-pub fn processes() -> Launcher {
-    Launcher::Processes {
-        program: env!("CARGO_BIN_EXE_sockeye-bench").into(),
-        args: vec!["worker".into()],
     }
 }
 

@@ -63,7 +63,8 @@ impl Echoes {
         println!("{shown}");
         assert!(part(&self.work, 95) < Duration::from_millis(50), "{shown}");
         assert!(part(&self.times, 50) < Duration::from_millis(50), "{shown}");
-        assert!(worst < Duration::from_secs(1), "{shown}");
+        let most = *self.work.last().expect("a hundred");
+        assert!(most < Duration::from_secs(1), "work {most:?}; {shown}");
     }
 }
 

@@ -217,7 +217,7 @@ fn impossible_deflate_parameters_are_never_echoed() {
     assert_serves(gateway.addr);
 }
 
-/// Attacks H18 to H26: what two readers could frame differently is read by nobody.
+/// Attacks H18, H19, H20, H21, H22, H23, H24, H25, H26: what two readers could frame differently is read by nobody.
 #[test]
 fn ambiguous_requests_are_refused_and_the_connection_closed() {
     let gateway = gateway();

@@ -69,10 +69,13 @@ fn plain_verdict(gateway: &Gateway, token: &str) -> (Value, u16) {
     (told["error"].clone(), conn.close_code(SOON))
 }
 
-/// All of them hear the same, in the same time: nothing tells how near a forgery came.
+/// Answers to each token. The quickest counts: all that delays an answer comes on top of what the token itself takes.
+const ROUNDS: usize = 60;
+
+/// All of them hear the same, in times that differ by less than a millisecond: nothing tells how near a forgery came.
 fn assert_refused_alike(gateway: &Gateway, tokens: &[(&str, String)]) {
     let mut times = vec![Vec::new(); tokens.len()];
-    for _ in 0..15 {
+    for _ in 0..ROUNDS {
         for ((name, token), times) in tokens.iter().zip(&mut times) {
             let (told, took) = verdict(gateway, token);
             assert_eq!(told, r#"44{"message":"Invalid token"}"#, "{name}");
@@ -91,20 +94,17 @@ fn assert_refused_alike(gateway: &Gateway, tokens: &[(&str, String)]) {
             "{name}"
         );
     }
-    let medians: Vec<_> = times
-        .iter_mut()
+    let quickest: Vec<_> = times
+        .iter()
         .zip(tokens)
-        .map(|(times, (name, _))| {
-            times.sort();
-            (times[times.len() / 2], *name)
-        })
+        .map(|(times, (name, _))| (*times.iter().min().expect("a time"), *name))
         .collect();
-    let (least, most) = (medians.iter().min(), medians.iter().max());
+    println!("{quickest:?}");
+    let (least, most) = (quickest.iter().min(), quickest.iter().max());
     let (least, most) = (least.expect("some").0, most.expect("some").0);
-    // The rest is noise of the network, of which there is more everywhere else.
-    assert!(most - least < Duration::from_millis(5), "{medians:?}");
+    assert!(most - least < Duration::from_millis(1), "{quickest:?}");
     let refused = gateway.metric("sockeye_tokens_denied_total{reason=\"invalid\"}");
-    assert_eq!(refused, (17 * tokens.len()) as f64);
+    assert_eq!(refused, ((ROUNDS + 2) * tokens.len()) as f64);
 }
 
 /// Attack A02, with a shared secret.

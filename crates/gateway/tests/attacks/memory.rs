@@ -139,7 +139,7 @@ fn half_sent_attachments_take_what_was_sent() {
     });
 }
 
-/// Attacks H09 to H11: at most 16 KiB of a head that never ends.
+/// Attacks H09, H10, H11: at most 16 KiB of a head that never ends.
 #[test]
 fn endless_heads_take_little_memory() {
     let gateway = start();
@@ -169,7 +169,8 @@ fn abandoned_polling_sessions_are_small_and_go() {
         assert_eq!(RawConn::exchange(gateway.addr, &request).status, 200);
     }
     let grown = gateway.memory().saturating_sub(before);
-    assert!(grown < 1_000 * 16_000, "{grown} bytes for 1,000 sessions");
+    println!("{grown} bytes for 1,000 sessions");
+    assert!(grown < 1_000 * 2_000, "{grown} bytes for 1,000 sessions");
     let gone = || gateway.metric("sockeye_sessions") == 0.0;
     assert!(
         eventually(Duration::from_secs(8), gone),

@@ -11,7 +11,7 @@ fn is_id(word: &str) -> bool {
     bytes.len() == 3 && b"HFEAX".contains(&bytes[0]) && bytes[1..].iter().all(u8::is_ascii_digit)
 }
 
-/// The ids in a text. `F15 to F18` and `F15-F18` name those in between as well.
+/// The ids in a text. In the page `F15 to F18` names those in between as well; a test names each, so that a search finds it.
 fn ids(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -45,7 +45,10 @@ fn claims(source: &str) -> Vec<(BTreeSet<String>, String)> {
             if let (Some(name), true) = (name, is_test && comment.contains(" Attack")) {
                 // What it is about is said first; later words may compare.
                 let first = comment.split([':', '.', ';']).next().unwrap_or_default();
-                claims.push((ids(first), name.to_owned()));
+                let found = ids(first);
+                let unsaid = found.iter().find(|id| !first.contains(id.as_str()));
+                assert_eq!(unsaid, None, "of {name} is only meant by a range");
+                claims.push((found, name.to_owned()));
             }
             (comment, is_test) = (String::new(), false);
         }

@@ -11,7 +11,7 @@ const FIRST: usize = 1_000;
 const BROADCASTS: u64 = 30;
 /// Of resident memory per idle Socket.IO session, in a process that also logs. The measured figures are in
 /// docs/performance.md; this bound is against forgetting, not for boasting.
-const BYTES_MAX: u64 = 2_048;
+const BYTES_MAX: u64 = 1_024;
 
 const CONFIG: &str = r#"
 [server]

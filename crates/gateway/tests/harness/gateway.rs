@@ -2,7 +2,7 @@
 
 use super::raw::RawConn;
 use super::{PATIENCE, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,6 +53,7 @@ impl Gateway {
     }
 
     fn launch(config: &str, descriptors: Option<u32>, flags: &[&str]) -> Gateway {
+        raise_descriptor_limit();
         let files = tempfile::tempdir().expect("a temporary folder");
         let path = files.path().join(CONFIG_FILE);
         fs::write(&path, config).expect("write the configuration");
@@ -293,6 +294,16 @@ impl Shared {
         *shared = Arc::downgrade(&gateway);
         gateway
     }
+}
+
+/// Tests hold the clients' ends of many connections.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).expect("the soft limit raised to the hard one");
 }
 
 fn lock(log: &Log) -> MutexGuard<'_, Vec<String>> {

@@ -1,6 +1,6 @@
 //! Compression as clients see it: what is agreed on, what is compressed for whom, and what is not.
 
-use crate::rig::Rig;
+use crate::rig::{self, Rig};
 use hub::Written;
 use hub::config::{Compression, Config, SlowConsumer};
 use hub::limits::Limits;
@@ -71,8 +71,7 @@ fn member(rig: &mut Rig, offer: &str) -> usize {
 }
 
 fn masked(text: &[u8], compressed: bool) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame::write_masked(&mut bytes, true, OpCode::Text, text, [1, 2, 3, 4]);
+    let mut bytes = rig::masked(text);
     bytes[0] |= u8::from(compressed) << 6;
     bytes
 }

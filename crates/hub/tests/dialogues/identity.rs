@@ -1,10 +1,9 @@
 //! Tokens: who gets in, in which words the others are refused, and what happens when a token ends.
 
-use crate::rig::{Rig, chat_rules, handler, lab_rules};
+use crate::rig::{Rig, chat_rules, handler, lab_rules, masked};
 use hub::config::{Auth, AuthStyle, Config};
 use hub::identity::{Claims, Denied, Grants};
 use std::time::Duration;
-use wire::websocket::frame::{self, OpCode};
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
@@ -35,11 +34,8 @@ pub fn websocket(rig: &mut Rig, target: &str, headers: &str) -> usize {
     name
 }
 
-/// A masked text frame; the mask is zero.
 pub fn frame(text: &str) -> Vec<u8> {
-    let mut frame = Vec::new();
-    frame::write_masked(&mut frame, true, OpCode::Text, text.as_bytes(), [0; 4]);
-    frame
+    masked(text.as_bytes())
 }
 
 /// What a client received: texts as they are, a close frame as `close CODE TEXT`. A response head is skipped.

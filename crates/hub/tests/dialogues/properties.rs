@@ -2,7 +2,7 @@
 //! output in any pieces gets the same bytes, and who is cut off at any byte leaves nothing behind.
 
 use crate::memory::{Deed, Recording, expect_nothing_left};
-use crate::rig::{Kernel, Rig, dice};
+use crate::rig::{Kernel, Rig, dice, masked};
 use hub::config::{Config, SlowConsumer};
 use hub::{Entropy, Written};
 use proptest::prelude::*;
@@ -41,6 +41,7 @@ fn received(rig: &mut Rig) -> Vec<Vec<u8>> {
 
 /// Compares byte by byte, and shows text.
 fn assert_same(got: &[Vec<u8>], wanted: &[Vec<u8>], context: &str) {
+    assert_eq!(got.len(), wanted.len(), "{context}: connections");
     for (name, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
@@ -166,7 +167,7 @@ proptest! {
         let mut wanted = Vec::new();
         for (n, size) in sizes.iter().enumerate() {
             let event = format!("42[\"shout\",{n},\"{}\"]", "x".repeat(*size));
-            rig.send(sender, &masked(&event));
+            rig.send(sender, &masked(event.as_bytes()));
             wanted.push(event);
             let memory = rig.hub.memory();
             let outboxes = memory.iter().find(|(part, _)| *part == "outboxes").map_or(0, |(_, bytes)| *bytes);
@@ -226,16 +227,9 @@ const HELLO: &str = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost:
 fn joined(rig: &mut Rig) -> usize {
     let name = rig.open();
     rig.send(name, HELLO.as_bytes());
-    rig.send(name, &masked("40"));
+    rig.send(name, &masked(b"40"));
     assert!(String::from_utf8_lossy(&rig.take(name)).contains("40{\"sid\":"));
     name
-}
-
-fn masked(text: &str) -> Vec<u8> {
-    use wire::websocket::frame::{OpCode, write_masked};
-    let mut out = Vec::new();
-    write_masked(&mut out, true, OpCode::Text, text.as_bytes(), [9, 8, 7, 6]);
-    out
 }
 
 /// The texts of whole frames; a close frame shows its code.

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::websocket::frame::{self, OpCode};
 
 /// How the kernel takes bytes: given the connection's name and how many there are, says how many go.
 pub type Kernel = Box<dyn FnMut(usize, usize) -> Written>;
@@ -256,6 +257,13 @@ fn line(notice: Notice) -> String {
         Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
         Notice::ReservedEvent { name } => format!("reserved event {name}"),
     }
+}
+
+/// A client's frame of text.
+pub fn masked(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::write_masked(&mut bytes, true, OpCode::Text, text, [9, 8, 7, 6]);
+    bytes
 }
 
 /// Bytes that look random and are the same for the same seed (splitmix64).

@@ -10,8 +10,10 @@ pub use svg::{STYLE, Use};
 /// Points that one line may have: more than that, the eye does not see and files grow.
 const POINTS_MAX: usize = 240;
 
-/// Values over time that make a curve.
+/// Values over time that make a curve, and the part of the time that they must cover: a few dots at the start of an
+/// empty drawing tell less than the table beside it.
 const SECONDS_MIN: usize = 3;
+const COVERED_PERCENT_MIN: usize = 10;
 
 /// One plot with its lines.
 #[derive(Clone, Debug)]
@@ -124,13 +126,17 @@ fn reduced(chunk: &[(f64, Option<f64>)], reduce: Reduce) -> (f64, Option<f64>) {
 }
 
 impl Plot {
-    /// Whether there is nothing to see: a second or two of values are no curve.
+    /// Whether there is nothing to see.
     pub fn is_empty(&self) -> bool {
-        let least = match self.x {
-            Horizontal::Seconds { .. } => SECONDS_MIN,
+        let least = |line: &Line| match self.x {
+            Horizontal::Seconds { .. } => {
+                let covered = line.points.len() * COVERED_PERCENT_MIN;
+                covered.div_ceil(100).max(SECONDS_MIN)
+            }
             Horizontal::Nines { .. } => 1,
         };
-        self.lines.iter().all(|line| line.value_count() < least)
+        let is_short = |line: &Line| line.value_count() < least(line);
+        self.lines.iter().all(is_short)
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
@@ -159,6 +165,27 @@ mod tests {
         let mean = Line::over_time("sent", Look::Plain(0), Reduce::Mean, points);
         let sum: f64 = mean.points.iter().filter_map(|point| point.1).sum();
         assert!((sum * 15.0 - 3_608.0).abs() < 1e-6, "{sum}");
+    }
+
+    #[test]
+    fn a_few_seconds_of_many_are_no_plot() {
+        let with = |values: u32, seconds: u32| {
+            let points = (0..seconds).map(|t| (f64::from(t), (t < values).then_some(1.0)));
+            Plot {
+                id: "latency",
+                title: String::new(),
+                unit: "ms".into(),
+                y: Kind::Log,
+                x: Horizontal::Seconds {
+                    end_s: f64::from(seconds),
+                },
+                lines: vec![Line::over_time("p99", Look::Faint, Reduce::Max, points)],
+                marks: Vec::new(),
+            }
+        };
+        assert!(with(2, 4).is_empty() && !with(3, 4).is_empty());
+        assert!(with(5, 60).is_empty() && !with(6, 60).is_empty());
+        assert!(with(6, 61).is_empty() && !with(7, 61).is_empty());
     }
 
     #[test]

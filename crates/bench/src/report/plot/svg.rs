@@ -293,13 +293,16 @@ fn class(look: Look) -> String {
     }
 }
 
-/// As much of a name as `width` pixels hold; nothing when that says nothing.
+/// As much of a name as `width` pixels hold, up to a comma rather than to the middle of a word; nothing when that says
+/// nothing.
 fn fitted(name: &str, width: f64) -> String {
     let room = (width / CHAR_WIDTH).max(0.0) as usize;
-    match name.chars().count() {
-        count if count <= room => name.into(),
-        _ if room < 4 => String::new(),
-        _ => name.chars().take(room - 1).chain(['…']).collect(),
+    let fits = |name: &str| name.chars().count() <= room;
+    let commas = name.rmatch_indices(',').map(|(at, _)| &name[..at]);
+    match std::iter::once(name).chain(commas).find(|name| fits(name)) {
+        Some(whole) => whole.into(),
+        None if room < 4 => String::new(),
+        None => name.chars().take(room - 1).chain(['…']).collect(),
     }
 }
 
@@ -363,6 +366,9 @@ mod tests {
     fn a_phase_name_takes_no_more_than_its_phase() {
         assert_eq!(fitted("warm-up", 100.0), "warm-up");
         assert_eq!(fitted("ten thousand", 50.0), "ten th…");
+        assert_eq!(fitted("1k, 10k msg/s", 90.0), "1k, 10k msg/s");
+        assert_eq!(fitted("1k, 10k msg/s", 80.0), "1k");
+        assert_eq!(fitted("one thousand, and so on", 50.0), "one th…");
         assert_eq!(fitted("ramp", 20.0), "");
     }
 

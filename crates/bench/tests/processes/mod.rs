@@ -1,0 +1,10 @@
+//! Worker processes of the real binary, for every test that runs some.
+
+use bench::fleet::Launcher;
+
+pub fn processes() -> Launcher {
+    Launcher::Processes {
+        program: env!("CARGO_BIN_EXE_sockeye-bench").into(),
+        args: vec!["worker".into()],
+    }
+}
