@@ -65,6 +65,7 @@ impl Echoes {
         assert!(part(&self.times, 50) < Duration::from_millis(50), "{shown}");
         let most = *self.work.last().expect("a hundred");
         assert!(most < Duration::from_secs(1), "work {most:?}; {shown}");
+        assert!(worst < Duration::from_secs(1), "{shown}");
     }
 }
 
