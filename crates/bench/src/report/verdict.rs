@@ -9,7 +9,7 @@ use crate::outcome::{INTERRUPTED, Outcome, Phase, Totals};
 const KINDS_NAMED: usize = 3;
 
 /// Share of the time that a worker may wait for a core before that shows in latencies.
-const WAITED_MAX: f64 = 0.1;
+const WAITED_MAX: f64 = 0.25;
 
 pub fn verdict(outcome: &Outcome) -> Verdict {
     let mut faults = delivery_faults(&outcome.totals);
