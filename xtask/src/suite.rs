@@ -2,7 +2,7 @@
 
 use crate::repository::built;
 use crate::steps::{Report, Step};
-use crate::{bench, check, install};
+use crate::{bench, check, generate, install};
 use anyhow::{Result, bail};
 
 /// Seconds that each fuzz target runs.
@@ -11,7 +11,8 @@ const FUZZ_SECONDS: &str = "10";
 const AUTOBAHN_QUICK_CASES: u64 = 301;
 
 /// Steps that run against what users run.
-const RELEASE_STEPS: [&str; 5] = [
+const RELEASE_STEPS: [&str; 6] = [
+    "generated files",
     "js clients",
     "python clients",
     "java clients",
@@ -20,7 +21,7 @@ const RELEASE_STEPS: [&str; 5] = [
 ];
 
 /// All steps, in order.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     "check",
     "web check",
     "cargo test of the cores",
@@ -31,6 +32,7 @@ const STEPS: [&str; 10] = [
     RELEASE_STEPS[2],
     RELEASE_STEPS[3],
     RELEASE_STEPS[4],
+    RELEASE_STEPS[5],
 ];
 
 pub fn run(only: &[String], may_install: bool) -> Result<()> {
@@ -121,6 +123,9 @@ impl Suite<'_> {
 
     /// Foreign clients, foreign suites and a browser.
     fn against_release(&mut self) {
+        if self.wants("generated files") {
+            self.report.check("generated files", || generate::run(true));
+        }
         for client in ["js", "python", "java"] {
             self.step(conformance_step(
                 &format!("{client} clients"),
