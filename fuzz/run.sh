@@ -3,14 +3,17 @@
 #
 #   fuzz/run.sh [seconds-per-target] [target...]        default: 20 s, all targets
 #
-# A target is a file in src/bin. What it begins with is in seeds/<target>; what it learns is kept in
-# target/corpus/<target>. A new past crash belongs into seeds/<target>, named by what it was.
+# A target is a file in src/bin. What it begins with is in seeds/<target>, for `hub` also what the transcripts
+# do; what it learns is kept in target/corpus/<target>. A new past crash belongs into seeds/<target>, named by what it was.
 # Exits with 1 if any target crashed, hung or ran out of memory.
 set -eu
 cd "$(dirname "$0")"
 seconds=${1:-20}
 [ $# -gt 0 ] && shift
 targets=${*:-$(basename -s .rs -a src/bin/*.rs)}
+
+rm -rf target/seeds
+cargo run --quiet --locked --example hub_seeds -- target/seeds/hub
 
 triple=$(rustc -vV | sed -n 's/^host: //p')
 # The flags cargo-fuzz would set: coverage for libFuzzer, and the sanitizer, which needs the
@@ -26,9 +29,10 @@ failed=""
 for target in $targets; do
   corpus=target/corpus/$target
   crashes=target/crashes/$target
-  mkdir -p "$corpus" "$crashes" "seeds/$target"
+  made=target/seeds/$target
+  mkdir -p "$corpus" "$crashes" "$made" "seeds/$target"
   echo "== $target, $seconds s"
-  if ! "target/$triple/release/$target" "$corpus" "seeds/$target" \
+  if ! "target/$triple/release/$target" "$corpus" "seeds/$target" "$made" \
     -max_total_time="$seconds" -max_len=32768 -timeout=5 -rss_limit_mb=1024 \
     -artifact_prefix="$crashes/" -print_final_stats=1 -verbosity=0 2>"target/$target.log"; then
     failed="$failed $target"

@@ -1,7 +1,6 @@
-//! Writes the seeds of the target `hub`: what the clients of every transcript do. With `--check` only says which are stale.
-//! `cargo xtask gen` runs it; alone:
+//! Writes the seeds of the target `hub` into a folder: what the clients of every transcript do. `run.sh` makes them anew each time.
 //!
-//!     cd fuzz && cargo run --example hub_seeds
+//!     cd fuzz && cargo run --example hub_seeds -- target/seeds/hub
 
 #[path = "../../crates/hub/tests/dialogues/memory.rs"]
 #[expect(dead_code, reason = "seeds need a part of it")]
@@ -16,26 +15,16 @@ mod rig;
 use fuzz::deeds::{Deed, write};
 use memory::Recording;
 use player::{Profile, Script};
-use std::process::ExitCode;
+use std::path::PathBuf;
 
-fn main() -> std::io::Result<ExitCode> {
-    let check = std::env::args().any(|arg| arg == "--check");
-    let mut stale = false;
+fn main() -> std::io::Result<()> {
+    let folder = std::env::args_os().nth(1).map(PathBuf::from);
+    let folder = folder.ok_or_else(|| std::io::Error::other("name the folder to write into"))?;
+    std::fs::create_dir_all(&folder)?;
     for script in player::all() {
-        let path = format!("seeds/hub/{}", script.name.replace('-', "_"));
-        let seed = seed(&script);
-        if std::fs::read(&path).is_ok_and(|old| old == seed) {
-            continue;
-        }
-        if check {
-            eprintln!("stale: fuzz/{path}; run `cargo xtask gen` and commit");
-            stale = true;
-        } else {
-            std::fs::write(&path, seed)?;
-            println!("wrote fuzz/{path}");
-        }
+        std::fs::write(folder.join(&script.name), seed(&script))?;
     }
-    Ok(ExitCode::from(u8::from(stale)))
+    Ok(())
 }
 
 fn seed(script: &Script) -> Vec<u8> {

@@ -1,5 +1,5 @@
 //! Generated files: the reference pages of configuration and metrics and the example file come from the binary's own
-//! tables, web assets from `web/build.mjs`, fuzz seeds from the transcripts.
+//! tables, web assets from `web/build.mjs`.
 
 use crate::repository;
 use crate::steps::Step;
@@ -35,11 +35,6 @@ pub fn run(check: bool) -> Result<()> {
     }
     let flags: Vec<String> = check.then(|| "--check".to_owned()).into_iter().collect();
     Step::new("web assets", "node web/build.mjs")
-        .args(&flags)
-        .run()?;
-    let seeds = "cargo run --quiet --locked --example hub_seeds --";
-    Step::new("fuzz seeds", seeds)
-        .in_folder("fuzz")
         .args(&flags)
         .run()?;
     if !stale.is_empty() {

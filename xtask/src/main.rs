@@ -36,7 +36,7 @@ enum Command {
     Law,
     /// Sizes and names of files and functions.
     Tidy,
-    /// Write the generated files: configuration reference, example file, web assets, fuzz seeds.
+    /// Write the generated files: configuration reference, example file, web assets.
     Gen {
         /// Only say which are stale.
         #[arg(long)]

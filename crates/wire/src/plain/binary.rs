@@ -70,14 +70,17 @@ fn binary_at(text: &str, start: usize) -> Option<(Vec<u8>, usize)> {
 /// with the parts of an event, not with the references to them.
 pub(super) struct Unwritten<'a> {
     attachments: &'a [&'a [u8]],
-    given: Vec<bool>,
+    /// One bit each; the first 64 cost no allocation.
+    given: u64,
+    given_beyond: Vec<u64>,
 }
 
 impl<'a> Unwritten<'a> {
     pub(super) fn new(attachments: &'a [&'a [u8]]) -> Self {
         Self {
             attachments,
-            given: vec![false; attachments.len()],
+            given: 0,
+            given_beyond: vec![0; attachments.len() / 64],
         }
     }
 
@@ -86,9 +89,16 @@ impl<'a> Unwritten<'a> {
     }
 
     pub(super) fn take(&mut self, index: usize) -> Option<&'a [u8]> {
-        let given = self.given.get_mut(index)?;
-        let is_first = !std::mem::replace(given, true);
-        self.attachments.get(index).copied().filter(|_| is_first)
+        let given = match index / 64 {
+            0 => &mut self.given,
+            beyond => self.given_beyond.get_mut(beyond - 1)?,
+        };
+        let bit = 1 << (index % 64);
+        if *given & bit != 0 {
+            return None;
+        }
+        *given |= bit;
+        self.attachments.get(index).copied()
     }
 }
 
