@@ -15,6 +15,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const MEMBERS: u32 = 40;
+/// The server numbers members in order of joining. One worker that connects them one at a time
+/// gives them the same numbers, so that a plan knows whom it hits: member 0 is the publisher.
+const IN_FLIGHT: u32 = 1;
 /// Long enough for a busy machine; runs that lose nothing do not wait for it.
 const GRACE_MS: u64 = 4_000;
 
@@ -38,7 +41,7 @@ fn run(
     let server = FaultyServer::start(plan);
     let target = Target::new(server.addr, Protocol::SocketIo);
     let mut fleet = Fleet::launch(launcher, workers, true).unwrap();
-    let connected = fleet.connect(&target, MEMBERS, 8, 1).unwrap();
+    let connected = fleet.connect(&target, MEMBERS, IN_FLIGHT, 1).unwrap();
     assert_eq!(
         (connected.ready, connected.failed),
         (MEMBERS, 0),
@@ -209,7 +212,7 @@ fn heartbeats_are_answered() {
     let server = FaultyServer::start(|_, _| Fault::None);
     let target = Target::new(server.addr, Protocol::SocketIo);
     let mut fleet = Fleet::launch(&Launcher::Threads, 1, true).unwrap();
-    fleet.connect(&target, MEMBERS, 8, 1).unwrap();
+    fleet.connect(&target, MEMBERS, IN_FLIGHT, 1).unwrap();
     server.ping_all();
     for _ in 0..200 {
         if server.truth().pongs == u64::from(MEMBERS) {
