@@ -172,10 +172,11 @@ impl Hub {
         }
     }
 
-    /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off.
+    /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
+    /// which no client comes back by itself, if the fault is ours.
     fn deny_join(&mut self, session: u32, namespace: &str, denied: Denied) {
         if self.core.config.auth.style == AuthStyle::Strict {
-            self.core.log_refused(session, CloseReason::Unauthorized);
+            self.core.log_refused(session, denied.close_reason());
             let message = denied.message().to_owned();
             let refusal = Refusal {
                 message,
@@ -189,13 +190,15 @@ impl Hub {
         let error = format!("[\"error\",{{\"message\":\"{}\"}}]", denied.message());
         self.send_control(session, PacketType::Connect, namespace, &connect);
         self.send_control(session, PacketType::Event, namespace, &error);
-        self.send_control(session, PacketType::Disconnect, namespace, "");
-        self.core.close_session(session, CloseReason::Unauthorized);
+        if denied != Denied::Unavailable {
+            self.send_control(session, PacketType::Disconnect, namespace, "");
+        }
+        self.core.close_session(session, denied.close_reason());
     }
 
     fn deny_plain(&mut self, session: u32, denied: Denied) {
         self.core.say_error(session, denied);
-        self.core.close_session(session, CloseReason::Unauthorized);
+        self.core.close_session(session, denied.close_reason());
     }
 
     // ---- refreshing -------------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ pub enum CloseReason {
     InternalError,
     /// No token, or none that is good.
     Unauthorized,
+    /// Its token could not be checked: no keys, or no verdict in time.
+    AuthUnavailable,
     /// The token ended and was not refreshed.
     TokenExpired,
     /// Its address has more connections than one address may have.
@@ -43,7 +45,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::TransportClose,
         Self::TransportError,
         Self::PingTimeout,
@@ -60,6 +62,7 @@ impl CloseReason {
         Self::LimitExceeded,
         Self::InternalError,
         Self::Unauthorized,
+        Self::AuthUnavailable,
         Self::TokenExpired,
         Self::TooManyConnections,
         Self::Flood,
@@ -85,6 +88,7 @@ impl CloseReason {
             Self::LimitExceeded => "limit_exceeded",
             Self::InternalError => "internal_error",
             Self::Unauthorized => "unauthorized",
+            Self::AuthUnavailable => "auth_unavailable",
             Self::TokenExpired => "token_expired",
             Self::TooManyConnections => "too_many_connections",
             Self::Flood => "flood",
@@ -102,7 +106,7 @@ impl CloseReason {
             Self::ShuttingDown => Some(1001),
             Self::LimitExceeded | Self::TooManyConnections | Self::Flood => Some(1008),
             Self::InternalError => Some(1011),
-            Self::OutOfMemory => Some(1013),
+            Self::AuthUnavailable | Self::OutOfMemory => Some(1013),
             Self::PingTimeout => Some(4000),
             Self::SlowConsumer => Some(4001),
             Self::MessageTimeout | Self::HandshakeTimeout => Some(4002),
@@ -126,6 +130,7 @@ impl CloseReason {
             Self::LimitExceeded => "limit exceeded",
             Self::InternalError => "internal error",
             Self::Unauthorized => "unauthorized",
+            Self::AuthUnavailable => "authentication unavailable",
             Self::TokenExpired => "token expired",
             Self::TooManyConnections => "Connection limit exceeded",
             Self::Flood => "Rate limit exceeded",

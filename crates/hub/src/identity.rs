@@ -1,5 +1,7 @@
 //! Who a client is, as far as a verified token says. Verifying is the control plane's; this is what comes of it.
 
+use crate::close::CloseReason;
+
 /// What a token grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
@@ -90,6 +92,14 @@ impl Denied {
             Self::Invalid => "INVALID_TOKEN",
             Self::Expired => "TOKEN_EXPIRED",
             Self::Unavailable => "AUTHENTICATION_UNAVAILABLE",
+        }
+    }
+
+    /// Why the session ends: after an outage of ours the client should come back by itself.
+    pub(crate) fn close_reason(self) -> CloseReason {
+        match self {
+            Self::Unavailable => CloseReason::AuthUnavailable,
+            Self::Missing | Self::Invalid | Self::Expired => CloseReason::Unauthorized,
         }
     }
 }

@@ -155,6 +155,28 @@ fn chat_refusals_are_an_error_event_and_a_disconnect() {
 }
 
 #[test]
+fn who_cannot_be_checked_is_sent_off_so_that_it_comes_back_by_itself() {
+    let mut rig = Rig::new(config(AuthStyle::Chat, true), handler(&chat_rules()), 1);
+    let client = websocket(&mut rig, SIO, "");
+    rig.send(client, &frame("40{\"token\":\"t\"}"));
+    rig.answer(Err(Denied::Unavailable));
+    let texts = received(&mut rig, client);
+    assert_eq!(
+        texts[2..],
+        [
+            "42[\"error\",{\"message\":\"Authentication unavailable\"}]",
+            "close 1013 authentication unavailable"
+        ]
+    );
+    let plain = websocket(&mut rig, "/ws?token=t", "");
+    rig.answer(Err(Denied::Unavailable));
+    let texts = received(&mut rig, plain);
+    assert!(texts[0].contains("AUTHENTICATION_UNAVAILABLE"), "{texts:?}");
+    assert_eq!(texts[1], "close 1013 authentication unavailable");
+    assert_eq!(rig.log, ["refused auth_unavailable"; 2]);
+}
+
+#[test]
 fn without_an_answer_the_client_is_refused_in_time() {
     let mut rig = strict();
     let client = websocket(&mut rig, SIO, "");
@@ -162,6 +184,7 @@ fn without_an_answer_the_client_is_refused_in_time() {
     rig.pass(Duration::from_secs(6));
     let texts = received(&mut rig, client);
     assert_eq!(texts[1], "44{\"message\":\"Authentication unavailable\"}");
+    assert_eq!(rig.log, ["refused auth_unavailable"]);
     // A late answer is nobody's.
     rig.answer(Ok(claims("ann")));
     assert!(received(&mut rig, client).is_empty());
