@@ -79,14 +79,21 @@ pub fn parse_answer(bytes: &[u8]) -> Result<Option<(Head, std::ops::Range<usize>
     Ok((bytes.len() >= body.end).then_some((head, body)))
 }
 
-/// An event stream under way (WHATWG HTML, "Server-sent events").
+/// An event stream under way (WHATWG HTML §9.2, "Server-sent events").
 #[derive(Debug)]
 pub struct EventStream {
     chunked: Option<Chunked>,
     line: Vec<u8>,
+    /// The last line ended in CR: an LF that comes now belongs to it.
+    after_cr: bool,
+    is_first_line: bool,
     name: Vec<u8>,
+    /// Each data line with LF behind it.
     data: Vec<u8>,
 }
+
+/// May stand before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Longest event that is kept.
 const EVENT_BYTES_MAX: usize = 1 << 20;
@@ -96,6 +103,8 @@ impl EventStream {
         EventStream {
             chunked: (body == Body::Chunked).then(Chunked::default),
             line: Vec::new(),
+            after_cr: false,
+            is_first_line: true,
             name: Vec::new(),
             data: Vec::new(),
         }
@@ -124,35 +133,40 @@ impl EventStream {
         }
     }
 
+    /// Lines end in LF, CR or both.
     fn lines(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8], &[u8])) -> Result<(), Loss> {
-        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
-            self.line.extend_from_slice(part);
-            if self.line.last() == Some(&b'\n') {
-                let line = std::mem::take(&mut self.line);
-                let text = line.strip_suffix(b"\n").unwrap_or(&line);
-                self.line_ended(text.strip_suffix(b"\r").unwrap_or(text), each);
-                self.line = line;
-                self.line.clear();
-            } else if self.line.len() > EVENT_BYTES_MAX {
+        for part in bytes.split_inclusive(|&byte| matches!(byte, b'\n' | b'\r')) {
+            let (text, end) = match part {
+                [text @ .., end @ (b'\n' | b'\r')] => (text, Some(*end)),
+                text => (text, None),
+            };
+            let is_second_half = self.after_cr && part == b"\n";
+            self.after_cr = end == Some(b'\r');
+            if is_second_half {
+                continue;
+            }
+            self.line.extend_from_slice(text);
+            if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
                 return Err(Loss::FrameTooLarge);
+            }
+            if end.is_some() {
+                let mut line = std::mem::take(&mut self.line);
+                self.line_ended(&line, each);
+                line.clear();
+                self.line = line;
             }
         }
         Ok(())
     }
 
     fn line_ended(&mut self, line: &[u8], each: &mut impl FnMut(&[u8], &[u8])) {
+        let is_first = std::mem::take(&mut self.is_first_line);
+        let line = match line.strip_prefix(BYTE_ORDER_MARK) {
+            Some(text) if is_first => text,
+            _ => line,
+        };
         if line.is_empty() {
-            if !self.data.is_empty() {
-                let name: &[u8] = if self.name.is_empty() {
-                    b"message"
-                } else {
-                    &self.name
-                };
-                each(name, &self.data);
-            }
-            self.name.clear();
-            self.data.clear();
-            return;
+            return self.event_ended(each);
         }
         let colon = line
             .iter()
@@ -163,13 +177,23 @@ impl EventStream {
         match &line[..colon] {
             b"event" => self.name = value.to_vec(),
             b"data" => {
-                if !self.data.is_empty() {
-                    self.data.push(b'\n');
-                }
                 self.data.extend_from_slice(value);
+                self.data.push(b'\n');
             }
             _ => {}
         }
+    }
+
+    fn event_ended(&mut self, each: &mut impl FnMut(&[u8], &[u8])) {
+        if let Some(data) = self.data.strip_suffix(b"\n") {
+            let name: &[u8] = match self.name.is_empty() {
+                true => b"message",
+                false => &self.name,
+            };
+            each(name, data);
+        }
+        self.name.clear();
+        self.data.clear();
     }
 }
 
@@ -237,5 +261,20 @@ mod tests {
                 "chunked, {step}"
             );
         }
+    }
+
+    #[test]
+    fn lines_may_end_in_any_way_and_events_may_be_empty() {
+        let text =
+            b"\xEF\xBB\xBFdata: a\rdata:\r\ndata: b\n\revent: tick\r\n\r\ndata\r\rdata: c\n\n";
+        let expected = [("message", "a\n\nb"), ("message", ""), ("message", "c")];
+        let expected = expected.map(|(name, data)| (name.to_owned(), data.to_owned()));
+        for step in [1, 2, 3, 7, 1000] {
+            assert_eq!(events(Body::UntilEnd, text, step), expected, "{step}");
+        }
+        let mut endless = EventStream::new(Body::UntilEnd);
+        let line = [b"data: ".as_slice(), &[b'x'; 100_000], b"\n"].concat();
+        let outcome = (0..20).try_for_each(|_| endless.take(&line, |_, _| ()).map(|_| ()));
+        assert_eq!(outcome, Err(Loss::FrameTooLarge));
     }
 }
