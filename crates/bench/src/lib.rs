@@ -18,7 +18,6 @@ pub mod latency;
 pub mod ledger;
 pub mod live;
 pub mod machine;
-pub mod masks;
 pub mod measure;
 pub mod nearest;
 pub mod orders;

@@ -4,9 +4,7 @@
 
 mod check;
 mod client;
-mod dice;
 mod world;
 
 pub use check::Report;
-pub use dice::Dice;
 pub use world::{Plan, run};

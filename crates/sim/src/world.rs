@@ -2,7 +2,7 @@
 
 use crate::check::{Report, Sent, Stay};
 use crate::client::{Client, Transport};
-use crate::dice::Dice;
+use fastrand::Rng;
 use hub::config::{Action, Config, EventRule, NamespaceRules, Rules};
 use hub::metrics::Cells;
 use hub::rules::RulesFactory;
@@ -79,7 +79,7 @@ impl Sink for Wire<'_> {
 struct World {
     plan: Plan,
     seed: u64,
-    dice: Dice,
+    dice: Rng,
     now: Now,
     step: u64,
     /// Step in which a client sent what is being worked on.
@@ -111,19 +111,15 @@ impl World {
             mono_ms: 1_000,
             wall_ms: WALL_MS,
         };
-        let mut dice = Dice::new(seed);
+        let mut dice = Rng::with_seed(seed);
         let nodes = (0..plan.hubs).map(|shard| {
             let me = Identity {
                 node: 1,
                 shard: shard as u16,
                 shards: plan.hubs as u16,
             };
-            let mut entropy = Dice::new(dice.roll());
-            let entropy = move |bytes: &mut [u8]| {
-                bytes
-                    .iter_mut()
-                    .for_each(|byte| *byte = entropy.roll() as u8)
-            };
+            let mut entropy = Rng::with_seed(dice.u64(..));
+            let entropy = move |bytes: &mut [u8]| entropy.fill(bytes);
             let cells = Arc::new(Cells::default());
             let handler = rules.build(shard as u16);
             let mut hub = Hub::new(Arc::new(config()), me, handler, cells, Box::new(entropy));
@@ -157,7 +153,7 @@ impl World {
     /// One thing happens.
     fn step(&mut self) {
         self.begin_step();
-        match self.dice.below(100) {
+        match self.dice.usize(..100) {
             0..30 => self.deliver_mail(),
             30..45 => self.carry_out_move(),
             45..55 => self.connect(),
@@ -183,8 +179,8 @@ impl World {
         if pairs.is_empty() {
             return;
         }
-        let pair = pairs[self.dice.below(pairs.len())];
-        for _ in 0..=self.dice.below(4) {
+        let pair = pairs[self.dice.usize(..pairs.len())];
+        for _ in 0..=self.dice.usize(..4) {
             let Some(queue) = self.mail.get_mut(&pair) else {
                 return;
             };
@@ -194,7 +190,7 @@ impl World {
             if queue.is_empty() {
                 self.mail.remove(&pair);
             }
-            if self.dice.chance(self.plan.loss) {
+            if self.chance(self.plan.loss) {
                 continue;
             }
             self.report.relays += 1;
@@ -207,7 +203,7 @@ impl World {
         if self.moves.is_empty() {
             return;
         }
-        let at = self.dice.below(self.moves.len());
+        let at = self.dice.usize(..self.moves.len());
         let Move {
             link,
             to,
@@ -233,7 +229,7 @@ impl World {
 
     /// A new connection of a client, to any hub.
     fn dial(&mut self, client: usize) -> usize {
-        let node = self.dice.below(self.plan.hubs);
+        let node = self.dice.usize(..self.plan.hubs);
         self.links.push(Link {
             client,
             node,
@@ -308,7 +304,7 @@ impl World {
     }
 
     fn pass(&mut self) {
-        let time = 1 + self.dice.below(400) as u64;
+        let time = 1 + self.dice.usize(..400) as u64;
         self.advance(time);
     }
 
@@ -323,13 +319,18 @@ impl World {
 
     // ---- the clients ------------------------------------------------------------------------------------------------------
 
+    /// True in `percent` of all cases.
+    fn chance(&mut self, percent: usize) -> bool {
+        self.dice.usize(..100) < percent
+    }
+
     fn connect(&mut self) {
         if self.clients.len() >= self.plan.clients {
             return;
         }
         let name = self.clients.len();
         let main = self.dial(name);
-        let polls = self.dice.chance(30);
+        let polls = self.chance(30);
         let client = if polls {
             Client::new(Transport::Polling, main, None)
         } else {
@@ -348,14 +349,14 @@ impl World {
             client.joined && !client.gone && !self.posting.contains(name)
         };
         let able: Vec<usize> = (0..self.clients.len()).filter(ready).collect();
-        (!able.is_empty()).then(|| able[self.dice.below(able.len())])
+        (!able.is_empty()).then(|| able[self.dice.usize(..able.len())])
     }
 
     fn say(&mut self) {
         let Some(publisher) = self.someone() else {
             return;
         };
-        let room = self.dice.below(self.plan.rooms);
+        let room = self.dice.usize(..self.plan.rooms);
         self.numbers += 1;
         let number = self.numbers;
         self.report.sent.push(Sent {
@@ -372,7 +373,7 @@ impl World {
 
     fn join_or_leave(&mut self) {
         let Some(client) = self.someone() else { return };
-        let room = self.dice.below(self.plan.rooms);
+        let room = self.dice.usize(..self.plan.rooms);
         if self.members.remove(&(client, room)) {
             self.end_stay(client, room);
             self.packet(client, &format!("42[\"leave\",\"room-{room}\"]"));
@@ -402,7 +403,7 @@ impl World {
         self.clients[name].gone = true;
         let Link { node, conn, .. } = self.links[self.clients[name].main];
         let Some(conn) = conn else { return };
-        match self.dice.below(3) {
+        match self.dice.usize(..3) {
             0 => self.nodes[node].hub.broken(conn),
             1 => self.nodes[node].hub.eof(conn),
             _ => return self.packet(name, "1"),
@@ -421,7 +422,7 @@ impl World {
             .post
             .filter(|link| self.links[*link].conn.is_some());
         let link = match old {
-            Some(link) if self.dice.chance(50) => link,
+            Some(link) if self.chance(50) => link,
             _ => self.dial(name),
         };
         self.clients[name].post = Some(link);
@@ -461,7 +462,7 @@ impl World {
             let Some(poll) = self.clients[name].poll() else {
                 return;
             };
-            if self.dice.chance(50) || self.links[self.clients[name].main].conn.is_none() {
+            if self.chance(50) || self.links[self.clients[name].main].conn.is_none() {
                 self.clients[name].main = self.dial(name);
             }
             self.send(self.clients[name].main, poll);

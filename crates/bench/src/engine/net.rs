@@ -8,10 +8,10 @@ use super::speech::{self, Heard, Say};
 use super::stage::Stage;
 use super::user::{Link, State, User};
 use crate::clock::now_ns;
-use crate::masks::Masks;
 use crate::scenario::{Protocol, Transport};
 use crate::stream::{Filled, Loss, Stream};
 use crate::swarm::connect::{KEY, open_socket};
+use fastrand::Rng;
 use mio::event::Event;
 use mio::{Interest, Token};
 use wire::websocket::frame::{OpCode, parse_header, write_masked};
@@ -36,7 +36,7 @@ pub struct Scratch {
     text: Vec<u8>,
     read: Vec<u8>,
     repeats: Repeats,
-    masks: Masks,
+    masks: Rng,
     /// Where the last identity stood in its message.
     identity_at: usize,
 }
@@ -49,7 +49,7 @@ impl Default for Scratch {
             text: Vec::new(),
             read: vec![0; READ_BYTES],
             repeats: Repeats::default(),
-            masks: Masks::default(),
+            masks: Rng::default(),
             identity_at: 0,
         }
     }
@@ -57,7 +57,7 @@ impl Default for Scratch {
 
 impl Scratch {
     fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
-        let mask = self.masks.next_mask();
+        let mask = self.masks.u32(..).to_ne_bytes();
         write_masked(&mut self.out, true, opcode, payload, mask);
     }
 }

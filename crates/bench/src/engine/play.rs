@@ -357,7 +357,7 @@ impl Stage {
     fn think(&mut self, index: usize, min: Duration, max: Duration) -> Next {
         let user = &mut self.users[index];
         let span = (max - min).as_nanos() as f64;
-        let pause_ns = min.as_nanos() as u64 + (span * user.dice.fraction()) as u64;
+        let pause_ns = min.as_nanos() as u64 + (span * user.dice.f64()) as u64;
         user.due_ns += pause_ns;
         user.step += 1;
         let due_ns = user.due_ns;

@@ -4,8 +4,9 @@
 use super::http::EventStream;
 use super::membership::Membership;
 use crate::scenario::EXPECTED_EVENTS_MAX;
-use crate::scenario::{Dice, Scope};
+use crate::scenario::Scope;
 use crate::stream::Stream;
+use fastrand::Rng;
 
 /// What a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ pub struct User {
     pub attempts: u32,
     /// Answers that were given up and have not come since.
     pub given_up: u32,
-    pub dice: Dice,
+    pub dice: Rng,
 }
 
 impl User {
@@ -150,7 +151,8 @@ impl User {
             auth: None,
             attempts: 0,
             given_up: 0,
-            dice: Dice::seeded(number.into()),
+            // Seeded so that a run repeats itself; forked because neighbouring seeds begin alike.
+            dice: Rng::with_seed(number.into()).fork(),
         }
     }
 

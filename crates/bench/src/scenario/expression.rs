@@ -1,7 +1,8 @@
 //! Owns the arithmetic in holes: whole numbers, `+ - * / %`, parentheses, names and `random(a, b)`.
 
 use super::problem::suggestion;
-use super::template::{Dice, Scope, TOLD, Variable, Variables};
+use super::template::{Scope, TOLD, Variable, Variables};
+use fastrand::Rng;
 
 /// Brackets inside each other: reading them takes stack.
 const DEPTH_MAX: usize = 64;
@@ -37,14 +38,13 @@ const NAMES: [(&str, Name); 4] = [
 impl Expression {
     /// Division by zero is zero, and what is too large is the largest there is: a run must not end
     /// over a message's text. What is wrong whatever the names mean was refused when it was read.
-    pub fn value(&self, scope: &Scope, dice: &mut Dice) -> i64 {
+    pub fn value(&self, scope: &Scope, dice: &mut Rng) -> i64 {
         match self {
             Expression::Number(number) => *number,
             Expression::Name(name) => name.value(scope),
             Expression::Random(bounds) => {
                 let (low, high) = (bounds[0].value(scope, dice), bounds[1].value(scope, dice));
-                let span = high.saturating_sub(low).max(0) as u64 + 1;
-                low.saturating_add((dice.roll() % span) as i64)
+                dice.i64(low..=high.max(low))
             }
             Expression::Binary(operator, sides) => {
                 let (a, b) = (sides[0].value(scope, dice), sides[1].value(scope, dice));
@@ -300,7 +300,7 @@ mod tests {
         };
         let mut variables = Variables::new();
         variables.insert("room-size".into(), Variable::Number(5));
-        compile(text, &variables).map(|e| e.value(&scope, &mut Dice::seeded(3)))
+        compile(text, &variables).map(|e| e.value(&scope, &mut Rng::with_seed(3)))
     }
 
     #[test]

@@ -4,12 +4,13 @@ use super::expression::shown;
 use super::fields::{Fields, Reader, Value, in_order, integer};
 use super::problem::{Problem, Problems, suggestion};
 use super::steps::{FlowReader, Names};
-use super::template::{Dice, Scope, Template, Variable};
+use super::template::{Scope, Template, Variable};
 use super::value;
 use super::{
     Backoff, Endpoint, Flow, OnLoss, Pace, Payload, Phase, Protocol, Scenario, Share, Step,
     Transport,
 };
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
@@ -215,7 +216,7 @@ pub fn check_payload(payload: &Payload) -> Result<(), String> {
     body.render(
         &mut out,
         &Scope::default(),
-        &mut Dice::seeded(1),
+        &mut Rng::with_seed(1),
         *size,
         |out| {
             crate::engine::identity::Identity::default().write(out);
@@ -237,7 +238,13 @@ pub fn check_payload(payload: &Payload) -> Result<(), String> {
 /// Fills the holes and looks for the object that Socket.IO wants.
 pub fn check_auth(auth: &Template) -> Result<(), String> {
     let mut out = Vec::new();
-    auth.render(&mut out, &Scope::default(), &mut Dice::seeded(1), 0, |_| {});
+    auth.render(
+        &mut out,
+        &Scope::default(),
+        &mut Rng::with_seed(1),
+        0,
+        |_| {},
+    );
     match serde_json::from_slice::<serde_json::Value>(&out) {
         Ok(serde_json::Value::Object(_)) => Ok(()),
         Ok(_) => Err(format!(

@@ -13,9 +13,10 @@ mod value;
 
 pub use problem::{Problem, Problems};
 pub use steps::EXPECTED_EVENTS_MAX;
-pub use template::{Dice, Scope, Template};
+pub use template::{Scope, Template};
 
 use anyhow::{Context, Result};
+use fastrand::Rng;
 use std::path::Path;
 use std::time::Duration;
 
@@ -212,10 +213,10 @@ impl Default for Backoff {
 
 impl Backoff {
     /// Delay before attempt `number`, counted from 0 for the first one after a failure.
-    pub fn delay(&self, number: u32, dice: &mut Dice) -> Duration {
+    pub fn delay(&self, number: u32, dice: &mut Rng) -> Duration {
         let doubled = self.min.as_secs_f64() * 2f64.powi(number.min(30) as i32);
         let base = doubled.min(self.max.as_secs_f64());
-        Duration::from_secs_f64(base * (1.0 + self.jitter * (2.0 * dice.fraction() - 1.0)))
+        Duration::from_secs_f64(base * (1.0 + self.jitter * (2.0 * dice.f64() - 1.0)))
     }
 }
 

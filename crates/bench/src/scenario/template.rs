@@ -5,6 +5,7 @@
 //! variables) or one of the texts `stamp`, `fill` and `text(n)`.
 
 use super::expression::{self, Expression, LETTERS_MAX, shown};
+use fastrand::Rng;
 use std::collections::BTreeMap;
 
 /// The error of a text whose fault was told where it is: repeating it helps nobody.
@@ -56,32 +57,6 @@ pub enum Variable {
 }
 
 pub type Variables = BTreeMap<String, Variable>;
-
-/// Where random numbers come from: xorshift, seeded by user so that a run repeats itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn seeded(seed: u64) -> Self {
-        // splitmix64's finalizer: neighbouring seeds must not give neighbouring numbers.
-        let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Dice((x ^ (x >> 31)) | 1)
-    }
-
-    pub fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// From 0 up to, but without, 1.
-    pub fn fraction(&mut self) -> f64 {
-        (self.roll() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 impl Template {
     /// Compiles `text`; the error says what is wrong with which hole, or is `TOLD`.
@@ -147,7 +122,7 @@ impl Template {
         &self,
         out: &mut Vec<u8>,
         scope: &Scope,
-        dice: &mut Dice,
+        dice: &mut Rng,
         size: usize,
         stamp: impl Fn(&mut Vec<u8>),
     ) {
@@ -172,7 +147,7 @@ impl Template {
     }
 
     /// The text for a user outside of any message.
-    pub fn text(&self, scope: &Scope, dice: &mut Dice) -> String {
+    pub fn text(&self, scope: &Scope, dice: &mut Rng) -> String {
         let mut out = Vec::new();
         self.render(&mut out, scope, dice, 0, |_| {});
         String::from_utf8_lossy(&out).into_owned()
@@ -272,10 +247,10 @@ fn push_decimal(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-fn push_letters(out: &mut Vec<u8>, count: i64, dice: &mut Dice) {
+fn push_letters(out: &mut Vec<u8>, count: i64, dice: &mut Rng) {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz      ";
     let count = count.clamp(0, LETTERS_MAX) as usize;
-    out.extend((0..count).map(|_| LETTERS[(dice.roll() >> 20) as usize % LETTERS.len()]));
+    out.extend((0..count).map(|_| LETTERS[dice.usize(..LETTERS.len())]));
 }
 
 #[cfg(test)]
@@ -285,7 +260,7 @@ mod tests {
     fn render(text: &str, variables: &Variables, scope: Scope, size: usize) -> String {
         let template = Template::compile(text, variables).unwrap();
         let mut out = Vec::new();
-        template.render(&mut out, &scope, &mut Dice::seeded(1), size, |out| {
+        template.render(&mut out, &scope, &mut Rng::with_seed(1), size, |out| {
             out.extend_from_slice(b"~s");
         });
         String::from_utf8(out).unwrap()

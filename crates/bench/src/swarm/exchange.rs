@@ -6,8 +6,8 @@ use super::conn::{Filled, Loss, Phase};
 use super::load::{Due, Load};
 use crate::clock::now_ns;
 use crate::dialect::{Incoming, Protocol, ROOM};
-use crate::masks::Masks;
 use crate::stamp::Stamp;
+use fastrand::Rng;
 use mio::event::Event;
 use wire::websocket::frame::{OpCode, parse_header, write_masked};
 
@@ -18,17 +18,17 @@ pub struct Scratch {
     out: Vec<u8>,
     message: Vec<u8>,
     payload: Vec<u8>,
-    masks: Masks,
+    masks: Rng,
 }
 
 impl Scratch {
     fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
-        let mask = self.masks.next_mask();
+        let mask = self.masks.u32(..).to_ne_bytes();
         write_masked(&mut self.out, true, opcode, payload, mask);
     }
 
     fn frame_message(&mut self) {
-        let mask = self.masks.next_mask();
+        let mask = self.masks.u32(..).to_ne_bytes();
         write_masked(&mut self.out, true, OpCode::Text, &self.message, mask);
     }
 }

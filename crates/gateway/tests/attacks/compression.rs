@@ -5,7 +5,8 @@ use super::harness::client::{PLAIN, SOCKETIO};
 use super::harness::raw::{masked, upgrade_request};
 use super::harness::{Gateway, RawConn, SocketIo};
 use super::memory::{Growth, MIB, assert_bounded};
-use super::{Attacked, Noise, SOON, assert_serves};
+use super::{Attacked, SOON, assert_serves, noise};
+use fastrand::Rng;
 use serde_json::json;
 use std::time::Duration;
 use wire::websocket::deflate::Deflater;
@@ -125,10 +126,10 @@ fn broken_deflate_data_is_refused() {
     let not_utf8 = deflated(&[0xff; 500]);
     assert_closed(&gateway, 1007, &compressed(true, OpCode::Text, &not_utf8));
     assert!(gateway.reaches("sockeye_inflate_errors_total", 8.0) >= 8.0);
-    let mut noise = Noise(7);
+    let mut random = Rng::with_seed(7);
     for _ in 0..200 {
         let [mut conn, _] = compressing(&gateway);
-        let payload = noise.bytes(100);
+        let payload = noise(&mut random, 100);
         conn.send(compressed(true, OpCode::Binary, &payload));
         // Some noise is deflate data, and then it is no packet of Engine.IO.
         let code = conn.close_code(SOON);

@@ -16,6 +16,7 @@ mod page;
 mod slow;
 mod socketio;
 
+use fastrand::Rng;
 use harness::{Gateway, RawConn, SocketIo, eventually};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -153,18 +154,9 @@ fn websockets(addr: SocketAddr) -> [RawConn; 2] {
     ]
 }
 
-/// Numbers that look random and are the same on every run (xorshift).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next().to_le_bytes()[3]).collect()
-    }
+/// The same for the same seed.
+fn noise(random: &mut Rng, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    random.fill(&mut bytes);
+    bytes
 }

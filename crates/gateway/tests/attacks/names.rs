@@ -3,7 +3,8 @@
 use super::harness::client::{SOCKETIO, poll_request};
 use super::harness::raw::upgrade_request;
 use super::harness::{Gateway, Plain, Poller, RawConn, SocketIo};
-use super::{Noise, SOON, assert_serves, gateway};
+use super::{SOON, assert_serves, gateway};
+use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -18,10 +19,10 @@ fn session_ids_cannot_be_guessed_from_others() {
     let beginnings: HashSet<&str> = sids.iter().map(|sid| &sid[..8]).collect();
     assert_eq!(beginnings.len(), sids.len());
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut noise = Noise(0xa04);
+    let mut random = Rng::with_seed(0xa04);
     for sid in &sids {
         let mut guess = sid.clone().into_bytes();
-        let at = (noise.next() % 20) as usize;
+        let at = random.usize(..20);
         let other = alphabet
             .iter()
             .find(|letter| **letter != guess[at])

@@ -14,6 +14,7 @@ mod harness;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 
+use fastrand::Rng;
 use harness::{Gateway, SocketIo};
 use player::{Received, Script, World, play};
 use serde_json::json;
@@ -59,24 +60,11 @@ echo = true
 action = "reply"
 "#;
 
-/// Numbers that look random and are the same for the same seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as usize % sides.max(1)
-    }
-}
-
 /// A world in which what clients send is damaged on its way.
 struct Damage<'a> {
     addr: SocketAddr,
     conns: BTreeMap<String, TcpStream>,
-    dice: &'a mut Dice,
+    dice: &'a mut Rng,
     /// What was sent before: pieces of it come again in the wrong place.
     heap: Vec<u8>,
 }
@@ -84,21 +72,21 @@ struct Damage<'a> {
 impl Damage<'_> {
     fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        for _ in 0..=self.dice.throw(3) {
-            let at = self.dice.throw(bytes.len() + 1);
-            let len = self.dice.throw(40).min(bytes.len() - at);
-            match self.dice.throw(6) {
-                0 if at < bytes.len() => bytes[at] = self.dice.throw(256) as u8,
-                1 if at < bytes.len() => bytes[at] ^= 1 << self.dice.throw(8),
+        for _ in 0..=self.dice.usize(..3) {
+            let at = self.dice.usize(..bytes.len() + 1);
+            let len = self.dice.usize(..40).min(bytes.len() - at);
+            match self.dice.usize(..6) {
+                0 if at < bytes.len() => bytes[at] = self.dice.u8(..),
+                1 if at < bytes.len() => bytes[at] ^= 1 << self.dice.usize(..8),
                 2 => drop(bytes.drain(at..at + len)),
                 3 => bytes.truncate(at),
                 4 => {
-                    let again = bytes[at..at + len].repeat(1 + self.dice.throw(50));
+                    let again = bytes[at..at + len].repeat(1 + self.dice.usize(..50));
                     bytes.splice(at..at, again);
                 }
                 _ => {
-                    let from = self.dice.throw(self.heap.len() + 1);
-                    let len = self.dice.throw(200).min(self.heap.len() - from);
+                    let from = self.dice.usize(..self.heap.len() + 1);
+                    let len = self.dice.usize(..200).min(self.heap.len() - from);
                     bytes.splice(at..at, self.heap[from..from + len].iter().copied());
                 }
             }
@@ -118,7 +106,7 @@ impl World for Damage<'_> {
 
     fn send(&mut self, conn: &str, bytes: &[u8]) {
         // Most steps stay whole, or no dialogue would get beyond its first.
-        let sent = match self.dice.throw(4) {
+        let sent = match self.dice.usize(..4) {
             0 => self.damage(bytes),
             _ => bytes.to_vec(),
         };
@@ -166,10 +154,10 @@ impl World for Damage<'_> {
 
 /// Dialogues one after the other until time is over; what comes back does not matter here.
 fn client(seed: u64, addr: SocketAddr, scripts: &[Script], over: &AtomicBool, played: &AtomicU64) {
-    let mut dice = Dice(seed);
+    let mut dice = Rng::with_seed(seed);
     let mut heap = Vec::new();
     while !over.load(Ordering::Relaxed) {
-        let script = &scripts[dice.throw(scripts.len())];
+        let script = &scripts[dice.usize(..scripts.len())];
         let mut world = Damage {
             addr,
             conns: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! A hub with a clock, dice and a kernel of the test's own. Connections are named by the order in which they were opened, also
 //! after the hub has given their slot to another one.
 
+use fastrand::Rng;
 use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
 use hub::identity::{Claims, Denied};
 use hub::metrics::Cells;
@@ -266,18 +267,10 @@ pub fn masked(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that look random and are the same for the same seed (splitmix64).
+/// Bytes that look random and are the same for the same seed.
 pub fn dice(seed: u64) -> Entropy {
-    let mut state = seed;
-    Box::new(move |bytes: &mut [u8]| {
-        for byte in bytes {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            *byte = (z ^ (z >> 31)) as u8;
-        }
-    })
+    let mut random = Rng::with_seed(seed);
+    Box::new(move |bytes| random.fill(bytes))
 }
 
 /// The built-in handler for some rules without schemas.
