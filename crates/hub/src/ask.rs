@@ -55,6 +55,10 @@ impl Core {
             self.counts.hit(Limit::AsksOutstanding);
             return false;
         }
+        let joins = matches!(purpose, Purpose::Join { .. });
+        if let Some(slot) = self.sessions.get_mut(session) {
+            slot.joining += u32::from(joins);
+        }
         let session = self.sessions.key(session);
         let key = self.asks.insert(Pending {
             session,
@@ -83,6 +87,11 @@ impl Core {
         let took_ms = self.now.mono_ms - pending.asked_ms;
         self.counts.ask_ms += took_ms;
         self.admission.answered(took_ms);
+        if matches!(pending.purpose, Purpose::Join { .. })
+            && let Some(slot) = self.sessions.live_mut(pending.session)
+        {
+            slot.joining -= 1;
+        }
         Some(pending)
     }
 }

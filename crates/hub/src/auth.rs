@@ -13,7 +13,7 @@ use crate::io::{Emit, Io};
 use crate::rate::Gcra;
 use crate::room::RoomKind;
 use crate::rules::{first, passes};
-use crate::session::Protocol;
+use crate::session::{Protocol, RequestToken};
 use crate::socket::{Extra, SocketKey};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -61,31 +61,40 @@ fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
 impl Hub {
     /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
     pub(crate) fn authenticate(&mut self, session: u32, namespace: &str, auth: &str) {
-        let token = shown_token(auth);
         let Some(slot) = self.core.sessions.get(session) else {
             return;
         };
-        let kept = || slot.token.as_deref().map(Cow::Borrowed);
-        let Some(token) = token.or_else(kept).map(Cow::into_owned) else {
-            return self.join_without_token(session, namespace, auth);
+        let token = match (shown_token(auth), slot.token.as_deref()) {
+            (Some(shown), _) => shown.into_owned(),
+            (None, Some(RequestToken::Unread(token))) => String::from(&**token),
+            (None, Some(RequestToken::Good(claims))) => {
+                let claims = claims.clone();
+                return self.join_on_claims(session, namespace, auth, &claims);
+            }
+            (None, None) if self.core.config.auth.required => {
+                self.core.count_denied(Denied::Missing);
+                return self.deny_join(session, namespace, Denied::Missing);
+            }
+            (None, None) => return self.join_namespace(session, namespace, auth, None),
         };
         let purpose = Purpose::Join {
             namespace: namespace.into(),
             auth: auth.into(),
         };
         if !self.core.ask_about(session, &token, purpose) {
+            self.core.count_denied(Denied::Unavailable);
             self.deny_join(session, namespace, Denied::Unavailable);
         }
     }
 
-    fn join_without_token(&mut self, session: u32, namespace: &str, auth: &str) {
-        match self.core.vouched_claims(session) {
-            Some(claims) => self.join_namespace(session, namespace, auth, Some(&claims)),
-            None if self.core.config.auth.required => {
-                self.deny_join(session, namespace, Denied::Missing);
-            }
-            None => self.join_namespace(session, namespace, auth, None),
+    /// The request's token was good when it was looked at; is it still?
+    fn join_on_claims(&mut self, session: u32, namespace: &str, auth: &str, claims: &Claims) {
+        let now_s = self.core.now.wall_ms / 1000;
+        if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
+            self.core.count_denied(Denied::Expired);
+            return self.deny_join(session, namespace, Denied::Expired);
         }
+        self.join_namespace(session, namespace, auth, Some(claims));
     }
 
     /// A plain session begins: its token came with the request.
@@ -94,8 +103,10 @@ impl Hub {
             return;
         };
         let conn = slot.conn;
-        let Some(token) = slot.token.take() else {
+        let token = slot.token.take().map(|token| *token);
+        let Some(RequestToken::Unread(token)) = token else {
             return if self.core.config.auth.required {
+                self.core.count_denied(Denied::Missing);
                 self.deny_plain(session, Denied::Missing);
             } else {
                 self.begin_plain(session, None);
@@ -106,6 +117,7 @@ impl Hub {
                 slot.flags.asking = true;
             }
         } else {
+            self.core.count_denied(Denied::Unavailable);
             self.deny_plain(session, Denied::Unavailable);
         }
     }
@@ -114,7 +126,7 @@ impl Hub {
     pub(crate) fn on_verdict(&mut self, pending: Pending, verdict: Result<Claims, Denied>) {
         match &verdict {
             Ok(_) => self.core.counts.auth_ok += 1,
-            Err(denied) => self.core.counts.denied[*denied as usize] += 1,
+            Err(denied) => self.core.count_denied(*denied),
         }
         if self.core.sessions.live(pending.session).is_none() {
             return;
@@ -159,14 +171,14 @@ impl Hub {
             // Others may have joined while this one was asked about.
             Ok(_) if !self.has_room_for_socket(session) => {}
             Ok(claims) => {
-                self.join_namespace(session, namespace, auth, Some(&claims));
-                if let Some(slot) = self.core.sessions.get_mut(session)
-                    && shown_token(auth).is_none()
+                let slot = self.core.sessions.get_mut(session);
+                if shown_token(auth).is_none()
+                    && let Some(token) = slot.and_then(|slot| slot.token.as_deref_mut())
+                    && matches!(token, RequestToken::Unread(_))
                 {
-                    // The request's token has done its work: other namespaces are joined on its word, without a copy of it.
-                    slot.token = None;
-                    slot.flags.vouched = true;
+                    *token = RequestToken::Good(claims.clone());
                 }
+                self.join_namespace(session, namespace, auth, Some(&claims));
             }
             Err(denied) => self.deny_join(session, namespace, denied),
         }
@@ -233,6 +245,7 @@ impl Hub {
                     .ask_about(session, &token, Purpose::Refresh { socket, ack })
         });
         if !asked {
+            self.core.count_denied(Denied::Invalid);
             self.on_refresh_verdict(socket, ack, Err(Denied::Invalid));
         }
         true
@@ -360,13 +373,14 @@ impl Core {
     /// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
     fn refresh(&mut self, socket: SocketKey, claims: &Claims) -> Result<Option<u64>, Denied> {
         let slot = self.socket(socket).ok_or(Denied::Invalid)?;
-        let before_s = u64::from(slot.expires_s);
+        let (session, before_s) = (slot.session, u64::from(slot.expires_s));
         let later = claims
             .expires_s
             .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
         if self.user_of(socket.0.index) != Some(&*claims.uid) || !later {
             return Err(Denied::Invalid);
         }
+        self.refresh_request_token(session, claims);
         self.set_grants(socket, claims.grants.as_ref());
         // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
         if let Some(slot) = self.sockets.live_mut(socket.0)
@@ -378,21 +392,19 @@ impl Core {
         Ok(claims.expires_s)
     }
 
-    /// What the sockets of a session were granted, when its request's token was good for all namespaces.
-    fn vouched_claims(&self, session: u32) -> Option<Claims> {
-        let slot = self.sessions.get(session)?;
-        let socket = *slot.sockets.first().filter(|_| slot.flags.vouched)?;
-        let slot = self.sockets.get(socket)?;
-        let grants = slot
-            .extra
-            .as_ref()
-            .and_then(|extra| extra.grants.as_deref());
-        Some(Claims {
-            uid: self.user_of(socket)?.to_owned(),
-            expires_s: (slot.expires_s > 0).then(|| u64::from(slot.expires_s)),
-            rooms: Vec::new(),
-            grants: grants.cloned(),
-        })
+    fn count_denied(&mut self, denied: Denied) {
+        self.counts.denied[denied as usize] += 1;
+    }
+
+    /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
+    fn refresh_request_token(&mut self, session: u32, claims: &Claims) {
+        let slot = self.sessions.get_mut(session);
+        if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
+            && known.uid == claims.uid
+            && claims.outlast(known)
+        {
+            known.clone_from(claims);
+        }
     }
 
     /// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.

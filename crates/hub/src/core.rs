@@ -346,6 +346,20 @@ impl Core {
         }
     }
 
+    /// The client goes on as one that has the packets which were written there: how that connection ends is no matter any more.
+    pub(crate) fn answer_arrived(&mut self, session: u32, conn: u32) {
+        // The connection may be another's by now, and answer another session.
+        let key = self.sessions.key(session);
+        let same = self.answering.get(&conn).is_some_and(|(of, _)| *of == key);
+        let written = self
+            .conns
+            .get(conn)
+            .is_some_and(|slot| slot.outbox.is_empty());
+        if same && written {
+            self.forget_answer(conn);
+        }
+    }
+
     /// Drops a connection now.
     pub(crate) fn drop_conn(&mut self, conn: u32) {
         self.forget_answer(conn);

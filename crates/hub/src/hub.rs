@@ -98,13 +98,20 @@ impl Hub {
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
     pub fn opened(&mut self, peer: IpAddr) -> u32 {
         self.core.counts.accepted += 1;
-        self.moved_here(peer)
+        let conn = self.insert_conn(peer);
+        self.enter_address(conn, peer);
+        conn
     }
 
-    /// Another shard accepted the connection and moved it here.
+    /// Another shard accepted the connection and moved it here. It is no newcomer: whoever took its place on the way is one too many.
     pub fn moved_here(&mut self, peer: IpAddr) -> u32 {
+        let conn = self.insert_conn(peer);
+        self.core.count_address(conn, peer);
+        conn
+    }
+
+    fn insert_conn(&mut self, peer: IpAddr) -> u32 {
         let conn = self.core.conns.insert(Conn::new(peer)).index;
-        self.enter_address(conn, peer);
         let timeout = self.core.config.limits.handshake_timeout;
         self.core.arm_conn(Kind::Handshake, timeout, conn);
         conn
@@ -149,6 +156,7 @@ impl Hub {
             if let Some(input) = slot.input.take() {
                 self.process_owned(conn, input);
             }
+            self.end_if_read(conn);
         }
         // Who had no turn now comes before who did.
         let again = std::mem::take(&mut self.core.stalled);
@@ -188,24 +196,30 @@ impl Hub {
             return self.stash(conn, &input[used..]);
         }
         input.drain(..used);
-        if let Some(slot) = self.core.conns.get_mut(conn)
-            && !matches!(slot.state, State::Finishing | State::Linger)
-        {
-            slot.input = Some(input);
-            self.watch_input(conn);
-        }
+        self.keep(conn, input);
     }
 
     /// Keeps incomplete input.
     fn stash(&mut self, conn: u32, rest: &[u8]) {
-        if let Some(slot) = self.core.conns.get_mut(conn)
-            && !matches!(slot.state, State::Finishing | State::Linger)
-        {
-            let mut input = Vec::new();
-            growth::extend(&mut input, rest, usize::MAX);
-            slot.input = Some(Box::new(input));
-            self.watch_input(conn);
+        let mut input = Vec::new();
+        growth::extend(&mut input, rest, usize::MAX);
+        self.keep(conn, Box::new(input));
+    }
+
+    #[expect(clippy::box_collection, reason = "it goes into the connection's slot")]
+    fn keep(&mut self, conn: u32, rest: Box<Vec<u8>>) {
+        let Some(slot) = self.core.conns.get_mut(conn) else {
+            return;
+        };
+        if matches!(slot.state, State::Finishing | State::Linger) {
+            return;
         }
+        match &mut slot.input {
+            // What a chunked body left comes first.
+            Some(input) => growth::extend(input, &rest, usize::MAX),
+            None => slot.input = Some(rest),
+        }
+        self.watch_input(conn);
     }
 
     /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
@@ -234,6 +248,9 @@ impl Hub {
             let (state, sent) = (slot.state, slot.outbox.is_empty());
             if matches!(state, State::Finishing | State::Linger) {
                 return data.len();
+            }
+            if slot.flags.stalled {
+                break;
             }
             if slot.flags.asking {
                 return at + self.on_waiting(conn, data.len() - at);
@@ -298,12 +315,24 @@ impl Hub {
         0
     }
 
-    /// The peer closed its sending side.
+    /// The peer closed its sending side. What it sent before and waits here is worked on first.
     pub fn eof(&mut self, conn: u32) {
-        let Some(slot) = self.core.conns.get_mut(conn) else {
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.eof = true;
+            self.end_if_read(conn);
+        }
+        self.settle();
+    }
+
+    /// Nothing comes any more, and nothing waits for its turn or for a verdict: the end of the stream takes effect.
+    fn end_if_read(&mut self, conn: u32) {
+        let Some(slot) = self.core.conns.get(conn) else {
             return;
         };
-        slot.flags.eof = true;
+        let waits = slot.flags.stalled || slot.flags.asking && slot.input.is_some();
+        if !slot.flags.eof || waits {
+            return;
+        }
         match slot.state {
             // Answer what was asked before the end, then close.
             State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
@@ -312,7 +341,6 @@ impl Hub {
             State::Finishing if !slot.outbox.is_empty() => {}
             _ => self.lost(conn, CloseReason::TransportClose),
         }
-        self.settle();
     }
 
     /// The connection broke.
@@ -353,10 +381,10 @@ impl Hub {
     pub fn relay(&mut self, relay: &Relay) {
         match relay {
             Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast),
-            Relay::Join { of, rooms } => {
+            Relay::Join { of, rooms, shard } => {
                 of.with(|target| {
                     self.core.join_selected(target, &borrowed(rooms));
-                    self.core.announce_rooms(target.namespace, rooms);
+                    self.core.answer_join(target.namespace, rooms, *shard);
                 });
             }
             Relay::Leave { of, rooms } => {
@@ -402,8 +430,11 @@ impl Hub {
                 room,
                 shard,
                 count,
+                answers,
             } => {
-                self.core.room_count(namespace, *kind, room, *shard, *count);
+                let room = self.core.room(namespace, *kind, room);
+                let answers = *answers == Some(self.core.me.shard);
+                self.core.room_count(room, *shard, *count, answers);
             }
         }
         self.settle();
@@ -445,6 +476,8 @@ impl Hub {
         while let Some(id) = self.core.timers.pop_ack_due(now) {
             self.core.ack_due(id);
         }
+        // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
+        self.settle();
         if now >= self.announce_due && !self.core.changed_rooms.is_empty() {
             self.announce_due = now + ANNOUNCE_MS;
             for (namespace, room, count) in self.core.announce_changes() {

@@ -15,6 +15,26 @@ pub struct Claims {
     pub grants: Option<Grants>,
 }
 
+impl Claims {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let rooms = self.rooms.iter();
+        let grants = self.grants.as_ref();
+        self.uid.len()
+            + rooms
+                .map(|room| size_of::<String>() + room.len())
+                .sum::<usize>()
+            + grants.map_or(0, |grants| grants.heap_bytes() - size_of::<Grants>())
+    }
+
+    /// They grant at least for as long as those.
+    pub(crate) fn outlast(&self, others: &Self) -> bool {
+        let (Some(end), Some(other)) = (self.expires_s, others.expires_s) else {
+            return self.expires_s.is_none();
+        };
+        end >= other
+    }
+}
+
 /// Rooms a client may join and publish to, by their exact names: glob characters mean nothing. The one name `*` is every room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {

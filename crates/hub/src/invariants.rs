@@ -1,6 +1,7 @@
 //! What must hold between any two entry points, whatever peers did: every reference between the tables has its counterpart.
 //! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
 
+use crate::ask::Purpose;
 use crate::compression::Deflate;
 use crate::conn::{Conn, NONE, State};
 use crate::core::Core;
@@ -8,6 +9,7 @@ use crate::hub::Hub;
 use crate::room::RoomKind;
 use crate::session::Session;
 use crate::socket::Variant;
+use std::collections::BTreeMap;
 
 /// How much of everything a hub holds.
 #[doc(hidden)]
@@ -331,6 +333,22 @@ impl Core {
             self.asks.len() as u64,
             "open questions"
         );
+        let joins = self
+            .asks
+            .iter()
+            .filter(|(_, pending)| matches!(pending.purpose, Purpose::Join { .. }));
+        let live = joins.filter(|(_, pending)| self.sessions.live(pending.session).is_some());
+        let mut joining: BTreeMap<u32, u32> = BTreeMap::new();
+        for (_, pending) in live {
+            *joining.entry(pending.session.index).or_default() += 1;
+        }
+        for (index, slot) in self.sessions.iter() {
+            let open = joining.get(&index).copied().unwrap_or_default();
+            assert_eq!(
+                slot.joining, open,
+                "namespaces that session {index} asks for"
+            );
+        }
     }
 
     fn check_namespaces(&self) {

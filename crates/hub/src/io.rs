@@ -416,6 +416,7 @@ impl Io<'_> {
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
             let relay = Relay::Join {
+                shard: self.core.me.shard,
                 of: Address::from(of),
                 rooms: owned(rooms),
             };
@@ -566,7 +567,7 @@ impl Core {
         let Some(slot) = self.sessions.get_mut(session) else {
             return;
         };
-        slot.flags.kicked = true;
+        slot.flags.parted = true;
         let engineio = slot.protocol.is_engineio();
         let close = close || !engineio;
         let why = why.or(close.then_some(CloseReason::ServerClose));

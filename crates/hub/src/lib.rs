@@ -49,6 +49,7 @@ mod socket;
 mod timer;
 pub mod tls;
 mod traffic;
+mod unit;
 mod users;
 mod websocket;
 

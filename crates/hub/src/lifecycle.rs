@@ -213,7 +213,9 @@ impl Hub {
                     _ => {}
                 }
             }
-            Kind::Linger => self.lost(conn, CloseReason::TransportClose),
+            Kind::Linger if matches!(slot.state, State::Finishing | State::Linger) => {
+                self.lost(conn, CloseReason::TransportClose);
+            }
             _ => {}
         }
     }
@@ -230,7 +232,8 @@ impl Hub {
         if slot.since_ms == 0 || slot.state == State::Poll || slot.flags.stalled {
             return;
         }
-        let waited = u64::from((now as u32).wrapping_sub(slot.since_ms));
+        // Beginnings are noted in odd milliseconds (0 = none): this one may be ahead of the clock.
+        let waited = u64::from((now as u32 | 1).wrapping_sub(slot.since_ms));
         if waited + 1 >= timeout_ms {
             self.core.counts.hit(Limit::MessageTimeout);
             self.cut(conn, CloseReason::MessageTimeout);

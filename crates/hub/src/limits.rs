@@ -27,7 +27,7 @@ pub struct Limits {
     pub outbox_bytes_max: usize,
     /// Attachments of one packet.
     pub attachments_max: usize,
-    /// Packets in one polling payload the server sends (python-engineio refuses more than 16).
+    /// Packets in one polling payload the server sends, unless the client is JavaScript's (python-engineio refuses more than 16).
     pub poll_packets_max: usize,
     /// Packets in one POST body (E11).
     pub post_packets_max: usize,
@@ -75,7 +75,7 @@ impl Default for Limits {
             outbox_bytes_max: 1024 * 1024,
             attachments_max: wire::socketio::ATTACHMENTS_MAX,
             poll_packets_max: 16,
-            post_packets_max: 1_024,
+            post_packets_max: 65_536,
             rooms_per_socket_max: 1_000,
             room_name_bytes_max: 256,
             namespace_refusals_max: 32,

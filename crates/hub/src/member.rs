@@ -142,11 +142,11 @@ impl Core {
             self.changed_rooms.push(room);
         }
         if slot.announced == 0 && !slot.members.is_empty() {
-            self.announce(room);
+            self.announce(room, None);
         }
     }
 
-    fn announce(&mut self, room: u32) {
+    fn announce(&mut self, room: u32, answers: Option<u16>) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
@@ -165,15 +165,16 @@ impl Core {
             room: name,
             shard: self.me.shard,
             count,
+            answers,
         };
         self.send_all(self.other_shards(), relay);
     }
 
     /// Tells how many are in these rooms whether that changed or not: another shard had sockets join and waits for it.
-    pub(crate) fn announce_rooms(&mut self, namespace: &str, rooms: &[String]) {
+    pub(crate) fn answer_join(&mut self, namespace: &str, rooms: &[String], shard: u16) {
         for name in rooms {
             let room = self.room(namespace, RoomKind::Named, name);
-            self.announce(room);
+            self.announce(room, Some(shard));
             self.tidy_room(room);
         }
     }
@@ -188,20 +189,12 @@ impl Core {
         }
     }
 
-    /// Another shard told how many it holds.
-    pub(crate) fn room_count(
-        &mut self,
-        namespace: &str,
-        kind: RoomKind,
-        name: &str,
-        shard: u16,
-        count: u32,
-    ) {
-        let room = self.room(namespace, kind, name);
+    /// Another shard told how many it holds; `answers`: because it was told here to let sockets join.
+    pub(crate) fn room_count(&mut self, room: u32, shard: u16, count: u32, answers: bool) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
-        slot.set_away(shard, count);
+        slot.set_away(shard, count, answers);
         if !std::mem::replace(&mut slot.changed, true) {
             self.changed_rooms.push(room);
         }
@@ -226,7 +219,7 @@ impl Core {
                 told.push((namespace.name.clone(), slot.name.clone(), slot.total()));
             }
             if slot.announced as usize != slot.members.len() {
-                self.announce(room);
+                self.announce(room, None);
             }
             self.tidy_room(room);
         }

@@ -5,11 +5,10 @@
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
-use crate::compression;
 use crate::config::SlowConsumer;
+use crate::unit::{compressed_event, unit, unit_rest, units_within};
 use std::io::IoSlice;
 use wire::websocket::deflate::Inflater;
-use wire::websocket::frame;
 
 /// A piece of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +112,10 @@ impl Default for Outbox {
 /// How a write went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
+    /// So many were taken; if that is not all, no more are for now.
     Bytes(usize),
+    /// So many were taken, perhaps all, and some of them wait in the sink: no more for now.
+    Held(usize),
     WouldBlock,
     /// The connection is broken.
     Gone,
@@ -204,8 +206,8 @@ impl Outbox {
         bound: Bound,
         tally: &mut Tally,
     ) -> Flushed {
-        let mut skip = 0;
-        while self.head != NONE && self.backlog.is_none() {
+        let (mut skip, mut held) = (0, false);
+        while self.head != NONE && self.backlog.is_none() && !held {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let (count, total) = self.gather(log, skip, &mut slices);
             tally.writes += 1;
@@ -217,6 +219,11 @@ impl Outbox {
                         break;
                     }
                 }
+                Written::Held(n) => {
+                    tally.bytes += n as u64;
+                    skip = self.advance(log, skip + n);
+                    held = true;
+                }
                 Written::WouldBlock => break,
                 Written::Gone => {
                     self.discard();
@@ -225,6 +232,10 @@ impl Outbox {
             }
         }
         if self.head == NONE {
+            if held {
+                // Nothing waits here, but what comes now must, and `writable` will tell when the sink is empty.
+                self.backlog.get_or_insert_with(Default::default);
+            }
             return if self.backlog.is_some() {
                 Flushed::Waiting
             } else {
@@ -309,6 +320,11 @@ impl Outbox {
                 Written::Bytes(n) => {
                     tally.bytes += n as u64;
                     backlog.advance(n);
+                }
+                Written::Held(n) => {
+                    tally.bytes += n as u64;
+                    backlog.advance(n);
+                    return Flushed::Waiting;
                 }
                 Written::WouldBlock => return Flushed::Waiting,
                 Written::Gone => {
@@ -421,90 +437,10 @@ impl Backlog {
     }
 }
 
-/// Length of the units at the front that `room` holds, and of one more if that is less than all.
-fn units_within(bytes: &[u8], room: usize) -> usize {
-    if bytes.len() <= room {
-        return bytes.len();
-    }
-    let mut len = 0;
-    while len <= room && len < bytes.len() {
-        len += unit(&bytes[len..]).0;
-    }
-    len
-}
-
-/// Bytes that finish the unit in which `cut` falls; 0 when it falls between units.
-fn unit_rest(bytes: &[u8], cut: usize) -> usize {
-    let mut at = 0;
-    while at < cut && at < bytes.len() {
-        at += unit(&bytes[at..]).0;
-    }
-    at - cut.min(at)
-}
-
-/// Length of the unit at the front (a frame, or an event's frame with its attachments' frames), and whether it may be dropped.
-/// Bytes that are not WebSocket frames (an HTTP response before the upgrade) are one unit that stays. A compressed frame is a
-/// unit of its own; [`compressed_event`] knows more of it.
-fn unit(bytes: &[u8]) -> (usize, bool) {
-    let Some((len, header)) = frame_len(bytes) else {
-        return (bytes.len(), false);
-    };
-    if header.rsv1 {
-        return (len, false);
-    }
-    let payload = &bytes[header.len..len];
-    let attachments = match (header.opcode, payload) {
-        (frame::OpCode::Text, [b'4', b'5' | b'6', rest @ ..]) => leading_number(rest),
-        _ => 0,
-    };
-    let mut total = len;
-    for _ in 0..attachments {
-        match frame_len(&bytes[total..]) {
-            Some((next, _)) => total += next,
-            None => return (bytes.len(), false),
-        }
-    }
-    (total, is_event(header.opcode, payload))
-}
-
-/// Of a message, by its beginning: neither an answer nor of the protocol itself.
-fn is_event(opcode: frame::OpCode, payload: &[u8]) -> bool {
-    match (opcode, payload) {
-        (frame::OpCode::Text, [b'{', rest @ ..]) => !rest.starts_with(br#""type":"ack""#),
-        (frame::OpCode::Text, _) => matches!(payload, [b'4', b'2' | b'5', ..]),
-        // The map's first member, behind one byte that says how many it has.
-        (frame::OpCode::Binary, _) => !payload
-            .get(1..)
-            .is_some_and(|map| map.starts_with(b"\xa4type\xa3ack")),
-        _ => false,
-    }
-}
-
-/// A compressed frame that may be dropped. Nothing refers to it: connections that keep a window do not drop.
-fn compressed_event(inflater: &mut Inflater, bytes: &[u8]) -> bool {
-    compression::peek(inflater, bytes)
-        .is_some_and(|(opcode, beginning)| !beginning.is_empty() && is_event(opcode, &beginning))
-}
-
-fn frame_len(bytes: &[u8]) -> Option<(usize, frame::Header)> {
-    let header = frame::parse_header(bytes).ok()??;
-    let len = header.len + usize::try_from(header.payload_len).ok()?;
-    (len <= bytes.len()).then_some((len, header))
-}
-
-fn leading_number(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .fold(0usize, |n, b| {
-            n.saturating_mul(10).saturating_add((b - b'0').into())
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frame::OpCode;
+    use wire::websocket::frame::{self, OpCode};
 
     /// Takes at most `room` bytes in all.
     struct Pipe {
@@ -666,32 +602,5 @@ mod tests {
         expected.extend((20 - keep..20).map(|n| format!("42[{n:02}]")));
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
         assert_eq!(pipe.taken, framed(&expected));
-    }
-
-    #[test]
-    fn answers_to_plain_clients_are_kept() {
-        for (text, droppable) in [
-            (r#"{"type":"ack","id":1,"payload":null}"#, false),
-            (r#"{"type":"chat","payload":null}"#, true),
-        ] {
-            assert_eq!(unit(&framed(&[text])).1, droppable, "{text}");
-        }
-        for (body, droppable) in [
-            (&b"\x83\xa4type\xa3ack\xa2id\x01\xa7payload\xc0"[..], false),
-            (b"\x82\xa4type\xa4chat\xa7payload\xc0", true),
-        ] {
-            let mut bytes = Vec::new();
-            frame::write_frame(&mut bytes, OpCode::Binary, body);
-            assert_eq!(unit(&bytes).1, droppable, "{body:?}");
-        }
-    }
-
-    #[test]
-    fn an_event_and_its_attachments_are_one_unit() {
-        let mut bytes = framed(&["451-[\"e\",{\"_placeholder\":true,\"num\":0}]"]);
-        frame::write_frame(&mut bytes, OpCode::Binary, &[1, 2, 3]);
-        let whole = bytes.len();
-        bytes.extend(framed(&["42[1]"]));
-        assert_eq!(unit(&bytes), (whole, true));
     }
 }

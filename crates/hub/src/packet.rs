@@ -183,6 +183,7 @@ impl Hub {
             }
             PacketType::Disconnect => {
                 if let Some(slot) = self.core.sessions.get_mut(session) {
+                    slot.flags.parted = true;
                     // It may come back, and its limiters must know.
                     slot.rare.get_or_insert_default();
                 }
@@ -193,10 +194,10 @@ impl Hub {
     }
 
     /// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
-    /// not know yet: that is forgiven, and counts as a message.
+    /// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
     fn on_stranger(&mut self, session: u32) {
         let slot = self.core.sessions.get(session);
-        if slot.is_some_and(|slot| !slot.flags.kicked) {
+        if slot.is_some_and(|slot| !slot.flags.parted) {
             self.parse_error(session);
         } else if self.within_rates(session, None, None) {
             self.core.counts.dropped_in += 1;
@@ -262,11 +263,11 @@ impl Hub {
         }
     }
 
-    /// `false`: the session has as many sockets as it may, and is ended for wanting more.
+    /// `false`: the session has, or has asked for, as many sockets as it may, and is ended for wanting more.
     pub(crate) fn has_room_for_socket(&mut self, session: u32) -> bool {
         let max = self.core.config.limits.sockets_per_session_max;
         let slot = self.core.sessions.get(session);
-        if slot.is_some_and(|slot| slot.sockets.len() < max) {
+        if slot.is_some_and(|slot| slot.sockets.len() + (slot.joining as usize) < max) {
             return true;
         }
         self.core.counts.hit(Limit::SocketsPerSession);

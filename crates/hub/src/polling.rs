@@ -10,6 +10,9 @@ use crate::websocket::Data;
 use wire::engineio::{self, PacketType, RequestError, payload};
 use wire::http::{ChunkError, Encoding, Head};
 
+/// Packets of one body that are taken in before others have their turn.
+const POST_PACKETS_PER_TURN: usize = 1_024;
+
 const TEXT: &str = "text/plain; charset=UTF-8";
 
 impl Hub {
@@ -62,6 +65,7 @@ impl Hub {
             return;
         }
         polling.get = conn;
+        polling.takes_all = is_javascript(head);
         polling.encoding = encoding;
         polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
         if let Some(slot) = self.core.conns.get_mut(conn) {
@@ -114,7 +118,7 @@ impl Hub {
         }
     }
 
-    /// Ends waiting polls that have something to bring; packets of a turn travel together, at most sixteen at a time.
+    /// Ends waiting polls that have something to bring; packets of a turn travel together.
     pub(crate) fn answer_polls(&mut self) {
         while let Some(session) = self.core.poll_ready.pop() {
             let packets_max = self.core.config.limits.poll_packets_max;
@@ -129,6 +133,10 @@ impl Hub {
             if polling.get == NONE {
                 continue;
             }
+            let packets_max = match polling.takes_all {
+                true => usize::MAX,
+                false => packets_max,
+            };
             let (mut body, exempt) = take_payload(polling, packets_max);
             // The close packet travels alone: clients carry it out before what is in the same payload (protocol 3.6).
             let close = closing && body.is_empty();
@@ -169,6 +177,9 @@ impl Hub {
             let key = self.core.sessions.key(session);
             let now_ms = self.core.now.mono_ms;
             self.core.answering.insert(conn, (key, now_ms));
+            if let Some(polling) = self.polling(session) {
+                polling.answered = conn;
+            }
         }
         self.revive(conn);
     }
@@ -249,7 +260,7 @@ impl Hub {
         match chunked.decode(data, bytes_max) {
             Ok(used) if chunked.is_done() => {
                 self.input_complete(conn);
-                self.on_body(conn, chunked.body.len(), &chunked.body);
+                self.on_unchunked(conn, chunked.body);
                 used
             }
             Ok(used) => {
@@ -263,6 +274,17 @@ impl Hub {
                 self.refuse_chunks(conn, session, error);
                 data.len()
             }
+        }
+    }
+
+    /// A body whose chunks are decoded. What the turn has no room for is the connection's input, before what came behind it.
+    fn on_unchunked(&mut self, conn: u32, mut body: Vec<u8>) {
+        let taken = self.on_body(conn, body.len(), &body);
+        if taken < body.len()
+            && let Some(slot) = self.core.conns.get_mut(conn)
+        {
+            body.drain(..taken);
+            slot.input = Some(Box::new(body));
         }
     }
 
@@ -291,8 +313,17 @@ impl Hub {
         let Some(session) = self.core.conns.get(conn).map(|slot| slot.session) else {
             return len;
         };
+        // Whatever the packets do to the session: this request is answered here.
+        let cors = self.polling(session).and_then(|polling| {
+            polling.post = NONE;
+            polling.post_cors.take()
+        });
         let taken = self.take_packets(session, &data[..len]);
         if let Taken::Some(bytes) = taken {
+            if let Some(polling) = self.polling(session) {
+                polling.post = conn;
+                polling.post_cors = cors;
+            }
             if let Some(slot) = self.core.conns.get_mut(conn) {
                 slot.state = State::Body {
                     len: (len - bytes) as u32,
@@ -302,10 +333,6 @@ impl Hub {
             self.stall(conn, limit.unwrap_or(Limit::DeliveriesPerTurn));
             return bytes;
         }
-        let cors = self.polling(session).and_then(|polling| {
-            polling.post = NONE;
-            polling.post_cors.take()
-        });
         let extra = cors.map_or_else(Vec::new, Vec::from);
         if taken == Taken::All {
             self.respond(conn, 200, "text/html", &extra, b"ok");
@@ -326,7 +353,7 @@ impl Hub {
             self.core.counts.hit(Limit::PostPackets);
             return Taken::Refused;
         }
-        let mut at = 0;
+        let (mut at, mut packets) = (0, 0);
         loop {
             let rest = &body[at..];
             let end = rest.iter().position(|byte| *byte == payload::SEPARATOR);
@@ -338,18 +365,13 @@ impl Hub {
                 return Taken::All;
             };
             at += end + 1;
-            let more = at < body.len();
-            if more && self.core.why_yield(0).is_some() && !self.post_is_chunked(session) {
+            packets += 1;
+            if at < body.len()
+                && (packets == POST_PACKETS_PER_TURN || self.core.why_yield(0).is_some())
+            {
                 return Taken::Some(at);
             }
         }
-    }
-
-    /// A chunked body is decoded already and cannot wait in the connection's input.
-    fn post_is_chunked(&mut self, session: u32) -> bool {
-        let post = self.polling(session).map(|polling| polling.post);
-        post.and_then(|post| self.core.conns.get(post))
-            .is_some_and(|slot| slot.state == State::ChunkedBody)
     }
 
     /// Takes in one packet; `false` = not Engine.IO, the session ends.
@@ -376,6 +398,14 @@ impl Hub {
         self.core
             .close_session(session, CloseReason::TransportClose);
     }
+}
+
+/// Clients that take any number of packets in one answer say so by their name: browsers, and the JavaScript client's own requests
+/// in Node. Others may be python-engineio, which breaks off at the seventeenth.
+fn is_javascript(head: &Head<'_>) -> bool {
+    head.header("user-agent").is_some_and(|agent| {
+        agent.starts_with(b"Mozilla/") || agent.starts_with(b"node-XMLHttpRequest")
+    })
 }
 
 /// How much of a body was taken in.

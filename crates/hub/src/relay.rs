@@ -100,6 +100,8 @@ pub enum Relay {
     Join {
         of: Address,
         rooms: Vec<String>,
+        /// The shard that waits for the counts.
+        shard: u16,
     },
     Leave {
         of: Address,
@@ -154,6 +156,8 @@ pub enum Relay {
         room: String,
         shard: u16,
         count: u32,
+        /// The shard whose `Join` this answers.
+        answers: Option<u16>,
     },
 }
 
@@ -215,8 +219,8 @@ impl Core {
             .find_namespace(namespace)
             .and_then(|namespace| self.rooms.find(namespace, kind, name))
             .and_then(|room| self.rooms.get(room));
-        for (shard, _) in room.into_iter().flat_map(|room| &room.away) {
-            set.insert(*shard);
+        for away in room.into_iter().flat_map(|room| &room.away) {
+            set.insert(away.shard);
         }
     }
 

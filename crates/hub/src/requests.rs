@@ -8,12 +8,12 @@ use crate::hub::Hub;
 use crate::id;
 use crate::metrics::Limit;
 use crate::origin;
-use crate::session::{Protocol, Rare, Session};
+use crate::session::{Protocol, Rare, RequestToken, Session};
 use crate::timer::Kind;
 use wire::base64url::Id20;
 use wire::engineio::RequestError;
 use wire::http::{self, Expectation, Head, HeadError, Method};
-use wire::websocket::handshake;
+use wire::websocket::handshake::{self, first_subprotocol};
 
 /// Who is turned away is asked to come again within this many seconds.
 const RETRY_SPREAD_S: u8 = 8;
@@ -73,7 +73,9 @@ impl Hub {
                 self.engine_request(conn, &head, protocol);
             }
             Endpoint::Plain => self.plain_request(conn, &head),
-            Endpoint::Raw => self.open_websocket(conn, &head, Protocol::Raw, None),
+            Endpoint::Raw => {
+                self.open_websocket(conn, &head, Protocol::Raw, first_subprotocol(&head))
+            }
         }
         if data.len() == len {
             self.ask_for_body(conn, &head);
@@ -210,7 +212,8 @@ impl Hub {
         if head.has_body() && (upgrade || head.method != Method::Post) {
             return self.refuse(conn, head, RequestError::BadRequest);
         }
-        match http::query_param(head.query, "sid") {
+        // An empty one is none, as in Node.
+        match http::query_param(head.query, "sid").filter(|sid| !sid.is_empty()) {
             Some(sid) => {
                 let session =
                     Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
@@ -308,7 +311,7 @@ impl Hub {
             return;
         }
         if websocket {
-            self.open_websocket(conn, head, protocol, None);
+            self.open_websocket(conn, head, protocol, first_subprotocol(head));
         } else {
             self.open_polling(conn, head, protocol);
         }
@@ -358,7 +361,8 @@ impl Hub {
             session.rare = Some(Box::new(Rare::of_query(head.query)));
         }
         if self.core.config.auth.enabled {
-            session.token = request_token(head, &self.core.config.auth.query_parameter);
+            let token = request_token(head, &self.core.config.auth.query_parameter);
+            session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
         }
         session.flags.b64 =
             http::query_param(head.query, "b64").is_some_and(|v| !v.is_empty() && v != "0");
@@ -381,6 +385,7 @@ impl Hub {
         };
         // While sessions are being closed, one that polls asks for its end on the connection it has: no new one is accepted.
         let drained = self.core.draining && self.drain.is_none();
+        debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
         let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;
         slot.session = NONE;
         slot.state = State::Head;

@@ -14,6 +14,15 @@ pub enum RoomKind {
     Named,
 }
 
+/// What a room knows of its members on another shard of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Away {
+    pub(crate) shard: u16,
+    /// Joins that this shard asked for and that one has not answered: it is sent what members get, however many it told of before.
+    expected: u16,
+    count: u32,
+}
+
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) namespace: u32,
@@ -21,8 +30,8 @@ pub(crate) struct Room {
     pub(crate) name: Box<str>,
     /// Socket slots.
     pub(crate) members: Vec<u32>,
-    /// Members on other shards of this process: (shard, count), only those that have some or (0) may have some soon.
-    pub(crate) away: Vec<(u16, u32)>,
+    /// Only shards that have members or may have some soon.
+    pub(crate) away: Vec<Away>,
     /// Count last told to the other shards.
     pub(crate) announced: u32,
     /// When the handler was last told the count, monotonic milliseconds.
@@ -33,26 +42,44 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.name.len() + self.members.capacity() * 4 + self.away.capacity() * 8
+        self.name.len() + self.members.capacity() * 4 + self.away.capacity() * size_of::<Away>()
     }
 
     /// Members on all shards, as far as known here.
     pub(crate) fn total(&self) -> u64 {
-        self.members.len() as u64 + self.away.iter().map(|(_, n)| u64::from(*n)).sum::<u64>()
+        self.members.len() as u64
+            + self
+                .away
+                .iter()
+                .map(|away| u64::from(away.count))
+                .sum::<u64>()
     }
 
-    /// That shard was told to let sockets join; until it announces how many did, it is sent what members get.
+    /// That shard was told to let sockets join; until it answers how many did, it is sent what members get.
     pub(crate) fn expect_away(&mut self, shard: u16) {
-        if !self.away.iter().any(|(other, _)| *other == shard) {
-            self.away.push((shard, 0));
-        }
+        let away = self.away_on(shard);
+        away.expected = away.expected.saturating_add(1);
     }
 
-    pub(crate) fn set_away(&mut self, shard: u16, count: u32) {
-        self.away.retain(|(other, _)| *other != shard);
-        if count > 0 {
-            self.away.push((shard, count));
-        }
+    /// That shard told how many it holds; `answers`: because it was told to let sockets join.
+    pub(crate) fn set_away(&mut self, shard: u16, count: u32, answers: bool) {
+        let away = self.away_on(shard);
+        away.count = count;
+        away.expected = away.expected.saturating_sub(u16::from(answers));
+        self.away.retain(|away| away.count > 0 || away.expected > 0);
+    }
+
+    fn away_on(&mut self, shard: u16) -> &mut Away {
+        let known = self.away.iter().position(|away| away.shard == shard);
+        let at = known.unwrap_or_else(|| {
+            self.away.push(Away {
+                shard,
+                expected: 0,
+                count: 0,
+            });
+            self.away.len() - 1
+        });
+        &mut self.away[at]
     }
 }
 

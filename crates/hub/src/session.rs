@@ -1,6 +1,7 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::conn::NONE;
+use crate::identity::Claims;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -58,8 +59,9 @@ pub(crate) struct Session {
     pub(crate) polling: Option<Box<Polling>>,
     pub(crate) binary: Option<Box<Partial>>,
     pub(crate) rare: Option<Box<Rare>>,
-    /// Token of the opening request, until it was looked at.
-    pub(crate) token: Option<Box<str>>,
+    pub(crate) token: Option<Box<RequestToken>>,
+    /// Namespaces it may join when its token was looked at.
+    pub(crate) joining: u32,
     /// Rate limiter's state.
     pub(crate) rate: u64,
     /// Messages rejected, less those accepted since.
@@ -81,8 +83,8 @@ pub(crate) struct Flags {
     pub(crate) b64: bool,
     /// A namespace was joined at least once.
     pub(crate) joined: bool,
-    /// The server removed a socket, or let one not in for a rate: late packets for it are ignored, not punished.
-    pub(crate) kicked: bool,
+    /// A socket left, or was not let in for a rate: late packets for it are ignored, not punished.
+    pub(crate) parted: bool,
     /// `3probe` was sent: polls are ended with a noop at once.
     pub(crate) upgrading: bool,
     /// In the list of polls to answer at the end of the turn.
@@ -91,8 +93,6 @@ pub(crate) struct Flags {
     pub(crate) attachments_timer: bool,
     /// Polling and closed: the close packet waits for the next poll.
     pub(crate) closing: bool,
-    /// The token of its opening request was good: for all namespaces it joins.
-    pub(crate) vouched: bool,
 }
 
 impl Session {
@@ -118,6 +118,7 @@ impl Session {
             binary: None,
             rare: None,
             token: None,
+            joining: 0,
             rate: 0,
             rejections: 0,
             unbooked: 0,
@@ -143,13 +144,32 @@ impl Session {
             .as_ref()
             .map_or(0, |b| size_of::<Partial>() + b.bytes());
         let rare = self.rare.as_ref().map_or(0, |rare| rare.heap_bytes());
-        let token = self.token.as_ref().map_or(0, |token| token.len());
+        let token = self.token.as_ref().map_or(0, |token| token.heap_bytes());
         let spilled = if self.sockets.spilled() {
             self.sockets.capacity() * 4
         } else {
             0
         };
         polling + binary + rare + token + spilled
+    }
+}
+
+/// The token of the opening request: it holds for all namespaces that are joined without one of their own.
+#[derive(Debug)]
+pub(crate) enum RequestToken {
+    /// Nobody has looked at it yet.
+    Unread(Box<str>),
+    /// It was good, and this is what it says; a refresh makes it say more.
+    Good(Claims),
+}
+
+impl RequestToken {
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Unread(token) => token.len(),
+                Self::Good(claims) => claims.heap_bytes(),
+            }
     }
 }
 
@@ -163,12 +183,16 @@ pub(crate) struct Polling {
     pub(crate) queue: Queue,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
+    /// That client takes any number of packets in one answer.
+    pub(crate) takes_all: bool,
     /// What that answer may be compressed with.
     pub(crate) encoding: Option<Encoding>,
     /// A POST body that comes in chunks.
     pub(crate) chunked: Option<Box<Chunked>>,
     /// CORS header lines for the POST's answer.
     pub(crate) post_cors: Option<Box<[u8]>>,
+    /// Connection of the last GET that was answered with packets: no longer its own, but they may still be on their way there.
+    pub(crate) answered: u32,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
 }
@@ -180,9 +204,11 @@ impl Default for Polling {
             post: NONE,
             queue: Queue::default(),
             cors: None,
+            takes_all: false,
             encoding: None,
             chunked: None,
             post_cors: None,
+            answered: NONE,
             violated: false,
         }
     }

@@ -51,7 +51,7 @@ impl Hub {
         let meter = meters.of(scope).filter(|_| !meters.dry_run);
         if let Some(message) = meter.map(|meter| meter.message.clone()) {
             if let Some(slot) = self.core.sessions.get_mut(session) {
-                slot.flags.kicked = true;
+                slot.flags.parted = true;
             }
             let refusal = Refusal {
                 message,
@@ -144,25 +144,13 @@ impl Hub {
 
     // ---- addresses --------------------------------------------------------------------------------------------------------
 
-    /// Counts a connection with the address it comes from.
+    /// Counts a newcomer with the address it comes from, which may have too many.
     pub(crate) fn enter_address(&mut self, conn: u32, peer: IpAddr) {
         let max = self.core.config.limits.conns_per_address_max;
-        let Some(slot) = self.core.conns.get_mut(conn) else {
-            return;
-        };
-        if slot.flags.counted {
-            self.core.addresses.leave(slot.peer);
+        let count = self.core.count_address(conn, peer);
+        if let Some(slot) = self.core.conns.get_mut(conn) {
+            slot.flags.crowded = count > max;
         }
-        slot.peer = peer;
-        // A proxy is many clients: each of its connections counts for one of them as soon as that one is known.
-        let counted = max > 0 && !self.core.config.proxies.trusts(peer);
-        slot.flags.counted = counted;
-        slot.flags.crowded = false;
-        if !counted {
-            return;
-        }
-        let count = self.core.addresses.enter(peer);
-        slot.flags.crowded = count > max;
         if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
             self.core.counts.hit(Limit::ConnsPerAddress);
             self.core.count_close(CloseReason::TooManyConnections);
@@ -180,7 +168,7 @@ impl Hub {
             slot.flags.keep_alive = false;
         }
         if handshake::wants_upgrade(head) && handshake::accept(head).is_ok() {
-            self.accept_websocket(conn, head, None);
+            self.accept_websocket(conn, head, handshake::first_subprotocol(head));
             self.core.reply(conn, |out| {
                 close::write(out, reason.close_code(), reason.text());
             });
@@ -220,6 +208,24 @@ impl Hub {
 }
 
 impl Core {
+    /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.
+    pub(crate) fn count_address(&mut self, conn: u32, peer: IpAddr) -> u32 {
+        let max = self.config.limits.conns_per_address_max;
+        let Some(slot) = self.conns.get_mut(conn) else {
+            return 0;
+        };
+        if slot.flags.counted {
+            self.addresses.leave(slot.peer);
+        }
+        slot.peer = peer;
+        // A proxy is many clients: each of its connections counts for one of them as soon as that one is known.
+        slot.flags.counted = max > 0 && !self.config.proxies.trusts(peer);
+        match slot.flags.counted {
+            true => self.addresses.enter(peer),
+            false => 0,
+        }
+    }
+
     /// The time as limiters count it.
     pub(crate) fn now_us(&self) -> u64 {
         self.now.mono_ms * 1000 + 1

@@ -97,7 +97,7 @@ impl Hub {
         if handshake::accept(head).is_err() {
             return self.refuse(conn, head, RequestError::BadRequest);
         }
-        self.accept_websocket(conn, head, None);
+        self.accept_websocket(conn, head, handshake::first_subprotocol(head));
         let Some(slot) = self.core.sessions.get_mut(session) else {
             return;
         };
@@ -388,6 +388,8 @@ impl Hub {
         };
         self.core.route_sockets(session, conn, variant);
         let Some(mut polling) = polling else { return };
+        // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
+        self.core.answer_arrived(session, polling.answered);
         while let Some(unit) = polling.queue.pop() {
             self.core.reply_message(conn, unit.exempt, |out| {
                 write_unit(out, &unit.text, base64);

@@ -125,6 +125,8 @@ pub(crate) enum Mail {
     Drain {
         window_ms: u64,
     },
+    /// A shard has nobody left.
+    Drained,
     /// Where is the memory?
     Memory(mpsc::Sender<ShardMemory>),
     Stop,

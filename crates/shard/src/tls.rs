@@ -44,9 +44,6 @@ pub struct Session {
     /// Ciphertext that the kernel has not taken, from `sent` on.
     outgoing: Vec<u8>,
     sent: usize,
-    /// The last byte of plaintext was reported as not written, though its record lies in `outgoing`: so the hub knows that the
-    /// connection is blocked. It comes again with the next write and is skipped.
-    owed: bool,
     /// The sending side shall be shut when `outgoing` is out.
     closing: bool,
     truncation_counted: bool,
@@ -104,7 +101,6 @@ impl Session {
             incoming: Vec::new(),
             outgoing: Vec::new(),
             sent: 0,
-            owed: false,
             closing: false,
             truncation_counted: false,
         }))
@@ -336,7 +332,7 @@ impl Session {
             Err(_) => return Written::Gone,
         }
         let total = slices.iter().map(|slice| slice.len()).sum();
-        let mut at = usize::from(std::mem::take(&mut self.owed)).min(total);
+        let mut at = 0;
         while at < total {
             let chunk = buffers::chunk(slices, at, CHUNK_BYTES, &mut buffers.gathered);
             at += chunk.len();
@@ -346,10 +342,7 @@ impl Session {
             }
             match self.send(stream, &buffers.out) {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.owed = true;
-                    return Written::Bytes(at - 1);
-                }
+                Ok(false) => return Written::Held(at),
                 Err(_) => return Written::Gone,
             }
         }

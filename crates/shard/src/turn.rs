@@ -83,6 +83,9 @@ pub(crate) struct Shard {
     /// Clients wait to be read until the mailbox of a peer is short again.
     held_back: bool,
     measuring: Measuring,
+    /// Shards that have nobody left, and whether this one has said so.
+    drained: usize,
+    told_drained: bool,
     running: bool,
 }
 
@@ -123,6 +126,8 @@ impl Shard {
             accept: Accept::Waiting,
             held_back: false,
             measuring: Measuring::default(),
+            drained: 0,
+            told_drained: false,
             running: true,
         })
     }
@@ -170,6 +175,17 @@ impl Shard {
             self.listeners.clear();
         }
         if self.parts.hub.is_drained() {
+            self.end_with_all();
+        }
+    }
+
+    /// Nobody is left here. Others may still have somebody, whose rooms' histories and counts come here: all end together.
+    fn end_with_all(&mut self) {
+        if !std::mem::replace(&mut self.told_drained, true) {
+            let all = self.parts.mail.iter();
+            all.for_each(|mail| mail.send(Mail::Drained));
+        }
+        if self.drained == self.parts.mail.len() {
             self.running = false;
         }
     }
@@ -246,7 +262,7 @@ impl Shard {
     fn writable(&mut self, conn: u32) {
         match self.sockets.resume(conn) {
             Written::Bytes(_) => self.parts.hub.writable(conn, &mut self.sockets),
-            Written::WouldBlock => {}
+            Written::Held(_) | Written::WouldBlock => {}
             Written::Gone => self.parts.hub.broken(conn),
         }
         self.apply_effects();
@@ -310,6 +326,7 @@ impl Shard {
             Mail::Tls(config) => self.set_tls(config),
             // Listeners stay until everyone was told to go: who comes back early hears when to.
             Mail::Drain { window_ms } => self.parts.hub.drain(window_ms),
+            Mail::Drained => self.drained += 1,
             Mail::Memory(answer) => self.measuring.ask(answer),
             Mail::Stop => self.running = false,
         }

@@ -97,7 +97,7 @@ bounds! {
         "`slow_consumer`: close 4001, or its oldest unsent events are dropped", "outbox_bytes";
     attachments_max: Count, "Binary attachments of one Socket.IO packet.",
         "close 4500 parse error", "attachments";
-    poll_packets_max: Count, "Packets in one long-polling answer (python-engineio refuses more than 16).",
+    poll_packets_max: Count, "Packets in one long-polling answer to a client that is not JavaScript's, by its User-Agent (python-engineio refuses more than 16).",
         "the rest comes with its next poll", "-";
     post_packets_max: Count, "Packets in one POST body of a polling client.",
         "400 for the POST, the session is closed", "post_packets";

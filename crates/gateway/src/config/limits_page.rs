@@ -150,6 +150,12 @@ const FIXED: &[(&str, &str, &str, &str)] = &[
         "`ignored`",
     ),
     (
+        "packets of one POST body before others have their turn",
+        "1,024",
+        "nothing: the rest is taken in later",
+        "-",
+    ),
+    (
         "token refreshes of one session",
         "30/60s, or as many as `sockets_per_session_max`",
         "`Invalid token`",

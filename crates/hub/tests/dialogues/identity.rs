@@ -3,6 +3,7 @@
 use crate::rig::{Rig, chat_rules, handler, lab_rules, masked};
 use hub::config::{Auth, AuthStyle, Config};
 use hub::identity::{Claims, Denied, Grants};
+use hub::{ConnectRequest, Emit, Event, Handler, Io, Refusal, SocketKey};
 use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
@@ -520,5 +521,108 @@ fn anonymous_clients_may_be_welcome() {
     assert_eq!(
         received(&mut rig, liar)[1],
         "44{\"message\":\"Invalid token\"}"
+    );
+}
+
+/// One session may ask about as many namespaces as it may join: the questions are there for everybody.
+#[test]
+fn no_session_takes_all_questions() {
+    let mut config = config(AuthStyle::Strict, true);
+    config.limits.asks_outstanding_max = 40;
+    let mut rig = Rig::lab(config, 1);
+    let (greedy, modest) = (websocket(&mut rig, SIO, ""), websocket(&mut rig, SIO, ""));
+    let flood = (0..100).flat_map(|n| frame(&format!("40/n{n},{{\"token\":\"t\"}}")));
+    rig.send(greedy, &flood.collect::<Vec<u8>>());
+    assert!(rig.asked.len() <= 32, "{} questions", rig.asked.len());
+    let texts = received(&mut rig, greedy);
+    assert_eq!(
+        texts.last().map(String::as_str),
+        Some("close 1008 limit exceeded")
+    );
+    rig.asked.clear();
+    rig.send(modest, &frame("40{\"token\":\"good\"}"));
+    assert_eq!(rig.answer(Ok(claims("ann"))), "good");
+    assert!(received(&mut rig, modest)[1].starts_with("40{\"sid\":"));
+}
+
+/// Tells who its sockets are.
+struct WhoAmI;
+
+impl Handler for WhoAmI {
+    fn connecting(&mut self, _: &mut Io<'_>, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        match request.namespace {
+            "/none" => Err(Refusal {
+                message: "Invalid namespace".to_owned(),
+                data: None,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, _: &str) {
+        let user = format!("\"{}\"", io.user(socket).unwrap_or("nobody"));
+        let emit = Emit {
+            name: "you",
+            args: &user,
+            ..Emit::default()
+        };
+        io.emit(socket, &emit);
+    }
+
+    fn event(&mut self, _: &mut Io<'_>, _: SocketKey, _: Event<'_>) {}
+}
+
+/// Who joined `namespace` just now, as it was told.
+fn joins(rig: &mut Rig, client: usize, packet: &str) -> String {
+    rig.send(client, &frame(packet));
+    received(rig, client).pop().expect("an answer")
+}
+
+#[test]
+fn the_token_of_the_request_holds_as_long_as_the_session() {
+    let mut rig = Rig::new(config(AuthStyle::Strict, true), Box::new(WhoAmI), 1);
+    let client = websocket(&mut rig, &format!("{SIO}&token=anns"), "");
+    // A namespace that does not exist costs nothing.
+    rig.send(client, &frame("40/none,"));
+    rig.answer(Ok(Claims {
+        expires_s: Some(rig.now.wall_ms / 1000 + 100),
+        ..claims("ann")
+    }));
+    assert_eq!(joins(&mut rig, client, "40/a,"), "42/a,[\"you\",\"ann\"]");
+    // Another's token is another's, and only where it was shown.
+    rig.send(client, &frame("40/b,{\"token\":\"bobs\"}"));
+    rig.answer(Ok(claims("bob")));
+    assert_eq!(
+        received(&mut rig, client).pop().unwrap(),
+        "42/b,[\"you\",\"bob\"]"
+    );
+    rig.send(client, &frame("41/a,"));
+    assert_eq!(joins(&mut rig, client, "40/c,"), "42/c,[\"you\",\"ann\"]");
+    rig.send(client, &frame("41/c,"));
+    assert_eq!(joins(&mut rig, client, "40/a,"), "42/a,[\"you\",\"ann\"]");
+    // What is shown anew holds for what is joined later; when it has ended, nothing is joined on it.
+    rig.send(client, &frame("42/a,1[\"token-refresh\",\"new\"]"));
+    let later = rig.now.wall_ms / 1000 + 500;
+    rig.answer(Ok(Claims {
+        expires_s: Some(later),
+        ..claims("ann")
+    }));
+    rig.send(client, &frame("41/a,"));
+    received(&mut rig, client);
+    for _ in 0..20 {
+        rig.pass(Duration::from_secs(10));
+        rig.send(client, &frame("3"));
+    }
+    received(&mut rig, client);
+    assert_eq!(joins(&mut rig, client, "40/c,"), "42/c,[\"you\",\"ann\"]");
+    rig.send(client, &frame("41/c,"));
+    for _ in 0..40 {
+        rig.pass(Duration::from_secs(10));
+        rig.send(client, &frame("3"));
+    }
+    received(&mut rig, client);
+    assert_eq!(
+        joins(&mut rig, client, "40/c,"),
+        "44/c,{\"message\":\"Token expired\"}"
     );
 }

@@ -7,12 +7,14 @@ mod identity;
 mod memory;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
+mod polling;
 mod properties;
 mod rates;
 mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod traffic;
+mod turns;
 
 use memory::Memory;
 use player::play;

@@ -195,9 +195,11 @@ proptest! {
 /// Takes some, or nothing, or all.
 fn reluctant(seed: u64) -> Kernel {
     let mut dice = dice(seed);
-    Box::new(move |_, n| match roll(&mut dice, 4) {
+    Box::new(move |_, n| match roll(&mut dice, 6) {
         0 => Written::WouldBlock,
         1 => Written::Bytes(n),
+        2 => Written::Held(n),
+        3 => Written::Held(1 + roll(&mut dice, n.min(30))),
         _ => Written::Bytes(1 + roll(&mut dice, n.min(30))),
     })
 }

@@ -50,10 +50,10 @@ impl Sink for Wires {
         let link = &mut self.links[name];
         assert!(!link.ended, "a write behind the end of the stream");
         let mut left = match written {
-            Written::Bytes(n) => n.min(total),
+            Written::Bytes(n) | Written::Held(n) => n.min(total),
             Written::WouldBlock | Written::Gone => 0,
         };
-        link.blocked |= left < total;
+        link.blocked |= left < total || matches!(written, Written::Held(_));
         for slice in slices {
             let take = slice.len().min(left);
             link.out.extend_from_slice(&slice[..take]);
@@ -116,7 +116,11 @@ impl Rig {
 
     /// A new connection; its name.
     pub fn open(&mut self) -> usize {
-        let conn = self.hub.opened([127, 0, 0, 1].into());
+        self.open_from([127, 0, 0, 1])
+    }
+
+    pub fn open_from(&mut self, peer: [u8; 4]) -> usize {
+        let conn = self.hub.opened(peer.into());
         self.wires.links.push(Link {
             conn: Some(conn),
             ..Link::default()

@@ -100,6 +100,22 @@ pub fn subprotocol<'s>(head: &Head<'_>, supported: &[&'s str]) -> Option<&'s str
         .and_then(|index| supported.get(index).copied())
 }
 
+/// First subprotocol that the client offers, whatever it means: clients that offer some break off unless one is chosen
+/// (RFC 6455 §4.1), and the `ws` package, on which Node's Socket.IO server stands, chooses the first.
+pub fn first_subprotocol<'a>(head: &Head<'a>) -> Option<&'a str> {
+    let offers = head.values("sec-websocket-protocol").next()?;
+    let first = offers.split(|&byte| byte == b',').next()?.trim_ascii();
+    std::str::from_utf8(first)
+        .ok()
+        .filter(|name| is_token(name))
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(name: &str) -> bool {
+    let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_tchar)
+}
+
 /// Appends the 101 response head. `extra` are ready header lines, each ending in CRLF.
 pub fn write_accept(out: &mut Vec<u8>, accept: &[u8; 28], subprotocol: Option<&str>, extra: &[u8]) {
     out.extend_from_slice(
