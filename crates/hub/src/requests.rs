@@ -212,8 +212,7 @@ impl Hub {
         if head.has_body() && (upgrade || head.method != Method::Post) {
             return self.refuse(conn, head, RequestError::BadRequest);
         }
-        // An empty one is none, as in Node.
-        match http::query_param(head.query, "sid").filter(|sid| !sid.is_empty()) {
+        match http::query_param(head.query, "sid") {
             Some(sid) => {
                 let session =
                     Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
