@@ -32,7 +32,8 @@ fn text(rig: &mut Rig, name: usize) -> String {
 
 /// Opens a session; its id.
 fn opened(rig: &mut Rig, name: usize) -> String {
-    rig.send(name, &get("", ""));
+    let line = "GET /socket.io/?EIO=4&transport=polling";
+    rig.send(name, &request(line, "", ""));
     let answer = text(rig, name);
     let at = answer.find("\"sid\":\"").expect("an open packet") + 7;
     answer[at..at + 20].to_owned()
