@@ -33,7 +33,7 @@ pub struct CompareArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
     /// Seconds of silence at the end of a round after which what is missing is lost.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=engine::command::GRACE_MAX_S))]
     grace: u64,
     /// Seconds between two rounds, in which servers come to rest.
     #[arg(long, default_value_t = 2)]

@@ -19,6 +19,9 @@ pub const FORMAT: u32 = 1;
 /// How `Outcome::partial` begins when somebody asked for the end.
 pub const INTERRUPTED: &str = "interrupted";
 
+/// What joins several reasons in `Outcome::partial`.
+pub const AND_THEN: &str = "; ";
+
 /// How the reason ends when an acknowledgement did not come in time.
 pub const NO_ANSWER: &str = "no acknowledgement in time";
 
@@ -68,6 +71,13 @@ pub struct Generator {
     pub turn_lag_p50_ms: Option<f64>,
     pub turn_lag_p99_ms: Option<f64>,
     pub turn_lag_max_ms: Option<f64>,
+    /// How late it read what had come. Files of older versions have both in `turn_lag_…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_lag_p50_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_lag_p99_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_lag_max_ms: Option<f64>,
     /// Why the generator measured itself: there is no latency table then.
     pub saturated: Option<String>,
 }
@@ -166,7 +176,7 @@ pub struct Totals {
     pub foreign: u64,
     pub connections_peak: u64,
     pub sent: u64,
-    /// Deliveries that had to arrive; always `received + lost`.
+    /// Deliveries that had to arrive; always `received + lost + not_waited_for`.
     pub expected: u64,
     /// Expected deliveries that arrived, each counted once.
     pub received: u64,
@@ -186,6 +196,14 @@ pub struct Totals {
     /// Answered after the step's `within`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub acked_late: u64,
+    /// Deliveries, acknowledgements and connects that were under way or lost when somebody ended the
+    /// wait for stragglers: which of both is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_waited_for: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub acks_not_waited_for: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connects_not_waited_for: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
@@ -382,13 +400,13 @@ impl Totals {
         let is_late = |(why, _): &(&String, &u64)| why.ends_with(NO_ANSWER);
         let given_up: u64 = self.failures.iter().filter(is_late).map(|(_, n)| n).sum();
         let missing = self.acks_expected.saturating_sub(self.acked);
-        missing.saturating_sub(given_up)
+        missing.saturating_sub(given_up + self.acks_not_waited_for)
     }
 
     /// Acknowledgements that never came.
     pub fn acks_missing(&self) -> u64 {
         self.acks_expected
-            .saturating_sub(self.acked + self.acked_late)
+            .saturating_sub(self.acked + self.acked_late + self.acks_not_waited_for)
     }
 
     pub fn rounds_unbegun(&self) -> u64 {
@@ -397,7 +415,7 @@ impl Totals {
 
     /// Every expected delivery arrived exactly once and in order.
     pub fn is_clean(&self) -> bool {
-        self.lost + self.duplicated + self.reordered + self.stray == 0
+        self.lost + self.not_waited_for + self.duplicated + self.reordered + self.stray == 0
             && self.acked >= self.acks_expected
     }
 }

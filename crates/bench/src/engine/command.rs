@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Longest silence that anyone may want to wait through.
+pub const GRACE_MAX_S: u64 = 3_600;
+
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Name of a built-in scenario, or a TOML file.
@@ -36,7 +39,7 @@ pub struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
     /// Seconds of silence at the end after which what is missing is lost.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=GRACE_MAX_S))]
     grace: u64,
     /// Write the result as JSON.
     #[arg(long, value_name = "FILE")]

@@ -4,10 +4,11 @@
 use super::crew::Crew;
 use super::membership::Account;
 use super::stage::Place;
+use super::stopping::Missing;
 use super::summary::Summary;
 use super::tally::Report;
 use super::watch::Watch;
-use super::worker::{Notice, Order};
+use super::worker::{Notice, Order, longest_wait};
 use super::{IN_FLIGHT, Options, Target, workers_for};
 use crate::clock::now_ns;
 use crate::live::{Observer, Progress};
@@ -51,6 +52,7 @@ pub struct Conductor<'a> {
 #[derive(Debug, Default)]
 pub struct Settled {
     pub account: Account,
+    pub not_waited_for: Missing,
     pub flight_ns: u64,
     pub rests: Vec<(usize, Report)>,
 }
@@ -158,14 +160,11 @@ impl<'a> Conductor<'a> {
         };
         let name = &self.scenario.phases[phase].name;
         self.observer.note(&format!("phase {name:?} begins"));
-        let seconds = self.scenario.phases[phase]
-            .duration
-            .as_secs_f64()
-            .ceil()
-            .max(1.0) as u64;
-        let ends_ns = begins_ns + seconds * SECOND_NS;
+        let length_ns = self.scenario.phases[phase].duration.as_nanos() as u64;
+        let ends_ns = begins_ns + length_ns;
         let first = (begins_ns - self.start_ns) / SECOND_NS;
-        self.summary.phase_begins(phase, name, first, seconds);
+        self.summary
+            .phase_begins(phase, name, first, length_ns as f64 / SECOND_NS as f64);
         self.pump_until(|now_ns| now_ns >= begins_ns)?;
         let next = phase + 1;
         if next < self.scenario.phases.len() && !self.waits_for_users(next) {
@@ -303,17 +302,18 @@ impl<'a> Conductor<'a> {
 
     /// Waits until every worker has given an answer of the wanted kind; returns them by worker.
     fn await_all(&mut self, wanted: impl Fn(&Notice) -> bool) -> Result<Vec<Notice>> {
-        self.await_all_or(wanted, |_| Ok(()))
+        self.await_all_or(wanted, Duration::ZERO, |_| Ok(()))
     }
 
-    /// The same; `meanwhile` is called again and again.
+    /// The same where workers may have to wait themselves; `meanwhile` is called again and again.
     fn await_all_or(
         &mut self,
         wanted: impl Fn(&Notice) -> bool,
+        wait: Duration,
         mut meanwhile: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<Vec<Notice>> {
         let mut answers: Vec<Option<Notice>> = (0..self.crew.size()).map(|_| None).collect();
-        let patience_ns = now_ns() + WORKER_SILENCE_NS;
+        let patience_ns = now_ns().saturating_add(patience_ns(wait));
         while answers.iter().any(Option::is_none) {
             ensure!(now_ns() < patience_ns, "a worker does not answer");
             meanwhile(self)?;
@@ -332,6 +332,7 @@ impl<'a> Conductor<'a> {
         let mut hurried = false;
         self.await_all_or(
             |notice| matches!(notice, Notice::Settled { .. }),
+            longest_wait(self.options.grace),
             |conductor| {
                 let hurry = conductor.options.hurry.load(Ordering::Relaxed);
                 if !hurried && (hurry || conductor.is_interrupted() != was_interrupted) {
@@ -366,7 +367,7 @@ impl<'a> Conductor<'a> {
             }
             self.await_all(|notice| matches!(notice, Notice::Saved))?;
         }
-        let grace_ms = self.options.grace.as_millis() as u64;
+        let grace_ms = u64::try_from(self.options.grace.as_millis()).unwrap_or(u64::MAX);
         self.crew.order_all(&Order::Settle {
             logs,
             flight_ns,
@@ -378,8 +379,14 @@ impl<'a> Conductor<'a> {
             ..Settled::default()
         };
         for (worker, answer) in answers.into_iter().enumerate() {
-            if let Notice::Settled { account, rest } = answer {
+            if let Notice::Settled {
+                account,
+                rest,
+                not_waited_for,
+            } = answer
+            {
                 settled.account.add(&account);
+                settled.not_waited_for.add(&not_waited_for);
                 settled.rests.push((worker, *rest));
             }
         }
@@ -392,6 +399,12 @@ impl<'a> Conductor<'a> {
         }
         Ok(settled)
     }
+}
+
+/// How long a worker may say nothing that waits for so long itself.
+fn patience_ns(wait: Duration) -> u64 {
+    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+    wait_ns.saturating_add(WORKER_SILENCE_NS)
 }
 
 /// A folder of this run alone.
@@ -407,4 +420,18 @@ fn private_folder() -> Result<PathBuf> {
 fn run_number() -> u16 {
     let mixed = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9) ^ (now_ns() >> 30);
     (mixed & 0xfff) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_wait_for_stragglers_are_not_taken_for_stuck() {
+        for seconds in [0, 10, 125, 3_600] {
+            let wait = longest_wait(Duration::from_secs(seconds));
+            assert!(u128::from(patience_ns(wait)) >= wait.as_nanos() + 60_000_000_000);
+        }
+        assert_eq!(patience_ns(longest_wait(Duration::MAX)), u64::MAX);
+    }
 }

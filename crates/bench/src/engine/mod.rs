@@ -2,7 +2,7 @@
 //! reactor that holds its share of the users; it never touches a connection itself.
 //!
 //! `stage` is a worker's reactor with its users, `play` carries out their steps, `net` and
-//! `polling` move bytes, `speech` has the protocols' words, `repeats` knows messages just read. What was received is judged by
+//! `polling` move bytes, `speech` has the protocols' words, `repeats` knows messages just read, `stopping` what is left open at the end. What was received is judged by
 //! `membership` (who should have had it), `received` (what one member has of one stream) and
 //! `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
 
@@ -20,6 +20,7 @@ pub mod received;
 mod repeats;
 pub mod speech;
 mod stage;
+mod stopping;
 mod summary;
 pub mod tally;
 mod timers;

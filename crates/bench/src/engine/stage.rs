@@ -5,7 +5,7 @@ use super::membership::{Account, Clockwork};
 use super::net::Scratch;
 use super::publications::Publications;
 use super::tally::Tally;
-use super::timers::{Entry, Metronome, Timers};
+use super::timers::{Entry, Metronome, Share, Timers};
 use super::user::{State, User};
 use crate::clock::now_ns;
 use crate::scenario::Scenario;
@@ -145,6 +145,8 @@ impl Stage {
     pub fn stop(&mut self) {
         self.stopped = true;
         self.forget_owed();
+        let ends_ns = self.current.map_or(0, |current| current.ends_ns);
+        self.forget_late_rounds(ends_ns.min(self.now_ns));
         self.pace = None;
         self.wanted = 0;
         self.next = None;
@@ -169,8 +171,8 @@ impl Stage {
         Some(current.begins_ns)
     }
 
-    /// One turn: wait, read, react, do what is due.
-    pub fn turn(&mut self, events: &mut Events, timeout: Duration) -> Result<()> {
+    /// First half of a turn: wait, read, react.
+    pub fn hear(&mut self, events: &mut Events, timeout: Duration) -> Result<()> {
         let due_ns = self.next_due_ns();
         self.wakeup.wait(&mut self.poll, events, due_ns, timeout)?;
         let woken_ns = now_ns();
@@ -180,17 +182,23 @@ impl Stage {
                 TIMER => self.wakeup.drain(),
                 token => {
                     self.on_ready(token, event);
-                    self.tally.lag.record(self.now_ns.saturating_sub(woken_ns));
+                    self.tally
+                        .read_lag
+                        .record(self.now_ns.saturating_sub(woken_ns));
                 }
             }
         }
-        self.now_ns = now_ns();
+        Ok(())
+    }
+
+    /// Second half: do what is due by now.
+    pub fn act(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
         self.begin_phase();
         self.run_timers();
         self.run_pace();
         self.admit();
         self.sweep();
-        Ok(())
     }
 
     fn next_due_ns(&self) -> Option<u64> {
@@ -211,16 +219,14 @@ impl Stage {
         };
         self.current = Some(next);
         let share = self.paced_share();
-        let rate = self.scenario.phases[next.phase]
-            .rate
-            .map(|rate| rate * share);
         self.forget_owed();
-        if share == 0.0 && self.place.worker == 0 {
+        if share.all == 0 && self.place.worker == 0 {
             self.forgo(next.phase);
         }
+        let rate = self.scenario.phases[next.phase].rate;
         self.pace = rate
             .filter(|rate| *rate > 0.0)
-            .map(|rate| Metronome::new(rate, next.begins_ns, next.ends_ns));
+            .map(|rate| Metronome::new(rate, share, next.begins_ns, next.ends_ns));
         for index in 0..self.users.len() {
             if matches!(self.users[index].state, State::Phase(phase) if phase <= next.phase) {
                 self.users[index].due_ns = next.begins_ns;
@@ -245,28 +251,25 @@ impl Stage {
         }
     }
 
-    /// Share of all users with a shared loop that belongs to this worker.
-    fn paced_share(&self) -> f64 {
+    /// Places of this worker's users among all users with a shared loop.
+    fn paced_share(&self) -> Share {
         let scenario = &self.scenario;
         let is_paced: Vec<bool> = scenario
             .flows
             .iter()
             .map(crate::scenario::Flow::is_paced)
             .collect();
-        let (mut own, mut all) = (0u32, 0u32);
+        let mut share = Share::default();
         let phase = self.current.map_or(0, |current| current.phase);
         for user in 0..scenario.users_by(phase) {
             if is_paced[scenario.flow_of(user)] {
-                all += 1;
-                own +=
-                    u32::from(user % u32::from(self.place.workers) == u32::from(self.place.worker));
+                if user % u32::from(self.place.workers) == u32::from(self.place.worker) {
+                    share.places.push(share.all);
+                }
+                share.all += 1;
             }
         }
-        if all == 0 {
-            0.0
-        } else {
-            f64::from(own) / f64::from(all)
-        }
+        share
     }
 
     fn run_timers(&mut self) {
@@ -283,7 +286,7 @@ impl Stage {
             if self.users[index].epoch != epoch || self.users[index].state != State::Sleeping {
                 continue;
             }
-            self.tally.lag.record(self.now_ns - due_ns);
+            self.tally.turn_lag.record(self.now_ns - due_ns);
             self.advance(index);
             self.send_out(index);
         }
@@ -292,7 +295,7 @@ impl Stage {
     /// Gives the turns that are due to users who wait for one.
     fn run_pace(&mut self) {
         while let Some(due_ns) = self.pace.as_mut().and_then(|pace| pace.take(self.now_ns)) {
-            self.tally.lag.record(self.now_ns - due_ns);
+            self.tally.turn_lag.record(self.now_ns - due_ns);
             self.owed.push_back(due_ns);
         }
         let was_behind = std::mem::take(&mut self.is_behind);
@@ -306,7 +309,9 @@ impl Stage {
             // One turn each: a user that is free again goes to the end of the queue.
             self.turn_in_hand = self.owed.pop_front();
             if let Some(due_ns) = self.turn_in_hand.filter(|_| was_behind) {
-                self.tally.lag.record(self.now_ns.saturating_sub(due_ns));
+                self.tally
+                    .turn_lag
+                    .record(self.now_ns.saturating_sub(due_ns));
             }
             self.advance(index);
             self.send_out(index);
@@ -324,7 +329,7 @@ impl Stage {
             .is_some_and(|due_ns| due_ns <= self.now_ns)
         {
             let due_ns = self.next_arrival_ns().unwrap_or(self.now_ns);
-            self.tally.lag.record(self.now_ns - due_ns);
+            self.tally.turn_lag.record(self.now_ns - due_ns);
             self.enter(due_ns);
         }
         while self.next_number() < self.wanted && self.opening < self.place.in_flight {

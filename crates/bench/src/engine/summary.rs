@@ -7,7 +7,9 @@ use super::tally::{Counts, Reasons, Report, add_reasons};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
 use crate::latency::{Distribution, Latency};
-use crate::outcome::{Generator, Latencies, Outcome, PROCESS_ENDED, Phase, Second, Totals};
+use crate::outcome::{
+    AND_THEN, Generator, Latencies, Outcome, PROCESS_ENDED, Phase, Second, Totals,
+};
 use crate::results::Machine;
 use crate::scenario::Scenario;
 use anyhow::Result;
@@ -33,7 +35,8 @@ pub struct Summary {
     delivery: Latency,
     ack: Latency,
     connect: Latency,
-    lag: Latency,
+    turn_lag: Latency,
+    read_lag: Latency,
     samples: Vec<Option<Sample>>,
     /// The last phase has ended; only stragglers come in.
     is_over: bool,
@@ -60,11 +63,14 @@ struct AllReasons {
 struct PhaseSum {
     phase: usize,
     first: u64,
+    /// That it occupies; the last one perhaps in part.
     seconds: u64,
+    lasts_s: f64,
     row: Phase,
     delivery: Latency,
     ack: Latency,
-    lag: Latency,
+    turn_lag: Latency,
+    read_lag: Latency,
     busy_seconds: u64,
     worker_seconds: u64,
     /// Seconds that the worker worst off was ready without a core.
@@ -96,7 +102,8 @@ impl Summary {
             delivery: Latency::default(),
             ack: Latency::default(),
             connect: Latency::default(),
-            lag: Latency::default(),
+            turn_lag: Latency::default(),
+            read_lag: Latency::default(),
             samples: Vec::new(),
             is_over: false,
             ended_s: f64::INFINITY,
@@ -122,7 +129,9 @@ impl Summary {
 
     /// The run ended early, so many seconds after its start.
     pub fn ended_early(&mut self, why: &str, at_s: f64) {
-        self.outcome.partial.get_or_insert_with(|| why.into());
+        let told = self.outcome.partial.take();
+        let told = told.into_iter().chain([why.to_owned()]);
+        self.outcome.partial = Some(told.collect::<Vec<_>>().join(AND_THEN));
         self.ended_s = self.ended_s.min(at_s);
     }
 
@@ -146,23 +155,9 @@ impl Summary {
         self.samples.push(sample);
     }
 
-    /// The phase occupies so many seconds of the run from `first` on.
-    pub fn phase_begins(&mut self, phase: usize, name: &str, first: u64, seconds: u64) {
-        self.sums.push(PhaseSum {
-            phase,
-            first,
-            seconds,
-            row: Phase {
-                name: name.into(),
-                ..Phase::default()
-            },
-            delivery: Latency::default(),
-            ack: Latency::default(),
-            lag: Latency::default(),
-            busy_seconds: 0,
-            worker_seconds: 0,
-            waited: 0.0,
-        });
+    /// The phase lasts so long, from the beginning of second `first` on.
+    pub fn phase_begins(&mut self, phase: usize, name: &str, first: u64, lasts_s: f64) {
+        self.sums.push(PhaseSum::new(phase, name, first, lasts_s));
     }
 
     /// Takes in one second of all workers.
@@ -173,17 +168,18 @@ impl Summary {
             connections: reports.iter().map(|report| report.connections).sum(),
             ..Second::default()
         };
-        let mut latencies = [(); 4].map(|()| Latency::default());
+        let mut latencies = [(); 5].map(|()| Latency::default());
         for report in reports {
             fill_second(&mut second, report);
             merge_into(&mut latencies, report);
             self.absorb(report);
         }
-        let [delivery, ack, connect, lag] = &latencies;
+        let [delivery, ack, connect, lags @ ..] = &latencies;
         second.delivery = delivery.percentiles();
         second.ack = ack.percentiles();
         second.connect = connect.percentiles();
-        second.generator_lag_p99_ms = lag.percentiles().map(|lag| lag.p99_ms);
+        let lags = lags.iter().filter_map(Latency::percentiles);
+        second.generator_lag_p99_ms = lags.map(|lag| lag.p99_ms).reduce(f64::max);
         let cores = self.cores_of(reports);
         let waits = self.waits_of(reports);
         let busy: Vec<f64> = cores
@@ -211,7 +207,8 @@ impl Summary {
         add_reasons(&mut self.reasons.errors, &report.errors);
         add_reasons(&mut self.reasons.unbegun, &report.unbegun);
         self.connect.merge(&report.latencies.connect);
-        self.lag.merge(&report.latencies.lag);
+        self.turn_lag.merge(&report.latencies.turn_lag);
+        self.read_lag.merge(&report.latencies.read_lag);
     }
 
     /// Cores that each worker used in this second.
@@ -252,14 +249,19 @@ impl Summary {
         &mut self,
         number: u64,
         second: &mut Second,
-        latencies: &[Latency; 4],
+        latencies: &[Latency; 5],
         (busy, waited): (&[f64], f64),
     ) {
         second.phase = self.sums.len().saturating_sub(1);
+        let before = self.last.connections;
         let Some(sum) = self.sums.iter_mut().rev().find(|sum| number >= sum.first) else {
             return;
         };
         second.phase = sum.phase;
+        if number == sum.first {
+            // Nobody need have left before its first second was over.
+            sum.row.connections = before;
+        }
         match number < sum.first + sum.seconds {
             true => {
                 sum.add_second(second, busy);
@@ -268,16 +270,18 @@ impl Summary {
             // What was on its way when the last phase ended belongs to it: the slowest messages
             // of all must not be the ones that are left out.
             false if self.is_over => {
+                sum.row.sent += second.sent;
                 sum.row.received += second.received;
                 sum.row.acked += second.acked;
             }
             false => return,
         }
-        let [delivery, ack, _, lag] = latencies;
+        let [delivery, ack, _, turn_lag, read_lag] = latencies;
         for (total, more) in [
             (&mut sum.delivery, delivery),
             (&mut sum.ack, ack),
-            (&mut sum.lag, lag),
+            (&mut sum.turn_lag, turn_lag),
+            (&mut sum.read_lag, read_lag),
         ] {
             total.merge(&more.distribution());
         }
@@ -352,20 +356,19 @@ impl Summary {
         }
     }
 
-    /// A phase that was cut short lasted as long as it did, not as many whole seconds.
+    /// The last phase lasted as long as it did, not as many whole seconds.
     fn cut_last_phase(&mut self) {
-        let ended_s = self.ended_s;
-        if let Some(sum) = self.sums.last_mut()
-            && ended_s < (sum.first + sum.seconds) as f64
-        {
-            let (whole_s, lasted_s) = (sum.row.duration_s, (ended_s - sum.first as f64).max(0.0));
-            sum.row.from_s = sum.first as f64;
+        let Some(sum) = self.sums.last_mut() else {
+            return;
+        };
+        let lasted_s = (self.ended_s - sum.first as f64).clamp(0.0, sum.lasts_s);
+        if lasted_s < sum.seconds as f64 {
+            let whole_s = sum.row.duration_s;
             sum.row.duration_s = lasted_s;
-            // Sampled once a second: the last part is taken to have cost what the others did.
-            let share = if whole_s > 0.0 {
-                lasted_s / whole_s
-            } else {
-                0.0
+            // Sampled once a second: a part that was not is taken to have cost what the others did.
+            let share = match whole_s > 0.0 {
+                true => (lasted_s / whole_s).max(1.0),
+                false => 0.0,
             };
             sum.row.generator_cpu_s *= share;
             sum.row.server_cpu_s = sum.row.server_cpu_s.map(|cpu_s| cpu_s * share);
@@ -380,14 +383,19 @@ impl Summary {
         let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
         let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
         let heard = self.counts.received + self.counts.acked;
-        let lag = self.lag.distribution();
+        let (turn_lag, read_lag) = (self.turn_lag.distribution(), self.read_lag.distribution());
         let generator = &mut self.outcome.generator;
         generator.cpu_s = all_ns as f64 / SECOND_NS;
         generator.cpu_us_per_received = (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64);
-        if lag.count > 0 {
-            generator.turn_lag_p50_ms = Some(lag.at_ms(0.5));
-            generator.turn_lag_p99_ms = Some(lag.at_ms(0.99));
-            generator.turn_lag_max_ms = Some(lag.max_ns as f64 / 1e6);
+        if turn_lag.count > 0 {
+            generator.turn_lag_p50_ms = Some(turn_lag.at_ms(0.5));
+            generator.turn_lag_p99_ms = Some(turn_lag.at_ms(0.99));
+            generator.turn_lag_max_ms = Some(turn_lag.max_ns as f64 / 1e6);
+        }
+        if read_lag.count > 0 {
+            generator.read_lag_p50_ms = Some(read_lag.at_ms(0.5));
+            generator.read_lag_p99_ms = Some(read_lag.at_ms(0.99));
+            generator.read_lag_max_ms = Some(read_lag.max_ns as f64 / 1e6);
         }
     }
 
@@ -409,6 +417,9 @@ impl Summary {
             either_allowed: account.either_allowed,
             either_received: account.either_received,
             lost: account.lost,
+            not_waited_for: settled.not_waited_for.deliveries,
+            acks_not_waited_for: settled.not_waited_for.answers,
+            connects_not_waited_for: settled.not_waited_for.connects,
             duplicated: counts.duplicated,
             reordered: counts.reordered,
             stray: counts.stray + account.stray,
@@ -486,9 +497,29 @@ impl Summary {
 }
 
 impl PhaseSum {
+    fn new(phase: usize, name: &str, first: u64, lasts_s: f64) -> Self {
+        PhaseSum {
+            phase,
+            first,
+            seconds: lasts_s.ceil().max(1.0) as u64,
+            lasts_s,
+            row: Phase {
+                name: name.into(),
+                from_s: first as f64,
+                ..Phase::default()
+            },
+            delivery: Latency::default(),
+            ack: Latency::default(),
+            turn_lag: Latency::default(),
+            read_lag: Latency::default(),
+            busy_seconds: 0,
+            worker_seconds: 0,
+            waited: 0.0,
+        }
+    }
+
     fn add_second(&mut self, second: &Second, busy: &[f64]) {
         let row = &mut self.row;
-        row.from_s = self.first as f64;
         row.duration_s += 1.0;
         row.connections = row.connections.max(second.connections);
         row.connects += second.connects;
@@ -534,13 +565,20 @@ impl PhaseSum {
                 self.worker_seconds
             ));
         }
-        let lag = self.lag.distribution();
+        let turns = ("with its own turns", &self.turn_lag);
+        let reads = ("to read what had come", &self.read_lag);
+        [turns, reads]
+            .into_iter()
+            .find_map(|(what, lag)| self.judge_lag(what, &lag.distribution()))
+    }
+
+    fn judge_lag(&self, what: &str, lag: &Distribution) -> Option<String> {
         let (late_ms, measured) = (lag.at_ms(0.99), [&self.row.delivery, &self.row.ack]);
         let slowest_ms = measured.iter().map(|d| d.at_ms(0.99)).fold(0.0, f64::max);
         let is_late = lag.count > 0 && late_ms > LATE_MS && late_ms > slowest_ms * LATE_SHARE;
         (is_late && slowest_ms > 0.0).then(|| {
             format!(
-                "the generator was late by {late_ms:.1} ms (p99) where {slowest_ms:.1} ms were measured; use more \
+                "the generator was late by {late_ms:.1} ms (p99) {what} where {slowest_ms:.1} ms were measured; use more \
                  --workers, a machine with free cores, or less load"
             )
         })
@@ -560,10 +598,86 @@ fn fill_second(second: &mut Second, report: &Report) {
     second.bytes_received += counts.bytes_received;
 }
 
-fn merge_into(latencies: &mut [Latency; 4], report: &Report) {
+fn merge_into(latencies: &mut [Latency; 5], report: &Report) {
     let own = &report.latencies;
-    let all: [&Distribution; 4] = [&own.delivery, &own.ack, &own.connect, &own.lag];
+    let all = [
+        &own.delivery,
+        &own.ack,
+        &own.connect,
+        &own.turn_lag,
+        &own.read_lag,
+    ];
     for (total, more) in latencies.iter_mut().zip(all) {
         total.merge(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn begun() -> Summary {
+        let text = "name = 'test'\n[[phases]]\nconnections = 20\nduration = '2s'\n[flows.a]\nsteps = [{ connect = true }]";
+        let scenario = Scenario::parse("test.toml", text).unwrap();
+        Summary::begin(&scenario, &Target::default(), 1, Path::new("benchmarks"))
+    }
+
+    fn second(number: u64, connections: u64) -> Report {
+        Report {
+            second: number,
+            connections,
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_phase_begins_with_those_who_were_there() {
+        let mut summary = begun();
+        summary.second(&[second(0, 20)]);
+        summary.phase_begins(0, "go", 1, 2.0);
+        summary.second(&[second(1, 19)]);
+        summary.second(&[second(2, 18)]);
+        assert_eq!(summary.sums[0].row.connections, 20);
+    }
+
+    #[test]
+    fn the_last_phase_lasts_as_long_as_it_did() {
+        let mut summary = begun();
+        summary.phase_begins(0, "go", 0, 1.5);
+        summary.second(&[second(0, 1)]);
+        summary.second(&[second(1, 1)]);
+        summary.cut_last_phase();
+        assert_eq!(summary.sums[0].row.duration_s, 1.5);
+    }
+
+    /// 1,000 turns, each with 40 deliveries: 80 turns and what they caused are late by 700 ms.
+    fn late_turns() -> PhaseSum {
+        let mut sum = PhaseSum::new(0, "go", 0, 10.0);
+        for turn in 0..1_000 {
+            let late_ns = if turn < 80 { 700 * MS } else { MS / 10 };
+            sum.turn_lag.record(late_ns);
+            (0..40).for_each(|_| sum.delivery.record(late_ns + MS));
+            (0..40).for_each(|_| sum.read_lag.record(1_000));
+        }
+        sum.row.delivery = sum.delivery.distribution();
+        sum
+    }
+
+    #[test]
+    fn late_turns_are_not_hidden_by_reads_that_are_in_time() {
+        let why = late_turns().judge().unwrap();
+        assert!(why.contains("own turns"), "{why}");
+    }
+
+    #[test]
+    fn late_reads_are_not_hidden_by_turns_that_are_in_time() {
+        let mut sum = late_turns();
+        std::mem::swap(&mut sum.turn_lag, &mut sum.read_lag);
+        let why = sum.judge().unwrap();
+        assert!(why.contains("to read"), "{why}");
+        sum.read_lag = Latency::default();
+        assert_eq!(sum.judge(), None);
     }
 }

@@ -32,8 +32,11 @@ pub struct Latencies {
     pub delivery: Distribution,
     pub ack: Distribution,
     pub connect: Distribution,
-    /// How late the generator was: against its schedule, and from readiness to reading.
-    pub lag: Distribution,
+    /// How late the generator was against its schedule.
+    pub turn_lag: Distribution,
+    /// How late it was to read what had come. Kept apart: there are as many as reads, which would
+    /// hide the few turns that were late.
+    pub read_lag: Distribution,
 }
 
 /// Reasons with how often each occurred.
@@ -70,7 +73,8 @@ pub struct Tally {
     pub delivery: Latency,
     pub ack: Latency,
     pub connect: Latency,
-    pub lag: Latency,
+    pub turn_lag: Latency,
+    pub read_lag: Latency,
     pub connect_failures: Reasons,
     pub drops: Reasons,
     pub errors: Reasons,
@@ -101,7 +105,8 @@ impl Tally {
                 delivery: self.delivery.take(),
                 ack: self.ack.take(),
                 connect: self.connect.take(),
-                lag: self.lag.take(),
+                turn_lag: self.turn_lag.take(),
+                read_lag: self.read_lag.take(),
             },
             connect_failures: std::mem::take(&mut self.connect_failures),
             drops: std::mem::take(&mut self.drops),

@@ -35,26 +35,38 @@ impl Timers {
 
 /// Something that is due at a constant rate. Due times come from the start and a count, so that a
 /// late generator neither skips one nor shifts those behind it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Metronome {
     start_ns: u64,
-    distance_ns: f64,
+    per_second: f64,
+    share: Share,
     taken: u64,
     end_ns: u64,
 }
 
+/// Which beats of a metronome that several workers share are one worker's own: those at `places`
+/// in each run of `all`. The beats of all together are then the same, however many workers there are.
+#[derive(Clone, Debug, Default)]
+pub struct Share {
+    pub places: Vec<u32>,
+    pub all: u32,
+}
+
 impl Metronome {
-    pub fn new(per_second: f64, start_ns: u64, end_ns: u64) -> Self {
+    pub fn new(per_second: f64, share: Share, start_ns: u64, end_ns: u64) -> Self {
         Metronome {
             start_ns,
-            distance_ns: 1e9 / per_second,
+            per_second,
+            share,
             taken: 0,
             end_ns,
         }
     }
 
     pub fn next_due_ns(&self) -> Option<u64> {
-        let due_ns = self.start_ns + (self.taken as f64 * self.distance_ns) as u64;
+        // One division, of whole numbers as a rule: a beat at the very end must not fall before it.
+        let beat = self.share.beat(self.taken)?;
+        let due_ns = self.start_ns + (beat as f64 * 1e9 / self.per_second) as u64;
         (due_ns < self.end_ns).then_some(due_ns)
     }
 
@@ -65,9 +77,47 @@ impl Metronome {
     }
 }
 
+impl Share {
+    /// Number of this worker's beat number `own` among the beats of all.
+    fn beat(&self, own: u64) -> Option<u64> {
+        let turns = own.checked_div(self.places.len() as u64)?;
+        let place = self.places.get((own % self.places.len() as u64) as usize)?;
+        Some(turns * u64::from(self.all) + u64::from(*place))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn beats(per_second: f64, places: &[u32], all: u32, end_ns: u64) -> Vec<u64> {
+        let places = places.to_vec();
+        let mut metronome = Metronome::new(per_second, Share { places, all }, 0, end_ns);
+        std::iter::from_fn(|| metronome.take(u64::MAX)).collect()
+    }
+
+    #[test]
+    fn workers_that_share_a_rate_keep_it_as_one_does() {
+        for (per_second, users, workers) in [(3.0, 40, 10), (100.0, 10, 3), (7.3, 5, 8)] {
+            let all: Vec<u32> = (0..users).collect();
+            let alone = beats(per_second, &all, users, 5 * SECOND_NS);
+            assert_eq!(alone.len() as f64, (per_second * 5.0f64).ceil());
+            let own = |worker| {
+                all.iter()
+                    .copied()
+                    .filter(move |user| user % workers == worker)
+            };
+            let shared = (0..workers).flat_map(|worker| {
+                let places: Vec<u32> = own(worker).collect();
+                beats(per_second, &places, users, 5 * SECOND_NS)
+            });
+            let mut shared: Vec<u64> = shared.collect();
+            shared.sort_unstable();
+            assert_eq!(shared, alone);
+        }
+    }
 
     #[test]
     fn entries_come_up_in_order_and_not_early() {
@@ -88,7 +138,11 @@ mod tests {
 
     #[test]
     fn a_late_metronome_owes_every_beat_at_its_own_time() {
-        let mut metronome = Metronome::new(1e6, 5_000, 9_000);
+        let share = Share {
+            places: vec![0],
+            all: 1,
+        };
+        let mut metronome = Metronome::new(1e6, share, 5_000, 9_000);
         let beats: Vec<u64> = std::iter::from_fn(|| metronome.take(100_000)).collect();
         assert_eq!(beats, [5_000, 6_000, 7_000, 8_000]);
         assert_eq!(metronome.next_due_ns(), None);

@@ -213,6 +213,8 @@ impl User {
     pub fn close(&mut self) {
         self.ws.close();
         self.http = None;
+        // Their answers come by this connection or never.
+        self.given_up = 0;
         self.link = Link::Closed;
     }
 }

@@ -4,6 +4,7 @@
 use super::membership::{Account, Clockwork};
 use super::publications::Publications;
 use super::stage::{Place, Stage, WAKE};
+use super::stopping::Missing;
 use super::tally::Report;
 use crate::clock::{now_ns, own_cpu_ns};
 use crate::orders::{self, Commander};
@@ -71,6 +72,8 @@ pub enum Notice {
     Settled {
         account: Box<Account>,
         rest: Box<Report>,
+        /// What nobody waited for, being told to hurry; none of it is in the account.
+        not_waited_for: Missing,
     },
     Failed(String),
 }
@@ -81,7 +84,12 @@ const PROGRESS_NS: u64 = 100_000_000;
 /// How often a settling worker looks whether everything is there.
 const SETTLE_CHECK_NS: u64 = 100_000_000;
 /// Stragglers are waited for while they keep coming, but not longer than so many grace periods.
-const GRACES_MAX: u64 = 6;
+const GRACES_MAX: u32 = 6;
+
+/// Longest that a worker waits for stragglers.
+pub fn longest_wait(grace: Duration) -> Duration {
+    grace.saturating_mul(GRACES_MAX)
+}
 
 /// Where orders arrive.
 #[derive(Debug)]
@@ -103,8 +111,10 @@ struct Settling {
     grace_ns: u64,
     deadline_ns: u64,
     check_ns: u64,
-    received: u64,
+    /// Deliveries that were there at the last check, and what was missing.
+    seen: (u64, Missing),
     progress_ns: u64,
+    is_hurried: bool,
 }
 
 impl Worker {
@@ -139,7 +149,11 @@ impl Worker {
         notify(Notice::Ready);
         let mut events = Stage::new_events();
         loop {
-            stage.turn(&mut events, TURN_TIMEOUT)?;
+            stage.hear(&mut events, TURN_TIMEOUT)?;
+            // What is due in a second belongs to it: the one before is closed first.
+            let due_ns = now_ns();
+            self.tell(&mut stage, due_ns, notify);
+            stage.act(due_ns);
             loop {
                 match self.orders.try_recv() {
                     Ok(Order::Exit) | Err(TryRecvError::Disconnected) => return Ok(()),
@@ -147,7 +161,8 @@ impl Worker {
                     Err(TryRecvError::Empty) => break,
                 }
             }
-            self.tell(&mut stage, notify);
+            // Whole seconds are told before the rest is.
+            self.tell(&mut stage, now_ns(), notify);
             self.settle(&mut stage, notify);
         }
     }
@@ -200,7 +215,8 @@ impl Worker {
             }
             Order::Hurry => {
                 if let Some(settling) = &mut self.settling {
-                    (settling.deadline_ns, settling.check_ns) = (0, 0);
+                    settling.is_hurried = true;
+                    settling.check_ns = 0;
                 }
             }
             Order::Begin { .. } => bail!("begun twice"),
@@ -223,23 +239,25 @@ impl Worker {
             false => Publications::load(path, |room| rooms.contains(&room)),
         };
         let now_ns = now_ns();
+        let grace = Duration::from_millis(grace_ms);
+        let wait_ns = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Ok(Settling {
             others: logs.iter().enumerate().map(load).collect::<Result<_>>()?,
             clockwork: Clockwork {
                 start_ns: self.start_ns,
                 flight_ns,
             },
-            grace_ns: grace_ms * 1_000_000,
-            deadline_ns: now_ns + grace_ms * 1_000_000 * GRACES_MAX,
+            grace_ns: wait_ns(grace),
+            deadline_ns: now_ns.saturating_add(wait_ns(longest_wait(grace))),
             check_ns: 0,
-            received: 0,
+            seen: (0, Missing::default()),
             progress_ns: now_ns,
+            is_hurried: false,
         })
     }
 
     /// Reports seconds that have ended, and connects under way.
-    fn tell(&mut self, stage: &mut Stage, notify: &mut impl FnMut(Notice)) {
-        let now_ns = now_ns();
+    fn tell(&mut self, stage: &mut Stage, now_ns: u64, notify: &mut impl FnMut(Notice)) {
         while now_ns.saturating_sub(self.start_ns) >= (self.seconds_told + 1) * SECOND_NS {
             let report = stage.tally.take(self.seconds_told, own_cpu_ns());
             notify(Notice::Second(Box::new(report)));
@@ -268,20 +286,31 @@ impl Worker {
         settling.clockwork.flight_ns = settling.clockwork.flight_ns.max(slowest_ns);
         let account = stage.settle(&settling.others, settling.clockwork);
         let received = account.received + account.either_received;
-        if received != settling.received {
-            settling.received = received;
+        let missing = stage.missing(&account);
+        if (received, missing) != settling.seen {
+            settling.seen = (received, missing);
             settling.progress_ns = now_ns;
         }
-        let is_complete = account.lost == 0 && stage.outstanding == 0;
-        let is_quiet = now_ns >= settling.progress_ns + settling.grace_ns;
-        if is_complete || is_quiet || now_ns >= settling.deadline_ns {
-            let rest = Box::new(stage.tally.take(u64::MAX, own_cpu_ns()));
+        let is_quiet = now_ns >= settling.progress_ns.saturating_add(settling.grace_ns);
+        let is_over = is_quiet || now_ns >= settling.deadline_ns;
+        let is_hurried = settling.is_hurried && !is_over;
+        if missing.is_none() || is_over || is_hurried {
             self.settling = None;
-            notify(Notice::Settled {
-                account: Box::new(account),
-                rest,
-            });
+            notify(settled(stage, account, is_hurried.then_some(missing)));
         }
+    }
+}
+
+/// `hurried`: what is missing and has not been waited for long enough to be called lost.
+fn settled(stage: &mut Stage, mut account: Account, hurried: Option<Missing>) -> Notice {
+    match hurried {
+        Some(_) => account.lost = 0,
+        None => stage.fail_connects(),
+    }
+    Notice::Settled {
+        account: Box::new(account),
+        rest: Box::new(stage.tally.take(u64::MAX, own_cpu_ns())),
+        not_waited_for: hurried.unwrap_or_default(),
     }
 }
 

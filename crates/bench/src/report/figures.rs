@@ -194,6 +194,10 @@ pub fn account(outcome: &Outcome) -> Vec<Block> {
     push("expected", totals.expected, Some(totals.acks_expected));
     push("arrived", totals.received, Some(totals.acked));
     push("lost", totals.lost, Some(totals.acks_missing()));
+    if totals.not_waited_for + totals.acks_not_waited_for > 0 {
+        let acks = totals.acks_not_waited_for;
+        push("not waited for", totals.not_waited_for, Some(acks));
+    }
     if totals.acked_late > 0 {
         push("too late", 0, Some(totals.acked_late));
     }
@@ -281,6 +285,9 @@ pub fn generator(outcome: &Outcome) -> Vec<Block> {
         ("turn lag p50 ms", figure(generator.turn_lag_p50_ms)),
         ("turn lag p99 ms", figure(generator.turn_lag_p99_ms)),
         ("turn lag max ms", figure(generator.turn_lag_max_ms)),
+        ("read lag p50 ms", figure(generator.read_lag_p50_ms)),
+        ("read lag p99 ms", figure(generator.read_lag_p99_ms)),
+        ("read lag max ms", figure(generator.read_lag_max_ms)),
         ("saturated", if is_saturated { "yes" } else { "no" }.into()),
     ];
     let mut table = Table::new(vec!["", "generator"]);

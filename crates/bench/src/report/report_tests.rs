@@ -268,6 +268,23 @@ fn scale_and_interruption_stand_before_the_figures() {
 }
 
 #[test]
+fn what_nobody_waited_for_is_in_doubt_and_what_broke_off_is_a_fault() {
+    let mut outcome = outcome();
+    outcome.partial = Some("interrupted; interrupted while stragglers were waited for".into());
+    (outcome.totals.received, outcome.totals.not_waited_for) = (9_600, 400);
+    let seen = text(&report(outcome.clone()), false);
+    let verdict = "\nDOUBTFUL  9,600 of 10,000 expected deliveries arrived before the end";
+    assert!(seen.contains(verdict), "{seen}");
+    assert!(
+        seen.contains("400 deliveries were not waited for"),
+        "{seen}"
+    );
+    outcome.partial = Some("interrupted; a worker does not answer".into());
+    let seen = text(&report(outcome), false);
+    assert!(seen.contains("\nFAULTS  "), "{seen}");
+}
+
+#[test]
 fn a_run_without_messages_is_judged_by_its_connections() {
     let mut outcome = outcome();
     outcome.totals = Totals {

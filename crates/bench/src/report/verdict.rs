@@ -3,7 +3,7 @@
 
 use super::document::{Badge, Level, Verdict};
 use super::number::{clock, digits, percent, short};
-use crate::outcome::{INTERRUPTED, Outcome, Phase, Totals};
+use crate::outcome::{AND_THEN, INTERRUPTED, Outcome, Phase, Totals};
 
 /// Kinds of failures that the reasons name; the table of errors has the rest.
 const KINDS_NAMED: usize = 3;
@@ -130,7 +130,9 @@ fn other_faults(outcome: &Outcome) -> Vec<String> {
 
 /// An end that somebody asked for.
 fn is_wanted(partial: &str) -> bool {
-    partial.starts_with(INTERRUPTED)
+    partial
+        .split(AND_THEN)
+        .all(|why| why.starts_with(INTERRUPTED))
 }
 
 fn named_failures(totals: &Totals) -> Vec<String> {
@@ -167,6 +169,7 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
         doubts.push(format!("partial result: {why} after {seconds}"));
     }
     let totals = &outcome.totals;
+    doubts.extend(not_waited_for(totals));
     let unbegun = totals.rounds_unbegun();
     if unbegun > 0 {
         let reasons: Vec<&str> = totals.unbegun.keys().map(String::as_str).collect();
@@ -199,8 +202,38 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
     doubts
 }
 
+fn not_waited_for(totals: &Totals) -> Option<String> {
+    let kinds = [
+        (totals.not_waited_for, "deliveries"),
+        (totals.acks_not_waited_for, "acknowledgements"),
+        (totals.connects_not_waited_for, "connects"),
+    ];
+    let counted: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", digits(*count)))
+        .collect();
+    (!counted.is_empty()).then(|| {
+        format!(
+            "{} were not waited for: whether they were lost or under way is not known",
+            counted.join(", ")
+        )
+    })
+}
+
 fn kept(outcome: &Outcome) -> String {
     let totals = &outcome.totals;
+    if totals.not_waited_for + totals.acks_not_waited_for > 0 {
+        let kinds = [
+            (totals.received, totals.expected, "expected deliveries"),
+            (totals.acked, totals.acks_expected, "acknowledgements"),
+        ];
+        let owed = kinds.iter().filter(|(_, owed, _)| *owed > 0);
+        let counted: Vec<String> = owed
+            .map(|(came, owed, what)| format!("{} of {} {what}", digits(*came), digits(*owed)))
+            .collect();
+        return format!("{} arrived before the end", counted.join(" and "));
+    }
     match (totals.expected, totals.acks_expected) {
         (0, 0) if totals.sent > 0 => format!(
             "{} messages sent to which nothing had to come back",

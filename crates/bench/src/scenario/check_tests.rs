@@ -41,6 +41,15 @@ fn of_variables(lines: &str, steps: &str) -> Vec<String> {
 }
 
 #[test]
+fn only_the_last_phase_may_end_within_a_second() {
+    let more =
+        "duration = \"1200ms\"\n[[phases]]\nduration = \"2s\"\n[[phases]]\nduration = \"1500ms\"";
+    let scenario = Scenario::parse("x.toml", &text("", more, "")).unwrap();
+    let lengths = scenario.phases.iter().map(|p| p.duration.as_millis());
+    assert_eq!(lengths.collect::<Vec<_>>(), [2_000, 2_000, 1_500]);
+}
+
+#[test]
 fn a_loop_needs_something_that_takes_time() {
     for (step, why) in [
         ("{ loop = [{ emit = \"a\" }] }", "it would never pause"),

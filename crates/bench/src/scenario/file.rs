@@ -312,6 +312,13 @@ fn read_phases(reader: &mut Reader<'_>, head: &Fields<'_>) -> Vec<Phase> {
             rate: reader.rate(&fields, "rate"),
         });
     }
+    // Figures are told by seconds: the second in which a phase ends would be the next one's too.
+    let last = phases.len().saturating_sub(1);
+    for phase in &mut phases[..last] {
+        if phase.duration.subsec_nanos() > 0 {
+            phase.duration = Duration::from_secs(phase.duration.as_secs() + 1);
+        }
+    }
     phases
 }
 

@@ -39,6 +39,7 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     pub name: String,
+    /// Whole seconds, but for the last phase.
     pub duration: Duration,
     /// Users that exist from here on. Without `arrivals` they come before the phase's clock starts.
     pub connections: Option<u32>,

@@ -100,6 +100,24 @@ fn a_low_soft_limit_of_files_costs_no_connection() {
 }
 
 #[test]
+fn a_grace_that_makes_no_sense_is_refused() {
+    for command in [
+        &["run", "ticker"][..],
+        &["compare", "ticker", "--server", "a=http://127.0.0.1:9"],
+    ] {
+        let output = bench()
+            .args(command)
+            .args(["--grace", "18446744073709551615"])
+            .output();
+        let told = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert!(
+            told.contains("18446744073709551615 is not in 0..=3600"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn ctrl_c_gives_what_there_is() {
     let node = Node::start();
     let json = tempfile::NamedTempFile::new().unwrap();

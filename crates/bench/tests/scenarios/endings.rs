@@ -91,3 +91,52 @@ steps = [
     );
     assert_eq!(totals.acks_missing(), 0);
 }
+
+#[test]
+fn answers_behind_their_time_are_waited_for_at_the_end() {
+    let flows = r#"
+[flows.asker]
+protocol = "websocket"
+steps = [
+  { connect = true },
+  { join = "lobby" },
+  { wait = "go" },
+  { think = "600ms" },
+  { emit = "slow", ack = true, within = "100ms" },
+]
+"#;
+    let outcome = run(&scenario(3, "", flows), &StreamServer::start().url, 1);
+    let totals = &outcome.totals;
+    assert_eq!(
+        (totals.acked, totals.acked_late, totals.acks_missing()),
+        (3, 3, 0)
+    );
+}
+
+/// Three users whose every round takes the server's 600 ms.
+#[test]
+fn rounds_that_a_slow_server_kept_users_from_are_told() {
+    let flows = r#"
+[flows.asker]
+protocol = "websocket"
+steps = [
+  { connect = true },
+  { wait = "go" },
+  { loop = [{ emit = "slow", ack = true }], every = "100ms" },
+]
+"#;
+    let outcome = run(&scenario(3, "", flows), &StreamServer::start().url, 1);
+    let totals = &outcome.totals;
+    assert!(totals.rounds_unbegun() >= 12, "{totals:?}");
+    assert_eq!(totals.acked, totals.acks_expected, "{totals:?}");
+}
+
+#[test]
+fn a_phase_has_its_first_round_and_its_last() {
+    let flows = "[flows.a]\nsteps = [{ connect = true }, { loop = [{ emit = \"got\" }], pace = \"phase\" }]";
+    for workers in [1, 3] {
+        let outcome = run(&scenario(4, "", flows), &Node::start().url, workers);
+        assert_eq!(outcome.totals.sent, 100, "{workers} workers");
+        assert_eq!(outcome.phases[0].sent, 100, "{workers} workers");
+    }
+}

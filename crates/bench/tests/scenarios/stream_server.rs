@@ -1,5 +1,5 @@
 //! Owns a small real server of one room: `/sse` is an event stream (WHATWG HTML), chunked or not,
-//! `/ws` the plain protocol over WebSocket. What comes in by `/ws` goes to everyone; `last` ends the
+//! `/ws` the plain protocol over WebSocket, `/silent` is never answered. What comes in by `/ws` goes to everyone; `last` ends the
 //! event streams with its own bytes, `slow` is answered after a while.
 
 use std::io::{Read, Write};
@@ -60,6 +60,10 @@ fn serve(mut stream: TcpStream, room: &Mutex<Room>) -> std::io::Result<()> {
             stream.write_all(&answer)?;
             let rest = buf.split_off(head.len);
             return websocket(stream, rest, room);
+        }
+        if head.path == "/silent" {
+            // Ends when the client hangs up.
+            return stream.read_to_end(&mut buf).map(drop);
         }
         assert_eq!(head.header("accept"), Some(&b"text/event-stream"[..]));
         let number = head

@@ -1,6 +1,7 @@
 //! What a run says of itself when something went otherwise than planned: its verdict, its exit code, its figures.
 
 use crate::node::Node;
+use crate::stream_server::StreamServer;
 use bench::outcome::{self, Outcome, ResultFile};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
@@ -182,6 +183,44 @@ fn stragglers_are_waited_for_no_longer_than_one_likes() {
         Some("interrupted while stragglers were waited for")
     );
     assert!(ended.text.contains("Summary"), "{}", ended.text);
+}
+
+#[test]
+fn what_is_under_way_when_nobody_waits_any_longer_is_not_called_lost() {
+    let steps = "{ join = 'hot' }, { wait = 'go' }, \
+                 { emit = 'nobody-answers', to = 'hot', echo = true, ack = true, within = '50s' }";
+    let node = Node::start();
+    let run = Run::start(&scenario(60, "", steps), &node.url, &["--grace", "60"]).begun();
+    // Two signals that come together may be taken for one.
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_secs(2));
+        kill_process(run.pid(), Signal::INT).unwrap();
+    }
+    let ended = run.end();
+    let totals = &ended.outcome.totals;
+    assert_eq!((totals.lost, totals.not_waited_for), (0, 25), "{totals:?}");
+    let acks = (totals.acks_missing(), totals.acks_not_waited_for);
+    assert_eq!(acks, (0, 5), "{totals:?}");
+    assert_eq!(
+        ended.outcome.partial.as_deref(),
+        Some("interrupted; interrupted while stragglers were waited for")
+    );
+    assert!(ended.text.contains("DOUBTFUL"), "{}", ended.text);
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+}
+
+#[test]
+fn connects_that_are_never_answered_have_failed() {
+    let text = "name = 'test'\nprotocol = 'websocket'\n[[phases]]\nname = 'go'\narrivals = '20/s'\nduration = '1s'\n\
+                [flows.ignored]\ncount = 5\npath = '/silent'\nsteps = [{ connect = true }]\n\
+                [flows.user]\nsteps = [{ connect = true }]\n";
+    let ended = Run::start(text, &StreamServer::start().url, &["--grace", "2"]).end();
+    let totals = &ended.outcome.totals;
+    assert_eq!(totals.connects_attempted, 20, "{totals:?}");
+    assert_eq!(totals.connects_succeeded, 15, "{totals:?}");
+    let failures: Vec<_> = totals.connect_failures.iter().collect();
+    assert_eq!(failures, [(&"never answered".to_owned(), &5)]);
+    assert_eq!(ended.code, Some(2), "{}", ended.text);
 }
 
 #[test]

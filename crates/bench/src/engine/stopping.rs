@@ -1,0 +1,173 @@
+//! Owns what is left open when a run stops: rounds that were due, answers and connects under way.
+
+use super::membership::Account;
+use super::stage::Stage;
+use super::user::{Link, State, User};
+use crate::scenario::{Flow, Loop, Pace, Step};
+use serde::{Deserialize, Serialize};
+
+/// Why a connect failed that was still under way when the wait for stragglers was over.
+const NEVER_ANSWERED: &str = "never answered";
+
+/// What has not come and still may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    pub deliveries: u64,
+    pub answers: u64,
+    pub connects: u64,
+}
+
+impl Missing {
+    pub fn is_none(&self) -> bool {
+        *self == Missing::default()
+    }
+
+    pub fn add(&mut self, other: &Missing) {
+        self.deliveries += other.deliveries;
+        self.answers += other.answers;
+        self.connects += other.connects;
+    }
+}
+
+impl Stage {
+    /// Rounds of loops with a schedule of their own that were due before `until_ns` and that their
+    /// users had not come to: they are told, for no latency has them.
+    pub(super) fn forget_late_rounds(&mut self, until_ns: u64) {
+        let flows = &self.scenario.flows;
+        let late = |user: &User| late_rounds(user, &flows[user.flow], until_ns);
+        let late: u64 = self.users.iter().map(late).sum();
+        if late > 0 {
+            let is_behind = |due_ns| due_ns <= self.now_ns;
+            let reason = match self.timers.next_due_ns().is_some_and(is_behind) {
+                true => "the generator was too slow",
+                false => "a user was busy with earlier steps",
+            };
+            *self.tally.unbegun.entry(reason.into()).or_default() += late;
+        }
+    }
+
+    pub fn missing(&self, account: &Account) -> Missing {
+        // An answer comes by the connection that asked, or not at all.
+        let open = self.users.iter().filter(|user| user.link == Link::Open);
+        let given_up: u64 = open.map(|user| u64::from(user.given_up)).sum();
+        Missing {
+            deliveries: account.lost,
+            answers: self.outstanding + given_up,
+            connects: self.connecting().count() as u64,
+        }
+    }
+
+    /// Connects that nobody waits for any longer have failed.
+    pub fn fail_connects(&mut self) {
+        let count = self.connecting().count() as u64;
+        if count > 0 {
+            let failures = &mut self.tally.connect_failures;
+            *failures.entry(NEVER_ANSWERED.into()).or_default() += count;
+        }
+    }
+
+    fn connecting(&self) -> impl Iterator<Item = &User> {
+        let users = self.users.iter();
+        users.filter(|user| user.state == State::Connecting)
+    }
+}
+
+/// Rounds of one user that were due before `until_ns` and have not begun.
+fn late_rounds(user: &User, flow: &Flow, until_ns: u64) -> u64 {
+    if matches!(user.state, State::Gone | State::Finished | State::Phase(_)) {
+        return 0;
+    }
+    let late = user.loops.iter().map(|round| {
+        let Some(Step::Loop(Loop {
+            pace: Pace::Every(period),
+            times,
+            ..
+        })) = flow.steps.get(round.step)
+        else {
+            return 0;
+        };
+        let period_ns = (period.as_nanos() as u64).max(1);
+        let until_ns = until_ns.min(round.end_ns);
+        let left = times.map_or(u64::MAX, |times| times.saturating_sub(round.done).into());
+        // One that the user sleeps until is booked as done, but has not begun.
+        let is_asleep = user.state == State::Sleeping && user.step == round.step + 1;
+        let slept_for = u64::from(is_asleep);
+        let next_ns = round.next_due_ns.saturating_sub(slept_for * period_ns);
+        let due = until_ns.saturating_sub(next_ns);
+        due.div_ceil(period_ns).min(left.saturating_add(slept_for))
+    });
+    late.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::user::Round;
+    use crate::scenario::Scenario;
+
+    const MS: u64 = 1_000_000;
+
+    fn flow(options: &str) -> Flow {
+        let text = format!(
+            "name = 'test'\n[[phases]]\nconnections = 1\nduration = '1s'\n[flows.a]\nsteps = [{{ connect = true }}, \
+             {{ loop = [{{ emit = 'x', ack = true }}], {options} }}]"
+        );
+        Scenario::parse("test.toml", &text).unwrap().flows.remove(0)
+    }
+
+    /// In its loop since 0 ms; three rounds have begun.
+    fn blocked(flow: &Flow, end_ns: u64) -> User {
+        let mut user = User::new(0, 0, 0);
+        user.state = State::Expecting { event: 0, count: 1 };
+        let step = flow.steps.iter().position(|s| matches!(s, Step::Loop(_)));
+        user.loops.push(Round {
+            step: step.unwrap(),
+            done: 3,
+            next_due_ns: 300 * MS,
+            end_ns,
+        });
+        user
+    }
+
+    #[test]
+    fn rounds_that_a_blocked_user_never_came_to_are_counted() {
+        let every = flow("every = '100ms'");
+        let user = blocked(&every, u64::MAX);
+        let late = |until_ms: u64| late_rounds(&user, &every, until_ms * MS);
+        assert_eq!([late(250), late(300), late(301), late(400)], [0, 0, 1, 1]);
+        assert_eq!([late(401), late(1_000)], [2, 7]);
+    }
+
+    #[test]
+    fn a_loop_owes_no_more_rounds_than_it_has() {
+        let every = flow("every = '100ms', times = 5");
+        assert_eq!(
+            late_rounds(&blocked(&every, u64::MAX), &every, 1_000 * MS),
+            2
+        );
+        let every = flow("every = '100ms', for = '450ms'");
+        assert_eq!(
+            late_rounds(&blocked(&every, 450 * MS), &every, 1_000 * MS),
+            2
+        );
+    }
+
+    #[test]
+    fn a_round_that_its_user_slept_too_long_for_has_not_begun() {
+        let every = flow("every = '100ms', times = 4");
+        let mut user = blocked(&every, u64::MAX);
+        (user.state, user.step) = (State::Sleeping, user.loops[0].step + 1);
+        let late = |until_ms: u64| late_rounds(&user, &every, until_ms * MS);
+        assert_eq!([late(200), late(201), late(301), late(900)], [0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn who_is_gone_or_has_no_schedule_owes_none() {
+        let every = flow("every = '100ms'");
+        let mut user = blocked(&every, u64::MAX);
+        user.state = State::Gone;
+        assert_eq!(late_rounds(&user, &every, 1_000 * MS), 0);
+        let free = flow("times = 9");
+        assert_eq!(late_rounds(&blocked(&free, u64::MAX), &free, 1_000 * MS), 0);
+    }
+}
