@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -27,6 +27,15 @@ async function freePort() {
   server.close();
   await once(server, "close");
   return port;
+}
+
+/** Whether none of its threads runs (proc_pid_stat(5)). */
+function isStopped(pid) {
+  const state = (thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2)[0];
+  };
+  return readdirSync(`/proc/${pid}/task`).every((thread) => state(thread) === "T");
 }
 
 export class Gateway {
@@ -85,8 +94,10 @@ export class Gateway {
   }
 
   /** Answers nothing but keeps its connections, as an overloaded server would. */
-  freeze() {
+  async freeze() {
     this.#child.kill("SIGSTOP");
+    // One thread takes the signal, and stops the others when it has its turn.
+    while (!isStopped(this.#child.pid)) await sleep(1);
   }
 
   thaw() {

@@ -112,7 +112,7 @@ describe("a message without an answer", () => {
   test("fails when the connection is lost, and can be sent again", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
     await ada.isUpgraded();
-    gateway.freeze();
+    await gateway.freeze();
     await ada.say("lost on the way");
     await ada.seesState("lost on the way", "sending");
     await gateway.kill();
@@ -133,7 +133,7 @@ describe("a message without an answer", () => {
   test("fails after ten seconds, and is confirmed after all when the answer comes late", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
     await ada.isUpgraded();
-    gateway.freeze();
+    await gateway.freeze();
     await ada.say("patience");
     await ada.seesState("patience", "failed");
     assert.match((await ada.messages()).at(-1).problem, /did not answer/);
@@ -146,7 +146,7 @@ describe("a message without an answer", () => {
   test("can be deleted", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
     await ada.isUpgraded();
-    gateway.freeze();
+    await gateway.freeze();
     await ada.say("never mind");
     await gateway.kill();
     await ada.seesState("never mind", "failed");

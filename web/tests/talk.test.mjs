@@ -57,7 +57,7 @@ describe("a message", () => {
   test("stays in the state 'sending' until the server answers", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada");
     await ada.isUpgraded();
-    gateway.freeze();
+    await gateway.freeze();
     try {
       await ada.say("slow server");
       await ada.seesState("slow server", "sending");

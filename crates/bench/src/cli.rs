@@ -122,6 +122,14 @@ pub struct MeasureArgs {
     case: Case,
 }
 
+/// Tells what is wrong with a command line, or the help that it asks for. The exit code is 1: clap's own, 2, is that of
+/// faults, and a slip of the pen must not look like a lost message.
+pub fn misused(error: &clap::Error) -> ExitCode {
+    // Nobody may be listening.
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()))
+}
+
 /// Carries out a command. `prefix` leads this very binary to these commands: empty for
 /// `sockeye-bench`, `["bench"]` for a binary that mounts them below `bench`.
 ///

@@ -11,5 +11,8 @@ struct Cli {
 }
 
 fn main() -> anyhow::Result<std::process::ExitCode> {
-    bench::cli::run(Cli::parse().command, &[])
+    match Cli::try_parse() {
+        Ok(cli) => bench::cli::run(cli.command, &[]),
+        Err(error) => Ok(bench::cli::misused(&error)),
+    }
 }

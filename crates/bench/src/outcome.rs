@@ -204,6 +204,9 @@ pub struct Totals {
     pub acks_not_waited_for: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub connects_not_waited_for: u64,
+    /// Answers to what had been answered before, or was never asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub acks_duplicated: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
@@ -407,6 +410,12 @@ impl Totals {
     pub fn acks_missing(&self) -> u64 {
         self.acks_expected
             .saturating_sub(self.acked + self.acked_late + self.acks_not_waited_for)
+    }
+
+    /// Share of all deliveries that could go either way, so that their loss would not show.
+    pub fn unjudged(&self) -> f64 {
+        let all = (self.expected + self.either_allowed).max(1);
+        self.either_allowed as f64 / all as f64
     }
 
     pub fn rounds_unbegun(&self) -> u64 {

@@ -24,6 +24,8 @@ pub enum Loss {
     BadFrame(wire::websocket::frame::FrameError),
     /// A frame that the shared read buffer cannot hold.
     FrameTooLarge,
+    /// A message in fragments that is larger than a frame may be.
+    MessageTooLarge,
 }
 
 /// A socket, or the place where one was.
@@ -39,6 +41,8 @@ struct LeftOver {
     /// Front of a frame whose rest has not come yet.
     unread: Vec<u8>,
     unsent: Vec<u8>,
+    /// Fragments of a message whose last has not come yet.
+    fragments: Option<Vec<u8>>,
 }
 
 /// What one `read` brought.
@@ -132,6 +136,34 @@ impl Stream {
         }
     }
 
+    /// Takes in one frame of a message in fragments (RFC 6455 §5.4), which may hold `limit` bytes in all; returns the message
+    /// behind the last one.
+    pub fn take_fragment(
+        &mut self,
+        is_first: bool,
+        is_last: bool,
+        payload: &[u8],
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, Loss> {
+        let fragments = &mut self.left_over.get_or_insert_default().fragments;
+        match (fragments.is_some(), is_first) {
+            (false, false) => return Err(Loss::Unexpected("a fragment without a first one")),
+            (true, true) => return Err(Loss::Unexpected("a message within another one")),
+            _ => {}
+        }
+        let message = fragments.get_or_insert_default();
+        if message.len() + payload.len() > limit {
+            return Err(Loss::MessageTooLarge);
+        }
+        message.extend_from_slice(payload);
+        Ok(fragments.take_if(|_| is_last))
+    }
+
+    pub fn is_in_fragments(&self) -> bool {
+        let fragments = self.left_over.as_deref().map(|left| &left.fragments);
+        fragments.is_some_and(Option::is_some)
+    }
+
     /// Bytes that the socket has not taken yet.
     pub fn unsent_bytes(&self) -> usize {
         self.left_over.as_ref().map_or(0, |left| left.unsent.len())
@@ -175,7 +207,9 @@ impl Stream {
             let taken = self.write(&left_over.unsent)?;
             left_over.unsent.drain(..taken);
         }
-        let is_idle = left_over.unsent.is_empty() && left_over.unread.is_empty();
+        let is_idle = left_over.unsent.is_empty()
+            && left_over.unread.is_empty()
+            && left_over.fragments.is_none();
         self.left_over = (!is_idle).then_some(left_over);
         Ok(())
     }
@@ -212,6 +246,7 @@ impl fmt::Display for Loss {
             Loss::Farewell => write!(f, "session ended by the server"),
             Loss::BadFrame(error) => write!(f, "invalid frame: {error:?}"),
             Loss::FrameTooLarge => write!(f, "frame larger than the read buffer"),
+            Loss::MessageTooLarge => write!(f, "fragments larger together than the read buffer"),
         }
     }
 }

@@ -30,7 +30,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// 0: asked to stop, and did. 1: cannot go on; a supervisor should start another process.
 /// 2: cannot start like this; starting again will not help.
 fn main() -> ExitCode {
-    match Cli::parse().command() {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // There, 2 means faults.
+        Err(error) if std::env::args_os().nth(1).is_some_and(|arg| arg == "bench") => {
+            return bench::cli::misused(&error);
+        }
+        Err(error) => error.exit(),
+    };
+    match cli.command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Metrics => print(&control::metrics::page::markdown()),

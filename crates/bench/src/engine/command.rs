@@ -5,7 +5,7 @@ use crate::fleet::Launcher;
 use crate::live::{self, About};
 use crate::outcome::ResultFile;
 use crate::report;
-use crate::scenario::{Scenario, builtin};
+use crate::scenario::{Scenario, Share, builtin};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -139,10 +139,12 @@ pub fn about(scenario: &Scenario, target: &Target) -> About {
 
 /// Lists the built-in scenarios.
 pub fn list() -> Result<()> {
+    let mut text = String::new();
     for name in builtin::names() {
         let scenario = Scenario::load(name)?;
-        println!("{name:14} {}", scenario.about);
+        text += &format!("{name:14} {}\n", scenario.about);
     }
+    report::command::write_out(&text);
     Ok(())
 }
 
@@ -152,24 +154,31 @@ pub fn check(name: &str) -> Result<()> {
     if scenario.users() == 0 {
         bail!("{name}: no phase brings any users");
     }
-    println!("{}: {}", scenario.name, scenario.about);
+    let mut text = format!("{}: {}\n", scenario.name, scenario.about);
     for (at, phase) in scenario.phases.iter().enumerate() {
         let users = scenario.users_by(at);
         let rate = phase
             .rate
             .map_or(String::new(), |rate| format!(", {rate} rounds/s"));
-        println!(
-            "  phase {:?}: {:?}, up to {users} users{rate}",
+        text += &format!(
+            "  phase {:?}: {:?}, up to {users} users{rate}\n",
             phase.name, phase.duration
         );
     }
-    for flow in &scenario.flows {
-        println!(
-            "  flow {:?}: {}, {} steps",
+    for (flow, users) in scenario.flows.iter().zip(scenario.users_of_flows()) {
+        let users = match flow.share {
+            Share::Count(count) if count > users => {
+                format!("{users} users instead of {count}: there are no more")
+            }
+            _ => format!("{users} users"),
+        };
+        text += &format!(
+            "  flow {:?}: {}, {} steps, {users}\n",
             flow.name,
             flow.endpoint.protocol.name(),
             flow.steps.len()
         );
     }
+    report::command::write_out(&text);
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! the settling of accounts between workers.
 
 use super::crew::Crew;
+use super::flight::Flights;
 use super::membership::Account;
 use super::stage::Place;
 use super::stopping::Missing;
@@ -350,13 +351,13 @@ impl<'a> Conductor<'a> {
         self.summary.phases_ended();
         self.crew.order_all(&Order::Stop)?;
         let stopped = self.await_all(|notice| matches!(notice, Notice::Stopped { .. }))?;
-        let slowest = stopped.iter().map(|notice| match notice {
-            Notice::Stopped {
-                slowest_delivery_ns,
-            } => *slowest_delivery_ns,
-            _ => 0,
-        });
-        let flight_ns = slowest.max().unwrap_or(0).max(10_000_000);
+        let mut flights = Flights::default();
+        for notice in &stopped {
+            if let Notice::Stopped { flights: own } = notice {
+                flights.merge(own);
+            }
+        }
+        let flight_ns = flights.allowances().longest_ns();
         let logs: Vec<PathBuf> = (0..self.crew.size())
             .map(|worker| self.folder.join(format!("sent-{worker}")))
             .collect();
@@ -370,7 +371,7 @@ impl<'a> Conductor<'a> {
         let grace_ms = u64::try_from(self.options.grace.as_millis()).unwrap_or(u64::MAX);
         self.crew.order_all(&Order::Settle {
             logs,
-            flight_ns,
+            flights,
             grace_ms,
         })?;
         let answers = self.await_accounts()?;

@@ -1,8 +1,10 @@
 //! Owns who is in which room when, as one user's client knows it, and what therefore had to reach
 //! it. A message counts as expected when it was sent after the join was confirmed and long enough
 //! before the leave was asked for; while a change is in flight the server may decide either way.
+//! How long is enough, `flight` says.
 //! Pure: times are arguments.
 
+use super::flight::{Allowances, push};
 use super::received::{Arrival, Received};
 use std::ops::Range;
 
@@ -42,6 +44,9 @@ pub struct Account {
     pub either_allowed: u64,
     pub either_received: u64,
     pub stray: u64,
+    /// Publishers of which more messages may have been out of order than were counted.
+    #[serde(default)]
+    pub order_unknown: u64,
     /// Expected deliveries by the second in which their message was sent.
     pub expected_by_second: Vec<u64>,
 }
@@ -50,11 +55,11 @@ pub struct Account {
 pub type SentTimes = [u64];
 
 /// How send times become seconds of the run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Clockwork {
     pub start_ns: u64,
-    /// Longest that a message may have been on its way to the server's decision.
-    pub flight_ns: u64,
+    /// How long messages may have been on their way to the server's decision.
+    pub allowances: Allowances,
 }
 
 impl Membership {
@@ -166,46 +171,88 @@ impl Membership {
         &self,
         sent: &[&SentTimes],
         own_worker: usize,
-        clockwork: Clockwork,
+        clockwork: &Clockwork,
         account: &mut Account,
     ) {
+        let claims = self.claims(&clockwork.allowances);
         for (worker, times) in sent.iter().enumerate() {
             let own: &[u64] = if worker == own_worker { &self.own } else { &[] };
             let mut stream = self.streams.get(worker).cloned().unwrap_or_default();
             for &sequence in own.iter().skip(self.own_marked) {
                 stream.mark_own(sequence);
             }
+            account.order_unknown += stream.unknown_order();
             let runs: Vec<Range<u64>> = stream.runs().collect();
-            self.settle_stream(times, &runs, own, clockwork, account);
+            claims.settle_stream(times, &runs, own, clockwork, account);
         }
     }
 
+    /// What this user may claim of the messages sent to the room, by when they were sent.
+    fn claims(&self, allowances: &Allowances) -> Claims {
+        let mut claims = Claims::default();
+        for span in &self.spans {
+            let definite = &mut claims.definite;
+            match (span.leave_asked_ns, span.lost) {
+                (end_ns, true) | (end_ns @ u64::MAX, _) => push(definite, span.joined_ns..end_ns),
+                (end_ns, false) => allowances.decided(span.joined_ns, end_ns, definite),
+            }
+            allowances.undecided(span.join_asked_ns, &mut claims.possible);
+            push(&mut claims.possible, span.join_asked_ns..span.left_ns);
+            let from_ns = allowances.reach(span.join_asked_ns);
+            push(&mut claims.conceivable, from_ns..span.left_ns);
+        }
+        claims
+    }
+}
+
+/// Times, each kind within the next.
+#[derive(Debug, Default)]
+struct Claims {
+    /// What was sent then had to arrive.
+    definite: Vec<Range<u64>>,
+    /// It may arrive or not.
+    possible: Vec<Range<u64>>,
+    /// It is not stray if it arrives: some delivery of the run took that long.
+    conceivable: Vec<Range<u64>>,
+}
+
+/// One stream's messages of one kind; the user's own are left out.
+struct Claimed {
+    all: u64,
+    got: u64,
+}
+
+impl Claims {
     fn settle_stream(
         &self,
         times: &SentTimes,
         runs: &[Range<u64>],
         own: &[u64],
-        clockwork: Clockwork,
+        clockwork: &Clockwork,
         account: &mut Account,
     ) {
-        let definite = self.definite(times, clockwork);
-        let possible = self.possible(times, clockwork);
-        let within = |ranges: &[Range<u64>], n: &u64| ranges.iter().any(|r| r.contains(n));
-        let own_definite = own.iter().filter(|n| within(&definite, n)).count() as u64;
-        let own_possible = own.iter().filter(|n| within(&possible, n)).count() as u64;
-        let total = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
-        let got_definite = overlap(runs, &definite);
-        let got_possible = overlap(runs, &possible);
-        let (all_definite, all_possible) = (total(&definite), total(&possible));
-        account.expected += all_definite - own_definite;
-        account.received += got_definite - own_definite;
-        account.lost += all_definite - got_definite;
-        // `possible` contains `definite`: what is between them may go either way.
-        account.either_allowed += (all_possible - own_possible) - (all_definite - own_definite);
-        account.either_received += (got_possible - own_possible) - (got_definite - own_definite);
-        let own_outside = own.len() as u64 - own_possible;
-        account.stray += total(runs) - got_possible - own_outside;
-        for range in &definite {
+        let definite_ranges = ranges_of(times, &self.definite);
+        let claimed = |ranges: &[Range<u64>]| {
+            let within = |n: &&u64| ranges.iter().any(|range| range.contains(n));
+            let own = own.iter().filter(within).count() as u64;
+            Claimed {
+                all: ranges.iter().map(|r| r.end - r.start).sum::<u64>() - own,
+                got: overlap(runs, ranges) - own,
+            }
+        };
+        let definite = claimed(&definite_ranges);
+        let possible = claimed(&ranges_of(times, &self.possible));
+        let conceivable = claimed(&ranges_of(times, &self.conceivable));
+        account.expected += definite.all;
+        account.received += definite.got;
+        account.lost += definite.all - definite.got;
+        // What is possible and not definite may go either way; so did what came all the same.
+        let besides = conceivable.got - possible.got;
+        account.either_allowed += possible.all - definite.all + besides;
+        account.either_received += conceivable.got - definite.got;
+        let all = runs.iter().map(|run| run.end - run.start).sum::<u64>();
+        account.stray += all - own.len() as u64 - conceivable.got;
+        for range in &definite_ranges {
             count_by_second(
                 times,
                 range,
@@ -215,28 +262,17 @@ impl Membership {
             );
         }
     }
+}
 
-    /// Messages that had to arrive, as sequence ranges.
-    fn definite(&self, times: &SentTimes, clockwork: Clockwork) -> Vec<Range<u64>> {
-        let ranges = self.spans.iter().map(|span| {
-            let allowance = if span.lost { 0 } else { clockwork.flight_ns };
-            let end_ns = match span.leave_asked_ns {
-                u64::MAX => u64::MAX,
-                asked => asked.saturating_sub(allowance),
-            };
-            range_of(times, span.joined_ns, end_ns)
-        });
-        merged(ranges)
-    }
-
-    /// Messages that might arrive, the definite ones among them.
-    fn possible(&self, times: &SentTimes, clockwork: Clockwork) -> Vec<Range<u64>> {
-        let ranges = self.spans.iter().map(|span| {
-            let from_ns = span.join_asked_ns.saturating_sub(clockwork.flight_ns);
-            range_of(times, from_ns, span.left_ns)
-        });
-        merged(ranges)
-    }
+/// Sequences sent in any of these times, ascending.
+fn ranges_of(times: &SentTimes, claims: &[Range<u64>]) -> Vec<Range<u64>> {
+    let ranges = claims
+        .iter()
+        .map(|time| range_of(times, time.start, time.end));
+    let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
+    // A stay may reach back into the one before it.
+    ranges.sort_unstable_by_key(|range| range.start);
+    merged(ranges)
 }
 
 /// Sequences sent from `from_ns` on and before `to_ns`. A worker's sequence follows its clock.
@@ -247,9 +283,9 @@ fn range_of(times: &SentTimes, from_ns: u64, to_ns: u64) -> Range<u64> {
 }
 
 /// Ranges that come in the order of their starts, joined where they meet.
-fn merged(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+fn merged(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let mut merged: Vec<Range<u64>> = Vec::new();
-    for range in ranges.filter(|range| !range.is_empty()) {
+    for range in ranges {
         match merged.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
             _ => merged.push(range),
@@ -277,7 +313,7 @@ fn count_by_second(
     times: &SentTimes,
     range: &Range<u64>,
     own: &[u64],
-    clockwork: Clockwork,
+    clockwork: &Clockwork,
     seconds: &mut Vec<u64>,
 ) {
     const SECOND_NS: u64 = 1_000_000_000;
@@ -304,6 +340,7 @@ impl Account {
         self.either_allowed += other.either_allowed;
         self.either_received += other.either_received;
         self.stray += other.stray;
+        self.order_unknown += other.order_unknown;
         let seconds = self
             .expected_by_second
             .len()
@@ -321,16 +358,20 @@ impl Account {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flight::Flights;
     use super::*;
 
-    const CLOCKWORK: Clockwork = Clockwork {
-        start_ns: 0,
-        flight_ns: 10,
-    };
+    /// Every message may be under way for 10 ns.
+    fn clockwork() -> Clockwork {
+        Clockwork {
+            start_ns: 0,
+            allowances: Allowances::same_everywhere(10),
+        }
+    }
 
     fn settle(membership: &Membership, times: &[u64]) -> Account {
         let mut account = Account::default();
-        membership.settle(&[times], 0, CLOCKWORK, &mut account);
+        membership.settle(&[times], 0, &clockwork(), &mut account);
         account
     }
 
@@ -410,6 +451,188 @@ mod tests {
             (4, 4, 1)
         );
         assert_eq!(account.expected_by_second, [2, 1, 1]);
+    }
+
+    /// The server drops whatever it should send to a member that comes and goes; one delivery to another takes 8 s.
+    #[test]
+    fn one_slow_delivery_does_not_hide_what_was_lost() {
+        let mut flights = Flights::default();
+        let times: Vec<u64> = (0..2_000).map(|at| at * 10 * MS).collect();
+        for &sent_ns in &times {
+            flights.record(sent_ns, sent_ns + MS);
+        }
+        let mut membership = Membership::new(1);
+        for second in 0..20 {
+            membership.join_asked(second * 1_000 * MS);
+            membership.joined(second * 1_000 * MS + MS);
+            membership.leave_asked(second * 1_000 * MS + 500 * MS);
+            membership.left(second * 1_000 * MS + 501 * MS);
+        }
+        let settled = |flights: &Flights| {
+            let clockwork = Clockwork {
+                start_ns: 0,
+                allowances: flights.allowances(),
+            };
+            let mut account = Account::default();
+            membership.settle(&[&times], 0, &clockwork, &mut account);
+            account
+        };
+        let before = settled(&flights);
+        flights.record(6_000 * MS, 14_000 * MS);
+        let after = settled(&flights);
+        assert_eq!(before.lost, before.expected);
+        assert!(before.lost > 900, "{before:?}");
+        // A second of the twenty is in doubt, and no more.
+        assert!(after.lost > before.lost * 9 / 10, "{after:?} of {before:?}");
+        assert_eq!((after.lost, after.stray), (after.expected, 0));
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// Twenty rooms of one member each, who joins and leaves all the time, and a server that stands still for a while. What
+    /// waits then is handled in any order.
+    struct Simulation {
+        stall: Range<u64>,
+        /// Of the deliveries to who has left before, the server drops one in five.
+        is_faulty: bool,
+        gap_ns: u64,
+        dice: fastrand::Rng,
+        flights: Flights,
+        dropped: u64,
+    }
+
+    impl Simulation {
+        const ROOMS: usize = 20;
+        const LENGTH_NS: u64 = 20_000 * MS;
+
+        /// When the server handles what was sent then.
+        fn handled(&mut self, sent_ns: u64) -> u64 {
+            match self.stall.contains(&sent_ns) {
+                true => self.stall.end + self.dice.u64(..20 * MS),
+                false => sent_ns + self.dice.u64(MS / 10..2 * MS),
+            }
+        }
+
+        /// The stays in one room, each with when the server saw its ends.
+        fn stays(&mut self, membership: &mut Membership) -> Vec<Range<u64>> {
+            let mut stays = Vec::new();
+            let mut now_ns = self.dice.u64(..1_000 * MS);
+            while now_ns < Simulation::LENGTH_NS {
+                membership.join_asked(now_ns);
+                let joined_ns = self.handled(now_ns);
+                membership.joined(joined_ns + MS / 5);
+                self.flights.record(now_ns, joined_ns + MS / 5);
+                let leave_ns = joined_ns + 400 * MS;
+                membership.leave_asked(leave_ns);
+                let left_ns = self.handled(leave_ns);
+                membership.left(left_ns + MS / 5);
+                self.flights.record(leave_ns, left_ns + MS / 5);
+                stays.push(joined_ns..left_ns);
+                now_ns = left_ns + 600 * MS;
+            }
+            stays
+        }
+
+        fn run(mut self) -> (Account, u64) {
+            let mut members: Vec<Membership> =
+                (0..Simulation::ROOMS as u64).map(Membership::new).collect();
+            let stays: Vec<_> = members
+                .iter_mut()
+                .map(|member| self.stays(member))
+                .collect();
+            let mut times = vec![Vec::new(); Simulation::ROOMS];
+            let mut now_ns = 0;
+            while now_ns < Simulation::LENGTH_NS {
+                now_ns += self.dice.u64(1..2 * self.gap_ns);
+                let room = self.dice.usize(..Simulation::ROOMS);
+                let sequence = times[room].len() as u64;
+                times[room].push(now_ns);
+                let handled_ns = self.handled(now_ns);
+                let Some(stay) = stays[room]
+                    .iter()
+                    .position(|stay| stay.contains(&handled_ns))
+                else {
+                    continue;
+                };
+                if self.is_faulty && stay > 0 && self.dice.u8(..5) == 0 {
+                    self.dropped += 1;
+                    continue;
+                }
+                self.flights.record(now_ns, handled_ns + MS / 5);
+                members[room].observe(0, sequence, 9, 0);
+            }
+            let clockwork = Clockwork {
+                start_ns: 0,
+                allowances: self.flights.allowances(),
+            };
+            let mut account = Account::default();
+            for (member, times) in members.iter().zip(&times) {
+                member.settle(&[times], 0, &clockwork, &mut account);
+            }
+            (account, self.dropped)
+        }
+    }
+
+    fn simulation(seed: u64, gap_ns: u64, stall_ns: u64, is_faulty: bool) -> Simulation {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let start_ns = dice.u64(..Simulation::LENGTH_NS);
+        Simulation {
+            stall: start_ns..start_ns + stall_ns,
+            is_faulty,
+            gap_ns,
+            dice,
+            flights: Flights::default(),
+            dropped: 0,
+        }
+    }
+
+    #[test]
+    fn a_healthy_server_that_stands_still_lost_nothing() {
+        for seed in 0..200 {
+            for gap_ns in [2 * MS, 10 * MS, 100 * MS, 400 * MS] {
+                for stall_ns in [0, 60 * MS, 250 * MS, 600 * MS, 5_000 * MS] {
+                    let (account, _) = simulation(seed, gap_ns, stall_ns, false).run();
+                    let what =
+                        format!("seed {seed}, a message each {gap_ns} ns, {stall_ns} ns still");
+                    assert_eq!((account.lost, account.stray), (0, 0), "{what}: {account:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_stall_does_not_hide_what_was_lost() {
+        for seed in 0..100 {
+            for stall_ns in [0, 250 * MS, 600 * MS] {
+                let (account, dropped) = simulation(seed, 2 * MS, stall_ns, true).run();
+                assert!(
+                    account.lost > dropped * 6 / 10,
+                    "{dropped} dropped, {account:?}"
+                );
+                assert!(account.lost <= dropped, "{dropped} dropped, {account:?}");
+            }
+        }
+    }
+
+    /// What came although it was sent too early to be possible is no stray: some delivery took that long.
+    #[test]
+    fn what_arrives_long_after_a_join_may_do_so() {
+        let mut flights = Flights::default();
+        (0..500).for_each(|at| flights.record(at * 10 * MS, at * 10 * MS + MS));
+        flights.record(0, 2_000 * MS);
+        let mut membership = Membership::new(1);
+        membership.join_asked(3_000 * MS);
+        membership.joined(3_001 * MS);
+        membership.observe(0, 0, 9, 0);
+        let clockwork = Clockwork {
+            start_ns: 0,
+            allowances: flights.allowances(),
+        };
+        let mut account = Account::default();
+        let times = [1_500 * MS, 1_600 * MS];
+        membership.settle(&[&times], 0, &clockwork, &mut account);
+        assert_eq!((account.stray, account.either_allowed), (0, 1));
+        assert_eq!(account.either_received, 1);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod command;
 mod conductor;
 mod crew;
+mod flight;
 mod http;
 pub mod identity;
 pub mod membership;
@@ -81,6 +82,7 @@ pub fn run(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
+    scenario.check_counts().map_err(anyhow::Error::msg)?;
     conductor::Conductor::new(scenario, target, options, observer)?.run()
 }
 

@@ -14,7 +14,7 @@ use crate::swarm::connect::{KEY, open_socket};
 use fastrand::Rng;
 use mio::event::Event;
 use mio::{Interest, Token};
-use wire::websocket::frame::{OpCode, parse_header, write_masked};
+use wire::websocket::frame::{Header, OpCode, parse_header, write_masked};
 
 const READ_BYTES: usize = 256 * 1024;
 
@@ -283,22 +283,38 @@ impl Stage {
             let frame = &bytes[at..at + header.len + length];
             at += frame.len();
             match header.opcode {
-                OpCode::Text | OpCode::Binary => {
+                OpCode::Text | OpCode::Binary
+                    if header.fin && !self.users[index].ws.is_in_fragments() =>
+                {
                     self.on_frame(index, payload)?;
                     self.scratch.repeats.learn(protocol, frame, header.len);
+                }
+                OpCode::Text | OpCode::Binary | OpCode::Continuation => {
+                    self.on_fragment(index, &header, payload)?;
                 }
                 OpCode::Ping => self.scratch.frame(OpCode::Pong, payload),
                 OpCode::Close => {
                     let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
                     return Err(Loss::CloseFrame(code));
                 }
-                OpCode::Continuation | OpCode::Pong => {}
+                OpCode::Pong => {}
             }
             if !self.users[index].ws.is_open() {
                 return Ok(bytes.len());
             }
         }
         Ok(at)
+    }
+
+    /// One frame of a message that came in several.
+    #[cold]
+    fn on_fragment(&mut self, index: usize, header: &Header, payload: &[u8]) -> Result<(), Loss> {
+        let is_first = header.opcode != OpCode::Continuation;
+        let ws = &mut self.users[index].ws;
+        match ws.take_fragment(is_first, header.fin, payload, READ_BYTES)? {
+            Some(message) => self.on_frame(index, &message),
+            None => Ok(()),
+        }
     }
 
     /// Counts events whose bytes another user had before; returns where the next frame begins.
@@ -481,8 +497,7 @@ impl Stage {
             Arrival::Duplicate => self.tally.counts.duplicated += 1,
             arrival => {
                 self.tally.counts.reordered += u64::from(arrival == Arrival::Reordered);
-                self.tally
-                    .delivered(self.now_ns.saturating_sub(identity.due_ns));
+                self.tally.delivered(identity.due_ns, self.now_ns);
             }
         }
     }

@@ -307,16 +307,25 @@ impl Stage {
             _ => (Request::Event, false),
         };
         if !is_awaited {
-            // It comes after all.
-            let is_late = user.given_up > 0;
-            user.given_up -= u32::from(is_late);
-            self.tally.counts.acked_late += u64::from(is_late);
+            let counts = &mut self.tally.counts;
+            match user.given_up.iter().position(|given_up| *given_up == id) {
+                // It comes after all.
+                Some(at) => {
+                    user.given_up.remove(at);
+                    counts.acked_late += 1;
+                }
+                None => counts.acks_duplicated += 1,
+            }
             return;
         }
         match of {
             Request::Event => {}
             Request::Join(at) => user.rooms[at].joined(self.now_ns),
             Request::Leave(at) => user.rooms[at].left(self.now_ns),
+        }
+        // Who comes and goes may be the only one to see a server stand still.
+        if of != Request::Event {
+            self.tally.flights.record(user.due_ns, self.now_ns);
         }
         self.tally
             .ack
@@ -486,14 +495,14 @@ impl Stage {
                 let name = &self.scenario.flows[user.flow].expected_events[event];
                 self.tally.error(format!("expect: no {name:?} in time"));
             }
-            State::Answer { of, .. } => {
+            State::Answer { id, of } => {
                 let what = match of {
                     Request::Event => "emit",
                     Request::Join(_) => "join",
                     Request::Leave(_) => "leave",
                 };
                 self.outstanding -= 1;
-                self.users[index].given_up += 1;
+                self.users[index].given_up.push(id);
                 self.tally.error(format!("{what}: {NO_ANSWER}"));
             }
             _ => {}

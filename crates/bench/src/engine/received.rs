@@ -11,6 +11,8 @@ pub struct Received {
     /// The highest run without a gap, but for what is ahead of it.
     current: Range<u64>,
     ahead: Ahead,
+    /// The last of all overtakers: no message above it was overtaken.
+    overtaken_below: u64,
     count: u64,
     disorder: Option<Box<Disorder>>,
 }
@@ -28,8 +30,10 @@ struct Ahead {
 struct Disorder {
     /// Runs below `current`, ascending, none touching another.
     below: Vec<Range<u64>>,
-    /// (publisher, sequence) of messages that came before an earlier one of their publisher.
+    /// (publisher, sequence) of the last message of each publisher that came before an earlier one of it; by publisher.
     overtakers: Vec<(u32, u64)>,
+    /// Publishers of which that could not be kept.
+    unknown: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +44,11 @@ pub enum Arrival {
     Duplicate,
 }
 
-/// A publisher's message before the lowest one that arrived is out of reach for a member that
-/// joined late; only so many messages at the beginning of a stream are in doubt.
-const DOUBTFUL_AT_START: u64 = 256;
-const OVERTAKERS_MAX: usize = 512;
+/// Publishers of one stream whose order is kept after they overtook themselves; 16 bytes each.
+const OVERTAKERS_MAX: usize = 4_096;
+/// What lies before the first message that a member got may be from before it joined, and then never comes: after so many
+/// messages it is given up, or each member that joins late would have to remember every publisher.
+const DOUBTFUL_AT_START: u64 = 4_096;
 /// So far a message may be ahead of one that is still missing; a power of two.
 const REACH: u64 = 512;
 
@@ -52,14 +57,14 @@ impl Received {
     #[inline]
     pub fn observe(&mut self, sequence: u64, publisher: u32, back: u32) -> Arrival {
         let distance = sequence.wrapping_sub(self.current.end);
-        if distance >= REACH || self.disorder.is_some() {
+        if distance >= REACH || sequence < self.overtaken_below {
             return self.observe_far(sequence, publisher, back);
         }
         if distance > 0 && self.ahead.contains(sequence) {
             return Arrival::Duplicate;
         }
         self.extend(sequence);
-        self.count += 1;
+        self.count_one();
         // The first run may have begun above the publisher's message before.
         if back != 0 && !self.contains(sequence.wrapping_sub(u64::from(back))) {
             self.note_overtaking(sequence, publisher, back);
@@ -77,9 +82,9 @@ impl Received {
         if !self.insert(sequence) {
             return Arrival::Duplicate;
         }
-        self.count += 1;
         let overtaken = self.is_overtaken(sequence, publisher);
         self.note_overtaking(sequence, publisher, back);
+        self.count_one();
         self.tidy();
         match overtaken {
             true => Arrival::Reordered,
@@ -87,10 +92,23 @@ impl Received {
         }
     }
 
+    fn count_one(&mut self) {
+        self.count += 1;
+        if self.count == DOUBTFUL_AT_START {
+            self.tidy();
+        }
+    }
+
+    /// Whether something may still come that lies before all that came.
+    fn may_begin_earlier(&self) -> bool {
+        !self.current.contains(&0) && self.count < DOUBTFUL_AT_START
+    }
+
     fn is_overtaken(&self, sequence: u64, publisher: u32) -> bool {
         self.disorder.as_ref().is_some_and(|disorder| {
-            let mut overtakers = disorder.overtakers.iter();
-            overtakers.any(|&(own, later)| own == publisher && later > sequence)
+            let overtakers = &disorder.overtakers;
+            let at = overtakers.binary_search_by_key(&publisher, |&(own, _)| own);
+            at.is_ok_and(|at| overtakers[at].1 > sequence)
         })
     }
 
@@ -99,18 +117,20 @@ impl Received {
         let Some(before) = sequence.checked_sub(u64::from(back)).filter(|_| back > 0) else {
             return;
         };
-        if self.contains(before) {
+        let lowest = || self.runs().next().map_or(0, |run| run.start);
+        if self.contains(before) || (!self.may_begin_earlier() && before < lowest()) {
             return;
         }
-        let lowest = self.runs().next().map_or(0, |run| run.start);
-        if before < lowest && self.count > DOUBTFUL_AT_START {
-            return;
-        }
+        self.overtaken_below = self.overtaken_below.max(sequence);
         let disorder = self.disorder.get_or_insert_default();
-        if disorder.overtakers.len() >= OVERTAKERS_MAX {
-            disorder.overtakers.drain(..OVERTAKERS_MAX / 2);
-        }
-        disorder.overtakers.push((publisher, sequence));
+        disorder.note_overtaker(publisher, sequence);
+    }
+
+    /// Publishers whose order is not known throughout, so that more may have been reordered.
+    pub fn unknown_order(&self) -> u64 {
+        self.disorder
+            .as_ref()
+            .map_or(0, |disorder| disorder.unknown)
     }
 
     /// `false` when it was there.
@@ -176,17 +196,13 @@ impl Received {
 
     /// Forgets what no later arrival can make use of.
     fn tidy(&mut self) {
-        let settled = self.count > DOUBTFUL_AT_START || self.current.start == 0;
-        let Some(disorder) = self.disorder.as_mut().filter(|_| settled) else {
-            return;
-        };
-        if !disorder.below.is_empty() {
-            return;
-        }
-        // Nothing is missing below the bits, so only those above a gap have overtaken anything.
-        let end = self.current.end;
-        disorder.overtakers.retain(|&(_, later)| later > end);
-        if disorder.overtakers.is_empty() {
+        // While something may be missing below, all of it may still be of use.
+        let is_whole = |disorder: &Disorder| disorder.below.is_empty() && disorder.unknown == 0;
+        if !self.may_begin_earlier()
+            && self.overtaken_below <= self.current.end
+            && self.disorder.as_deref().is_some_and(is_whole)
+        {
+            self.overtaken_below = 0;
             self.disorder = None;
         }
     }
@@ -268,6 +284,17 @@ impl Disorder {
         self.below
             .get(at)
             .is_some_and(|run| run.contains(&sequence))
+    }
+
+    fn note_overtaker(&mut self, publisher: u32, sequence: u64) {
+        match self
+            .overtakers
+            .binary_search_by_key(&publisher, |&(own, _)| own)
+        {
+            Ok(at) => self.overtakers[at].1 = self.overtakers[at].1.max(sequence),
+            Err(_) if self.overtakers.len() >= OVERTAKERS_MAX => self.unknown += 1,
+            Err(at) => self.overtakers.insert(at, (publisher, sequence)),
+        }
     }
 
     /// Adds a number that no run holds, growing or joining its neighbours.
@@ -357,6 +384,52 @@ mod tests {
         assert!(received.disorder.is_none());
     }
 
+    #[test]
+    fn members_that_join_late_forget_what_was_before() {
+        let publishers = 1_000;
+        let mut received = Received::default();
+        for sequence in 50_000..50_000 + DOUBTFUL_AT_START {
+            assert!(sequence == 50_000 || received.disorder.is_some());
+            received.observe(sequence, (sequence % publishers) as u32, publishers as u32);
+        }
+        assert!(received.disorder.is_none());
+        assert_eq!(received.observe(49_999, 999, 1_000), Arrival::First);
+    }
+
+    /// Each publisher sends in its turn, and the server turns every batch around.
+    #[test]
+    fn many_publishers_turned_around_are_counted_exactly() {
+        for (publishers, batch, joined_at) in
+            [(20, 2_500, 0), (1_000, 2_500, 0), (1_000, 3_000, 700)]
+        {
+            let mut received = Received::default();
+            let (mut latest, mut expected, mut reordered) = (vec![0; publishers], 0, 0);
+            for start in (joined_at..joined_at + 4 * batch).step_by(batch) {
+                for sequence in (start..start + batch).rev() {
+                    let publisher = sequence % publishers;
+                    expected += u64::from(latest[publisher] > sequence);
+                    latest[publisher] = latest[publisher].max(sequence);
+                    let back = if sequence < publishers { 0 } else { publishers };
+                    let arrival = received.observe(sequence as u64, publisher as u32, back as u32);
+                    reordered += u64::from(arrival == Arrival::Reordered);
+                }
+            }
+            assert_eq!(reordered, expected, "{publishers} publishers");
+            assert_eq!(received.unknown_order(), 0);
+        }
+    }
+
+    #[test]
+    fn more_publishers_than_can_be_kept_are_told() {
+        let mut received = Received::default();
+        let publishers = OVERTAKERS_MAX as u64 + 5;
+        received.observe(0, u32::MAX, 0);
+        for sequence in (publishers + 1..=2 * publishers).rev() {
+            received.observe(sequence, (sequence - publishers) as u32, publishers as u32);
+        }
+        assert_eq!(received.unknown_order(), 5);
+    }
+
     proptest! {
         /// Any order of arrivals of up to three publishers, against a naive account. With a wide
         /// `gap`, messages are out of each other's reach.
@@ -364,12 +437,15 @@ mod tests {
         fn agrees_with_a_naive_account(
             owners in prop::collection::vec(0u32..3, 40),
             arrivals in prop::collection::vec(0usize..40, 0..160),
-            gap in prop::sample::select(vec![0, 1, 63, REACH - 10, 2 * REACH]))
+            gap in prop::sample::select(vec![0, 1, 63, REACH - 10, 2 * REACH]),
+            joined_at in prop::sample::select(vec![0, 7, 3 * REACH]))
         {
-            let number = |at: usize| at as u64 + at as u64 / 10 * gap;
+            let number = |at: usize| joined_at + at as u64 + at as u64 / 10 * gap;
+            // Who joined late never gets the first message of each publisher.
+            let first = |at: usize| if joined_at > 0 { number(at) as u32 } else { 0 };
             let back = |at: usize| {
                 let before = owners[..at].iter().rposition(|owner| *owner == owners[at]);
-                before.map_or(0, |before| (number(at) - number(before)) as u32)
+                before.map_or(first(at), |before| (number(at) - number(before)) as u32)
             };
             let mut received = Received::default();
             let mut seen = BTreeSet::new();

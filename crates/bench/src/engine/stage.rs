@@ -385,7 +385,7 @@ impl Stage {
     }
 
     /// Compares what this worker's users received with what all workers sent.
-    pub fn settle(&self, others: &[Publications], clockwork: Clockwork) -> Account {
+    pub fn settle(&self, others: &[Publications], clockwork: &Clockwork) -> Account {
         let mut account = Account::default();
         let own_worker = usize::from(self.place.worker);
         for user in &self.users {

@@ -49,7 +49,7 @@ impl Stage {
     pub fn missing(&self, account: &Account) -> Missing {
         // An answer comes by the connection that asked, or not at all.
         let open = self.users.iter().filter(|user| user.link == Link::Open);
-        let given_up: u64 = open.map(|user| u64::from(user.given_up)).sum();
+        let given_up: u64 = open.map(|user| user.given_up.len() as u64).sum();
         Missing {
             deliveries: account.lost,
             answers: self.outstanding + given_up,

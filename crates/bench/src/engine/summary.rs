@@ -426,13 +426,26 @@ impl Summary {
             acks_expected: counts.acks_expected,
             acked: counts.acked,
             acked_late: counts.acked_late,
+            acks_duplicated: counts.acks_duplicated,
             bytes_sent: counts.bytes_sent,
             bytes_received: counts.bytes_received,
         };
+        let deliveries = account.received + account.either_received;
+        let others = counts.received.saturating_sub(deliveries);
+        if others > 0 {
+            self.outcome.notes.push(format!(
+                "{others} of the events in msgs/s were no deliveries: copies, strays, or what the server sent by itself"
+            ));
+        }
+        if account.order_unknown > 0 {
+            let note =
+                "more may have been out of order: too many publishers were, for all to be kept";
+            self.outcome.notes.push(note.into());
+        }
         if account.either_allowed > 0 {
             self.outcome.notes.push(format!(
-                "{} deliveries could go either way: their receiver was joining or leaving within {} ms \
-                 of the sending, the longest any delivery took",
+                "{} deliveries could go either way: their receiver was joining or leaving while they may have been \
+                 under way, going by how long deliveries took about then (at most {} ms)",
                 account.either_allowed,
                 settled.flight_ns.div_ceil(1_000_000)
             ));
@@ -484,6 +497,7 @@ impl Summary {
             ("stray", totals.stray),
             ("of another run", totals.foreign),
             ("acknowledgement missing at the end", totals.unanswered()),
+            ("acknowledgement duplicated", totals.acks_duplicated),
         ] {
             if count > 0 {
                 errors.insert(what.into(), count);

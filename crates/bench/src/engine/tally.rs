@@ -1,5 +1,6 @@
 //! Owns what one worker counts. A tally covers one second; the conductor adds them up.
 
+use super::flight::Flights;
 use crate::latency::{Distribution, Latency};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ pub struct Counts {
     pub acked: u64,
     /// Answered after they had been given up.
     pub acked_late: u64,
+    /// Answers to what had been answered, or was never asked.
+    #[serde(default)]
+    pub acks_duplicated: u64,
     pub duplicated: u64,
     pub reordered: u64,
     /// For a room that this user never was in, or its own message sent back.
@@ -83,7 +87,7 @@ pub struct Tally {
     pub arrived: u64,
     pub absent: u64,
     /// Over the whole run, for the allowance around membership changes.
-    pub slowest_delivery_ns: u64,
+    pub flights: Flights,
 }
 
 impl Tally {
@@ -91,9 +95,9 @@ impl Tally {
         *self.errors.entry(what).or_default() += 1;
     }
 
-    pub fn delivered(&mut self, latency_ns: u64) {
-        self.delivery.record(latency_ns);
-        self.slowest_delivery_ns = self.slowest_delivery_ns.max(latency_ns);
+    pub fn delivered(&mut self, due_ns: u64, now_ns: u64) {
+        self.delivery.record(now_ns.saturating_sub(due_ns));
+        self.flights.record(due_ns, now_ns);
     }
 
     /// Hands over what was counted since the last time.
@@ -130,6 +134,7 @@ impl Counts {
         self.acks_expected += other.acks_expected;
         self.acked += other.acked;
         self.acked_late += other.acked_late;
+        self.acks_duplicated += other.acks_duplicated;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.stray += other.stray;

@@ -122,8 +122,8 @@ pub struct User {
     pub auth: Option<Box<str>>,
     /// Failed attempts of the present connect.
     pub attempts: u32,
-    /// Answers that were given up and have not come since.
-    pub given_up: u32,
+    /// Ids whose answers were given up and have not come since, ascending.
+    pub given_up: Vec<u32>,
     pub dice: Rng,
 }
 
@@ -150,7 +150,7 @@ impl User {
             published: Vec::new(),
             auth: None,
             attempts: 0,
-            given_up: 0,
+            given_up: Vec::new(),
             // Seeded so that a run repeats itself; forked because neighbouring seeds begin alike.
             dice: Rng::with_seed(number.into()).fork(),
         }
@@ -212,9 +212,9 @@ impl User {
 
     pub fn close(&mut self) {
         self.ws.close();
+        // No answer can come any more: another connection would not bring it.
+        self.given_up.clear();
         self.http = None;
-        // Their answers come by this connection or never.
-        self.given_up = 0;
         self.link = Link::Closed;
     }
 }

@@ -1,6 +1,7 @@
 //! Owns the life of one worker: orders in, notices out, and the stage in between. It runs as a
 //! process, because a process holds a limited number of files, or as a thread in tests.
 
+use super::flight::Flights;
 use super::membership::{Account, Clockwork};
 use super::publications::Publications;
 use super::stage::{Place, Stage, WAKE};
@@ -47,7 +48,7 @@ pub enum Order {
     /// Wait for stragglers, then account, with the other workers' send times.
     Settle {
         logs: Vec<PathBuf>,
-        flight_ns: u64,
+        flights: Flights,
         grace_ms: u64,
     },
     /// Wait for no more stragglers.
@@ -66,7 +67,7 @@ pub enum Notice {
         absent: u64,
     },
     Stopped {
-        slowest_delivery_ns: u64,
+        flights: Flights,
     },
     Saved,
     Settled {
@@ -106,7 +107,8 @@ pub struct Worker {
 #[derive(Debug)]
 struct Settling {
     others: Vec<Publications>,
-    clockwork: Clockwork,
+    /// Of all workers when sending ended.
+    flights: Flights,
     /// Silence after which nothing more is expected.
     grace_ns: u64,
     deadline_ns: u64,
@@ -197,10 +199,8 @@ impl Worker {
             Order::Phase { phase, begins_ns } => stage.announce(phase, begins_ns),
             Order::Stop => {
                 stage.stop();
-                let slowest_delivery_ns = stage.tally.slowest_delivery_ns;
-                notify(Notice::Stopped {
-                    slowest_delivery_ns,
-                });
+                let flights = stage.tally.flights.clone();
+                notify(Notice::Stopped { flights });
             }
             Order::Save { path } => {
                 stage.publications.save(&path)?;
@@ -208,10 +208,10 @@ impl Worker {
             }
             Order::Settle {
                 logs,
-                flight_ns,
+                flights,
                 grace_ms,
             } => {
-                self.settling = Some(self.prepare(stage, &logs, flight_ns, grace_ms)?);
+                self.settling = Some(self.prepare(stage, &logs, flights, grace_ms)?);
             }
             Order::Hurry => {
                 if let Some(settling) = &mut self.settling {
@@ -229,7 +229,7 @@ impl Worker {
         &self,
         stage: &Stage,
         logs: &[PathBuf],
-        flight_ns: u64,
+        flights: Flights,
         grace_ms: u64,
     ) -> Result<Settling> {
         let rooms = stage.rooms();
@@ -243,10 +243,7 @@ impl Worker {
         let wait_ns = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Ok(Settling {
             others: logs.iter().enumerate().map(load).collect::<Result<_>>()?,
-            clockwork: Clockwork {
-                start_ns: self.start_ns,
-                flight_ns,
-            },
+            flights,
             grace_ns: wait_ns(grace),
             deadline_ns: now_ns.saturating_add(wait_ns(longest_wait(grace))),
             check_ns: 0,
@@ -282,9 +279,13 @@ impl Worker {
             return;
         }
         settling.check_ns = now_ns + SETTLE_CHECK_NS;
-        let slowest_ns = stage.tally.slowest_delivery_ns;
-        settling.clockwork.flight_ns = settling.clockwork.flight_ns.max(slowest_ns);
-        let account = stage.settle(&settling.others, settling.clockwork);
+        let mut flights = settling.flights.clone();
+        flights.merge(&stage.tally.flights);
+        let clockwork = Clockwork {
+            start_ns: self.start_ns,
+            allowances: flights.allowances(),
+        };
+        let account = stage.settle(&settling.others, &clockwork);
         let received = account.received + account.either_received;
         let missing = stage.missing(&account);
         if (received, missing) != settling.seen {

@@ -12,6 +12,7 @@ const BYTES_PER_GB: f64 = 1e9;
 /// The same users asking again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Polling {
+    /// On average, to the nearest whole one; requests are of the exact number.
     pub users: u64,
     pub every_s: u64,
     pub header_bytes: u64,
@@ -23,9 +24,10 @@ pub struct Polling {
     pub pushed_gb_per_day: f64,
 }
 
-/// Of users who ask every `every_s` seconds; rounded down to whole requests.
-pub fn requests_per_day(users: u64, every_s: u64) -> u64 {
-    (u128::from(users) * u128::from(SECONDS_PER_DAY) / u128::from(every_s.max(1))) as u64
+/// Of so many thousandths of a user who ask every `every_s` seconds; rounded down to whole requests.
+pub fn requests_per_day(thousandths: u64, every_s: u64) -> u64 {
+    let seconds = u128::from(thousandths) * u128::from(SECONDS_PER_DAY) / 1_000;
+    (seconds / u128::from(every_s.max(1))) as u64
 }
 
 pub fn compare(
@@ -39,15 +41,15 @@ pub fn compare(
         bail!("cannot compare with polling every {every_s} s: it must be 1 to {SECONDS_PER_DAY}");
     }
     // Connected users poll; on average the load factor of the peak's.
-    let users = (load.connections * load_factor).round() as u64;
-    let requests = requests_per_day(users, every_s);
+    let thousandths = (load.connections * load_factor * 1e3).round() as u64;
+    let requests = requests_per_day(thousandths, every_s);
     let bytes = (u128::from(requests) * u128::from(header_bytes)).min(u64::MAX.into()) as u64;
     sheet.section("The same by polling");
     sheet.exact(
         "requests a day",
         &format!(
             "{} users × {} s ÷ {every_s} s",
-            whole(users),
+            with_thousandths(thousandths),
             whole(SECONDS_PER_DAY)
         ),
         requests,
@@ -73,7 +75,7 @@ pub fn compare(
         "bandwidth above, on average",
     );
     Ok(Polling {
-        users,
+        users: (thousandths + 500) / 1_000,
         every_s,
         header_bytes,
         requests_per_day: requests,
@@ -87,13 +89,18 @@ pub fn whole(value: u64) -> String {
     super::sheet::with_thousands(&value.to_string())
 }
 
+fn with_thousandths(value: u64) -> String {
+    let text = format!("{}.{:03}", whole(value / 1_000), value % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn ten_thousand_users_every_five_seconds_ask_172_800_000_times_a_day() {
-        assert_eq!(requests_per_day(10_000, 5), 172_800_000);
+        assert_eq!(requests_per_day(10_000_000, 5), 172_800_000);
         let load = Load {
             connections: 10_000.0,
             messages_per_s: 0.0,
@@ -121,11 +128,34 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_user_asks_too() {
+        for (connections, requests, text) in [
+            (1.0, 1_382, "0.08 users ×"),
+            (3.0, 4_147, "0.24 users ×"),
+            (100_000.0, 138_240_000, "8,000 users ×"),
+        ] {
+            let load = Load {
+                connections,
+                messages_per_s: 0.0,
+                deliveries_per_s: 0.0,
+                acks_per_s: 0.0,
+                connects_per_s: 0.0,
+                pings_per_s: 0.0,
+                bytes_out_per_s: 0.0,
+            };
+            let mut sheet = Sheet::default();
+            let polling = compare(&load, 0.08, 5, 679, &mut sheet).unwrap();
+            assert_eq!(polling.requests_per_day, requests);
+            assert!(sheet.text().contains(text), "{}", sheet.text());
+        }
+    }
+
+    #[test]
     fn large_counts_do_not_overflow() {
         assert_eq!(
-            requests_per_day(1_000_000_000_000, 1),
+            requests_per_day(1_000_000_000_000_000, 1),
             86_400_000_000_000_000
         );
-        assert_eq!(requests_per_day(1, 86_400), 1);
+        assert_eq!(requests_per_day(1_000, 86_400), 1);
     }
 }

@@ -4,7 +4,7 @@ use crate::outcome::ResultFile;
 use crate::{outcome, report};
 use anyhow::{Context, Result};
 use clap::Args;
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,7 +37,7 @@ pub fn report(args: &ReportArgs) -> Result<()> {
         write_html(&document, path)?;
     }
     if args.markdown {
-        print!("{}", report::markdown(&document));
+        write_out(&report::markdown(&document));
     } else {
         print(&document);
     }
@@ -85,7 +85,16 @@ pub fn plots(args: &PlotsArgs) -> Result<()> {
 /// On standard output, with colours where it is a terminal.
 pub fn print(document: &report::Document) {
     let has_colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    print!("{}", report::text(document, has_colours));
+    write_out(&report::text(document, has_colours));
+}
+
+/// On standard output; who reads only its beginning has not failed.
+pub fn write_out(text: &str) {
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("cannot write to standard output: {error}");
+    }
 }
 
 pub fn write_html(document: &report::Document, path: &Path) -> Result<()> {

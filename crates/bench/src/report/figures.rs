@@ -201,7 +201,8 @@ pub fn account(outcome: &Outcome) -> Vec<Block> {
     if totals.acked_late > 0 {
         push("too late", 0, Some(totals.acked_late));
     }
-    push("duplicated", totals.duplicated, None);
+    let acks_duplicated = Some(totals.acks_duplicated).filter(|count| *count > 0);
+    push("duplicated", totals.duplicated, acks_duplicated);
     push("out of order", totals.reordered, None);
     push("not meant for the receiver", totals.stray, None);
     let either = (totals.either_allowed > 0).then(|| {

@@ -1,7 +1,7 @@
 //! Tests of whole reports: the exact text, what is refused, and that nothing a scenario or a server
 //! says becomes markup.
 
-use super::{Document, document, html, markdown, text};
+use super::{Document, Level, document, html, markdown, text};
 use crate::outcome::{
     Comparison, Contestant, Distribution, Generator, Outcome, Phase, ResultFile, Second,
     ServerProcess, Totals,
@@ -187,6 +187,22 @@ sockeye · socket.io · http://127.0.0.1:3000 · 20 s
 | whole run |       1,000 |    500 |   1.14 |   7.77 | 13.0 MiB |  10 % |      0 |
 ";
     assert!(seen.starts_with(expected), "{seen}");
+}
+
+#[test]
+fn what_nobody_could_judge_is_a_doubt() {
+    let mut outcome = outcome();
+    let level = |outcome: &Outcome| report(outcome.clone()).verdict.level;
+    outcome.totals.either_allowed = 1_000;
+    assert_eq!(level(&outcome), Level::Good);
+    (
+        outcome.totals.either_allowed,
+        outcome.totals.either_received,
+    ) = (24_871, 20_000);
+    assert_eq!(level(&outcome), Level::Doubtful);
+    let seen = markdown(&report(outcome));
+    let reason = "24,871 of 34,871 deliveries could go either way (20,000 did arrive)";
+    assert!(seen.contains(reason), "{seen}");
 }
 
 #[test]

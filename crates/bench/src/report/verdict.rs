@@ -12,6 +12,9 @@ const KINDS_NAMED: usize = 3;
 /// what it was (docs/benchmarks.md).
 const WAITED_MAX: f64 = 0.1;
 
+/// Share of the deliveries that may go unjudged.
+const UNJUDGED_MAX: f64 = 0.1;
+
 pub fn verdict(outcome: &Outcome) -> Verdict {
     let mut faults = delivery_faults(&outcome.totals);
     faults.extend(connection_faults(&outcome.totals));
@@ -91,6 +94,7 @@ fn delivery_faults(totals: &Totals) -> Vec<String> {
     let kinds = [
         (totals.acks_missing(), "missing"),
         (totals.acked_late, "too late"),
+        (totals.acks_duplicated, "duplicated"),
     ];
     for (count, what) in kinds.iter().filter(|(count, _)| *count > 0) {
         let all = digits(totals.acks_expected);
@@ -178,6 +182,15 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
              has it",
             digits(unbegun),
             reasons.join(", ")
+        ));
+    }
+    if totals.unjudged() >= UNJUDGED_MAX {
+        doubts.push(format!(
+            "{} of {} deliveries could go either way ({} did arrive), because their receiver was joining or leaving \
+             while they may have been under way: what was lost of them is not known",
+            digits(totals.either_allowed),
+            digits(totals.expected + totals.either_allowed),
+            digits(totals.either_received)
         ));
     }
     if totals.foreign > 0 {

@@ -50,6 +50,34 @@ fn only_the_last_phase_may_end_within_a_second() {
 }
 
 #[test]
+fn there_must_be_a_flow() {
+    let of = |flows: &str| {
+        problem(&format!(
+            "name = \"x\"\n[[phases]]\nconnections = 1\nduration = \"1s\"\n{flows}"
+        ))
+    };
+    for flows in ["", "[flows]\n"] {
+        assert!(of(flows).contains("needs a flow"), "{flows}");
+    }
+}
+
+#[test]
+fn counts_must_be_enough_for_all_users() {
+    let of = |counts: [&str; 2]| {
+        let [a, b] = counts;
+        problems(&format!(
+            "name = \"x\"\n[[phases]]\nconnections = 20\nduration = \"1s\"\n\
+             [flows.a]\n{a}\nsteps = [{{ connect = true }}]\n\
+             [flows.b]\n{b}\nsteps = [{{ connect = true }}]\n"
+        ))
+    };
+    let told = of(["count = 2", "count = 3"]).join("\n");
+    assert!(told.contains("for 5 users and there are 20"), "{told}");
+    assert!(of(["count = 2", ""]).is_empty());
+    assert!(of(["count = 12", "count = 8"]).is_empty());
+}
+
+#[test]
 fn a_loop_needs_something_that_takes_time() {
     for (step, why) in [
         ("{ loop = [{ emit = \"a\" }] }", "it would never pause"),

@@ -95,6 +95,11 @@ fn read_scenario(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Scenari
             "no phase brings any users: give one \"connections\" or \"arrivals\"",
         );
     }
+    if reader.problems.is_empty()
+        && let Err(why) = scenario.check_counts()
+    {
+        reader.problem(0, why);
+    }
     Some(scenario)
 }
 
@@ -416,10 +421,11 @@ fn read_flows(
     outer: Option<&Endpoint>,
 ) -> Vec<Flow> {
     let mut flows = Vec::new();
-    let Some(table) = table_of(reader, head, "flows") else {
-        if !head.has("flows") {
-            reader.problem(0, "the scenario needs a flow: [flows.NAME] with \"steps\"");
-        }
+    let table = table_of(reader, head, "flows");
+    if !head.has("flows") || table.is_some_and(|table| table.is_empty()) {
+        reader.problem(0, "the scenario needs a flow: [flows.NAME] with \"steps\"");
+    }
+    let Some(table) = table else {
         return flows;
     };
     for (name, at, value) in in_order(table) {

@@ -330,6 +330,35 @@ impl Scenario {
         0
     }
 
+    /// How many users follow each flow in the end.
+    pub fn users_of_flows(&self) -> Vec<u32> {
+        let mut users = vec![0; self.flows.len()];
+        (0..self.users()).for_each(|user| users[self.flow_of(user)] += 1);
+        users
+    }
+
+    /// Every user needs a flow: counts alone must be enough for all.
+    ///
+    /// # Errors
+    /// How many there are too many.
+    pub fn check_counts(&self) -> Result<(), String> {
+        let mut counted = 0u32;
+        for flow in &self.flows {
+            match flow.share {
+                Share::Count(count) => counted = counted.saturating_add(count),
+                Share::Weight(_) => return Ok(()),
+            }
+        }
+        let users = self.users();
+        match users > counted {
+            true => Err(format!(
+                "the flows' counts are for {counted} users and there are {users}: leave one \"count\" out, and that flow \
+                 has everyone else"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// The protocols of all flows, for the report.
     pub fn protocol_names(&self) -> String {
         let mut names: Vec<&str> = self

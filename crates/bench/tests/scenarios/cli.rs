@@ -118,6 +118,53 @@ fn a_grace_that_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn a_slip_of_the_pen_does_not_look_like_a_fault() {
+    for args in [
+        &["run", "ticker", "--scale", "0"][..],
+        &["run", "ticker", "--frobnicate"],
+        &["frobnicate"],
+    ] {
+        let output = bench().args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+    assert!(stdout(&["--help"]).contains("scenarios"));
+}
+
+#[test]
+fn a_list_may_be_read_in_part() {
+    let mut child = bench()
+        .arg("scenarios")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_scenario_has_users_for_all_its_counts() {
+    let file = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    let text = "name='test'\n[[phases]]\nconnections=100\nduration='1s'\n\
+                [flows.a]\ncount=150\nsteps=[{connect=true}]";
+    std::fs::write(&file, text).unwrap();
+    let told = stdout(&["check", file.path().to_str().unwrap()]);
+    assert!(told.contains("100 users instead of 150"), "{told}");
+    // Counts stay as they are at any scale.
+    let output = bench()
+        .arg("run")
+        .arg(file.path())
+        .args(["--scale", "2"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("for 150 users and there are 200"), "{told}");
+}
+
+#[test]
 fn ctrl_c_gives_what_there_is() {
     let node = Node::start();
     let json = tempfile::NamedTempFile::new().unwrap();

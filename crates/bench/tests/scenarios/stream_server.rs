@@ -1,6 +1,7 @@
 //! Owns a small real server of one room: `/sse` is an event stream (WHATWG HTML), chunked or not,
 //! `/ws` the plain protocol over WebSocket, `/silent` is never answered. What comes in by `/ws` goes to everyone; `last` ends the
-//! event streams with its own bytes, `slow` is answered after a while.
+//! event streams with its own bytes, `slow` is answered after a while, `never` not at all, `twice` two times; `pieces` goes
+//! out in fragments, with a ping between them, `copied` two times.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -123,7 +124,13 @@ fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Resu
         for (kind, member) in &mut room.members {
             // Others may have hung up.
             let _ = match kind {
-                Kind::WebSocket => member.write_all(&frame(&event.to_string())),
+                Kind::WebSocket if name == "pieces" => {
+                    member.write_all(&pieces(&event.to_string()))
+                }
+                Kind::WebSocket => {
+                    let copies = if name == "copied" { 2 } else { 1 };
+                    member.write_all(&frame(&event.to_string()).repeat(copies))
+                }
                 Kind::Events => {
                     member.write_all(format!("event: {name}\ndata: {payload}\n\n").as_bytes())
                 }
@@ -141,11 +148,34 @@ fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Resu
     if value["type"] == "slow" {
         std::thread::sleep(SLOW);
     }
+    let answers = match value["type"].as_str() {
+        Some("never") => 0,
+        Some("twice") => 2,
+        _ => 1,
+    };
     if let Some(id) = value.get("id") {
         let answer = format!("{{\"type\":\"ack\",\"id\":{id},\"payload\":null}}");
-        (&*stream).write_all(&frame(&answer))?;
+        (&*stream).write_all(&frame(&answer).repeat(answers))?;
     }
     Ok(())
+}
+
+/// Three fragments, the first of them empty, and a ping before the last (RFC 6455 §5.4).
+fn pieces(text: &str) -> Vec<u8> {
+    const FIN: u8 = 0x80;
+    let (front, back) = text.split_at(text.len() / 2);
+    let mut out = Vec::new();
+    for (opcode, payload, is_last) in [
+        (OpCode::Text, "", false),
+        (OpCode::Continuation, front, false),
+        (OpCode::Ping, "still there?", true),
+        (OpCode::Continuation, back, true),
+    ] {
+        let at = out.len();
+        write_frame(&mut out, opcode, payload.as_bytes());
+        out[at] &= if is_last { !0 } else { !FIN };
+    }
+    out
 }
 
 fn frame(text: &str) -> Vec<u8> {
