@@ -52,6 +52,25 @@ fn same_list(a: &str, b: &str) -> bool {
     matches!((parse(a), parse(b)), (Ok(a), Ok(b)) if same(&a, &b))
 }
 
+/// Written without its fraction, as JavaScript does, and no other number by that.
+#[test]
+fn a_large_whole_double_is_the_same_number() {
+    let mut packed = Vec::new();
+    let event = Outgoing {
+        name: "x",
+        room: None,
+        args: "8651528655900151.0",
+        attachments: &[],
+        id: None,
+    };
+    plain::write_msgpack(&mut packed, &event);
+    let Ok(Incoming::Event { args, .. }) = plain::parse_msgpack(&packed) else {
+        panic!("{packed:?}");
+    };
+    assert_eq!(args, "8651528655900151");
+    assert!(same_list(&args, event.args), "{args}");
+}
+
 proptest! {
     #[test]
     fn events_survive_both_encodings(
