@@ -440,6 +440,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unit::tests::framed;
     use wire::websocket::frame::{self, OpCode};
 
     /// Takes at most `room` bytes in all.
@@ -484,14 +485,6 @@ mod tests {
             log.private_range(start)
         };
         outbox.push(log, range);
-    }
-
-    fn framed(texts: &[&str]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for text in texts {
-            frame::write_frame(&mut out, OpCode::Text, text.as_bytes());
-        }
-        out
     }
 
     #[test]

@@ -85,11 +85,11 @@ fn leading_number(bytes: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use frame::OpCode;
 
-    fn framed(texts: &[&str]) -> Vec<u8> {
+    pub(crate) fn framed(texts: &[&str]) -> Vec<u8> {
         let mut out = Vec::new();
         for text in texts {
             frame::write_frame(&mut out, OpCode::Text, text.as_bytes());

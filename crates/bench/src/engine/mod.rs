@@ -2,9 +2,10 @@
 //! reactor that holds its share of the users; it never touches a connection itself.
 //!
 //! `stage` is a worker's reactor with its users, `play` carries out their steps, `net` and
-//! `polling` move bytes, `speech` has the protocols' words, `repeats` knows messages just read, `stopping` what is left open at the end. What was received is judged by
-//! `membership` (who should have had it), `received` (what one member has of one stream) and
-//! `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
+//! `polling` move bytes, `speech` has the protocols' words, `repeats` knows messages just read,
+//! `stopping` what is left open at the end. What was received is judged by `membership` (who should
+//! have had it), `flight` (how long messages may have been under way), `received` (what one member
+//! has of one stream) and `identity` (what a message carries). `tally` counts, `summary` turns counts into the outcome.
 
 pub mod command;
 mod conductor;

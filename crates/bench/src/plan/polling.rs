@@ -98,20 +98,23 @@ fn with_thousandths(value: u64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn ten_thousand_users_every_five_seconds_ask_172_800_000_times_a_day() {
-        assert_eq!(requests_per_day(10_000_000, 5), 172_800_000);
-        let load = Load {
-            connections: 10_000.0,
+    fn idle(connections: f64) -> Load {
+        Load {
+            connections,
             messages_per_s: 0.0,
             deliveries_per_s: 0.0,
             acks_per_s: 0.0,
             connects_per_s: 0.0,
             pings_per_s: 0.0,
             bytes_out_per_s: 0.0,
-        };
+        }
+    }
+
+    #[test]
+    fn ten_thousand_users_every_five_seconds_ask_172_800_000_times_a_day() {
+        assert_eq!(requests_per_day(10_000_000, 5), 172_800_000);
         let mut sheet = Sheet::default();
-        let polling = compare(&load, 1.0, 5, 679, &mut sheet).unwrap();
+        let polling = compare(&idle(10_000.0), 1.0, 5, 679, &mut sheet).unwrap();
         assert_eq!(polling.requests_per_day, 172_800_000);
         // 172,800,000 × 679
         assert_eq!(polling.header_bytes_per_day, 117_331_200_000);
@@ -134,17 +137,8 @@ mod tests {
             (3.0, 4_147, "0.24 users ×"),
             (100_000.0, 138_240_000, "8,000 users ×"),
         ] {
-            let load = Load {
-                connections,
-                messages_per_s: 0.0,
-                deliveries_per_s: 0.0,
-                acks_per_s: 0.0,
-                connects_per_s: 0.0,
-                pings_per_s: 0.0,
-                bytes_out_per_s: 0.0,
-            };
             let mut sheet = Sheet::default();
-            let polling = compare(&load, 0.08, 5, 679, &mut sheet).unwrap();
+            let polling = compare(&idle(connections), 0.08, 5, 679, &mut sheet).unwrap();
             assert_eq!(polling.requests_per_day, requests);
             assert!(sheet.text().contains(text), "{}", sheet.text());
         }

@@ -71,6 +71,15 @@ pub fn scale_badge(scale: f64) -> Option<Badge> {
     })
 }
 
+/// "3 lost, 4 duplicated": those of which there are any.
+fn counted(kinds: &[(u64, &str)]) -> String {
+    let some = kinds.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = some
+        .map(|(count, what)| format!("{} {what}", digits(*count)))
+        .collect();
+    told.join(", ")
+}
+
 fn delivery_faults(totals: &Totals) -> Vec<String> {
     let expected = digits(totals.expected);
     let mut faults = Vec::new();
@@ -80,16 +89,9 @@ fn delivery_faults(totals: &Totals) -> Vec<String> {
         (totals.reordered, "out of order"),
         (totals.stray, "that nobody should have got"),
     ];
-    let counted: Vec<String> = kinds
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", digits(*count)))
-        .collect();
+    let counted = counted(&kinds);
     if !counted.is_empty() {
-        faults.push(format!(
-            "of {expected} expected deliveries {}",
-            counted.join(", ")
-        ));
+        faults.push(format!("of {expected} expected deliveries {counted}"));
     }
     let kinds = [
         (totals.acks_missing(), "missing"),
@@ -221,16 +223,9 @@ fn not_waited_for(totals: &Totals) -> Option<String> {
         (totals.acks_not_waited_for, "acknowledgements"),
         (totals.connects_not_waited_for, "connects"),
     ];
-    let counted: Vec<String> = kinds
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", digits(*count)))
-        .collect();
+    let counted = counted(&kinds);
     (!counted.is_empty()).then(|| {
-        format!(
-            "{} were not waited for: whether they were lost or under way is not known",
-            counted.join(", ")
-        )
+        format!("{counted} were not waited for: whether they were lost or under way is not known")
     })
 }
 

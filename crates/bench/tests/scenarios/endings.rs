@@ -3,6 +3,7 @@
 use crate::node::Node;
 use crate::rig::{assert_clean, run, scenario};
 use crate::stream_server::StreamServer;
+use bench::outcome::Totals;
 
 /// An end that comes with the last bytes raises no event of its own.
 #[test]
@@ -70,21 +71,18 @@ steps = [
     }
 }
 
+/// Three users who ask the small server.
+fn asked(steps: &str) -> Totals {
+    let flows = format!(
+        "[flows.asker]\nprotocol = \"websocket\"\nsteps = [{{ connect = true }}, {{ join = \"lobby\" }}, {{ wait = \"go\" }}, {steps}]"
+    );
+    run(&scenario(3, "", &flows), &StreamServer::start().url, 1).totals
+}
+
 /// Late is not lost.
 #[test]
 fn answers_behind_their_time_are_told_apart_from_those_that_never_came() {
-    let flows = r#"
-[flows.asker]
-protocol = "websocket"
-steps = [
-  { connect = true },
-  { join = "lobby" },
-  { wait = "go" },
-  { emit = "slow", ack = true, within = "100ms" },
-]
-"#;
-    let outcome = run(&scenario(3, "", flows), &StreamServer::start().url, 1);
-    let totals = &outcome.totals;
+    let totals = asked(r#"{ emit = "slow", ack = true, within = "100ms" }"#);
     assert_eq!(
         (totals.acks_expected, totals.acked, totals.acked_late),
         (6, 3, 3)
@@ -94,39 +92,17 @@ steps = [
 
 #[test]
 fn answers_behind_their_time_are_waited_for_at_the_end() {
-    let flows = r#"
-[flows.asker]
-protocol = "websocket"
-steps = [
-  { connect = true },
-  { join = "lobby" },
-  { wait = "go" },
-  { think = "600ms" },
-  { emit = "slow", ack = true, within = "100ms" },
-]
-"#;
-    let outcome = run(&scenario(3, "", flows), &StreamServer::start().url, 1);
-    let totals = &outcome.totals;
+    let totals = asked(r#"{ think = "600ms" }, { emit = "slow", ack = true, within = "100ms" }"#);
     assert_eq!(
         (totals.acked, totals.acked_late, totals.acks_missing()),
         (3, 3, 0)
     );
 }
 
-/// Three users whose every round takes the server's 600 ms.
+/// Every round takes the server's 600 ms.
 #[test]
 fn rounds_that_a_slow_server_kept_users_from_are_told() {
-    let flows = r#"
-[flows.asker]
-protocol = "websocket"
-steps = [
-  { connect = true },
-  { wait = "go" },
-  { loop = [{ emit = "slow", ack = true }], every = "100ms" },
-]
-"#;
-    let outcome = run(&scenario(3, "", flows), &StreamServer::start().url, 1);
-    let totals = &outcome.totals;
+    let totals = asked(r#"{ loop = [{ emit = "slow", ack = true }], every = "100ms" }"#);
     assert!(totals.rounds_unbegun() >= 12, "{totals:?}");
     assert_eq!(totals.acked, totals.acks_expected, "{totals:?}");
 }

@@ -260,6 +260,24 @@ fn a_port_in_use_is_an_error_that_says_so() {
     assert_eq!(client.ask("join", &["r".into()]), [json!(["r"])]);
 }
 
+/// Of `sockeye bench`, 2 says that a server lost something.
+#[test]
+fn a_slip_of_the_pen_does_not_look_like_a_fault() {
+    for args in [
+        &["bench", "run", "ticker", "--frobnicate"][..],
+        &["bench", "frobnicate"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_sockeye"))
+            .args(args)
+            .output()
+            .expect("run sockeye");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+    let output = run(&["--frobnicate"], "");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
 #[test]
 fn a_bad_configuration_is_refused_with_all_its_problems() {
     let file = "[server]\nshard = 2\nlisten = [\"nowhere\"]\n[socketio]\nping_interval = \"soon\"\npingTimeout = \"1s\"\n[limits]\nslow_consumer = \"ignore\"\n";

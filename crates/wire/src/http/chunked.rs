@@ -134,8 +134,7 @@ fn line(buf: &[u8]) -> Result<Option<&[u8]>, ChunkError> {
 /// the next request, to those who think that the body ended before.
 fn is_field_line(text: &[u8]) -> bool {
     let name = memchr::memchr(b':', text).map_or(&b""[..], |colon| &text[..colon]);
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.iter().all(is_token)
+    super::head::is_token(name)
 }
 
 /// Chunk size: one to eight hex digits, then nothing or an extension.

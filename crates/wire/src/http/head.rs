@@ -356,5 +356,14 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
+/// A method, a field's or a subprotocol's name (RFC 9110 §5.6.2).
+pub(crate) fn is_token(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| is_token_byte(*byte))
+}
+
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 #[cfg(test)]
 mod tests;

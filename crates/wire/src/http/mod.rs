@@ -14,5 +14,6 @@ pub use forwarded::{forwarded, x_forwarded_for};
 pub use head::{
     Expectation, HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
 };
+pub(crate) use head::{is_token, is_token_byte};
 pub use query::{query_pairs, query_param};
 pub use response::{CONTINUE, reason, write_response};

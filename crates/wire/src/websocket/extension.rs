@@ -1,7 +1,7 @@
 //! Negotiation of permessage-deflate (RFC 7692 §5, §7.1) in `Sec-WebSocket-Extensions`.
 //! Every offer is judged as a whole: an impossible one is declined, never repaired and never echoed.
 
-use crate::http::Head;
+use crate::http::{Head, is_token_byte};
 
 const HEADER: &str = "sec-websocket-extensions";
 const NAME: &[u8] = b"permessage-deflate";
@@ -220,7 +220,11 @@ impl<'a> Offers<'a> {
 
     fn token(&mut self) -> Option<&'a [u8]> {
         self.blanks();
-        let len = self.0.iter().take_while(|byte| is_token(**byte)).count();
+        let len = self
+            .0
+            .iter()
+            .take_while(|byte| is_token_byte(**byte))
+            .count();
         let (token, rest) = self.0.split_at(len);
         self.0 = rest;
         (!token.is_empty()).then_some(token)
@@ -252,11 +256,6 @@ impl<'a> Offers<'a> {
             .and_then(|end| self.0.get(end + 1..))
             .unwrap_or_default();
     }
-}
-
-/// RFC 9110 §5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

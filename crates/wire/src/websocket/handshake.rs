@@ -107,13 +107,7 @@ pub fn first_subprotocol<'a>(head: &Head<'a>) -> Option<&'a str> {
     let first = offers.split(|&byte| byte == b',').next()?.trim_ascii();
     std::str::from_utf8(first)
         .ok()
-        .filter(|name| is_token(name))
-}
-
-/// RFC 9110 §5.6.2.
-fn is_token(name: &str) -> bool {
-    let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_tchar)
+        .filter(|name| http::is_token(name.as_bytes()))
 }
 
 /// Appends the 101 response head. `extra` are ready header lines, each ending in CRLF.
