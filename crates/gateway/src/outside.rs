@@ -6,7 +6,7 @@ use control::flood::{FLOOD_WINDOW, Flood};
 use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
-use hub::identity::Denied;
+use hub::claims::Denied;
 use hub::{Ask, Notice, Reply};
 use shard::{Answerer, Detached, Handover, Outside};
 use std::io;

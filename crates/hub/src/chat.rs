@@ -1,10 +1,10 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
-use crate::handler::Event;
-use crate::io::{Emit, Io};
-use crate::relay::Target;
+use crate::cluster::relay::Target;
 use crate::rules::{FORBIDDEN_PUBLISH, first, may_publish, refuse};
-use crate::socket::SocketKey;
+use crate::seam::context::{Context, Emit};
+use crate::seam::handler::Event;
+use crate::tables::socket::SocketKey;
 use std::fmt::Write;
 use wire::json;
 
@@ -16,7 +16,7 @@ const CONTENT_CHARS_MAX: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
 
 /// A socket joins: it is in `global` from now on, under the name it gave.
-pub(crate) fn connected(io: &mut Io<'_>, socket: SocketKey, auth: &str) {
+pub(crate) fn connected(cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
     let name = member(auth, "\"name\"").and_then(json::unquote);
     if let Some(name) = name.as_deref().map(str::trim)
         && !name.is_empty()
@@ -25,14 +25,14 @@ pub(crate) fn connected(io: &mut Io<'_>, socket: SocketKey, auth: &str) {
         let mut data = b"{\"name\":".to_vec();
         json::quote(&mut data, name);
         data.push(b'}');
-        io.set_data(socket, &String::from_utf8_lossy(&data));
+        cx.set_data(socket, &String::from_utf8_lossy(&data));
     }
     // The name is fixed and the socket new: this cannot be refused.
-    let _ = io.join(socket, GLOBAL);
+    let _ = cx.join(socket, GLOBAL);
 }
 
 /// `chat-message` `{content, room?}`.
-pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
+pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
     const INVALID: &str = "Invalid message payload";
     let payload = first(event.args).unwrap_or("null");
     let content = member(payload, "\"content\"").filter(|raw| is_content(raw));
@@ -41,19 +41,19 @@ pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event
         None => Some(event.room.unwrap_or(GLOBAL).into()),
     };
     let (Some(content), Some(room)) = (content, room) else {
-        return refuse(io, socket, event, INVALID, "INVALID_PAYLOAD");
+        return refuse(cx, socket, event, INVALID, "INVALID_PAYLOAD");
     };
-    if !io.is_in(socket, &room) {
-        return refuse(io, socket, event, "Not in that room", "NOT_IN_ROOM");
+    if !cx.is_in(socket, &room) {
+        return refuse(cx, socket, event, "Not in that room", "NOT_IN_ROOM");
     }
-    if !may_publish(io, socket, &[&room]) {
-        return refuse(io, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
+    if !may_publish(cx, socket, &[&room]) {
+        return refuse(cx, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
     }
-    let Some(sender) = io.id(socket) else { return };
-    let (id, timestamp) = (io.message_id(), io.now().wall_ms);
-    let name = io.data(socket).and_then(|data| member(data, "\"name\""));
+    let Some(sender) = cx.id(socket) else { return };
+    let (id, timestamp) = (cx.message_id(), cx.now().wall_ms);
+    let name = cx.data(socket).and_then(|data| member(data, "\"name\""));
     let name = name.map_or_else(String::new, |raw| format!(",\"name\":{raw}"));
-    let user = io.user(socket).map_or_else(String::new, user_member);
+    let user = cx.user(socket).map_or_else(String::new, user_member);
     let mut quoted = Vec::new();
     json::quote(&mut quoted, &room);
     let args = format!(
@@ -66,7 +66,7 @@ pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event
         users: &[],
         except: &[],
     };
-    io.broadcast(
+    cx.broadcast(
         &target,
         &Emit {
             name: "chat-message",
@@ -74,11 +74,11 @@ pub(crate) fn message(io: &mut Io<'_>, socket: SocketKey, namespace: &str, event
             ..Emit::default()
         },
     );
-    io.record(namespace, &room, &args);
+    cx.record(namespace, &room, &args);
     if let Some(ack) = event.ack {
         let mut answer = String::new();
         let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");
-        io.ack(ack, &answer, &[]);
+        cx.ack(ack, &answer, &[]);
     }
 }
 
@@ -90,7 +90,7 @@ fn user_member(user: &str) -> String {
 }
 
 /// Tells this shard's members how many are in the room; every shard does so for its own.
-pub(crate) fn presence(io: &mut Io<'_>, namespace: &str, room: &str, count: u64) {
+pub(crate) fn presence(cx: &mut Context<'_>, namespace: &str, room: &str, count: u64) {
     let mut args = b"{\"room\":".to_vec();
     json::quote(&mut args, room);
     args.extend_from_slice(format!(",\"count\":{count}}}").as_bytes());
@@ -101,7 +101,7 @@ pub(crate) fn presence(io: &mut Io<'_>, namespace: &str, room: &str, count: u64)
         except: &[],
     };
     let args = String::from_utf8_lossy(&args);
-    io.broadcast_here(
+    cx.broadcast_here(
         &target,
         &Emit {
             name: "presence",

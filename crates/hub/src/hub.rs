@@ -1,18 +1,21 @@
 //! The entry points of a hub: everything a shard tells it and asks of it.
 
-use crate::close::CloseReason;
-use crate::config::Config;
-use crate::conn::{Conn, NONE, State};
-use crate::core::{Core, Entropy, Now, Told};
-use crate::effect::{Effect, Notice};
-use crate::fanout::Outgoing;
-use crate::handler::Handler;
-use crate::id::Identity;
-use crate::io::Io;
-use crate::metrics::{Cells, Limit};
-use crate::process::Process;
-use crate::relay::{Broadcast, Relay};
-use crate::timer::Kind;
+use crate::books::close::CloseReason;
+use crate::books::config::Config;
+use crate::books::metrics::{Cells, Limit};
+use crate::cluster::relay::{Broadcast, Relay};
+use crate::cluster::shared::Process;
+use crate::core::Core;
+use crate::rooms::fanout::Outgoing;
+use crate::seam::context::Context;
+use crate::seam::effect::Told;
+use crate::seam::effect::{Effect, Notice};
+use crate::seam::handler::Handler;
+use crate::tables::clock::Now;
+use crate::tables::conn::{Conn, NONE, State};
+use crate::tables::id::Entropy;
+use crate::tables::id::Identity;
+use crate::tables::timer::Kind;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,7 +34,7 @@ pub struct Hub {
     announce_due: u64,
     /// Since when each turn has left input unread.
     behind_since: Option<u64>,
-    pub(crate) drain: Option<crate::drain::Drain>,
+    pub(crate) drain: Option<crate::transport::drain::Drain>,
 }
 
 impl std::fmt::Debug for Hub {
@@ -80,19 +83,19 @@ impl Hub {
 
     /// Sets the time of the turn; call first.
     pub fn begin_turn(&mut self, now: Now) {
-        let before = std::mem::replace(&mut self.core.now, now);
+        let before = std::mem::replace(&mut self.core.clock.now, now);
         if now.leaps_from(before) {
             self.core.look_at_all_tokens();
         }
         self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
-        self.core.broadcasts_before = self.core.counts.broadcasts;
-        self.core.turn_rejected = 0;
+        self.core.output.broadcasts_before = self.core.counts.broadcasts;
+        self.core.intake.turn_rejected = 0;
     }
 
     /// Books the deliveries since the last flush and begins to count anew.
     pub(crate) fn count_deliveries(&mut self) {
-        self.core.counts.deliveries += std::mem::take(&mut self.core.deliveries) as u64;
+        self.core.counts.deliveries += std::mem::take(&mut self.core.output.deliveries) as u64;
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
@@ -111,7 +114,7 @@ impl Hub {
     }
 
     fn insert_conn(&mut self, peer: IpAddr) -> u32 {
-        let conn = self.core.conns.insert(Conn::new(peer)).index;
+        let conn = self.core.tables.conns.insert(Conn::new(peer)).index;
         let timeout = self.core.config.limits.handshake_timeout;
         self.core.arm_conn(Kind::Handshake, timeout, conn);
         conn
@@ -120,7 +123,7 @@ impl Hub {
     /// Bytes arrived. The buffer is scratch: frames are unmasked in it.
     pub fn bytes(&mut self, conn: u32, buf: &mut [u8]) {
         self.core.counts.bytes_in += buf.len() as u64;
-        let Some(slot) = self.core.conns.get_mut(conn) else {
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
         if matches!(slot.state, State::Finishing | State::Linger) {
@@ -140,7 +143,7 @@ impl Hub {
 
     /// Works on what an earlier turn left unread because it was full.
     pub fn resume(&mut self) {
-        let mut waiting = std::mem::take(&mut self.core.stalled).into_iter();
+        let mut waiting = std::mem::take(&mut self.core.intake.stalled).into_iter();
         let mut passed_over = Vec::new();
         while !self.core.turn_is_full()
             && let Some(conn) = waiting.next()
@@ -149,7 +152,7 @@ impl Hub {
                 passed_over.push(conn);
                 continue;
             }
-            let Some(slot) = self.core.conns.get_mut(conn) else {
+            let Some(slot) = self.core.tables.conns.get_mut(conn) else {
                 continue;
             };
             slot.flags.stalled = false;
@@ -159,19 +162,20 @@ impl Hub {
             self.end_if_read(conn);
         }
         // Who had no turn now comes before who did.
-        let again = std::mem::take(&mut self.core.stalled);
+        let again = std::mem::take(&mut self.core.intake.stalled);
         passed_over.extend(waiting.chain(again));
-        self.core.stalled = passed_over;
+        self.core.intake.stalled = passed_over;
         self.settle();
     }
 
     pub fn has_stalled(&self) -> bool {
-        !self.core.stalled.is_empty()
+        !self.core.intake.stalled.is_empty()
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
     pub fn is_stalled(&self, conn: u32) -> bool {
         self.core
+            .tables
             .conns
             .get(conn)
             .is_some_and(|slot| slot.flags.stalled)
@@ -208,7 +212,7 @@ impl Hub {
 
     #[expect(clippy::box_collection, reason = "it goes into the connection's slot")]
     fn keep(&mut self, conn: u32, rest: Box<Vec<u8>>) {
-        let Some(slot) = self.core.conns.get_mut(conn) else {
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
         if matches!(slot.state, State::Finishing | State::Linger) {
@@ -225,8 +229,8 @@ impl Hub {
     /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
     pub(crate) fn watch_input(&mut self, conn: u32) {
         let timeout = self.core.config.limits.message_timeout;
-        let now = self.core.now.mono_ms as u32 | 1;
-        let Some(slot) = self.core.conns.get_mut(conn) else {
+        let now = self.core.clock.now.mono_ms as u32 | 1;
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
         if slot.since_ms == 0 {
@@ -240,9 +244,9 @@ impl Hub {
     /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
     fn process(&mut self, conn: u32, data: &mut [u8]) -> usize {
         let mut at = 0;
-        self.core.rejected = 0;
+        self.core.intake.rejected = 0;
         while at < data.len() {
-            let Some(slot) = self.core.conns.get_mut(conn) else {
+            let Some(slot) = self.core.tables.conns.get_mut(conn) else {
                 return data.len();
             };
             let (state, sent) = (slot.state, slot.outbox.is_empty());
@@ -291,17 +295,17 @@ impl Hub {
 
     /// A request or message is complete: what is incomplete from now on is another one.
     pub(crate) fn input_complete(&mut self, conn: u32) {
-        if let Some(slot) = self.core.conns.get_mut(conn) {
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.since_ms = 0;
         }
     }
 
     pub(crate) fn stall(&mut self, conn: u32, limit: Limit) {
-        if let Some(slot) = self.core.conns.get_mut(conn)
+        if let Some(slot) = self.core.tables.conns.get_mut(conn)
             && !std::mem::replace(&mut slot.flags.stalled, true)
         {
             self.core.counts.hit(limit);
-            self.core.stalled.push(conn);
+            self.core.intake.stalled.push(conn);
         }
     }
 
@@ -317,7 +321,7 @@ impl Hub {
 
     /// The peer closed its sending side. What it sent before and waits here is worked on first.
     pub fn eof(&mut self, conn: u32) {
-        if let Some(slot) = self.core.conns.get_mut(conn) {
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.eof = true;
             self.end_if_read(conn);
         }
@@ -326,7 +330,7 @@ impl Hub {
 
     /// Nothing comes any more, and nothing waits for its turn or for a verdict: the end of the stream takes effect.
     fn end_if_read(&mut self, conn: u32) {
-        let Some(slot) = self.core.conns.get(conn) else {
+        let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };
         let waits = slot.flags.stalled || slot.flags.asking && slot.input.is_some();
@@ -351,18 +355,18 @@ impl Hub {
 
     /// A connection is gone; so is the session that needed it.
     pub(crate) fn lost(&mut self, conn: u32, reason: CloseReason) {
-        let Some(slot) = self.core.conns.get(conn) else {
+        let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };
         let (state, session) = (slot.state, slot.session);
         // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
         let broken = reason == CloseReason::TransportError;
-        let (unsent, now_ms) = (!slot.outbox.is_empty(), self.core.now.mono_ms);
-        let answered = self.core.answering.get(&conn).copied();
+        let (unsent, now_ms) = (!slot.outbox.is_empty(), self.core.clock.now.mono_ms);
+        let answered = self.core.polls.answering.get(&conn).copied();
         self.core.drop_conn(conn);
         if let Some((key, at_ms)) = answered
             && (unsent || broken && now_ms - at_ms <= RESET_MS)
-            && self.core.sessions.live(key).is_some()
+            && self.core.tables.sessions.live(key).is_some()
         {
             self.core.close_session(key.index, reason);
         }
@@ -433,7 +437,7 @@ impl Hub {
                 answers,
             } => {
                 let room = self.core.room(namespace, *kind, room);
-                let answers = *answers == Some(self.core.me.shard);
+                let answers = *answers == Some(self.core.ids.me.shard);
                 self.core.room_count(room, *shard, *count, answers);
             }
         }
@@ -462,18 +466,18 @@ impl Hub {
     /// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
     /// whatever would end them is put off.
     pub fn tick(&mut self, behind: bool) {
-        let now = self.core.now.mono_ms;
+        let now = self.core.clock.now.mono_ms;
         // Connections are read in turn: after a while even a busy shard has heard everyone, and one flood must not keep
         // all the silent ones alive.
         self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
-        self.core.behind = self
+        self.core.clock.behind = self
             .behind_since
             .is_some_and(|since| now - since < BEHIND_MAX_MS);
-        while let Some((kind, key)) = self.core.timers.pop_due(now) {
+        while let Some((kind, key)) = self.core.clock.timers.pop_due(now) {
             self.on_timer(kind, key);
         }
         self.expire_tokens();
-        while let Some(id) = self.core.timers.pop_ack_due(now) {
+        while let Some(id) = self.core.clock.timers.pop_ack_due(now) {
             self.core.ack_due(id);
         }
         // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
@@ -481,8 +485,8 @@ impl Hub {
         if now >= self.announce_due && !self.core.changed_rooms.is_empty() {
             self.announce_due = now + ANNOUNCE_MS;
             for (namespace, room, count) in self.core.announce_changes() {
-                self.call(NONE, |handler, io| {
-                    handler.room_count_changed(io, &namespace, &room, count);
+                self.call(NONE, |handler, cx| {
+                    handler.room_count_changed(cx, &namespace, &room, count);
                 });
             }
         }
@@ -497,12 +501,12 @@ impl Hub {
         let drain = self
             .drain
             .as_ref()
-            .map(|_| self.core.now.mono_ms + crate::drain::STEP_MS);
-        let expiry = self.core.expiries.next_due_s().map(|due_s| {
-            let Now { mono_ms, wall_ms } = self.core.now;
+            .map(|_| self.core.clock.now.mono_ms + crate::transport::drain::STEP_MS);
+        let expiry = self.core.clock.expiries.next_due_s().map(|due_s| {
+            let Now { mono_ms, wall_ms } = self.core.clock.now;
             mono_ms + (due_s * 1000).saturating_sub(wall_ms)
         });
-        [self.core.timers.next_due(), announce, drain, expiry]
+        [self.core.clock.timers.next_due(), announce, drain, expiry]
             .into_iter()
             .flatten()
             .min()
@@ -510,18 +514,18 @@ impl Hub {
 
     /// What is to be done outside; call after each entry point that may close connections.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.core.effects)
+        std::mem::take(&mut self.core.outbound.effects)
     }
 
     /// Gives an emptied list back, so that it need not be allocated again.
     pub fn recycle_effects(&mut self, effects: Vec<Effect>) {
-        if self.core.effects.is_empty() {
-            self.core.effects = effects;
+        if self.core.outbound.effects.is_empty() {
+            self.core.outbound.effects = effects;
         }
     }
 
     pub fn has_effects(&self) -> bool {
-        !self.core.effects.is_empty()
+        !self.core.outbound.effects.is_empty()
     }
 
     /// Books the turn and publishes the counters. `took_us`: from readiness to the end of the flush.
@@ -530,7 +534,7 @@ impl Hub {
         let messages = counts.messages_in - self.messages_before;
         self.messages_before = counts.messages_in;
         counts.turn_took(took_us, messages);
-        self.core.admission.turn_took(took_us);
+        self.core.access.admission.turn_took(took_us);
         counts.mailbox = mailbox as u64;
         self.publish();
         self.cells.in_turn.store(false, Ordering::Relaxed);
@@ -538,7 +542,7 @@ impl Hub {
 
     pub(crate) fn publish(&mut self) {
         let counts = &mut self.core.counts;
-        counts.conns = self.core.conns.len() as u64;
+        counts.conns = self.core.tables.conns.len() as u64;
         counts.rooms = self.core.rooms.len() as u64;
         self.cells.publish(counts);
     }
@@ -561,7 +565,7 @@ impl Hub {
     }
 
     pub fn conns(&self) -> usize {
-        self.core.conns.len()
+        self.core.tables.conns.len()
     }
 
     // ---- handler --------------------------------------------------------------------------------------------------------
@@ -571,10 +575,10 @@ impl Hub {
     pub(crate) fn call<R>(
         &mut self,
         session: u32,
-        f: impl FnOnce(&mut dyn Handler, &mut Io<'_>) -> R,
+        f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let (core, handler) = (&mut self.core, &mut *self.handler);
-        match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Io { core }))) {
+        match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { core }))) {
             Ok(result) => Some(result),
             Err(_) => {
                 self.handler_failed(session);
@@ -586,9 +590,10 @@ impl Hub {
     #[cold]
     fn handler_failed(&mut self, session: u32) {
         self.core.counts.handler_panics += 1;
-        if let Some(slot) = self.core.sessions.get(session) {
+        if let Some(slot) = self.core.tables.sessions.get(session) {
             let peer = slot.peer;
             self.core
+                .outbound
                 .effects
                 .push(Effect::Log(Notice::HandlerPanic { peer }));
             self.core.close_session(session, CloseReason::InternalError);
@@ -597,20 +602,20 @@ impl Hub {
 
     /// Delivers what the handler must be told, until nothing is left.
     pub(crate) fn settle(&mut self) {
-        while let Some(told) = self.core.told.pop_front() {
+        while let Some(told) = self.core.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
-                    self.call(NONE, |handler, io| handler.disconnected(io, socket, reason));
-                    self.core.sockets.remove(socket.0.index);
+                    self.call(NONE, |handler, cx| handler.disconnected(cx, socket, reason));
+                    self.core.tables.sockets.remove(socket.0.index);
                 }
                 Told::AckTimedOut { socket, token } => {
-                    self.call(NONE, |handler, io| handler.ack_timed_out(io, socket, token));
+                    self.call(NONE, |handler, cx| handler.ack_timed_out(cx, socket, token));
                 }
                 Told::Collected { token, collected } => {
-                    self.call(NONE, |handler, io| handler.collected(io, token, collected));
+                    self.call(NONE, |handler, cx| handler.collected(cx, token, collected));
                 }
                 Told::Fetched { token, sockets } => {
-                    self.call(NONE, |handler, io| handler.fetched(io, token, sockets));
+                    self.call(NONE, |handler, cx| handler.fetched(cx, token, sockets));
                 }
             }
         }

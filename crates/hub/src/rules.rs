@@ -1,14 +1,14 @@
 //! The built-in handler: what client events do is read from the configuration, no backend needed.
 
+use crate::access::gcra::{Gcra, Meter};
+use crate::books::config::{Action, EventRule, Rate, Rules};
+use crate::books::metrics::Scope;
 use crate::chat;
-use crate::config::{Action, EventRule, Rate, Rules};
-use crate::handler::{AckTo, ConnectRequest, Event, Handler, HandlerFactory, Refusal};
-use crate::io::{Emit, Io, Rejection};
-use crate::member::JoinError;
-use crate::metrics::Scope;
-use crate::rate::{Gcra, Meter};
-use crate::relay::Target;
-use crate::socket::SocketKey;
+use crate::cluster::relay::Target;
+use crate::rooms::membership::JoinError;
+use crate::seam::context::{Context, Emit, Rejection};
+use crate::seam::handler::{AckTo, ConnectRequest, Event, Handler, HandlerFactory, Refusal};
+use crate::tables::socket::SocketKey;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;
@@ -145,7 +145,7 @@ impl RulesHandler {
 impl Handler for RulesHandler {
     fn connecting(
         &mut self,
-        _io: &mut Io<'_>,
+        _io: &mut Context<'_>,
         request: &ConnectRequest<'_>,
     ) -> Result<(), Refusal> {
         match self.find(request.namespace) {
@@ -154,61 +154,67 @@ impl Handler for RulesHandler {
         }
     }
 
-    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, auth: &str) {
-        let Some(at) = io.namespace(socket).and_then(|name| self.find(name)) else {
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
+        let Some(at) = cx.namespace(socket).and_then(|name| self.find(name)) else {
             return;
         };
         let (name, namespace) = &self.book.namespaces[at];
-        let replays = namespace.history && may_replay_on_connect(io, socket, namespace);
+        let replays = namespace.history && may_replay_on_connect(cx, socket, namespace);
         if replays {
             // Those it has been put into by its token.
-            let rooms = io.rooms(socket);
+            let rooms = cx.rooms(socket);
             rooms
                 .iter()
                 .skip(1)
-                .for_each(|room| io.replay(socket, name, room));
+                .for_each(|room| cx.replay(socket, name, room));
         }
         for room in &namespace.auto_join {
             // A configured room has a checked name.
-            let _ = io.join(socket, room);
+            let _ = cx.join(socket, room);
             if replays {
-                io.replay(socket, name, room);
+                cx.replay(socket, name, room);
             }
         }
         if namespace.chat {
-            chat::connected(io, socket, auth);
+            chat::connected(cx, socket, auth);
             if replays {
-                io.replay(socket, name, chat::GLOBAL);
+                cx.replay(socket, name, chat::GLOBAL);
             }
         }
     }
 
-    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, mut event: Event<'_>) {
-        let Some(at) = io.namespace(socket).and_then(|name| self.find(name)) else {
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, mut event: Event<'_>) {
+        let Some(at) = cx.namespace(socket).and_then(|name| self.find(name)) else {
             return;
         };
         let (name, namespace) = &self.book.namespaces[at];
         let rule = namespace.events.get(event.name);
         if let Some(limit) = rule.unwrap_or(&namespace.default).rate.as_ref()
-            && !within(limit, io, socket, &mut event.ack)
+            && !within(limit, cx, socket, &mut event.ack)
         {
             return;
         }
         match (rule, event.name) {
-            (Some(rule), _) => rule.apply(io, socket, name, event),
-            (None, "join" | "leave") if namespace.client_joins || io.grants(socket).is_some() => {
-                membership(io, socket, name, event, namespace);
+            (Some(rule), _) => rule.apply(cx, socket, name, event),
+            (None, "join" | "leave") if namespace.client_joins || cx.grants(socket).is_some() => {
+                membership(cx, socket, name, event, namespace);
             }
-            (None, "chat-message") if namespace.chat => chat::message(io, socket, name, event),
-            (None, _) => namespace.default.apply(io, socket, name, event),
+            (None, "chat-message") if namespace.chat => chat::message(cx, socket, name, event),
+            (None, _) => namespace.default.apply(cx, socket, name, event),
         }
     }
 
-    fn room_count_changed(&mut self, io: &mut Io<'_>, namespace: &str, room: &str, count: u64) {
+    fn room_count_changed(
+        &mut self,
+        cx: &mut Context<'_>,
+        namespace: &str,
+        room: &str,
+        count: u64,
+    ) {
         if let Some(at) = self.find(namespace)
             && self.book.namespaces[at].1.chat
         {
-            chat::presence(io, namespace, room, count);
+            chat::presence(cx, namespace, room, count);
         }
     }
 }
@@ -220,22 +226,22 @@ const REPLAYS: Rate = Rate {
     per: std::time::Duration::from_secs(1),
 };
 
-fn may_replay(io: &mut Io<'_>, socket: SocketKey, namespace: &Namespace) -> bool {
-    passes(io, socket, namespace.replays, Gcra::new(REPLAYS))
+fn may_replay(cx: &mut Context<'_>, socket: SocketKey, namespace: &Namespace) -> bool {
+    passes(cx, socket, namespace.replays, Gcra::new(REPLAYS))
 }
 
 /// The first time nothing is booked, which would cost each session memory: only who has left may come again and again.
-fn may_replay_on_connect(io: &mut Io<'_>, socket: SocketKey, namespace: &Namespace) -> bool {
-    let session = io.core.socket(socket).map(|slot| slot.session);
-    let slot = session.and_then(|session| io.core.sessions.get(session));
-    slot.is_none_or(|slot| slot.rare.is_none()) || may_replay(io, socket, namespace)
+fn may_replay_on_connect(cx: &mut Context<'_>, socket: SocketKey, namespace: &Namespace) -> bool {
+    let session = cx.core.socket(socket).map(|slot| slot.session);
+    let slot = session.and_then(|session| cx.core.tables.sessions.get(session));
+    slot.is_none_or(|slot| slot.rare.is_none()) || may_replay(cx, socket, namespace)
 }
 
 /// Books an event with a limiter of the socket's session.
-pub(crate) fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
-    let now_us = io.core.now_us();
-    let session = io.core.socket(socket).map(|slot| slot.session);
-    let slot = session.and_then(|session| io.core.sessions.get_mut(session));
+pub(crate) fn passes(cx: &mut Context<'_>, socket: SocketKey, number: u32, gcra: Gcra) -> bool {
+    let now_us = cx.core.now_us();
+    let session = cx.core.socket(socket).map(|slot| slot.session);
+    let slot = session.and_then(|session| cx.core.tables.sessions.get_mut(session));
     slot.is_some_and(|slot| {
         let rare = slot.rare.get_or_insert_default();
         gcra.check(rare.rate(number), now_us).is_ok()
@@ -243,22 +249,22 @@ pub(crate) fn passes(io: &mut Io<'_>, socket: SocketKey, number: u32, gcra: Gcra
 }
 
 /// Books the event; over the limit the client is told and the event dropped.
-fn within(limit: &Limit, io: &mut Io<'_>, socket: SocketKey, ack: &mut Option<AckTo>) -> bool {
+fn within(limit: &Limit, cx: &mut Context<'_>, socket: SocketKey, ack: &mut Option<AckTo>) -> bool {
     let Limit { number, meter } = limit;
-    if passes(io, socket, *number, meter.gcra) {
-        io.within_rate(socket);
+    if passes(cx, socket, *number, meter.gcra) {
+        cx.within_rate(socket);
         return true;
     }
-    io.over_rate(socket, ack, Scope::Event, meter)
+    cx.over_rate(socket, ack, Scope::Event, meter)
 }
 
 impl Rule {
-    fn apply(&self, io: &mut Io<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
+    fn apply(&self, cx: &mut Context<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
         if let Some(schema) = &self.schema
             && let Err(error) = schema.check(first(event.args).unwrap_or("null"))
         {
             return refuse(
-                io,
+                cx,
                 socket,
                 event,
                 &format!("Invalid payload: {error}"),
@@ -267,49 +273,49 @@ impl Rule {
         }
         match &self.action {
             Action::Rooms { room, echo } => {
-                self.to_rooms(io, socket, namespace, event, room.as_deref(), *echo);
+                self.to_rooms(cx, socket, namespace, event, room.as_deref(), *echo);
             }
             Action::Reply => match event.ack {
-                Some(ack) => io.ack(ack, event.args, event.attachments),
-                None => io.emit(socket, &as_emit(&event)),
+                Some(ack) => cx.ack(ack, event.args, event.attachments),
+                None => cx.emit(socket, &as_emit(&event)),
             },
-            Action::Backend => refuse(io, socket, event, "No backend is connected", "NO_BACKEND"),
-            Action::Drop => io.drop_event(),
+            Action::Backend => refuse(cx, socket, event, "No backend is connected", "NO_BACKEND"),
+            Action::Drop => cx.drop_event(),
         }
     }
 
     /// Broadcasts to the room the client named, to the rule's room, or to all rooms of the sender.
     fn to_rooms(
         &self,
-        io: &mut Io<'_>,
+        cx: &mut Context<'_>,
         socket: SocketKey,
         namespace: &str,
         event: Event<'_>,
         room: Option<&str>,
         echo: bool,
     ) {
-        let Some(id) = io.id(socket).map(|id| id.encode()) else {
+        let Some(id) = cx.id(socket).map(|id| id.encode()) else {
             return;
         };
         let id = std::str::from_utf8(&id).unwrap_or_default();
         let own: Vec<String>;
         let rooms: SmallVec<[&str; 4]> = match event.room.or(room) {
             Some(named) => {
-                if event.room.is_some() && room != event.room && !io.is_in(socket, named) {
-                    return refuse(io, socket, event, "Not in that room", "NOT_IN_ROOM");
+                if event.room.is_some() && room != event.room && !cx.is_in(socket, named) {
+                    return refuse(cx, socket, event, "Not in that room", "NOT_IN_ROOM");
                 }
                 [named].into_iter().collect()
             }
             None => {
-                own = io.rooms(socket);
+                own = cx.rooms(socket);
                 own.iter()
                     .map(String::as_str)
                     .filter(|room| *room != id)
                     .collect()
             }
         };
-        if !may_publish(io, socket, &rooms) {
-            return refuse(io, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
+        if !may_publish(cx, socket, &rooms) {
+            return refuse(cx, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
         }
         if !rooms.is_empty() {
             let except: &[&str] = if echo { &[] } else { &[id] };
@@ -319,17 +325,17 @@ impl Rule {
                 users: &[],
                 except,
             };
-            io.broadcast(&target, &as_emit(&event));
+            cx.broadcast(&target, &as_emit(&event));
             // History keeps text: attachments would be copied for every room.
             if self.history && event.attachments.is_empty() {
                 let kept = as_kept(&event);
                 rooms
                     .iter()
-                    .for_each(|room| io.record(namespace, room, &kept));
+                    .for_each(|room| cx.record(namespace, room, &kept));
             }
         }
         if let Some(ack) = event.ack {
-            io.ack(ack, "", &[]);
+            cx.ack(ack, "", &[]);
         }
     }
 }
@@ -339,8 +345,8 @@ pub(crate) const FORBIDDEN_PUBLISH: &str = "Not allowed to publish to that room"
 const FORBIDDEN_JOIN: &str = "Not allowed to join that room";
 
 /// Whether the socket's token, if it speaks of rooms, allows publishing to all of these.
-pub(crate) fn may_publish(io: &Io<'_>, socket: SocketKey, rooms: &[&str]) -> bool {
-    io.grants(socket)
+pub(crate) fn may_publish(cx: &Context<'_>, socket: SocketKey, rooms: &[&str]) -> bool {
+    cx.grants(socket)
         .is_none_or(|grants| rooms.iter().all(|room| grants.may_publish(room)))
 }
 
@@ -373,50 +379,50 @@ pub(crate) fn first(args: &str) -> Option<&str> {
 
 /// Tells the client that its event was not carried out, and answers its ack likewise.
 pub(crate) fn refuse(
-    io: &mut Io<'_>,
+    cx: &mut Context<'_>,
     socket: SocketKey,
     event: Event<'_>,
     message: &str,
     code: &str,
 ) {
-    io.reject(socket, Rejection::Refused { message, code });
+    cx.reject(socket, Rejection::Refused { message, code });
     if let Some(ack) = event.ack {
-        io.ack_error(ack, message);
+        cx.ack_error(ack, message);
     }
 }
 
 /// `join` and `leave` by a client; the ack gets the list of its rooms.
 fn membership(
-    io: &mut Io<'_>,
+    cx: &mut Context<'_>,
     socket: SocketKey,
     namespace: &str,
     event: Event<'_>,
     rules: &Namespace,
 ) {
     let Some(room) = first(event.args).and_then(json::unquote) else {
-        return refuse(io, socket, event, "Room must be a string", "INVALID_ROOM");
+        return refuse(cx, socket, event, "Room must be a string", "INVALID_ROOM");
     };
     if event.name == "leave" {
-        io.leave(socket, &room);
-    } else if io.is_socket_id(&room) && io.id(socket).is_none_or(|id| id.to_string() != *room) {
+        cx.leave(socket, &room);
+    } else if cx.is_socket_id(&room) && cx.id(socket).is_none_or(|id| id.to_string() != *room) {
         // Else it would hear what is meant for that client alone, and could speak to it alone.
-        return refuse(io, socket, event, "Invalid room name", "INVALID_ROOM");
-    } else if io
+        return refuse(cx, socket, event, "Invalid room name", "INVALID_ROOM");
+    } else if cx
         .grants(socket)
         .is_some_and(|grants| !grants.may_join(&room))
     {
-        return refuse(io, socket, event, FORBIDDEN_JOIN, "FORBIDDEN");
-    } else if let Err(error) = join_as_client(io, socket, &room) {
+        return refuse(cx, socket, event, FORBIDDEN_JOIN, "FORBIDDEN");
+    } else if let Err(error) = join_as_client(cx, socket, &room) {
         let (message, code) = match error {
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),
             JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
         };
-        return refuse(io, socket, event, message, code);
-    } else if rules.history && may_replay(io, socket, rules) {
-        io.replay(socket, namespace, &room);
+        return refuse(cx, socket, event, message, code);
+    } else if rules.history && may_replay(cx, socket, rules) {
+        cx.replay(socket, namespace, &room);
     }
     if let Some(ack) = event.ack {
-        let (rooms, own) = (io.rooms(socket), io.id(socket).map(|id| id.to_string()));
+        let (rooms, own) = (cx.rooms(socket), cx.id(socket).map(|id| id.to_string()));
         let mut args = b"[".to_vec();
         for (n, room) in rooms
             .iter()
@@ -429,15 +435,15 @@ fn membership(
             json::quote(&mut args, room);
         }
         args.push(b']');
-        io.ack(ack, &String::from_utf8_lossy(&args), &[]);
+        cx.ack(ack, &String::from_utf8_lossy(&args), &[]);
     }
 }
 
 /// Clients may not use NUL, which ends a name wherever C reads it: two rooms here could be one there.
-fn join_as_client(io: &mut Io<'_>, socket: SocketKey, room: &str) -> Result<(), JoinError> {
+fn join_as_client(cx: &mut Context<'_>, socket: SocketKey, room: &str) -> Result<(), JoinError> {
     if room.contains('\0') {
-        io.core.counts.hit(crate::metrics::Limit::RoomName);
+        cx.core.counts.hit(crate::books::metrics::Limit::RoomName);
         return Err(JoinError::BadName);
     }
-    io.join(socket, room)
+    cx.join(socket, room)
 }

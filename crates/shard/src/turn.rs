@@ -14,7 +14,7 @@ use crate::stream::Stream;
 use crate::tls::{SecureStream, Session};
 use hub::mailbox::{Receiver, Sender};
 use hub::metrics::Cells;
-use hub::proxies::ProxyProtocol;
+use hub::trust::ProxyProtocol;
 use hub::{Effect, Hub, Identity, Relay, Written};
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};

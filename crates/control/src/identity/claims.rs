@@ -3,7 +3,7 @@
 
 use super::rejection::Rejection;
 use super::settings::Settings;
-use hub::identity::{Claims, Grants};
+use hub::claims::{Claims, Grants};
 use serde_json::Value;
 
 /// Names of users go into rooms, logs and messages.

@@ -1,5 +1,5 @@
 //! Who a client is: tokens (JWT) are checked here, away from the shards, and become what
-//! `hub::identity` names. Keys come from the configuration, from files and from a URL.
+//! `hub::claims` names. Keys come from the configuration, from files and from a URL.
 
 mod claims;
 mod files;
@@ -18,7 +18,7 @@ pub use settings::{SECRET_BYTES_MIN, Secret, Settings, SetupError, algorithm};
 pub use stats::Figures;
 
 use files::Files;
-use hub::identity::{Claims, Denied};
+use hub::claims::{Claims, Denied};
 use key_set::KeySet;
 use remote::Remote;
 use stats::Stats;

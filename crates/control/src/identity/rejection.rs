@@ -1,6 +1,6 @@
 //! Why a token was turned down, in the detail that operators need. Clients learn [`Denied`] only.
 
-use hub::identity::Denied;
+use hub::claims::Denied;
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

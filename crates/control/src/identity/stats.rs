@@ -1,7 +1,7 @@
 //! What verification counts. The exporter reads it when it is asked.
 
 use super::rejection::Rejection;
-use hub::identity::Claims;
+use hub::claims::Claims;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;

@@ -7,7 +7,7 @@
 use super::{Samples, View, load};
 use crate::identity::{Figures, RESULTS};
 use hub::CloseReason;
-use hub::identity::Denied;
+use hub::claims::Denied;
 use hub::metrics::{DURATION_BOUNDS_MS, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
 

@@ -1,6 +1,6 @@
 //! Namespace `/lab`: every operation of the seam behind an event of its own.
 
-use hub::{AckTo, Collected, Emit, Event, Fetched, Io, Refusal, SocketKey, Target};
+use hub::{AckTo, Collected, Context, Emit, Event, Fetched, Refusal, SocketKey, Target};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -35,13 +35,13 @@ fn truthy(value: &Value) -> bool {
         && value.as_str() != Some("")
 }
 
-pub(crate) fn connected(io: &mut Io<'_>, socket: SocketKey, auth: &str) {
+pub(crate) fn connected(cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
     let auth: Value = serde_json::from_str(auth).unwrap_or_default();
     if let Some(user) = auth.get("user") {
-        io.set_data(socket, &json!({ "user": user }).to_string());
+        cx.set_data(socket, &json!({ "user": user }).to_string());
         if let Some(user) = user.as_str() {
             // A name that is no room name is simply not addressable.
-            let _ = io.set_user(socket, user);
+            let _ = cx.set_user(socket, user);
         }
     }
 }
@@ -96,11 +96,11 @@ fn room(value: &Value) -> Option<String> {
 }
 
 impl Lab {
-    pub(crate) fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+    pub(crate) fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
         let text = format!("[{}]", event.args);
         let args = Args::new(&text);
         match event.name {
-            "echo" => echo(io, socket, event),
+            "echo" => echo(cx, socket, event),
             "ask" => {
                 let (args, attachments) = (event.args, event.attachments);
                 let question = Emit {
@@ -109,29 +109,29 @@ impl Lab {
                     attachments,
                     volatile: false,
                 };
-                io.ask(socket, &question, ASK_TIMEOUT, 0);
+                cx.ask(socket, &question, ASK_TIMEOUT, 0);
             }
-            "who" => answer(io, event.ack, &who(io, socket)),
-            "join" | "leave" => membership(io, socket, event, &args.rooms(0).join("")),
+            "who" => answer(cx, event.ack, &who(cx, socket)),
+            "join" | "leave" => membership(cx, socket, event, &args.rooms(0).join("")),
             "to" | "in" | "except" | "all" | "local" | "to-user" | "all-date" => {
-                broadcast(io, socket, &event, &args);
+                broadcast(cx, socket, &event, &args);
             }
-            "burst" | "volatile" => series(io, socket, event.name == "volatile", &args),
-            "collect" => self.collect(io, event, &args),
-            "fetch" => self.fetch(io, event, &args),
-            "sockets-join" | "sockets-leave" | "sockets-kick" => select(io, event.name, &args),
+            "burst" | "volatile" => series(cx, socket, event.name == "volatile", &args),
+            "collect" => self.collect(cx, event, &args),
+            "fetch" => self.fetch(cx, event, &args),
+            "sockets-join" | "sockets-leave" | "sockets-kick" => select(cx, event.name, &args),
             "server-side-emit" => {}
-            "server-side-ask" => answer(io, event.ack, "null,[]"),
-            "server-count" => answer(io, event.ack, "1"),
-            "kick" => io.disconnect(socket, false),
-            "kick-close" => io.disconnect(socket, true),
-            "drop" => io.drop_transport(socket),
+            "server-side-ask" => answer(cx, event.ack, "null,[]"),
+            "server-count" => answer(cx, event.ack, "1"),
+            "kick" => cx.disconnect(socket, false),
+            "kick-close" => cx.disconnect(socket, true),
+            "drop" => cx.drop_transport(socket),
             "length" => {
                 let length = event
                     .attachments
                     .first()
                     .map_or(-1, |bytes| bytes.len() as i64);
-                answer(io, event.ack, &length.to_string());
+                answer(cx, event.ack, &length.to_string());
             }
             // Stands for a bug in an application: the session that triggered it ends, others go on.
             "panic" => panic!("asked to"),
@@ -146,7 +146,7 @@ impl Lab {
     }
 
     /// `collect(room, ms, ev, any…, ack)`
-    fn collect(&mut self, io: &mut Io<'_>, event: Event<'_>, args: &Args<'_>) {
+    fn collect(&mut self, cx: &mut Context<'_>, event: Event<'_>, args: &Args<'_>) {
         let (rooms, name, rest) = (args.rooms(0), args.text(2), args.rest(3));
         let timeout = Duration::from_millis(args.number(1));
         let attachments = event.attachments;
@@ -165,10 +165,10 @@ impl Lab {
             attachments,
             volatile: false,
         };
-        io.collect(&target, &emit, timeout, token);
+        cx.collect(&target, &emit, timeout, token);
     }
 
-    pub(crate) fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: &Collected) {
+    pub(crate) fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: &Collected) {
         let (mut answers, mut attachments) = (Vec::new(), Vec::new());
         for answer in &collected.answers {
             let mut first = Args::new(&format!("[{}]", answer.args)).value(0);
@@ -182,7 +182,7 @@ impl Lab {
             r#""operation has timed out""#
         };
         if let Some(ack) = self.waiting.remove(&token) {
-            io.ack(
+            cx.ack(
                 ack,
                 &format!("{error},{}", Value::from(answers)),
                 &attachments,
@@ -191,7 +191,7 @@ impl Lab {
     }
 
     /// `fetch(room or null, ack)`
-    fn fetch(&mut self, io: &mut Io<'_>, event: Event<'_>, args: &Args<'_>) {
+    fn fetch(&mut self, cx: &mut Context<'_>, event: Event<'_>, args: &Args<'_>) {
         let Some(token) = self.wait(event.ack) else {
             return;
         };
@@ -202,10 +202,10 @@ impl Lab {
             rooms: &rooms,
             ..Target::default()
         };
-        io.fetch(&target, FETCH_TIMEOUT, token);
+        cx.fetch(&target, FETCH_TIMEOUT, token);
     }
 
-    pub(crate) fn fetched(&mut self, io: &mut Io<'_>, token: u64, sockets: &[Fetched]) {
+    pub(crate) fn fetched(&mut self, cx: &mut Context<'_>, token: u64, sockets: &[Fetched]) {
         let sockets: Vec<Value> = sockets
             .iter()
             .map(|socket| {
@@ -214,7 +214,7 @@ impl Lab {
             })
             .collect();
         answer(
-            io,
+            cx,
             self.waiting.remove(&token),
             &format!("null,{}", Value::from(sockets)),
         );
@@ -237,17 +237,17 @@ fn shift(value: &mut Value, by: u64) {
     }
 }
 
-fn answer(io: &mut Io<'_>, ack: Option<AckTo>, args: &str) {
+fn answer(cx: &mut Context<'_>, ack: Option<AckTo>, args: &str) {
     if let Some(ack) = ack {
-        io.ack(ack, args, &[]);
+        cx.ack(ack, args, &[]);
     }
 }
 
-fn echo(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+fn echo(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
     let (args, attachments) = (event.args, event.attachments);
     match event.ack {
-        Some(ack) => io.ack(ack, args, attachments),
-        None => io.emit(
+        Some(ack) => cx.ack(ack, args, attachments),
+        None => cx.emit(
             socket,
             &Emit {
                 name: "echo",
@@ -259,8 +259,8 @@ fn echo(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
     }
 }
 
-fn who(io: &Io<'_>, socket: SocketKey) -> String {
-    let Some(info) = io.info(socket) else {
+fn who(cx: &Context<'_>, socket: SocketKey) -> String {
+    let Some(info) = cx.info(socket) else {
         return "null".into();
     };
     let query: serde_json::Map<String, Value> = wire::http::query_pairs(info.query)
@@ -273,19 +273,19 @@ fn who(io: &Io<'_>, socket: SocketKey) -> String {
     .to_string()
 }
 
-fn membership(io: &mut Io<'_>, socket: SocketKey, event: Event<'_>, room: &str) {
+fn membership(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>, room: &str) {
     if event.name == "join" {
         // The limits' metric tells of refused joins; the list in the ack shows them.
-        let _ = io.join(socket, room);
+        let _ = cx.join(socket, room);
     } else {
-        io.leave(socket, room);
+        cx.leave(socket, room);
     }
-    let rooms = json!(io.rooms(socket)).to_string();
-    answer(io, event.ack, &rooms);
+    let rooms = json!(cx.rooms(socket)).to_string();
+    answer(cx, event.ack, &rooms);
 }
 
-fn broadcast(io: &mut Io<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<'_>) {
-    let Some(id) = io.id(socket).map(|id| id.to_string()) else {
+fn broadcast(cx: &mut Context<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<'_>) {
+    let Some(id) = cx.id(socket).map(|id| id.to_string()) else {
         return;
     };
     let everyone = matches!(event.name, "all" | "local" | "all-date");
@@ -309,7 +309,7 @@ fn broadcast(io: &mut Io<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<
         _ => {}
     }
     let attachments = event.attachments;
-    io.broadcast(
+    cx.broadcast(
         &target,
         &Emit {
             name: &name,
@@ -342,11 +342,11 @@ fn iso_date(ms: u64) -> String {
 }
 
 /// `n` separate events.
-fn series(io: &mut Io<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
+fn series(cx: &mut Context<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
     let name = args.text(0);
     for n in 0..args.number(1).min(100_000) {
         let args = n.to_string();
-        io.emit(
+        cx.emit(
             socket,
             &Emit {
                 name: &name,
@@ -359,7 +359,7 @@ fn series(io: &mut Io<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
 }
 
 /// Operations on the sockets that a room selects.
-fn select(io: &mut Io<'_>, what: &str, args: &Args<'_>) {
+fn select(cx: &mut Context<'_>, what: &str, args: &Args<'_>) {
     let (selector, room) = (args.rooms(0), args.text(1));
     let rooms = borrowed(&selector);
     let target = Target {
@@ -368,9 +368,9 @@ fn select(io: &mut Io<'_>, what: &str, args: &Args<'_>) {
         ..Target::default()
     };
     match what {
-        "sockets-join" => io.join_all(&target, &[&room]),
-        "sockets-leave" => io.leave_all(&target, &[&room]),
-        _ => io.disconnect_all(&target, args.value(1) == Value::Bool(true)),
+        "sockets-join" => cx.join_all(&target, &[&room]),
+        "sockets-leave" => cx.leave_all(&target, &[&room]),
+        _ => cx.disconnect_all(&target, args.value(1) == Value::Bool(true)),
     }
 }
 

@@ -11,12 +11,12 @@ use anyhow::Context as _;
 use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
+use hub::claims::Denied;
 use hub::config::{Compression, Config, Cors};
-use hub::identity::Denied;
 use hub::limits::Limits;
 use hub::{
-    Ask, ConnectRequest, Data, Emit, Event, Handler, HandlerFactory, Io, Notice, Refusal, Reply,
-    SessionKey, SocketKey,
+    Ask, ConnectRequest, Context, Data, Emit, Event, Handler, HandlerFactory, Notice, Refusal,
+    Reply, SessionKey, SocketKey,
 };
 use lab::Lab;
 use rustls::ServerConfig;
@@ -134,7 +134,11 @@ impl HandlerFactory for Applications {
 }
 
 impl Handler for Application {
-    fn connecting(&mut self, _: &mut Io<'_>, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         match request.namespace {
             "/" | "/custom" => Ok(()),
             "/lab" => lab::admit(request.auth),
@@ -147,23 +151,23 @@ impl Handler for Application {
         }
     }
 
-    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, auth: &str) {
-        let Some(namespace) = io.namespace(socket).map(str::to_owned) else {
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
+        let Some(namespace) = cx.namespace(socket).map(str::to_owned) else {
             return;
         };
         match namespace.as_str() {
-            "/" | "/custom" => emit(io, socket, "auth", auth),
-            "/lab" => lab::connected(io, socket, auth),
-            name => emit(io, socket, "dyn", &format!("{name:?}")),
+            "/" | "/custom" => emit(cx, socket, "auth", auth),
+            "/lab" => lab::connected(cx, socket, auth),
+            name => emit(cx, socket, "dyn", &format!("{name:?}")),
         }
     }
 
-    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
-        match (io.namespace(socket), event.name) {
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        match (cx.namespace(socket), event.name) {
             (Some("/"), "message") => {
                 let (args, attachments) = (event.args, event.attachments);
                 let name = "message-back";
-                io.emit(
+                cx.emit(
                     socket,
                     &Emit {
                         name,
@@ -175,35 +179,42 @@ impl Handler for Application {
             }
             (Some("/"), "message-with-ack") => {
                 if let Some(ack) = event.ack {
-                    io.ack(ack, event.args, event.attachments);
+                    cx.ack(ack, event.args, event.attachments);
                 }
             }
-            (Some("/lab"), _) => self.lab.event(io, socket, event),
+            (Some("/lab"), _) => self.lab.event(cx, socket, event),
             _ => {}
         }
     }
 
-    fn acked(&mut self, io: &mut Io<'_>, socket: SocketKey, _: u64, args: &str, bin: &[Vec<u8>]) {
+    fn acked(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketKey,
+        _: u64,
+        args: &str,
+        bin: &[Vec<u8>],
+    ) {
         let answer = Emit {
             name: "answer",
             args,
             attachments: bin,
             volatile: false,
         };
-        io.emit(socket, &answer);
+        cx.emit(socket, &answer);
     }
 
-    fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: hub::Collected) {
-        self.lab.collected(io, token, &collected);
+    fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: hub::Collected) {
+        self.lab.collected(cx, token, &collected);
     }
 
-    fn fetched(&mut self, io: &mut Io<'_>, token: u64, sockets: Vec<hub::Fetched>) {
-        self.lab.fetched(io, token, &sockets);
+    fn fetched(&mut self, cx: &mut Context<'_>, token: u64, sockets: Vec<hub::Fetched>) {
+        self.lab.fetched(cx, token, &sockets);
     }
 
     /// Bare Engine.IO and raw WebSocket: everything comes back as it came.
-    fn message(&mut self, io: &mut Io<'_>, session: SessionKey, data: Data<'_>) {
-        io.send(session, data);
+    fn message(&mut self, cx: &mut Context<'_>, session: SessionKey, data: Data<'_>) {
+        cx.send(session, data);
     }
 }
 
@@ -213,8 +224,8 @@ fn is_dynamic(name: &str) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn emit(io: &mut Io<'_>, to: SocketKey, name: &str, args: &str) {
-    io.emit(
+fn emit(cx: &mut Context<'_>, to: SocketKey, name: &str, args: &str) {
+    cx.emit(
         to,
         &Emit {
             name,

@@ -1,7 +1,7 @@
 //! Where the gateway listens and whom it believes: addresses, Unix sockets, proxies, origins. Text in, meaning or the reason
 //! why there is none out.
 
-use hub::proxies::{Cidr, ClientHeader, Proxies, ProxyProtocol};
+use hub::trust::{Cidr, ClientHeader, Proxies, ProxyProtocol};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

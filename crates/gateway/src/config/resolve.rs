@@ -16,7 +16,7 @@ pub use access::Admin;
 pub use auth::Auth;
 use hub::config::{Admission, Compression, Cors, Rates, Rules, SlowConsumer, Transports};
 use hub::limits::Limits;
-use hub::proxies::Proxies;
+use hub::trust::Proxies;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -331,7 +331,7 @@ fn unix_sockets_stand_beside_addresses() {
 
 #[test]
 fn proxies_are_believed_when_they_are_named() {
-    use hub::proxies::{ClientHeader, Proxies, ProxyProtocol};
+    use hub::trust::{ClientHeader, Proxies, ProxyProtocol};
     assert_eq!(resolved("").hub.proxies, Proxies::default());
     let config = resolved(
         "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\nclient_header = \"forwarded\"\n\

@@ -4,7 +4,7 @@ use super::{load, now};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use control::identity::Verifier;
-use hub::identity::Claims;
+use hub::claims::Claims;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -215,9 +215,15 @@ fn members_of_one_room_get_the_same_event_in_any_protocol() {
 fn every_code_of_an_error_is_documented() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let page = std::fs::read_to_string(format!("{root}/docs/protocol.md")).expect("the page");
-    let sources = std::fs::read_dir(format!("{root}/crates/hub/src")).expect("the hub");
+    let wings = std::fs::read_dir(format!("{root}/crates/hub/src")).expect("the hub");
+    let sources = wings
+        .map(|wing| wing.expect("a wing").path())
+        .flat_map(|wing| match std::fs::read_dir(&wing) {
+            Ok(files) => files.map(|file| file.expect("a file").path()).collect(),
+            Err(_) => vec![wing],
+        });
     let mut codes = Vec::new();
-    for path in sources.map(|file| file.expect("a file").path()) {
+    for path in sources {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let is_code = |word: &&str| {

@@ -3,7 +3,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::Rig;
 use hub::config::Config;
-use hub::{DisconnectReason, Event, Handler, Io, Refusal, SocketKey};
+use hub::{Context, DisconnectReason, Event, Handler, Refusal, SocketKey};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,21 +16,25 @@ struct Door {
 }
 
 impl Handler for Door {
-    fn connecting(&mut self, _: &mut Io<'_>, _: &hub::ConnectRequest<'_>) -> Result<(), Refusal> {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &hub::ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
         match event.name {
-            "leave" => io.disconnect(socket, false),
-            "end" => io.disconnect(socket, true),
-            "drop" => io.drop_transport(socket),
+            "leave" => cx.disconnect(socket, false),
+            "end" => cx.disconnect(socket, true),
+            "drop" => cx.drop_transport(socket),
             "fail" => std::panic::panic_any("a failure"),
             _ => {}
         }
     }
 
-    fn disconnected(&mut self, _: &mut Io<'_>, _: SocketKey, reason: DisconnectReason) {
+    fn disconnected(&mut self, _: &mut Context<'_>, _: SocketKey, reason: DisconnectReason) {
         self.told.lock().expect("nobody panics").push(reason);
     }
 }

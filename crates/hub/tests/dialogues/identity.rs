@@ -1,9 +1,9 @@
 //! Tokens: who gets in, in which words the others are refused, and what happens when a token ends.
 
 use crate::rig::{Rig, chat_rules, handler, lab_rules, masked};
+use hub::claims::{Claims, Denied, Grants};
 use hub::config::{Auth, AuthStyle, Config};
-use hub::identity::{Claims, Denied, Grants};
-use hub::{ConnectRequest, Emit, Event, Handler, Io, Refusal, SocketKey};
+use hub::{ConnectRequest, Context, Emit, Event, Handler, Refusal, SocketKey};
 use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
@@ -549,7 +549,11 @@ fn no_session_takes_all_questions() {
 struct WhoAmI;
 
 impl Handler for WhoAmI {
-    fn connecting(&mut self, _: &mut Io<'_>, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         match request.namespace {
             "/none" => Err(Refusal {
                 message: "Invalid namespace".to_owned(),
@@ -559,17 +563,17 @@ impl Handler for WhoAmI {
         }
     }
 
-    fn connected(&mut self, io: &mut Io<'_>, socket: SocketKey, _: &str) {
-        let user = format!("\"{}\"", io.user(socket).unwrap_or("nobody"));
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
+        let user = format!("\"{}\"", cx.user(socket).unwrap_or("nobody"));
         let emit = Emit {
             name: "you",
             args: &user,
             ..Emit::default()
         };
-        io.emit(socket, &emit);
+        cx.emit(socket, &emit);
     }
 
-    fn event(&mut self, _: &mut Io<'_>, _: SocketKey, _: Event<'_>) {}
+    fn event(&mut self, _: &mut Context<'_>, _: SocketKey, _: Event<'_>) {}
 }
 
 /// Who joined `namespace` just now, as it was told.

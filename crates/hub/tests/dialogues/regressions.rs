@@ -3,7 +3,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::config::Config;
-use hub::{ConnectRequest, Emit, Event, Handler, Io, Refusal, SocketKey, Target, Written};
+use hub::{ConnectRequest, Context, Emit, Event, Handler, Refusal, SocketKey, Target, Written};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -188,11 +188,11 @@ fn what_led_to_an_answer_is_counted_before_it_is_written() {
 struct Careless;
 
 impl Handler for Careless {
-    fn connecting(&mut self, _: &mut Io<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, _: Event<'_>) {
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: Event<'_>) {
         let named = |name| Emit {
             name,
             ..Emit::default()
@@ -202,14 +202,14 @@ impl Handler for Careless {
             ..Target::default()
         };
         let wait = Duration::from_secs(1);
-        io.emit(socket, &named("connect"));
-        io.broadcast(&everyone, &named("disconnect"));
-        assert!(!io.ask(socket, &named("connect_error"), wait, 1));
-        io.collect(&everyone, &named("newListener"), wait, 2);
-        io.emit(socket, &named("fine"));
+        cx.emit(socket, &named("connect"));
+        cx.broadcast(&everyone, &named("disconnect"));
+        assert!(!cx.ask(socket, &named("connect_error"), wait, 1));
+        cx.collect(&everyone, &named("newListener"), wait, 2);
+        cx.emit(socket, &named("fine"));
     }
 
-    fn collected(&mut self, io: &mut Io<'_>, token: u64, collected: hub::Collected) {
+    fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: hub::Collected) {
         assert_eq!((token, collected), (2, hub::Collected::default()));
         let everyone = Target {
             namespace: "/",
@@ -219,7 +219,7 @@ impl Handler for Careless {
             name: "collected",
             ..Emit::default()
         };
-        io.broadcast(&everyone, &none);
+        cx.broadcast(&everyone, &none);
     }
 }
 
@@ -393,18 +393,22 @@ fn a_body_behind_the_end_of_its_session_joins_nothing() {
 fn a_session_that_its_handler_ends_while_asked_joins_nothing() {
     struct Ending(Arc<Mutex<Option<SocketKey>>>);
     impl Handler for Ending {
-        fn connecting(&mut self, io: &mut Io<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        fn connecting(
+            &mut self,
+            cx: &mut Context<'_>,
+            _: &ConnectRequest<'_>,
+        ) -> Result<(), Refusal> {
             if let Some(socket) = self.0.lock().expect("no panic").take() {
-                io.drop_transport(socket);
+                cx.drop_transport(socket);
             }
             Ok(())
         }
 
-        fn connected(&mut self, _: &mut Io<'_>, socket: SocketKey, _: &str) {
+        fn connected(&mut self, _: &mut Context<'_>, socket: SocketKey, _: &str) {
             *self.0.lock().expect("no panic") = Some(socket);
         }
 
-        fn event(&mut self, _: &mut Io<'_>, _: SocketKey, _: Event<'_>) {}
+        fn event(&mut self, _: &mut Context<'_>, _: SocketKey, _: Event<'_>) {}
     }
     let mut rig = Rig::new(Config::default(), Box::new(Ending(Arc::default())), 1);
     let polling = rig.open();

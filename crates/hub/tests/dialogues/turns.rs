@@ -5,7 +5,7 @@ use crate::rig::{Rig, dice};
 use hub::config::{Config, SlowConsumer};
 use hub::metrics::Cells;
 use hub::{
-    ConnectRequest, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Io, Now,
+    ConnectRequest, Context, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Now,
     Refusal, Relay, Sink, SocketKey, Target, Written,
 };
 use std::io::IoSlice;
@@ -156,25 +156,25 @@ fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
 struct Doer(Arc<Mutex<Vec<Option<String>>>>);
 
 impl Handler for Doer {
-    fn connecting(&mut self, _: &mut Io<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn event(&mut self, io: &mut Io<'_>, socket: SocketKey, event: Event<'_>) {
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
         let all = Target {
             namespace: "/",
             ..Target::default()
         };
         match event.name {
-            "join" => assert!(io.join(socket, "x").is_ok()),
-            "leave" => io.leave(socket, "x"),
-            "join all" => io.join_all(&all, &["x"]),
+            "join" => assert!(cx.join(socket, "x").is_ok()),
+            "leave" => cx.leave(socket, "x"),
+            "join all" => cx.join_all(&all, &["x"]),
             "say" => {
                 let emit = Emit {
                     name: "said",
                     ..Emit::default()
                 };
-                io.broadcast(
+                cx.broadcast(
                     &Target {
                         rooms: &["x"],
                         ..all
@@ -186,8 +186,8 @@ impl Handler for Doer {
         }
     }
 
-    fn disconnected(&mut self, io: &mut Io<'_>, socket: SocketKey, _: DisconnectReason) {
-        let namespace = io.namespace(socket).map(str::to_owned);
+    fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
+        let namespace = cx.namespace(socket).map(str::to_owned);
         self.0.lock().expect("nobody panicked").push(namespace);
     }
 }

@@ -2,8 +2,8 @@
 //! after the hub has given their slot to another one.
 
 use fastrand::Rng;
+use hub::claims::{Claims, Denied};
 use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
-use hub::identity::{Claims, Denied};
 use hub::metrics::Cells;
 use hub::rules::RulesFactory;
 use hub::{

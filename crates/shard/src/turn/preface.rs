@@ -4,7 +4,7 @@
 
 use super::Shard;
 use crate::sockets::Got;
-use hub::proxies::ProxyProtocol;
+use hub::trust::ProxyProtocol;
 use std::net::IpAddr;
 use wire::proxy::{self, HEADER_BYTES_MAX, ProxyError};
 

@@ -2,7 +2,7 @@
 
 use super::super::rejection::Rejection;
 use super::*;
-use hub::identity::{Claims, Grants};
+use hub::claims::{Claims, Grants};
 
 async fn explain(settings: Settings, claims: Value) -> Result<Claims, Rejection> {
     verifier(settings).explain(&signed(&claims), NOW).await

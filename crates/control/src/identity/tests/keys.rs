@@ -2,7 +2,7 @@
 
 use super::super::rejection::Rejection;
 use super::*;
-use hub::identity::Denied;
+use hub::claims::Denied;
 use std::process::Command;
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use hub::identity::Denied;
+use hub::claims::Denied;
 use hyper::body::Frame;
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,0 +1,151 @@
+//! Admission: whether a newcomer is let in when there is much to do already. Those who are here come first, then those who
+//! come back to a session they have; newcomers are asked to come again in a moment. What is measured: how long turns take, how
+//! long questions to the control plane stay open, and how much of the process's memory is used.
+
+use crate::books::close::CloseReason;
+use crate::books::config;
+use crate::books::metrics::Limit;
+use crate::hub::Hub;
+use crate::tables::conn::{NONE, State};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What only the process as a whole knows; written outside, read by all hubs.
+#[derive(Debug, Default)]
+pub struct Pressure {
+    memory_percent: AtomicU8,
+}
+
+impl Pressure {
+    /// Memory in use, percent of what the process may have.
+    pub fn set_memory_percent(&self, percent: u8) {
+        self.memory_percent.store(percent, Ordering::Relaxed);
+    }
+
+    pub(crate) fn memory_percent(&self) -> u8 {
+        self.memory_percent.load(Ordering::Relaxed)
+    }
+}
+
+/// Weight of the newest value in a running mean: one part of this many.
+const PARTS: u64 = 8;
+
+/// The measurements of one hub.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    turn_us: u64,
+    ask_ms: u64,
+    shed_due_ms: u64,
+    pressure: Arc<Pressure>,
+}
+
+impl Admission {
+    pub(crate) fn new(pressure: Arc<Pressure>) -> Self {
+        Self {
+            pressure,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn turn_took(&mut self, us: u64) {
+        self.turn_us = mean(self.turn_us, us);
+    }
+
+    pub(crate) fn answered(&mut self, ms: u64) {
+        self.ask_ms = mean(self.ask_ms, ms);
+    }
+
+    /// No question is open, so nothing is known of how long one would take.
+    pub(crate) fn forget_answers(&mut self) {
+        self.ask_ms = 0;
+    }
+
+    pub(crate) fn memory_percent(&self) -> u8 {
+        self.pressure.memory_percent()
+    }
+
+    /// The bound that keeps newcomers out now.
+    pub(crate) fn closed_by(&self, bounds: &config::Admission) -> Option<Limit> {
+        let over = |value: u64, bound: u128| bound > 0 && u128::from(value) > bound;
+        if over(self.turn_us, bounds.turn_max.as_micros()) {
+            Some(Limit::AdmissionTurn)
+        } else if over(self.ask_ms, bounds.ask_max.as_millis()) {
+            Some(Limit::AdmissionAsk)
+        } else if bounds.memory_percent_max > 0
+            && self.memory_percent() >= bounds.memory_percent_max
+        {
+            Some(Limit::AdmissionMemory)
+        } else {
+            None
+        }
+    }
+}
+
+/// How often the slowest readers are looked for when memory is short, and how many of them go at a time.
+const SHED_INTERVAL_MS: u64 = 250;
+const SHED_CONNS: usize = 16;
+/// Who has less than this waiting is not what memory is short of.
+const SHED_BACKLOG_MIN: usize = 64 * 1024;
+
+impl Hub {
+    /// Memory is nearly used up: the clients with the most unread output are closed, rather than everyone by the kernel.
+    pub(crate) fn shed_slowest(&mut self) {
+        let bound = self.core.config.admission.memory_percent_shed;
+        let now = self.core.clock.now.mono_ms;
+        let admission = &mut self.core.access.admission;
+        if bound == 0 || admission.memory_percent() < bound || now < admission.shed_due_ms {
+            return;
+        }
+        admission.shed_due_ms = now + SHED_INTERVAL_MS;
+        let conns = self.core.tables.conns.iter();
+        let mut slow: Vec<(usize, u32)> = conns
+            .filter(|(_, slot)| slot.state == State::WebSocket)
+            .map(|(conn, slot)| (slot.outbox.heap_bytes(), conn))
+            .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
+            .collect();
+        slow.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, conn) in slow.into_iter().take(SHED_CONNS) {
+            let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+                continue;
+            };
+            slot.outbox.discard_unstarted();
+            let session = slot.session;
+            debug_assert_ne!(session, NONE);
+            self.core.counts.hit(Limit::MemoryShed);
+            self.core.close_session(session, CloseReason::OutOfMemory);
+        }
+    }
+}
+
+fn mean(before: u64, now: u64) -> u64 {
+    (before * (PARTS - 1) + now) / PARTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newcomers_wait_while_turns_are_long_and_come_in_when_they_are_short() {
+        let bounds = config::Admission::default();
+        let mut admission = Admission::default();
+        assert_eq!(admission.closed_by(&bounds), None);
+        let long = bounds.turn_max.as_micros() as u64 * 3;
+        (0..8).for_each(|_| admission.turn_took(long));
+        assert_eq!(admission.closed_by(&bounds), Some(Limit::AdmissionTurn));
+        (0..32).for_each(|_| admission.turn_took(100));
+        assert_eq!(admission.closed_by(&bounds), None);
+    }
+
+    #[test]
+    fn slow_answers_and_full_memory_keep_newcomers_out() {
+        let bounds = config::Admission::default();
+        let pressure = Arc::new(Pressure::default());
+        let mut admission = Admission::new(Arc::clone(&pressure));
+        (0..20).for_each(|_| admission.answered(bounds.ask_max.as_millis() as u64 * 2));
+        assert_eq!(admission.closed_by(&bounds), Some(Limit::AdmissionAsk));
+        admission.forget_answers();
+        pressure.set_memory_percent(bounds.memory_percent_max);
+        assert_eq!(admission.closed_by(&bounds), Some(Limit::AdmissionMemory));
+    }
+}

@@ -1,0 +1,509 @@
+//! Who a client is: when its token is asked about, what a verdict leads to, and what happens when a token ends.
+
+use crate::access::claims::{Claims, Denied, Grants};
+use crate::access::gcra::Gcra;
+use crate::books::close::CloseReason;
+use crate::books::config::{AuthStyle, Rate};
+use crate::core::Core;
+use crate::hub::Hub;
+use crate::rooms::room::RoomKind;
+use crate::rules::{first, passes};
+use crate::seam::context::{Context, Emit};
+use crate::seam::handler::{AckTo, Refusal};
+use crate::seam::question::{Pending, Purpose};
+use crate::tables::conn::NONE;
+use crate::tables::id;
+use crate::tables::session::{Protocol, RequestToken};
+use crate::tables::socket::{Extra, SocketKey};
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::time::Duration;
+use wire::http::{self, Head};
+use wire::json;
+use wire::plain;
+use wire::socketio::PacketType;
+use wire::websocket::frame::{self, OpCode};
+
+/// Event by which a client shows a new token; its argument is the token, or `{"token": …}`.
+const REFRESH: &str = "token-refresh";
+/// How often a session may do so in a minute, or once for each of its namespaces if they can be more: looking at a token costs
+/// more than taking a message.
+const REFRESHES: u32 = 30;
+const REFRESHES_PER: Duration = Duration::from_secs(60);
+/// Number of that limiter; the rules' limiters count from one.
+const REFRESHES_NUMBER: u32 = 0;
+/// Event that warns of the end.
+const EXPIRING: &str = "token-expiring";
+
+/// The token a request shows: `Authorization: Bearer`, or the query parameter of that name.
+pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Box<str>> {
+    let bearer = head.header("authorization").and_then(|value| {
+        let (scheme, token) = std::str::from_utf8(value).ok()?.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let token: Option<Cow<'_, str>> = bearer.map(Cow::Borrowed);
+    let token = token.or_else(|| http::query_param(head.query, parameter));
+    token.filter(|token| !token.is_empty()).map(Box::from)
+}
+
+/// The member `token` of a JSON object, or a JSON string.
+fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
+    let raw = raw.trim();
+    let value = if raw.starts_with('{') {
+        let tokens = json::members(raw).filter(|(name, _)| *name == "\"token\"");
+        tokens.last().map(|(_, value)| value)?
+    } else {
+        raw
+    };
+    json::unquote(value).filter(|token| !token.is_empty())
+}
+
+impl Hub {
+    /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
+    pub(crate) fn authenticate(&mut self, session: u32, namespace: &str, auth: &str) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let token = match (shown_token(auth), slot.token.as_deref()) {
+            (Some(shown), _) => shown.into_owned(),
+            (None, Some(RequestToken::Unread(token))) => String::from(&**token),
+            (None, Some(RequestToken::Good(claims))) => {
+                let claims = claims.clone();
+                return self.join_on_claims(session, namespace, auth, &claims);
+            }
+            (None, None) if self.core.config.auth.required => {
+                self.core.count_denied(Denied::Missing);
+                return self.deny_join(session, namespace, Denied::Missing);
+            }
+            (None, None) => return self.join_namespace(session, namespace, auth, None),
+        };
+        let purpose = Purpose::Join {
+            namespace: namespace.into(),
+            auth: auth.into(),
+        };
+        if !self.core.ask_about(session, &token, purpose) {
+            self.core.count_denied(Denied::Unavailable);
+            self.deny_join(session, namespace, Denied::Unavailable);
+        }
+    }
+
+    /// The request's token was good when it was looked at; is it still?
+    fn join_on_claims(&mut self, session: u32, namespace: &str, auth: &str, claims: &Claims) {
+        let now_s = self.core.clock.now.wall_ms / 1000;
+        if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
+            self.core.count_denied(Denied::Expired);
+            return self.deny_join(session, namespace, Denied::Expired);
+        }
+        self.join_namespace(session, namespace, auth, Some(claims));
+    }
+
+    /// A plain session begins: its token came with the request.
+    pub(crate) fn authenticate_plain(&mut self, session: u32) {
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let conn = slot.conn;
+        let token = slot.token.take().map(|token| *token);
+        let Some(RequestToken::Unread(token)) = token else {
+            return if self.core.config.auth.required {
+                self.core.count_denied(Denied::Missing);
+                self.deny_plain(session, Denied::Missing);
+            } else {
+                self.begin_plain(session, None);
+            };
+        };
+        if self.core.ask_about(session, &token, Purpose::Plain) {
+            if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                slot.flags.asking = true;
+            }
+        } else {
+            self.core.count_denied(Denied::Unavailable);
+            self.deny_plain(session, Denied::Unavailable);
+        }
+    }
+
+    /// The control plane has looked at a token.
+    pub(crate) fn on_verdict(&mut self, pending: Pending, verdict: Result<Claims, Denied>) {
+        match &verdict {
+            Ok(_) => self.core.counts.auth_ok += 1,
+            Err(denied) => self.core.count_denied(*denied),
+        }
+        if self.core.tables.sessions.live(pending.session).is_none() {
+            return;
+        }
+        let session = pending.session.index;
+        if !self.core.is_open(session) {
+            return;
+        }
+        match pending.purpose {
+            Purpose::Join { namespace, auth } => {
+                self.on_join_verdict(session, &namespace, &auth, verdict);
+            }
+            Purpose::Plain => {
+                let conn = self
+                    .core
+                    .tables
+                    .sessions
+                    .get(session)
+                    .map_or(NONE, |slot| slot.conn);
+                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                    slot.flags.asking = false;
+                }
+                match verdict {
+                    Ok(claims) => self.begin_plain(session, Some(&claims)),
+                    Err(denied) => self.deny_plain(session, denied),
+                }
+                self.revive(conn);
+            }
+            Purpose::Refresh { socket, ack } => self.on_refresh_verdict(socket, ack, verdict),
+        }
+    }
+
+    fn on_join_verdict(
+        &mut self,
+        session: u32,
+        namespace: &str,
+        auth: &str,
+        verdict: Result<Claims, Denied>,
+    ) {
+        match verdict {
+            // It asked twice; the first answer counts.
+            Ok(_) if self.core.socket_in(session, namespace).is_some() => {}
+            // Others may have joined while this one was asked about.
+            Ok(_) if !self.has_room_for_socket(session) => {}
+            Ok(claims) => {
+                let slot = self.core.tables.sessions.get_mut(session);
+                if shown_token(auth).is_none()
+                    && let Some(token) = slot.and_then(|slot| slot.token.as_deref_mut())
+                    && matches!(token, RequestToken::Unread(_))
+                {
+                    *token = RequestToken::Good(claims.clone());
+                }
+                self.join_namespace(session, namespace, auth, Some(&claims));
+            }
+            Err(denied) => self.deny_join(session, namespace, denied),
+        }
+    }
+
+    /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
+    /// which no client comes back by itself, if the fault is ours.
+    fn deny_join(&mut self, session: u32, namespace: &str, denied: Denied) {
+        if self.core.config.auth.style == AuthStyle::Strict {
+            self.core.log_refused(session, denied.close_reason());
+            let message = denied.message().to_owned();
+            let refusal = Refusal {
+                message,
+                data: None,
+            };
+            return self.refuse_namespace(session, namespace, &refusal);
+        }
+        let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
+        let id = id::socket_id(snowflake, self.core.random());
+        let connect = format!("{{\"sid\":\"{id}\"}}");
+        let error = format!("[\"error\",{{\"message\":\"{}\"}}]", denied.message());
+        self.send_control(session, PacketType::Connect, namespace, &connect);
+        self.send_control(session, PacketType::Event, namespace, &error);
+        if denied != Denied::Unavailable {
+            self.send_control(session, PacketType::Disconnect, namespace, "");
+        }
+        self.core.close_session(session, denied.close_reason());
+    }
+
+    fn deny_plain(&mut self, session: u32, denied: Denied) {
+        self.core.say_error(session, denied);
+        self.core.close_session(session, denied.close_reason());
+    }
+
+    // ---- refreshing -------------------------------------------------------------------------------------------------------
+
+    /// Takes the event that shows a new token; `false` = it is another event.
+    #[inline]
+    pub(crate) fn on_refresh(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        name: &str,
+        args: &str,
+        ack: Option<u64>,
+    ) -> bool {
+        if !self.core.config.auth.enabled || name != REFRESH {
+            return false;
+        }
+        let token = first(args).and_then(shown_token);
+        let sockets_max = self.core.config.limits.sockets_per_session_max as u32;
+        let rate = Gcra::new(Rate {
+            events: REFRESHES.max(sockets_max),
+            per: REFRESHES_PER,
+        });
+        let mut cx = Context {
+            core: &mut self.core,
+        };
+        let in_time = passes(&mut cx, socket, REFRESHES_NUMBER, rate);
+        let asked = token.is_some_and(|token| {
+            in_time
+                && self
+                    .core
+                    .ask_about(session, &token, Purpose::Refresh { socket, ack })
+        });
+        if !asked {
+            self.core.count_denied(Denied::Invalid);
+            self.on_refresh_verdict(socket, ack, Err(Denied::Invalid));
+        }
+        true
+    }
+
+    fn on_refresh_verdict(
+        &mut self,
+        socket: SocketKey,
+        ack: Option<u64>,
+        verdict: Result<Claims, Denied>,
+    ) {
+        let answer = match verdict {
+            Ok(claims) => self.core.refresh(socket, &claims),
+            Err(denied) => Err(denied),
+        };
+        let args = match answer {
+            Ok(Some(expires_s)) => format!("{{\"expiresAt\":{}}}", expires_s * 1000),
+            Ok(None) => "{}".to_owned(),
+            Err(denied) => format!("{{\"error\":\"{}\"}}", denied.message()),
+        };
+        let mut cx = Context {
+            core: &mut self.core,
+        };
+        match ack {
+            Some(id) => cx.ack(AckTo { socket, id }, &args, &[]),
+            None => cx.emit(
+                socket,
+                &Emit {
+                    name: REFRESH,
+                    args: &args,
+                    ..Emit::default()
+                },
+            ),
+        }
+    }
+
+    // ---- expiry -----------------------------------------------------------------------------------------------------------
+
+    /// Warns those whose token ends soon and ends those whose token has ended. Wall clock: that is what tokens mean.
+    pub(crate) fn expire_tokens(&mut self) {
+        let now_s = self.core.clock.now.wall_ms / 1000;
+        while let Some(sockets) = self.core.clock.expiries.pop_due(now_s) {
+            for key in sockets {
+                let socket = SocketKey(key);
+                let Some(slot) = self
+                    .core
+                    .tables
+                    .sockets
+                    .live_mut(key)
+                    .filter(|slot| !slot.gone)
+                else {
+                    continue;
+                };
+                slot.ending = false;
+                let expires_s = slot.expires_s;
+                match u64::from(expires_s).saturating_sub(now_s) {
+                    0 => self.token_ended(socket),
+                    left_s => self.core.token_ends(socket, expires_s, left_s),
+                }
+            }
+        }
+    }
+
+    fn token_ended(&mut self, socket: SocketKey) {
+        let Some(session) = self.core.socket(socket).map(|slot| slot.session) else {
+            return;
+        };
+        self.core.counts.denied[Denied::Expired as usize] += 1;
+        let engineio = self
+            .core
+            .tables
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.protocol.is_engineio());
+        if !engineio {
+            self.core.say_error(session, Denied::Expired);
+            return self.core.close_session(session, CloseReason::TokenExpired);
+        }
+        Context {
+            core: &mut self.core,
+        }
+        .emit(
+            socket,
+            &Emit {
+                name: "error",
+                args: "{\"message\":\"Token expired\"}",
+                ..Emit::default()
+            },
+        );
+        self.core
+            .disconnect_socket(socket.0.index, false, Some(CloseReason::TokenExpired));
+        if self
+            .core
+            .tables
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.sockets.is_empty())
+        {
+            self.core.close_session(session, CloseReason::TokenExpired);
+        }
+    }
+}
+
+impl Core {
+    /// Gives a socket what its token says.
+    pub(crate) fn grant(&mut self, socket: SocketKey, claims: &Claims) {
+        let index = socket.0.index;
+        self.set_user(index, &claims.uid);
+        for room in &claims.rooms {
+            // Names and numbers have bounds, which are counted where they bite.
+            let _ = self.join(index, RoomKind::Named, room);
+        }
+        self.set_grants(socket, claims.grants.as_ref());
+        if let Some(expires_s) = claims.expires_s {
+            let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
+            if let Some(slot) = self.tables.sockets.live_mut(socket.0) {
+                slot.expires_s = expires_s;
+            }
+            self.look_at_token(socket.0.index);
+        }
+    }
+
+    fn set_grants(&mut self, socket: SocketKey, grants: Option<&Grants>) {
+        let Some(slot) = self.tables.sockets.live_mut(socket.0) else {
+            return;
+        };
+        if grants.is_some() || slot.extra.is_some() {
+            let extra: &mut Extra = slot.extra.get_or_insert_default();
+            extra.grants = grants.cloned().map(Box::new);
+        }
+    }
+
+    /// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
+    fn refresh(&mut self, socket: SocketKey, claims: &Claims) -> Result<Option<u64>, Denied> {
+        let slot = self.socket(socket).ok_or(Denied::Invalid)?;
+        let (session, before_s) = (slot.session, u64::from(slot.expires_s));
+        let later = claims
+            .expires_s
+            .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
+        if self.user_of(socket.0.index) != Some(&*claims.uid) || !later {
+            return Err(Denied::Invalid);
+        }
+        self.refresh_request_token(session, claims);
+        self.set_grants(socket, claims.grants.as_ref());
+        // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
+        if let Some(slot) = self.tables.sockets.live_mut(socket.0)
+            && before_s > 0
+        {
+            let expires_s = claims.expires_s.unwrap_or(u64::from(u32::MAX));
+            slot.expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
+        }
+        Ok(claims.expires_s)
+    }
+
+    fn count_denied(&mut self, denied: Denied) {
+        self.counts.denied[denied as usize] += 1;
+    }
+
+    /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
+    fn refresh_request_token(&mut self, session: u32, claims: &Claims) {
+        let slot = self.tables.sessions.get_mut(session);
+        if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
+            && known.uid == claims.uid
+            && claims.outlast(known)
+        {
+            known.clone_from(claims);
+        }
+    }
+
+    /// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.
+    fn token_ends(&mut self, socket: SocketKey, expires_s: u32, left_s: u64) {
+        let expires_s = u64::from(expires_s);
+        if left_s > self.config.auth.warn_before.as_secs() {
+            return self.look_at_token(socket.0.index);
+        }
+        self.await_end(socket.0.index, expires_s);
+        let mut args = String::new();
+        let at_ms = expires_s * 1000;
+        let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
+        Context { core: self }.emit(
+            socket,
+            &Emit {
+                name: EXPIRING,
+                args: &args,
+                ..Emit::default()
+            },
+        );
+    }
+
+    /// The wall clock went ahead of time: what heartbeats would find is to be found now.
+    #[cold]
+    pub(crate) fn look_at_all_tokens(&mut self) {
+        (0..self.tables.sockets.slots()).for_each(|index| self.look_at_token(index));
+    }
+
+    /// At a heartbeat: who of the session is to be warned before the next one.
+    pub(crate) fn look_at_tokens(&mut self, session: u32) {
+        if !self.config.auth.enabled {
+            return;
+        }
+        for n in 0.. {
+            let sockets = self.tables.sessions.get(session).map(|slot| &slot.sockets);
+            let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
+                return;
+            };
+            self.look_at_token(socket);
+        }
+    }
+
+    /// Lets a socket wait for its warning, if that is due before the next heartbeat of its session.
+    fn look_at_token(&mut self, index: u32) {
+        let Some(slot) = self.tables.sockets.get(index) else {
+            return;
+        };
+        let warn_s = self.config.auth.warn_before.as_secs();
+        let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
+        let next_s = self.clock.now.wall_ms / 1000 + self.config.heartbeat_gap_max().as_secs() + 1;
+        if slot.expires_s > 0 && !slot.ending && due_s <= next_s {
+            self.await_end(index, due_s);
+        }
+    }
+
+    fn await_end(&mut self, index: u32, due_s: u64) {
+        let key = self.tables.sockets.key(index);
+        if let Some(slot) = self.tables.sockets.get_mut(index) {
+            slot.ending = true;
+            self.clock.expiries.add(due_s, key);
+        }
+    }
+
+    /// A socket that may have waited for the end of its token is gone.
+    pub(crate) fn forget_expiry(&mut self, index: u32) {
+        if self
+            .tables
+            .sockets
+            .get(index)
+            .is_some_and(|slot| slot.ending)
+        {
+            let sockets = &self.tables.sockets;
+            let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
+            self.clock.expiries.forget_one(is_live);
+        }
+    }
+
+    /// Tells a plain client why it is sent off.
+    fn say_error(&mut self, session: u32, denied: Denied) {
+        let Some(slot) = self.tables.sessions.get(session) else {
+            return;
+        };
+        let (conn, msgpack) = (slot.conn, slot.protocol == Protocol::PlainMsgpack);
+        let (mut text, now) = (Vec::new(), self.clock.now.wall_ms);
+        if msgpack {
+            plain::write_error_msgpack(&mut text, denied.code(), now, None);
+            self.reply(conn, |out| frame::write_frame(out, OpCode::Binary, &text));
+        } else {
+            plain::write_error_json(&mut text, denied.code(), now, None);
+            self.reply(conn, |out| frame::write_frame(out, OpCode::Text, &text));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Who may do how much: tokens, origins, proxies, addresses, rates, admission.
+
+pub mod addresses;
+pub mod admission;
+pub(crate) mod auth;
+pub mod claims;
+pub(crate) mod gcra;
+pub mod origin;
+pub(crate) mod rates;
+pub mod trust;
+
+use crate::cluster::shared::Process;
+use crate::config::Config;
+use addresses::Addresses;
+use admission::Admission;
+use gcra::Meters;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub(crate) struct Access {
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) meters: Meters,
+    pub(crate) admission: Admission,
+    /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
+    pub(crate) via: HashMap<u32, IpAddr>,
+}
+
+impl Access {
+    pub(crate) fn new(config: &Config, process: &Process) -> Self {
+        Self {
+            addresses: Arc::clone(&process.addresses),
+            meters: Meters::new(&config.rates, Arc::clone(&process.meters)),
+            admission: Admission::new(Arc::clone(&process.pressure)),
+            via: HashMap::new(),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Who sends too much, and who comes too often: the rates that hold for all messages, and the bounds per address.
+
+use crate::access::addresses::holder;
+use crate::access::gcra::{Meter, Sender};
+use crate::books::close::CloseReason;
+use crate::books::metrics::{Limit, Scope};
+use crate::core::Core;
+use crate::hub::Hub;
+use crate::seam::context::{Context, Rejection};
+use crate::seam::handler::{AckTo, Refusal};
+use crate::tables::socket::SocketKey;
+use std::net::IpAddr;
+use wire::http::Head;
+use wire::websocket::{close, handshake};
+
+/// Connections beyond twice the bound and this many are dropped unheard: being told is for people, not for floods.
+const CROWD_SLACK: u32 = 16;
+
+/// Bytes that are read and dropped after the end of a connection.
+const IGNORED_BYTES_MAX: u32 = 256 * 1024;
+
+impl Hub {
+    /// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
+    /// `false`. HOT PATH.
+    #[inline]
+    pub(crate) fn within_rates(
+        &mut self,
+        session: u32,
+        socket: Option<SocketKey>,
+        asked: Option<u64>,
+    ) -> bool {
+        if !self.core.access.meters.any {
+            return true;
+        }
+        let Some(scope) = self.scope_passed(session, socket) else {
+            return true;
+        };
+        self.over_rate(session, socket, asked, scope)
+    }
+
+    /// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
+    /// without having waited: `false`.
+    pub(crate) fn connect_within_rates(&mut self, session: u32, namespace: &str) -> bool {
+        if !self.core.access.meters.any {
+            return true;
+        }
+        let Some(scope) = self.scope_passed(session, None) else {
+            return true;
+        };
+        let meters = &self.core.access.meters;
+        let meter = meters.of(scope).filter(|_| !meters.dry_run);
+        if let Some(message) = meter.map(|meter| meter.message.clone()) {
+            if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+                slot.flags.parted = true;
+            }
+            let refusal = Refusal {
+                message,
+                data: None,
+            };
+            self.send_refusal(session, namespace, &refusal);
+        }
+        self.over_rate(session, None, None, scope)
+    }
+
+    /// The first of the rates that has nothing left for this message, which then costs none of them anything.
+    #[inline]
+    fn scope_passed(&mut self, session: u32, socket: Option<SocketKey>) -> Option<Scope> {
+        let core = &mut self.core;
+        let now_us = core.now_us();
+        core.intake.forgiven = false;
+        let slot = core.tables.sessions.get_mut(session)?;
+        let before_us = slot.rate;
+        if let Some(meter) = &core.access.meters.session
+            && meter.gcra.check(&mut slot.rate, now_us).is_err()
+        {
+            return Some(Scope::Session);
+        }
+        if slot.granted == 0 && core.access.meters.are_shared() {
+            let booked = core.book(session, socket);
+            let slot = core.tables.sessions.get_mut(session)?;
+            if let Err(scope) = booked {
+                slot.rate = before_us;
+                return Some(scope);
+            }
+            core.intake.forgiven = slot.forgive();
+            return None;
+        }
+        slot.unbooked += u8::from(slot.granted > 0);
+        slot.granted = slot.granted.saturating_sub(1);
+        core.intake.forgiven = slot.forgive();
+        None
+    }
+
+    /// `true` in a dry run: the message passes all the same.
+    #[cold]
+    fn over_rate(
+        &mut self,
+        session: u32,
+        socket: Option<SocketKey>,
+        asked: Option<u64>,
+        scope: Scope,
+    ) -> bool {
+        let meter = self.core.access.meters.of(scope).cloned();
+        let (Some(meter), Some(socket)) = (meter, socket) else {
+            self.core.counts.rated[scope as usize] += 1;
+            if !self.core.access.meters.dry_run {
+                self.core.counts.hit(Limit::Rate);
+                self.core.counts.dropped_in += 1;
+                self.core.count_rejection(session);
+            }
+            return self.core.access.meters.dry_run;
+        };
+        Context {
+            core: &mut self.core,
+        }
+        .over_rate(
+            socket,
+            &mut asked.map(|id| AckTo { socket, id }),
+            scope,
+            &meter,
+        )
+    }
+
+    // ---- after the end -------------------------------------------------------------------------------------------------------
+
+    /// Bytes behind the end. What was on its way when the peer was told is no offence. Who goes on is a flood: it is not read any
+    /// more, which costs nothing, and not cut before its time, for then it would be back at once.
+    pub(crate) fn ignore(&mut self, conn: u32, len: usize) {
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        let before = slot.ignored;
+        slot.ignored = before.saturating_add(len as u32);
+        if before <= IGNORED_BYTES_MAX && slot.ignored > IGNORED_BYTES_MAX {
+            self.core.counts.hit(Limit::Ignored);
+        }
+    }
+
+    /// Nothing that this connection still sends matters: leave it in the kernel.
+    pub fn is_ignored(&self, conn: u32) -> bool {
+        let slot = self.core.tables.conns.get(conn);
+        slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
+    }
+
+    // ---- addresses --------------------------------------------------------------------------------------------------------
+
+    /// Counts a newcomer with the address it comes from, which may have too many.
+    pub(crate) fn enter_address(&mut self, conn: u32, peer: IpAddr) {
+        let max = self.core.config.limits.conns_per_address_max;
+        let count = self.core.count_address(conn, peer);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.crowded = count > max;
+        }
+        if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
+            self.core.counts.hit(Limit::ConnsPerAddress);
+            self.core.count_close(CloseReason::TooManyConnections);
+            self.core.drop_conn(conn);
+        }
+    }
+
+    /// Turns a connection away whose address has too many: WebSockets by 1008, as their clients see why only then.
+    pub(crate) fn refuse_crowded(&mut self, conn: u32, head: &Head<'_>) {
+        let reason = CloseReason::TooManyConnections;
+        self.core.counts.hit(Limit::ConnsPerAddress);
+        self.core.counts.shed += 1;
+        self.core.count_close(reason);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        if handshake::wants_upgrade(head) && handshake::accept(head).is_ok() {
+            self.accept_websocket(conn, head, handshake::first_subprotocol(head));
+            self.core.reply(conn, |out| {
+                close::write(out, reason.close_code(), reason.text());
+            });
+            return self.core.finish_conn(conn);
+        }
+        self.respond_retry(conn, 429, 1, reason.text().as_bytes());
+    }
+
+    /// A new session from the connection's address; `false` = there were too many of late, and it was told so.
+    pub(crate) fn admit_connect(&mut self, conn: u32) -> bool {
+        let now_us = self.core.now_us();
+        let Some(slot) = self.core.tables.conns.get(conn) else {
+            return false;
+        };
+        let meters = &self.core.access.meters;
+        if meters.connect_passes(holder(slot.peer), now_us) {
+            return true;
+        }
+        let retry_after_s = meters
+            .connects
+            .as_ref()
+            .map_or(1, |meter| meter.retry_after_s);
+        self.core.counts.rated[Scope::Connects as usize] += 1;
+        if self.core.access.meters.dry_run {
+            return true;
+        }
+        self.core.counts.hit(Limit::Rate);
+        self.core.counts.shed += 1;
+        self.respond_retry(
+            conn,
+            429,
+            retry_after_s,
+            b"Too many connections, try again later",
+        );
+        false
+    }
+}
+
+impl Core {
+    /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.
+    pub(crate) fn count_address(&mut self, conn: u32, peer: IpAddr) -> u32 {
+        let max = self.config.limits.conns_per_address_max;
+        let Some(slot) = self.tables.conns.get_mut(conn) else {
+            return 0;
+        };
+        if slot.flags.counted {
+            self.access.addresses.leave(slot.peer);
+        }
+        slot.peer = peer;
+        // A proxy is many clients: each of its connections counts for one of them as soon as that one is known.
+        slot.flags.counted = max > 0 && !self.config.proxies.trusts(peer);
+        match slot.flags.counted {
+            true => self.access.addresses.enter(peer),
+            false => 0,
+        }
+    }
+
+    /// The time as limiters count it.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.clock.now.mono_ms * 1000 + 1
+    }
+
+    /// Books a message of a session with its user and address, or says which of them has nothing left.
+    fn book(&mut self, session: u32, socket: Option<SocketKey>) -> Result<(), Scope> {
+        let now_us = self.now_us();
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let owed = std::mem::take(&mut slot.unbooked);
+        let address = holder(slot.peer);
+        let user = self.user_to_charge(session, socket.map(|socket| socket.0.index));
+        let sender = Sender { user, address };
+        let granted = self.access.meters.book(sender, now_us, owed)?;
+        if let Some(slot) = self.tables.sessions.get_mut(session) {
+            slot.granted = granted;
+        }
+        Ok(())
+    }
+
+    /// Books what a session still owes, before it ends or one of its sockets is nobody's or another's. From then on it is
+    /// granted nothing.
+    pub(crate) fn book_rest(&mut self, session: u32, socket: Option<u32>) {
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.granted = 0;
+        let owed = std::mem::take(&mut slot.unbooked);
+        if owed == 0 {
+            return;
+        }
+        let address = holder(slot.peer);
+        let user = self.user_to_charge(session, socket);
+        self.access
+            .meters
+            .owe(Sender { user, address }, self.now_us(), owed);
+    }
+
+    /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.
+    fn user_to_charge(&self, session: u32, socket: Option<u32>) -> Option<&str> {
+        self.access.meters.user.as_ref()?;
+        let own = socket.and_then(|socket| self.user_of(socket));
+        own.or_else(|| {
+            let sockets = &self.tables.sessions.get(session)?.sockets;
+            sockets.iter().find_map(|socket| self.user_of(*socket))
+        })
+    }
+
+    /// Books a rejected message; a session that goes on and on is closed.
+    fn count_rejection(&mut self, session: u32) {
+        let max = self.config.limits.flood_rejections_max;
+        self.intake.rejected += 1;
+        self.intake.turn_rejected += 1;
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        // A message within the session's rate and over its event's rate makes up for nothing.
+        let more = 1 + u16::from(std::mem::take(&mut self.intake.forgiven));
+        slot.rejections = slot.rejections.saturating_add(more);
+        if slot.rejections <= max {
+            return;
+        }
+        let conn = slot.conn;
+        self.counts.hit(Limit::Flood);
+        self.close_session(session, CloseReason::Flood);
+        // What still comes is no accident.
+        if let Some(slot) = self.tables.conns.get_mut(conn) {
+            slot.ignored = IGNORED_BYTES_MAX;
+        }
+    }
+}
+
+impl Context<'_> {
+    /// An event was within its own rate: that makes up for one that was not, unless the message did already.
+    pub(crate) fn within_rate(&mut self, socket: SocketKey) {
+        if !self.core.access.meters.any
+            && let Some(session) = self.core.socket(socket).map(|slot| slot.session)
+            && let Some(slot) = self.core.tables.sessions.get_mut(session)
+        {
+            slot.forgive();
+        }
+    }
+
+    /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
+    pub(crate) fn over_rate(
+        &mut self,
+        socket: SocketKey,
+        ack: &mut Option<AckTo>,
+        scope: Scope,
+        meter: &Meter,
+    ) -> bool {
+        self.core.counts.rated[scope as usize] += 1;
+        if self.core.access.meters.dry_run {
+            return true;
+        }
+        let rejection = Rejection::RateLimited {
+            message: &meter.message,
+            retry_after_s: meter.retry_after_s,
+        };
+        self.reject(socket, rejection);
+        if let Some(ack) = ack.take() {
+            self.ack_error(ack, &meter.message);
+        }
+        if let Some(session) = self.core.socket(socket).map(|slot| slot.session) {
+            self.core.count_rejection(session);
+        }
+        false
+    }
+}

@@ -1,0 +1,299 @@
+//! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
+
+use crate::access::trust::Proxies;
+use crate::books::limits::Limits;
+use crate::hub::BEHIND_MAX_MS;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Settings shared by all hubs of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
+    pub socketio_path: String,
+    /// Path of the plain WebSocket protocol: `/ws`; `None` switches it off.
+    pub plain_path: Option<String>,
+    /// Path of a bare Engine.IO echo-style endpoint (conformance application); `None` in the product.
+    pub engineio_path: Option<String>,
+    /// Path of a bare WebSocket endpoint whose messages go to the handler as they are (conformance application); `None` in the product.
+    pub raw_path: Option<String>,
+    /// Namespace that plain sockets join.
+    pub plain_namespace: String,
+    pub transports: Transports,
+    pub ping_interval: Duration,
+    pub ping_timeout: Duration,
+    /// Plain protocol: RFC 6455 ping after this much silence.
+    pub plain_ping_interval: Duration,
+    /// A session without any namespace is closed after this (Socket.IO connectTimeout).
+    pub connect_timeout: Duration,
+    pub upgrade_timeout: Duration,
+    /// Largest message from a Socket.IO client, bytes (advertised as maxPayload).
+    pub max_payload: usize,
+    /// Largest message from a plain client, bytes.
+    pub plain_max_payload: usize,
+    pub cors: Cors,
+    /// How long browsers may keep the answer to a preflight.
+    pub cors_max_age: Duration,
+    /// Allow-list for the Origin header on WebSocket and polling (403 otherwise), see [`crate::access::origin`]; empty = any.
+    pub origins: Vec<String>,
+    /// Who may speak for others.
+    pub proxies: Proxies,
+    pub slow_consumer: SlowConsumer,
+    /// Keep headers, query and auth of each session for handlers (costs memory per connection).
+    pub keep_handshake: bool,
+    pub compression: Compression,
+    pub auth: Auth,
+    pub rates: Rates,
+    pub admission: Admission,
+    pub limits: Limits,
+}
+
+/// Whether and how clients show who they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Tokens are looked at.
+    pub enabled: bool,
+    /// Nobody without a token gets in.
+    pub required: bool,
+    pub style: AuthStyle,
+    /// Query parameter that may hold the token.
+    pub query_parameter: String,
+    /// How long a client waits for the verdict.
+    pub timeout: Duration,
+    /// How long before its token ends a client is warned.
+    pub warn_before: Duration,
+}
+
+/// How a client learns that it is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthStyle {
+    /// It is connected, told by an event `error`, and disconnected.
+    Chat,
+    /// CONNECT_ERROR.
+    Strict,
+}
+
+/// Messages that clients may send, whatever they are; `None` = any number. Rules may set a rate per event besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// One connection or polling session.
+    pub session: Option<Rate>,
+    /// All sockets of one user, over all shards.
+    pub user: Option<Rate>,
+    /// All connections of one address (IPv6: one /64), over all shards.
+    pub address: Option<Rate>,
+    /// New sessions from one address.
+    pub connects: Option<Rate>,
+    /// Count what would be rejected, and let it pass.
+    pub dry_run: bool,
+}
+
+/// When newcomers are asked to come later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Mean duration of a turn; zero = no bound.
+    pub turn_max: Duration,
+    /// Mean time that a question to the control plane stays open; zero = no bound.
+    pub ask_max: Duration,
+    /// Memory of the process, percent of what it may have; 0 = no bound.
+    pub memory_percent_max: u8,
+    /// From here on the slowest readers are closed; 0 = never.
+    pub memory_percent_shed: u8,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            required: false,
+            style: AuthStyle::Strict,
+            query_parameter: "token".into(),
+            timeout: Duration::from_secs(5),
+            warn_before: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            turn_max: Duration::from_millis(500),
+            ask_max: Duration::from_secs(2),
+            memory_percent_max: 90,
+            memory_percent_shed: 95,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transports {
+    pub websocket: bool,
+    pub polling: bool,
+    /// When not empty, polling is only for User-Agents that contain one of these (case-insensitive).
+    pub polling_user_agents: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cors {
+    Off,
+    Any,
+    /// These origins (see [`crate::access::origin`]), echoed, with credentials.
+    Origins(Vec<String>),
+}
+
+/// What happens when `outbox_bytes_max` is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowConsumer {
+    Disconnect,
+    DropOldest,
+}
+
+/// Compression of WebSocket messages (RFC 7692) and of answers to polls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compression {
+    /// permessage-deflate is agreed on with clients that offer it.
+    pub websocket: bool,
+    /// Answers to polls are compressed for clients that accept it.
+    pub polling: bool,
+    /// Shorter messages go out as they are, bytes.
+    pub threshold: usize,
+    /// 1 (fast) to 9 (small).
+    pub level: u8,
+    /// Window of the compressor, base-2 logarithm, 9 to 15.
+    pub window_bits: u8,
+    /// Keep a window of what was sent to a client, if it agrees. Not while `SlowConsumer::DropOldest` is in force.
+    pub server_takeover: bool,
+    /// Let clients refer to what they sent before, which costs a window to inflate with.
+    pub client_takeover: bool,
+    pub exempt: Exempt,
+}
+
+/// What is never compressed: the length of a compressed message tells whether a secret in it occurs in the attacker's text
+/// beside it (CRIME, BREACH).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exempt {
+    pub namespaces: BTreeSet<String>,
+    /// Rooms by namespace.
+    pub rooms: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Exempt {
+    /// A message of this namespace that goes to any of these rooms stays as it is.
+    pub(crate) fn holds(&self, namespace: &str, rooms: &[&str]) -> bool {
+        if self.namespaces.is_empty() && self.rooms.is_empty() {
+            return false;
+        }
+        let marked = self.rooms.get(namespace);
+        self.namespaces.contains(namespace)
+            || marked.is_some_and(|marked| rooms.iter().any(|room| marked.contains(*room)))
+    }
+}
+
+/// Built-in rules: what client events do without any backend, per namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    pub namespaces: BTreeMap<String, NamespaceRules>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamespaceRules {
+    /// The chat profile's events (`join`, `leave`, `chat-message`; B3).
+    pub chat: bool,
+    /// Clients may `emit("join", room)` / `emit("leave", room)`.
+    pub client_joins: bool,
+    /// Rooms each socket is put into on connect.
+    pub auto_join: Vec<String>,
+    pub events: BTreeMap<String, EventRule>,
+    /// For events not named in `events`.
+    pub default_event: EventRule,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRule {
+    pub action: Action,
+    /// JSON Schema of the first argument, as JSON text.
+    pub schema: Option<String>,
+    /// Events per second allowed to one socket, with this burst.
+    pub rate: Option<Rate>,
+    /// Keep the last events of each room for those who join later.
+    pub history: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Broadcast to `room`, or, without one, to all rooms the sender is in; the sender excluded unless `echo`.
+    Rooms {
+        room: Option<String>,
+        echo: bool,
+    },
+    /// Send the arguments back: through the ack if the client asked for one, else as the same event.
+    Reply,
+    /// Hand to a backend (a later release; refused by `config check` until then).
+    Backend,
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub events: u32,
+    pub per: Duration,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self {
+            websocket: false,
+            polling: true,
+            threshold: 1024,
+            level: 6,
+            window_bits: 15,
+            server_takeover: false,
+            client_takeover: false,
+            exempt: Exempt::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The longest time between two heartbeats of a live session: an interval, a pong that was given an extension, and twice
+    /// what a shard that is behind puts off.
+    pub(crate) fn heartbeat_gap_max(&self) -> Duration {
+        let put_off = Duration::from_millis(BEHIND_MAX_MS);
+        self.ping_interval.max(self.plain_ping_interval) + 2 * (self.ping_timeout + put_off)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            socketio_path: "/socket.io/".into(),
+            plain_path: Some("/ws".into()),
+            engineio_path: None,
+            raw_path: None,
+            plain_namespace: "/".into(),
+            transports: Transports {
+                websocket: true,
+                polling: true,
+                polling_user_agents: Vec::new(),
+            },
+            ping_interval: Duration::from_secs(25),
+            ping_timeout: Duration::from_secs(20),
+            plain_ping_interval: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(45),
+            upgrade_timeout: Duration::from_secs(10),
+            max_payload: 1_000_000,
+            plain_max_payload: 64 * 1024,
+            cors: Cors::Off,
+            cors_max_age: Duration::from_secs(600),
+            origins: Vec::new(),
+            proxies: Proxies::default(),
+            slow_consumer: SlowConsumer::Disconnect,
+            keep_handshake: false,
+            compression: Compression::default(),
+            auth: Auth::default(),
+            rates: Rates::default(),
+            admission: Admission::default(),
+            limits: Limits::default(),
+        }
+    }
+}

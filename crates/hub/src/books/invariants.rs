@@ -1,0 +1,442 @@
+//! What must hold between any two entry points, whatever peers did: every reference between the tables has its counterpart.
+//! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
+
+use crate::core::Core;
+use crate::hub::Hub;
+use crate::output::compression::Deflate;
+use crate::rooms::room::RoomKind;
+use crate::seam::question::Purpose;
+use crate::tables::conn::{Conn, NONE, State};
+use crate::tables::session::Session;
+use crate::tables::socket::Variant;
+use std::collections::BTreeMap;
+
+/// How much of everything a hub holds.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    pub conns: usize,
+    pub sessions: usize,
+    pub sockets: usize,
+    pub rooms: usize,
+    pub namespaces: usize,
+}
+
+impl Hub {
+    /// Panics unless all tables agree with each other.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        self.core.check_conns();
+        self.core.check_sessions();
+        self.core.check_sockets();
+        self.core.check_rooms();
+        self.core.check_users();
+        self.core.check_namespaces();
+        self.core.check_lists();
+    }
+
+    #[doc(hidden)]
+    pub fn census(&self) -> Census {
+        Census {
+            conns: self.core.tables.conns.len(),
+            sessions: self.core.tables.sessions.len(),
+            sockets: self.core.tables.sockets.len(),
+            rooms: self.core.rooms.len(),
+            namespaces: self.core.tables.namespaces.len(),
+        }
+    }
+
+    /// Names and sizes of the rooms clients may name: (namespace, room, members here, members on all shards).
+    #[doc(hidden)]
+    pub fn room_census(&self) -> Vec<(String, String, u64, u64)> {
+        let named = self
+            .core
+            .rooms
+            .iter()
+            .filter(|(_, room)| room.kind == RoomKind::Named);
+        let mut rooms: Vec<_> = named
+            .filter_map(|(_, room)| {
+                let namespace = self.core.tables.namespaces.get(room.namespace)?;
+                let (name, here) = (room.name.to_string(), room.members.len() as u64);
+                Some((namespace.name.to_string(), name, here, room.total()))
+            })
+            .collect();
+        rooms.sort();
+        rooms
+    }
+}
+
+impl Core {
+    fn check_conns(&self) {
+        for conn in self.access.via.keys() {
+            assert!(
+                self.tables.conns.get(*conn).is_some(),
+                "conn {conn} came through a proxy and is gone"
+            );
+        }
+        for (index, conn) in self.tables.conns.iter() {
+            let session = self.tables.sessions.get(conn.session);
+            match conn.state {
+                State::Head | State::Finishing | State::Linger => {
+                    assert_eq!(
+                        conn.session, NONE,
+                        "conn {index} in {:?} has a session",
+                        conn.state
+                    );
+                }
+                state => {
+                    let slot = session.unwrap_or_else(|| {
+                        panic!(
+                            "conn {index} in {state:?} has dead session {}",
+                            conn.session
+                        )
+                    });
+                    assert_eq!(
+                        end(slot, conn),
+                        index,
+                        "conn {index} in {state:?} and its session"
+                    );
+                }
+            }
+        }
+        let websockets = self
+            .tables
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.flags.websocket)
+            .count();
+        assert_eq!(
+            self.counts.websockets, websockets as u64,
+            "count of WebSockets"
+        );
+        let inflating = self
+            .tables
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.flags.inflates);
+        assert_eq!(
+            self.counts.deflate_websockets,
+            inflating.count() as u64,
+            "count of WebSockets that agreed on compression"
+        );
+        let kept = self
+            .tables
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
+        let kept: Vec<u32> = kept.map(|(index, _)| index).collect();
+        self.output.codecs.check_contexts(&kept);
+        assert_eq!(
+            self.counts.takeover_contexts,
+            kept.len() as u64,
+            "count of kept windows"
+        );
+    }
+
+    fn check_sessions(&self) {
+        let mut engineio = 0;
+        for (index, session) in self.tables.sessions.iter() {
+            self.check_end(index, session.conn, State::WebSocket);
+            self.check_end(index, session.probe, State::Probe);
+            if let Some(polling) = &session.polling {
+                assert_eq!(
+                    session.conn, NONE,
+                    "session {index} polls and has a WebSocket"
+                );
+                self.check_end(index, polling.get, State::Poll);
+                if polling.post != NONE {
+                    let conn = self.tables.conns.get(polling.post);
+                    let conn = conn.unwrap_or_else(|| panic!("session {index}: dead POST"));
+                    let body = matches!(conn.state, State::Body { .. } | State::ChunkedBody);
+                    assert!(body, "session {index}: its POST is in {:?}", conn.state);
+                    assert_eq!(conn.session, index, "session of a POST");
+                }
+            } else {
+                assert_ne!(session.conn, NONE, "session {index} has no transport");
+                assert!(
+                    !session.flags.closing,
+                    "session {index} is closed and still here"
+                );
+            }
+            if session.protocol.is_engineio() {
+                engineio += 1;
+                assert_eq!(
+                    self.find_session(&session.sid),
+                    Some(index),
+                    "sid of {index}"
+                );
+            }
+            if session.flags.closing {
+                assert!(
+                    session.sockets.is_empty(),
+                    "closed session {index} has sockets"
+                );
+            }
+            self.check_sockets_of(index, session);
+        }
+        assert_eq!(self.tables.sids.len(), engineio, "entries of the sid table");
+        assert_eq!(
+            self.counts.sessions,
+            self.tables.sessions.len() as u64,
+            "count of sessions"
+        );
+    }
+
+    fn check_end(&self, session: u32, conn: u32, state: State) {
+        if conn == NONE {
+            return;
+        }
+        let slot = self.tables.conns.get(conn);
+        let slot = slot.unwrap_or_else(|| panic!("session {session}: {state:?} {conn} is dead"));
+        assert_eq!(
+            (slot.state, slot.session),
+            (state, session),
+            "conn {conn} of session {session}"
+        );
+    }
+
+    fn check_sockets_of(&self, index: u32, session: &Session) {
+        for (n, socket) in session.sockets.iter().enumerate() {
+            let slot = self.tables.sockets.get(*socket);
+            let slot = slot.unwrap_or_else(|| panic!("session {index}: dead socket {socket}"));
+            assert_eq!(
+                (slot.session, slot.conn),
+                (index, session.conn),
+                "socket {socket}"
+            );
+            let polls = slot.variant == Variant::Polling;
+            assert_eq!(
+                polls,
+                session.polling.is_some(),
+                "socket {socket}: {:?}",
+                slot.variant
+            );
+            let twin = session.sockets[..n]
+                .iter()
+                .filter_map(|other| self.tables.sockets.get(*other));
+            let twins = twin
+                .filter(|other| other.namespace == slot.namespace)
+                .count();
+            assert_eq!(twins, 0, "session {index} is in one namespace twice");
+        }
+    }
+
+    fn check_sockets(&self) {
+        assert!(
+            self.outbound.told.is_empty(),
+            "the handler was not told {} things",
+            self.outbound.told.len()
+        );
+        for (index, socket) in self.tables.sockets.iter() {
+            assert!(!socket.gone, "socket {index} is gone and still here");
+            assert_eq!(
+                self.find_socket(&socket.id),
+                Some(index),
+                "id of socket {index}"
+            );
+            let session = self.tables.sessions.get(socket.session);
+            let listed = session.is_some_and(|session| session.sockets.contains(&index));
+            assert!(
+                listed,
+                "socket {index} is not in its session {}",
+                socket.session
+            );
+            let mut everyone = 0;
+            for membership in &socket.rooms {
+                let room = self.rooms.get(membership.room);
+                let room = room.unwrap_or_else(|| panic!("socket {index} is in a dead room"));
+                let at = room.members.get(membership.at as usize);
+                assert_eq!(at, Some(&index), "socket {index} in room {:?}", room.name);
+                assert_eq!(
+                    room.namespace, socket.namespace,
+                    "namespace of room {:?}",
+                    room.name
+                );
+                everyone += usize::from(room.kind == RoomKind::All);
+            }
+            assert_eq!(everyone, 1, "socket {index}: memberships in its namespace");
+        }
+        assert_eq!(
+            self.tables.socket_ids.len(),
+            self.tables.sockets.len(),
+            "entries of the id table"
+        );
+        assert_eq!(
+            self.counts.sockets,
+            self.tables.sockets.len() as u64,
+            "count of sockets"
+        );
+    }
+
+    fn check_rooms(&self) {
+        let mut members = 0;
+        for (index, room) in self.rooms.iter() {
+            members += room.members.len();
+            let found = self.rooms.find(room.namespace, room.kind, &room.name);
+            assert_eq!(found, Some(index), "name of room {:?}", room.name);
+            assert!(
+                self.tables.namespaces.get(room.namespace).is_some(),
+                "room {:?}",
+                room.name
+            );
+            let kept = !room.members.is_empty() || !room.away.is_empty() || room.changed;
+            assert!(kept, "room {:?} is empty and still here", room.name);
+            let listed = self.changed_rooms.contains(&index);
+            assert_eq!(room.changed, listed, "changed mark of room {:?}", room.name);
+            for (at, member) in room.members.iter().enumerate() {
+                let socket = self.tables.sockets.get(*member);
+                let mut memberships = socket.into_iter().flat_map(|socket| &socket.rooms);
+                let known = memberships.any(|own| own.room == index && own.at == at as u32);
+                assert!(
+                    known,
+                    "member {member} at {at} of {:?} does not know",
+                    room.name
+                );
+            }
+        }
+        let memberships: usize = self
+            .tables
+            .sockets
+            .iter()
+            .map(|(_, slot)| slot.rooms.len())
+            .sum();
+        assert_eq!(members, memberships, "members and memberships");
+    }
+
+    fn check_users(&self) {
+        let mut members = 0;
+        for (index, user) in self.tables.users.iter() {
+            assert_eq!(
+                self.tables.users.find(user.namespace, &user.name),
+                Some(index),
+                "user {:?}",
+                user.name
+            );
+            assert_ne!(
+                user.first, NONE,
+                "user {:?} has nobody and is still here",
+                user.name
+            );
+            let mut at = user.first;
+            while at != NONE {
+                let socket = self.tables.sockets.get(at);
+                let socket = socket.unwrap_or_else(|| panic!("dead socket of {:?}", user.name));
+                assert_eq!(
+                    (socket.place.user, socket.namespace),
+                    (index, user.namespace)
+                );
+                members += 1;
+                assert!(
+                    members <= self.tables.sockets.len(),
+                    "the list of {:?} has no end",
+                    user.name
+                );
+                at = self.next_of_user(at);
+            }
+        }
+        let placed = self
+            .tables
+            .sockets
+            .iter()
+            .filter(|(_, slot)| slot.place.user != NONE);
+        assert_eq!(members, placed.count(), "sockets of users");
+        assert_eq!(
+            self.counts.asks_outstanding,
+            self.asks.len() as u64,
+            "open questions"
+        );
+        let joins = self
+            .asks
+            .iter()
+            .filter(|(_, pending)| matches!(pending.purpose, Purpose::Join { .. }));
+        let live =
+            joins.filter(|(_, pending)| self.tables.sessions.live(pending.session).is_some());
+        let mut joining: BTreeMap<u32, u32> = BTreeMap::new();
+        for (_, pending) in live {
+            *joining.entry(pending.session.index).or_default() += 1;
+        }
+        for (index, slot) in self.tables.sessions.iter() {
+            let open = joining.get(&index).copied().unwrap_or_default();
+            assert_eq!(
+                slot.joining, open,
+                "namespaces that session {index} asks for"
+            );
+        }
+    }
+
+    fn check_namespaces(&self) {
+        for (index, namespace) in self.tables.namespaces.iter() {
+            let rooms = self
+                .rooms
+                .iter()
+                .filter(|(_, room)| room.namespace == index)
+                .count();
+            assert_eq!(
+                namespace.rooms as usize, rooms,
+                "rooms of {}",
+                namespace.name
+            );
+            assert!(
+                rooms > 0,
+                "namespace {} is empty and still here",
+                namespace.name
+            );
+            assert_eq!(
+                self.find_namespace(&namespace.name),
+                Some(index),
+                "{}",
+                namespace.name
+            );
+        }
+        assert_eq!(
+            self.tables.namespace_names.len(),
+            self.tables.namespaces.len(),
+            "names of namespaces"
+        );
+    }
+
+    /// Marks that say "is in a list" and the lists.
+    fn check_lists(&self) {
+        for (index, conn) in self.tables.conns.iter() {
+            let waits = self.output.log.dirty.contains(&index);
+            assert!(
+                !conn.flags.dirty || waits,
+                "conn {index} will not be flushed"
+            );
+            let stalled = self.intake.stalled.contains(&index);
+            assert!(
+                !conn.flags.stalled || stalled,
+                "conn {index} will not be resumed"
+            );
+            let listed = self.polls.answering.contains_key(&index);
+            assert_eq!(
+                conn.flags.answering, listed,
+                "answer on its way on conn {index}"
+            );
+        }
+        for conn in self.polls.answering.keys() {
+            assert!(
+                self.tables.conns.get(*conn).is_some(),
+                "answer on its way on dead conn {conn}"
+            );
+        }
+        for (index, session) in self.tables.sessions.iter() {
+            let listed = self.polls.poll_ready.contains(&index);
+            assert!(
+                !session.flags.poll_ready || listed,
+                "session {index} will not be answered"
+            );
+        }
+    }
+}
+
+/// The connection that a session has in the place of this one.
+fn end(session: &Session, conn: &Conn) -> u32 {
+    let polling = session.polling.as_deref();
+    match conn.state {
+        State::WebSocket => session.conn,
+        State::Probe => session.probe,
+        State::Poll => polling.map_or(NONE, |polling| polling.get),
+        _ => polling.map_or(NONE, |polling| polling.post),
+    }
+}

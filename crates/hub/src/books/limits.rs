@@ -1,0 +1,96 @@
+//! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
+
+pub use crate::rooms::history::{
+    BYTES_MAX as HISTORY_BYTES_MAX, EVENTS_MAX as HISTORY_EVENTS_MAX,
+    ROOMS_MAX as HISTORY_ROOMS_MAX, TOTAL_BYTES_MAX as HISTORY_TOTAL_BYTES_MAX,
+};
+use std::time::Duration;
+pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+pub use wire::json::DEPTH_MAX;
+pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
+
+/// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// A request head that is not complete by then closes the connection.
+    pub handshake_timeout: Duration,
+    /// A started WebSocket message or POST body must be complete by then (F22, F25).
+    pub message_timeout: Duration,
+    /// An HTTP connection without a request is closed after this; longer than a heartbeat, because a client whose kept-alive
+    /// connection is cut while it posts a pong takes it for a transport error.
+    pub keep_alive_timeout: Duration,
+    /// A peer that does not answer our close frame is cut after this (F27-F29).
+    pub close_timeout: Duration,
+    /// Fragments of one WebSocket message.
+    pub fragments_max: u32,
+    /// Unsent bytes per connection; above it the slow-consumer policy acts.
+    pub outbox_bytes_max: usize,
+    /// Attachments of one packet.
+    pub attachments_max: usize,
+    /// Packets in one polling payload the server sends, unless the client is JavaScript's (python-engineio refuses more than 16).
+    pub poll_packets_max: usize,
+    /// Packets in one POST body (E11).
+    pub post_packets_max: usize,
+    /// Rooms one socket may be in.
+    pub rooms_per_socket_max: usize,
+    /// Bytes of a room name.
+    pub room_name_bytes_max: usize,
+    /// Refused namespaces before the session is closed (E21).
+    pub namespace_refusals_max: u8,
+    /// Namespaces one session may be connected to.
+    pub sockets_per_session_max: usize,
+    /// Outstanding server-side ack requests per shard.
+    pub acks_outstanding_max: usize,
+    /// Questions to the control plane without an answer, per shard; a client about whom none can be asked is refused.
+    pub asks_outstanding_max: usize,
+    /// Connections from one address (IPv6: one /64), over all shards; 0 = any number. One more is closed with 1008.
+    pub conns_per_address_max: u32,
+    /// Rejected messages, less those accepted since, after which a session that floods is closed with 1008.
+    pub flood_rejections_max: u16,
+    /// Connections of the process; above it new ones get 503 + Retry-After.
+    pub conns_max: usize,
+    /// Messages waiting in the mailbox of one shard; above it the others stop reading from their clients until it is shorter.
+    pub mailbox_messages_max: usize,
+    /// WebSocket connections per shard that may keep a compression window; the next ones agree on compression without.
+    pub takeover_contexts_max: usize,
+    /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
+    pub deliveries_per_turn: usize,
+    /// Rejected messages of one connection per turn; what it sent behind them waits (A16).
+    pub rejections_per_turn: u32,
+    /// Bytes read from one connection per turn (fairness, F30).
+    pub read_bytes_per_turn: usize,
+    /// Steps of TLS handshakes between two turns. They also get no more time than the turn took, but for one step: established
+    /// connections do not wait for the arithmetic of those that come (A13).
+    pub tls_handshakes_per_turn: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(10),
+            message_timeout: Duration::from_secs(30),
+            keep_alive_timeout: Duration::from_secs(75),
+            close_timeout: Duration::from_secs(5),
+            fragments_max: 16_384,
+            outbox_bytes_max: 1024 * 1024,
+            attachments_max: wire::socketio::ATTACHMENTS_MAX,
+            poll_packets_max: 16,
+            post_packets_max: 65_536,
+            rooms_per_socket_max: 1_000,
+            room_name_bytes_max: 256,
+            namespace_refusals_max: 32,
+            sockets_per_session_max: 32,
+            acks_outstanding_max: 500_000,
+            asks_outstanding_max: 10_000,
+            conns_per_address_max: 0,
+            flood_rejections_max: 1_000,
+            conns_max: 1_000_000,
+            mailbox_messages_max: 65_536,
+            takeover_contexts_max: 1_000,
+            deliveries_per_turn: 65_536,
+            rejections_per_turn: 64,
+            read_bytes_per_turn: 64 * 1024,
+            tls_handshakes_per_turn: 32,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
+//! walk, so a shard walks them in steps, a few thousand slots a turn.
+
+use crate::core::Core;
+use crate::hub::Hub;
+use crate::tables::socket::{Membership, Socket};
+
+/// Bytes by part.
+pub type Parts = Vec<(&'static str, usize)>;
+
+/// How far a count has come. What comes and goes meanwhile is counted or not.
+#[derive(Debug, Default)]
+pub struct MemoryWalk {
+    table: usize,
+    /// Next slot of that table.
+    slot: u32,
+    conns: usize,
+    outboxes: usize,
+    sessions: usize,
+    sockets: usize,
+    rooms: usize,
+}
+
+impl MemoryWalk {
+    /// Counts one slot of the current table; `false` behind its end.
+    fn count(&mut self, core: &Core) -> bool {
+        let slot = self.slot;
+        let slots = match self.table {
+            0 => core.tables.conns.slots(),
+            1 => core.tables.sessions.slots(),
+            2 => core.tables.sockets.slots(),
+            _ => core.rooms.slots(),
+        };
+        if slot >= slots {
+            return false;
+        }
+        self.slot += 1;
+        match self.table {
+            0 => {
+                if let Some(conn) = core.tables.conns.get(slot) {
+                    self.conns += conn.heap_bytes();
+                    self.outboxes += conn.outbox.heap_bytes();
+                }
+            }
+            1 => {
+                self.sessions += core
+                    .tables
+                    .sessions
+                    .get(slot)
+                    .map_or(0, |slot| slot.heap_bytes())
+            }
+            2 => self.sockets += core.tables.sockets.get(slot).map_or(0, socket_bytes),
+            _ => self.rooms += core.rooms.get(slot).map_or(0, |room| room.heap_bytes()),
+        }
+        true
+    }
+
+    /// The parts, with the tables themselves and all that needs no walk.
+    fn finish(&self, core: &Core) -> Parts {
+        vec![
+            ("connections", core.tables.conns.heap_bytes() + self.conns),
+            (
+                "sessions",
+                core.tables.sessions.heap_bytes()
+                    + core.tables.sids.allocation_size()
+                    + self.sessions,
+            ),
+            (
+                "sockets",
+                core.tables.sockets.heap_bytes()
+                    + core.tables.socket_ids.allocation_size()
+                    + self.sockets,
+            ),
+            ("rooms", core.rooms.heap_bytes() + self.rooms),
+            (
+                "users",
+                core.tables.users.heap_bytes()
+                    + core.clock.expiries.heap_bytes()
+                    + core.asks.heap_bytes(),
+            ),
+            ("outboxes", self.outboxes),
+            ("history", core.history.heap_bytes()),
+            ("timers", core.clock.timers.heap_bytes()),
+            ("turn log", core.output.log.heap_bytes()),
+            ("deflate", core.output.codecs.heap_bytes()),
+        ]
+    }
+}
+
+const TABLES: usize = 4;
+
+impl Hub {
+    /// Heap bytes of each part, as far as the hub can count them (allocator overhead is not in it).
+    pub fn memory(&self) -> Parts {
+        let mut walk = MemoryWalk::default();
+        loop {
+            if let Some(parts) = self.memory_step(&mut walk, usize::MAX) {
+                return parts;
+            }
+        }
+    }
+
+    /// Goes on counting for so many slots; the parts when all is counted.
+    pub fn memory_step(&self, walk: &mut MemoryWalk, slots: usize) -> Option<Parts> {
+        for _ in 0..slots {
+            if !walk.count(&self.core) {
+                walk.table += 1;
+                walk.slot = 0;
+                if walk.table == TABLES {
+                    return Some(walk.finish(&self.core));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn socket_bytes(socket: &Socket) -> usize {
+    let rooms = if socket.rooms.spilled() {
+        socket.rooms.capacity() * size_of::<Membership>()
+    } else {
+        0
+    };
+    rooms + socket.extra.as_ref().map_or(0, |extra| extra.heap_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::books::config::{Config, Rules};
+    use crate::books::metrics::Cells;
+    use crate::output::outbox::{Sink, Written};
+    use crate::rules::RulesFactory;
+    use crate::seam::handler::HandlerFactory;
+    use crate::{Hub, Identity};
+    use std::io::IoSlice;
+    use std::sync::Arc;
+
+    /// A kernel that takes nothing.
+    struct Blocked;
+
+    impl Sink for Blocked {
+        fn write(&mut self, _: u32, _: &[IoSlice<'_>]) -> Written {
+            Written::WouldBlock
+        }
+    }
+
+    fn hub() -> Hub {
+        let me = Identity {
+            node: 0,
+            shard: 0,
+            shards: 1,
+        };
+        let rules = RulesFactory::new(&Rules::default(), &|_| Err(String::new()));
+        let handler = rules.expect("no schemas").build(0);
+        let entropy = Box::new(|bytes: &mut [u8]| bytes.fill(7));
+        let cells = Arc::new(Cells::default());
+        Hub::new(Arc::new(Config::default()), me, handler, cells, entropy)
+    }
+
+    fn part(hub: &Hub, name: &str) -> usize {
+        let memory = hub.memory();
+        memory.iter().find(|(part, _)| *part == name).expect(name).1
+    }
+
+    #[test]
+    fn a_count_in_steps_comes_to_the_same() {
+        let mut hub = hub();
+        for _ in 0..3_000 {
+            let conn = hub.opened([127, 0, 0, 1].into());
+            hub.bytes(conn, &mut b"GET /half HTTP/1.1\r\n".to_vec());
+        }
+        let (mut walk, mut steps) = (super::MemoryWalk::default(), 0);
+        let parts = loop {
+            steps += 1;
+            if let Some(parts) = hub.memory_step(&mut walk, 100) {
+                break parts;
+            }
+        };
+        assert_eq!(parts, hub.memory());
+        assert!((30..50).contains(&steps), "{steps} steps");
+    }
+
+    #[test]
+    fn each_part_sees_its_own_bytes() {
+        let mut hub = hub();
+        assert!(hub.memory().iter().all(|(_, bytes)| *bytes == 0));
+        let conn = hub.opened([127, 0, 0, 1].into());
+        let empty = part(&hub, "connections");
+        assert!(empty > 0 && part(&hub, "timers") > 0);
+        hub.bytes(conn, &mut b"GET /half HTTP/1.1\r\n".to_vec());
+        let reading = part(&hub, "connections");
+        assert!((20..200).contains(&(reading - empty)), "{empty} {reading}");
+        assert_eq!(part(&hub, "outboxes"), 0);
+        hub.bytes(conn, &mut b"bad\r\n\r\n".to_vec());
+        assert!(part(&hub, "turn log") > 0);
+        hub.flush(&mut Blocked);
+        assert!(part(&hub, "outboxes") > 50);
+        assert_eq!(part(&hub, "sockets"), 0);
+    }
+}

@@ -1,0 +1,322 @@
+//! Counters of one shard: plain numbers while the shard works, published before and after the flush into cells that the
+//! exporter reads.
+//! One writer, relaxed stores, a cache line of its own: counting costs an addition.
+
+use crate::access::claims::Denied;
+use crate::books::close::CloseReason;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Upper bounds of the message duration histogram, milliseconds; a last bucket takes the rest.
+pub const DURATION_BOUNDS_MS: [f64; 6] = [0.1, 5.0, 15.0, 50.0, 100.0, 500.0];
+
+/// Upper bounds of the turn duration histogram, microseconds; a last bucket takes the rest.
+pub const TURN_BOUNDS_US: [u64; 8] = [50, 200, 1_000, 5_000, 20_000, 100_000, 500_000, 2_000_000];
+
+/// The forms in which events are delivered, by `Variant`.
+pub const VARIANTS: [&str; 5] = [
+    "websocket",
+    "websocket_base64",
+    "polling",
+    "plain_json",
+    "plain_msgpack",
+];
+
+/// A bound of `limits.rs` that bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Limit {
+    HeadBytes,
+    Payload,
+    Fragments,
+    OutboxBytes,
+    Attachments,
+    PostPackets,
+    RoomsPerSocket,
+    RoomName,
+    NamespaceRefusals,
+    SocketsPerSession,
+    AcksOutstanding,
+    Conns,
+    Mailbox,
+    Rate,
+    HandshakeTimeout,
+    MessageTimeout,
+    ConnectTimeout,
+    DeliveriesPerTurn,
+    RejectionsPerTurn,
+    TakeoverContexts,
+    AsksOutstanding,
+    AskTimeout,
+    ConnsPerAddress,
+    Flood,
+    AdmissionTurn,
+    AdmissionAsk,
+    AdmissionMemory,
+    MemoryShed,
+    Ignored,
+}
+
+impl Limit {
+    pub const NAMES: [&'static str; 29] = [
+        "head_bytes",
+        "payload",
+        "fragments",
+        "outbox_bytes",
+        "attachments",
+        "post_packets",
+        "rooms_per_socket",
+        "room_name",
+        "namespace_refusals",
+        "sockets_per_session",
+        "acks_outstanding",
+        "conns",
+        "mailbox",
+        "rate",
+        "handshake_timeout",
+        "message_timeout",
+        "connect_timeout",
+        "deliveries_per_turn",
+        "rejections_per_turn",
+        "takeover_contexts",
+        "asks_outstanding",
+        "ask_timeout",
+        "conns_per_address",
+        "flood",
+        "admission_turn",
+        "admission_ask",
+        "admission_memory",
+        "memory_shed",
+        "ignored",
+    ];
+}
+
+/// Whose rate was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Scope {
+    Session,
+    User,
+    Address,
+    Connects,
+    Event,
+}
+
+impl Scope {
+    pub const NAMES: [&'static str; 5] = ["session", "user", "address", "connects", "event"];
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// The shard's own numbers.
+        #[derive(Clone, Debug, Default)]
+        pub(crate) struct Counts {
+            $($(#[$doc])* pub(crate) $name: u64,)*
+            pub(crate) limits: [u64; Limit::NAMES.len()],
+            pub(crate) closes: [u64; CloseReason::ALL.len()],
+            pub(crate) durations: [u64; DURATION_BOUNDS_MS.len() + 1],
+            pub(crate) turn_times: [u64; TURN_BOUNDS_US.len() + 1],
+            pub(crate) delivered: [u64; VARIANTS.len()],
+            pub(crate) denied: [u64; Denied::ALL.len()],
+            pub(crate) rated: [u64; Scope::NAMES.len()],
+        }
+
+        /// What the exporter reads: one per shard.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct Cells {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Times a limit bit, by `Limit`.
+            pub limits: [AtomicU64; Limit::NAMES.len()],
+            /// Sessions and connections ended, by `CloseReason`.
+            pub closes: [AtomicU64; CloseReason::ALL.len()],
+            /// Messages by the time from readiness to flush (`DURATION_BOUNDS_MS`, not cumulative).
+            pub durations: [AtomicU64; DURATION_BOUNDS_MS.len() + 1],
+            /// Turns by their length (`TURN_BOUNDS_US`, not cumulative).
+            pub turn_times: [AtomicU64; TURN_BOUNDS_US.len() + 1],
+            /// Events delivered, by `VARIANTS`.
+            pub delivered: [AtomicU64; VARIANTS.len()],
+            /// A turn has begun and not ended: what is `true` for long is a shard that hangs.
+            pub in_turn: AtomicBool,
+            /// Tokens that granted nothing, by `Denied`.
+            pub denied: [AtomicU64; Denied::ALL.len()],
+            /// Messages and connects over a rate, by `Scope`, whether rejected or (dry run) not.
+            pub rated: [AtomicU64; Scope::NAMES.len()],
+            /// Counted by the shard itself.
+            pub tls: crate::books::tls::TlsCells,
+        }
+
+        impl Cells {
+            pub(crate) fn publish(&self, counts: &Counts) {
+                $(self.$name.store(counts.$name, Ordering::Relaxed);)*
+                store(&self.limits, &counts.limits);
+                store(&self.closes, &counts.closes);
+                store(&self.durations, &counts.durations);
+                store(&self.turn_times, &counts.turn_times);
+                store(&self.delivered, &counts.delivered);
+                store(&self.denied, &counts.denied);
+                store(&self.rated, &counts.rated);
+            }
+        }
+    };
+}
+
+fn store<const N: usize>(cells: &[AtomicU64; N], counts: &[u64; N]) {
+    for (cell, count) in cells.iter().zip(counts) {
+        cell.store(*count, Ordering::Relaxed);
+    }
+}
+
+counters! {
+    /// Connections open now.
+    conns,
+    /// Connections accepted.
+    accepted,
+    /// Connections and requests asked to come later or elsewhere: a limit, a rate, a shutdown.
+    shed,
+    /// Requests refused because they were wrong.
+    refused,
+    /// WebSocket connections open now.
+    websockets,
+    /// Sessions alive now.
+    sessions,
+    /// Sockets (namespace memberships) alive now.
+    sockets,
+    /// Sockets connected so far.
+    connects,
+    /// Sockets disconnected so far.
+    disconnects,
+    /// Rooms alive now (named ones, ids not counted).
+    rooms,
+    /// Messages received from clients.
+    messages_in,
+    /// Events delivered to clients.
+    deliveries,
+    /// Broadcasts begun on this shard.
+    broadcasts,
+    /// Bytes received.
+    bytes_in,
+    /// Bytes sent.
+    bytes_out,
+    /// Write calls.
+    writes,
+    /// Volatile events dropped because the client was not writable.
+    dropped_volatile,
+    /// Events dropped by the slow-consumer policy.
+    dropped_slow,
+    /// Messages from clients dropped by a rule, limit or because they were invalid.
+    dropped_in,
+    /// Server-side acks outstanding now.
+    acks_outstanding,
+    /// Turns taken.
+    turns,
+    /// Messages waiting in the mailbox at the last turn.
+    mailbox,
+    /// Messages sent to other shards.
+    relayed,
+    /// Connections moved to other shards.
+    moved,
+    /// Handler failures.
+    handler_panics,
+    /// Sum of the message durations, microseconds.
+    duration_us,
+    /// Accepting stopped because no file descriptor was free.
+    accept_pauses,
+    /// Time spent in turns, microseconds.
+    busy_us,
+    /// WebSocket connections open now that agreed on compression.
+    deflate_websockets,
+    /// Of these, how many keep a window from message to message.
+    takeover_contexts,
+    /// Messages and answers to polls compressed; a broadcast counts once.
+    deflated_messages,
+    /// Their bytes before.
+    deflated_bytes_before,
+    /// Their bytes after.
+    deflated_bytes_after,
+    /// Compressed messages received.
+    inflated_messages,
+    /// Their bytes as received.
+    inflated_bytes_before,
+    /// Their bytes once inflated.
+    inflated_bytes_after,
+    /// Of these messages, how many were too big or no deflate data.
+    inflate_errors,
+    /// Questions to the control plane open now.
+    asks_outstanding,
+    /// Questions answered or given up.
+    asks_answered,
+    /// Sum of the time they were open, milliseconds.
+    ask_ms,
+    /// Tokens that were good.
+    auth_ok,
+    /// Newcomers turned away by the admission bounds.
+    admission_refused,
+}
+
+impl Counts {
+    pub(crate) fn hit(&mut self, limit: Limit) {
+        self.limits[limit as usize] += 1;
+    }
+
+    /// Books a turn that took `us` microseconds and the messages in it.
+    pub(crate) fn turn_took(&mut self, us: u64, messages: u64) {
+        let bucket = TURN_BOUNDS_US.iter().position(|bound| us <= *bound);
+        self.turn_times[bucket.unwrap_or(TURN_BOUNDS_US.len())] += 1;
+        self.turns += 1;
+        self.busy_us += us;
+        if messages == 0 {
+            return;
+        }
+        let ms = us as f64 / 1000.0;
+        let bucket = DURATION_BOUNDS_MS.iter().position(|bound| ms <= *bound);
+        self.durations[bucket.unwrap_or(DURATION_BOUNDS_MS.len())] += messages;
+        self.duration_us += us * messages;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// What two shards write to at the same time must not lie in one cache line, nor in one pair of lines that a processor
+    /// fetches together (128 bytes); the reference counts of an `Arc`, which the exporter writes to, neither.
+    #[test]
+    fn shards_share_no_cache_line() {
+        assert_eq!(align_of::<Cells>(), 128);
+        assert_eq!(size_of::<Cells>() % 128, 0);
+        let (cells, other) = (Arc::new(Cells::default()), Arc::new(Cells::default()));
+        let (a, b) = (Arc::as_ptr(&cells).addr(), Arc::as_ptr(&other).addr());
+        assert_eq!((a % 128, b % 128), (0, 0));
+        assert!(a.abs_diff(b) >= size_of::<Cells>() + 128);
+    }
+
+    #[test]
+    fn a_turn_is_booked_in_the_bucket_of_its_length() {
+        let mut counts = Counts::default();
+        counts.turn_took(50, 0);
+        counts.turn_took(51, 3);
+        counts.turn_took(9_000_000, 1);
+        assert_eq!(counts.turn_times, [1, 1, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!((counts.turns, counts.busy_us), (3, 9_000_101));
+        assert_eq!(counts.durations, [3, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(counts.duration_us, 3 * 51 + 9_000_000);
+    }
+
+    #[test]
+    fn what_is_counted_is_published() {
+        let (cells, mut counts) = (Cells::default(), Counts::default());
+        counts.hit(Limit::Payload);
+        counts.delivered[2] = 7;
+        counts.turn_took(300, 2);
+        cells.publish(&counts);
+        let value = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        assert_eq!(value(&cells.limits[Limit::Payload as usize]), 1);
+        assert_eq!(value(&cells.delivered[2]), 7);
+        assert_eq!(
+            (value(&cells.turn_times[2]), value(&cells.durations[1])),
+            (1, 2)
+        );
+        assert_eq!((value(&cells.turns), value(&cells.busy_us)), (1, 300));
+    }
+}

@@ -1,0 +1,6 @@
+//! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
+
+pub mod mailbox;
+pub(crate) mod relay;
+pub(crate) mod rounds;
+pub(crate) mod shared;

@@ -1,0 +1,269 @@
+//! Messages between hubs: the set and the names of Socket.IO's cluster adapter, so that other shards and, through an adapter,
+//! other nodes are asked in the same words.
+
+use crate::core::Core;
+use crate::rooms::room::RoomKind;
+use crate::seam::effect::Effect;
+use crate::tables::id;
+use crate::tables::socket::SocketKey;
+use std::sync::Arc;
+use wire::base64url::Id20;
+
+/// Who a message is for: the union of `rooms` and `users`, or everyone in the namespace when both are empty, less `except`.
+/// A socket's id is the name of a room that holds just that socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Target<'a> {
+    pub namespace: &'a str,
+    pub rooms: &'a [&'a str],
+    pub users: &'a [&'a str],
+    /// Rooms (or socket ids) whose members are left out.
+    pub except: &'a [&'a str],
+}
+
+/// `Target` on its way to another shard.
+#[derive(Clone, Debug)]
+pub struct Address {
+    namespace: String,
+    rooms: Vec<String>,
+    users: Vec<String>,
+    except: Vec<String>,
+}
+
+impl From<&Target<'_>> for Address {
+    fn from(target: &Target<'_>) -> Self {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            namespace: target.namespace.to_owned(),
+            rooms: owned(target.rooms),
+            users: owned(target.users),
+            except: owned(target.except),
+        }
+    }
+}
+
+impl Address {
+    pub(crate) fn with<R>(&self, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
+        fn borrowed(names: &[String]) -> Vec<&str> {
+            names.iter().map(String::as_str).collect()
+        }
+        let (rooms, users) = (borrowed(&self.rooms), borrowed(&self.users));
+        let except = borrowed(&self.except);
+        use_it(&Target {
+            namespace: &self.namespace,
+            rooms: &rooms,
+            users: &users,
+            except: &except,
+        })
+    }
+}
+
+/// Where answers go.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyTo {
+    pub shard: u16,
+    pub request: u64,
+    /// How long the asker waits, milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// An answer to an event that asked for an ack: raw JSON elements and attachments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub args: String,
+    pub attachments: Vec<Vec<u8>>,
+}
+
+/// A socket as `fetch` reports it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fetched {
+    pub id: String,
+    pub rooms: Vec<String>,
+    /// Raw JSON; `{}` when a handler attached nothing.
+    pub data: String,
+}
+
+/// An event for sockets of another shard.
+#[derive(Debug)]
+pub struct Broadcast {
+    pub(crate) to: Address,
+    pub(crate) name: String,
+    pub(crate) args: String,
+    pub(crate) attachments: Vec<Vec<u8>>,
+    pub(crate) volatile: bool,
+    /// Where the receivers' acks go, if they are asked for.
+    pub(crate) ack: Option<ReplyTo>,
+}
+
+#[derive(Debug)]
+pub enum Relay {
+    Broadcast(Broadcast),
+    Join {
+        of: Address,
+        rooms: Vec<String>,
+        /// The shard that waits for the counts.
+        shard: u16,
+    },
+    Leave {
+        of: Address,
+        rooms: Vec<String>,
+    },
+    Disconnect {
+        of: Address,
+        close: bool,
+    },
+    Fetch {
+        of: Address,
+        reply: ReplyTo,
+    },
+    /// Answer to a broadcast with ack: how many sockets got it.
+    AckCount {
+        request: u64,
+        count: u64,
+    },
+    /// Answer of one of them.
+    Ack {
+        request: u64,
+        answer: Answer,
+    },
+    Fetched {
+        request: u64,
+        sockets: Vec<Fetched>,
+    },
+    /// To the owner of a room's history.
+    Record {
+        namespace: String,
+        room: String,
+        event: String,
+    },
+    /// To the owner: send what is kept to this socket of that shard.
+    Replay {
+        namespace: String,
+        room: String,
+        shard: u16,
+        socket: SocketKey,
+    },
+    /// To the socket's shard.
+    Replayed {
+        socket: SocketKey,
+        args: String,
+        /// Never compressed.
+        exempt: bool,
+    },
+    /// Replicated state: members of a room on a shard.
+    RoomCount {
+        namespace: String,
+        kind: RoomKind,
+        room: String,
+        shard: u16,
+        count: u32,
+        /// The shard whose `Join` this answers.
+        answers: Option<u16>,
+    },
+}
+
+/// A set of shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShardSet([u64; 4]);
+
+impl ShardSet {
+    pub(crate) fn insert(&mut self, shard: u16) {
+        self.0[usize::from(shard) / 64 % 4] |= 1 << (shard % 64);
+    }
+
+    pub(crate) fn remove(&mut self, shard: u16) {
+        self.0[usize::from(shard) / 64 % 4] &= !(1 << (shard % 64));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = u16> {
+        (0..256u16).filter(move |shard| self.0[usize::from(*shard) / 64] & (1 << (shard % 64)) != 0)
+    }
+}
+
+impl Core {
+    /// Other shards that hold somebody the target may mean.
+    pub(crate) fn shards_of(&self, target: &Target<'_>) -> ShardSet {
+        let mut set = ShardSet::default();
+        if self.ids.me.shards == 1 {
+            return set;
+        }
+        if target.rooms.is_empty() && target.users.is_empty() {
+            self.add_shards(&mut set, target.namespace, RoomKind::All, "");
+        }
+        for name in target.rooms {
+            self.add_shards(&mut set, target.namespace, RoomKind::Named, name);
+            if let Some(id) = Id20::decode(name.as_bytes()) {
+                let owner = id::socket_owner(&id);
+                if owner.node == self.ids.me.node && owner.shard < self.ids.me.shards {
+                    set.insert(owner.shard);
+                }
+            }
+        }
+        if !target.users.is_empty() {
+            // A user's few sockets may be anywhere, and their shards tell nobody: asking all costs less than knowing.
+            return self.other_shards();
+        }
+        set.remove(self.ids.me.shard);
+        set
+    }
+
+    fn add_shards(&self, set: &mut ShardSet, namespace: &str, kind: RoomKind, name: &str) {
+        let room = self
+            .find_namespace(namespace)
+            .and_then(|namespace| self.rooms.find(namespace, kind, name))
+            .and_then(|room| self.rooms.get(room));
+        for away in room.into_iter().flat_map(|room| &room.away) {
+            set.insert(away.shard);
+        }
+    }
+
+    pub(crate) fn send(&mut self, shard: u16, relay: Relay) {
+        self.counts.relayed += 1;
+        self.outbound.effects.push(Effect::Send {
+            shard,
+            relay: Arc::new(relay),
+        });
+    }
+
+    pub(crate) fn send_all(&mut self, shards: ShardSet, relay: Relay) {
+        let relay = Arc::new(relay);
+        for shard in shards.iter() {
+            self.counts.relayed += 1;
+            self.outbound.effects.push(Effect::Send {
+                shard,
+                relay: Arc::clone(&relay),
+            });
+        }
+    }
+
+    pub(crate) fn other_shards(&self) -> ShardSet {
+        let mut set = ShardSet::default();
+        (0..self.ids.me.shards).for_each(|shard| set.insert(shard));
+        set.remove(self.ids.me.shard);
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shard_set_holds_256() {
+        let mut set = ShardSet::default();
+        assert!(set.is_empty());
+        for shard in [0, 63, 64, 255] {
+            set.insert(shard);
+        }
+        set.remove(64);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 255]);
+        assert_eq!(set.len(), 3);
+    }
+}

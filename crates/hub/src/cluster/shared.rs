@@ -1,0 +1,27 @@
+//! What the hubs of one process share. Everything else belongs to one hub alone; this is touched by handshakes and, where a rate
+//! per user or address is set, by one compare of a number per message.
+
+use crate::access::addresses::Addresses;
+use crate::access::admission::Pressure;
+use crate::access::gcra::Shared;
+use crate::books::config::Rates;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Connections by address.
+    pub addresses: Arc<Addresses>,
+    /// How full the process is.
+    pub pressure: Arc<Pressure>,
+    /// Limiter states of users and addresses.
+    pub meters: Arc<Shared>,
+}
+
+impl Process {
+    pub fn new(rates: &Rates) -> Self {
+        Self {
+            meters: Arc::new(Shared::new(rates)),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The plain protocol's side of a session: JSON or MessagePack messages become the same events as Socket.IO packets.
+
+use crate::access::claims::Claims;
+use crate::books::close::CloseReason;
+use crate::hub::Hub;
+use crate::seam::context::Rejection;
+use crate::seam::handler::{AckTo, Event};
+use crate::tables::session::Protocol;
+use crate::tables::socket::SocketKey;
+use crate::transport::websocket::Data;
+use wire::json;
+use wire::plain::{self, Incoming, Invalid};
+use wire::websocket::close;
+
+/// What a client sees whose message lacks `type` or `payload`.
+const INVALID: Rejection<'_> = Rejection::Refused {
+    message: "Invalid message format",
+    code: "INVALID_MESSAGE_FORMAT",
+};
+
+impl Hub {
+    /// A plain session has one socket from the start, or from when its token was found good.
+    pub(crate) fn open_plain(&mut self, session: u32) {
+        if self.core.config.auth.enabled {
+            self.authenticate_plain(session);
+        } else {
+            self.begin_plain(session, None);
+        }
+    }
+
+    pub(crate) fn begin_plain(&mut self, session: u32, claims: Option<&Claims>) {
+        let namespace = self.core.config.plain_namespace.clone();
+        match self.ask_handler(session, &namespace, "{}", claims) {
+            Some(Ok(())) => {
+                let socket = self.add_socket(session, &namespace, "{}");
+                if let Some(claims) = claims {
+                    self.core.grant(socket, claims);
+                }
+                self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
+            }
+            Some(Err(refusal)) => {
+                let Some(conn) = self.core.tables.sessions.get(session).map(|slot| slot.conn)
+                else {
+                    return;
+                };
+                self.core
+                    .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
+                self.core.finish_conn(conn);
+                self.core.close_session(session, CloseReason::ServerClose);
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn on_plain(&mut self, session: u32, data: Data<'_>) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let Some(socket) = slot
+            .sockets
+            .first()
+            .map(|index| self.core.socket_key(*index))
+        else {
+            return;
+        };
+        let incoming = match (slot.protocol, data) {
+            (Protocol::PlainMsgpack, Data::Binary(bytes)) => plain::parse_msgpack(bytes),
+            (_, Data::Text(text)) => plain::parse_json(text),
+            _ => Err(Invalid),
+        };
+        let asked = match &incoming {
+            Ok(
+                Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. },
+            ) => *id,
+            Ok(Incoming::Ack { .. }) | Err(Invalid) => None,
+        };
+        if !self.within_rates(session, Some(socket), asked) {
+            return;
+        }
+        match incoming {
+            Ok(incoming) => self.on_incoming(session, socket, incoming),
+            Err(Invalid) => {
+                self.call(session, |_, cx| cx.reject(socket, INVALID));
+            }
+        }
+    }
+
+    fn on_incoming(&mut self, session: u32, socket: SocketKey, incoming: Incoming<'_>) {
+        match incoming {
+            Incoming::Join { room, id } => self.on_room_request(session, socket, "join", &room, id),
+            Incoming::Leave { room, id } => {
+                self.on_room_request(session, socket, "leave", &room, id);
+            }
+            Incoming::Event {
+                name,
+                room,
+                args,
+                attachments,
+                id,
+            } => {
+                if self.on_refresh(session, socket, &name, &args, id) {
+                    return;
+                }
+                let event = Event {
+                    name: &name,
+                    args: &args,
+                    attachments: &attachments,
+                    room: room.as_deref(),
+                    ack: id.map(|id| AckTo { socket, id }),
+                };
+                self.call(session, |handler, cx| handler.event(cx, socket, event));
+            }
+            Incoming::Ack {
+                id,
+                args,
+                attachments,
+            } => {
+                self.on_ack(session, socket, id, &args, &attachments);
+            }
+        }
+    }
+
+    /// `join` and `leave` are events with the room's name as argument, as stock Socket.IO clients emit them.
+    fn on_room_request(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        name: &str,
+        room: &str,
+        id: Option<u64>,
+    ) {
+        let mut args = Vec::new();
+        json::quote(&mut args, room);
+        let args = String::from_utf8_lossy(&args);
+        let event = Event {
+            name,
+            args: &args,
+            attachments: &[],
+            room: None,
+            ack: id.map(|id| AckTo { socket, id }),
+        };
+        self.call(session, |handler, cx| handler.event(cx, socket, event));
+    }
+}

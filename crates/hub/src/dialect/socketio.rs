@@ -1,0 +1,485 @@
+//! What a session's client says: Engine.IO packets, and the Socket.IO packets in them (protocol 4).
+//!
+//! HOT PATH: `on_event` allocates nothing for text.
+
+use crate::access::claims::Claims;
+use crate::books::close::{CloseReason, Departure};
+use crate::books::metrics::Limit;
+use crate::cluster::relay::Answer;
+use crate::hub::Hub;
+use crate::rooms::room::RoomKind;
+use crate::seam::effect::{Effect, Notice};
+use crate::seam::handler::{AckTo, ConnectRequest, Event, Refusal, SessionKey};
+use crate::tables::conn::NONE;
+use crate::tables::id;
+use crate::tables::session::{Partial, Protocol};
+use crate::tables::socket::{Extra, Socket, SocketKey, Variant};
+use crate::tables::timer::Kind;
+use crate::tables::users::Place;
+use crate::transport::websocket::Data;
+use smallvec::SmallVec;
+use std::mem;
+use wire::engineio::PacketType as EnginePacket;
+use wire::json;
+use wire::socketio::{self, Packet, PacketType};
+
+impl Hub {
+    /// One Engine.IO packet; `false` = a violation, the session ends with `parse error`.
+    #[inline]
+    pub(crate) fn on_engine_packet(
+        &mut self,
+        session: u32,
+        kind: EnginePacket,
+        data: &str,
+    ) -> bool {
+        match kind {
+            EnginePacket::Message => self.on_data(session, Data::Text(data)),
+            EnginePacket::Pong => self.on_pong(session),
+            EnginePacket::Close => self.on_close_packet(session),
+            // Pings go from server to client only (protocol 3.4).
+            EnginePacket::Ping | EnginePacket::Open => return false,
+            EnginePacket::Upgrade | EnginePacket::Noop => {}
+        }
+        true
+    }
+
+    fn on_close_packet(&mut self, session: u32) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let conn = slot.conn;
+        if slot.polling.is_some() {
+            self.client_closed_polling(session);
+        } else {
+            self.core
+                .close_session(session, CloseReason::TransportClose);
+            self.core.finish_conn(conn);
+        }
+    }
+
+    /// A message of whatever protocol the session speaks.
+    #[inline]
+    pub(crate) fn on_data(&mut self, session: u32, data: Data<'_>) {
+        self.core.counts.messages_in += 1;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.flags.closing {
+            // Only its last poll is waited for: nothing may join or send on its behalf.
+            self.core.counts.dropped_in += 1;
+            return;
+        }
+        slot.flags.heard = true;
+        match (slot.protocol, data) {
+            (Protocol::SocketIo, Data::Text(text)) => self.on_packet_text(session, text),
+            (Protocol::SocketIo, Data::Binary(bytes)) => self.on_attachment(session, bytes),
+            (Protocol::PlainJson | Protocol::PlainMsgpack, data) => self.on_plain(session, data),
+            (Protocol::EngineIo | Protocol::Raw, data) => {
+                let key = SessionKey(self.core.tables.sessions.key(session));
+                self.call(session, |handler, cx| handler.message(cx, key, data));
+            }
+        }
+    }
+
+    fn parse_error(&mut self, session: u32) {
+        self.core.counts.dropped_in += 1;
+        self.core.close_session(session, CloseReason::ParseError);
+    }
+
+    #[inline]
+    fn on_packet_text(&mut self, session: u32, text: &str) {
+        let interrupted = self
+            .core
+            .tables
+            .sessions
+            .get(session)
+            .is_none_or(|slot| slot.binary.is_some());
+        match socketio::parse(text) {
+            // Nothing may come between a header and its attachments.
+            Ok(_) if interrupted => self.parse_error(session),
+            Ok(packet) if packet.attachments > 0 => self.announce_binary(session, text, &packet),
+            Ok(packet) => self.on_packet(session, &packet, &[]),
+            Err(socketio::ParseError::Attachments) => {
+                self.core.counts.hit(Limit::Attachments);
+                self.parse_error(session);
+            }
+            // An event without any data is ignored, as the reference does.
+            Err(_) if !interrupted && is_empty_event(text) => self.core.counts.dropped_in += 1,
+            Err(_) => self.parse_error(session),
+        }
+    }
+
+    fn announce_binary(&mut self, session: u32, text: &str, packet: &Packet<'_>) {
+        if packet.attachments > self.core.config.limits.attachments_max {
+            self.core.counts.hit(Limit::Attachments);
+            return self.parse_error(session);
+        }
+        let since_ms = self.core.clock.now.mono_ms;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.binary = Some(Box::new(Partial {
+            text: text.into(),
+            wanted: packet.attachments,
+            attachments: Vec::new(),
+            since_ms,
+        }));
+        // One timer per session, however many packets: a peer must not fill the lane.
+        if !mem::replace(&mut slot.flags.attachments_timer, true) {
+            let timeout = self.core.config.limits.message_timeout;
+            self.core.arm_session(Kind::Attachments, timeout, session);
+        }
+    }
+
+    fn on_attachment(&mut self, session: u32, bytes: &[u8]) {
+        let max = self.core.config.max_payload;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(partial) = slot.binary.as_mut() else {
+            return self.parse_error(session);
+        };
+        // A packet with its attachments is one message and has one message's bound, each attachment as well.
+        if partial.bytes() + bytes.len() > max.saturating_mul(2) {
+            self.core.counts.hit(Limit::Payload);
+            return self.core.close_session(session, CloseReason::MessageTooBig);
+        }
+        partial.attachments.push(bytes.to_vec());
+        if partial.attachments.len() < partial.wanted {
+            return;
+        }
+        if let Some(partial) = slot.binary.take() {
+            match socketio::parse(&partial.text) {
+                Ok(packet) => self.on_packet(session, &packet, &partial.attachments),
+                Err(_) => self.parse_error(session),
+            }
+        }
+    }
+
+    #[inline]
+    fn on_packet(&mut self, session: u32, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
+        let index = self.core.socket_in(session, packet.namespace);
+        let Some(index) = index else {
+            return if packet.kind != PacketType::Connect {
+                self.on_stranger(session);
+            } else if self.connect_within_rates(session, packet.namespace) {
+                self.on_connect(session, packet);
+            };
+        };
+        let socket = self.core.socket_key(index);
+        let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
+        let asked = packet.id.filter(|_| is_event);
+        if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket), asked)
+        {
+            return;
+        }
+        match packet.kind {
+            PacketType::Event | PacketType::BinaryEvent => {
+                self.on_event(session, socket, packet, attachments);
+            }
+            PacketType::Ack | PacketType::BinaryAck => {
+                if let Some(id) = packet.id {
+                    self.on_ack(session, socket, id, inside(packet.data), attachments);
+                }
+            }
+            PacketType::Disconnect => {
+                if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+                    slot.flags.parted = true;
+                    // It may come back, and its limiters must know.
+                    slot.rare.get_or_insert_default();
+                }
+                self.core.retire_socket(index, Departure::ByClient);
+            }
+            PacketType::Connect | PacketType::ConnectError => self.parse_error(session),
+        }
+    }
+
+    /// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
+    /// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
+    fn on_stranger(&mut self, session: u32) {
+        let slot = self.core.tables.sessions.get(session);
+        if slot.is_some_and(|slot| !slot.flags.parted) {
+            self.parse_error(session);
+        } else if self.within_rates(session, None, None) {
+            self.core.counts.dropped_in += 1;
+        }
+    }
+
+    #[inline]
+    fn on_event(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        packet: &Packet<'_>,
+        attachments: &[Vec<u8>],
+    ) {
+        let event = socketio::event(packet.data);
+        if self.on_refresh(session, socket, &event.name, event.args, packet.id) {
+            return;
+        }
+        let event = Event {
+            name: &event.name,
+            args: event.args,
+            attachments,
+            room: None,
+            ack: packet.id.map(|id| AckTo { socket, id }),
+        };
+        self.call(session, |handler, cx| handler.event(cx, socket, event));
+    }
+
+    pub(crate) fn on_ack(
+        &mut self,
+        session: u32,
+        socket: SocketKey,
+        id: u64,
+        args: &str,
+        attachments: &[Vec<u8>],
+    ) {
+        let answer = || Answer {
+            args: args.to_owned(),
+            attachments: attachments.to_vec(),
+        };
+        if let crate::cluster::rounds::Acked::ToHandler { token } =
+            self.core.acked(socket, id, answer)
+        {
+            self.call(session, |handler, cx| {
+                handler.acked(cx, socket, token, args, attachments)
+            });
+        }
+    }
+
+    // ---- joining a namespace ----------------------------------------------------------------------------------------------
+
+    fn on_connect(&mut self, session: u32, packet: &Packet<'_>) {
+        if !self.has_room_for_socket(session) {
+            return;
+        }
+        let auth = if packet.data.is_empty() {
+            "{}"
+        } else {
+            packet.data
+        };
+        if self.core.config.auth.enabled {
+            self.authenticate(session, packet.namespace, auth);
+        } else {
+            self.join_namespace(session, packet.namespace, auth, None);
+        }
+    }
+
+    /// `false`: the session has, or has asked for, as many sockets as it may, and is ended for wanting more.
+    pub(crate) fn has_room_for_socket(&mut self, session: u32) -> bool {
+        let max = self.core.config.limits.sockets_per_session_max;
+        let slot = self.core.tables.sessions.get(session);
+        if slot.is_some_and(|slot| slot.sockets.len() + (slot.joining as usize) < max) {
+            return true;
+        }
+        self.core.counts.hit(Limit::SocketsPerSession);
+        self.core.close_session(session, CloseReason::LimitExceeded);
+        false
+    }
+
+    /// The client may be let in, as far as its token goes.
+    pub(crate) fn join_namespace(
+        &mut self,
+        session: u32,
+        namespace: &str,
+        auth: &str,
+        claims: Option<&Claims>,
+    ) {
+        let answer = self.ask_handler(session, namespace, auth, claims);
+        if !self.core.is_open(session) {
+            // The handler ended it.
+            return;
+        }
+        match answer {
+            Some(Ok(())) => {
+                let socket = self.add_socket(session, namespace, auth);
+                if let Some(claims) = claims {
+                    self.core.grant(socket, claims);
+                }
+                self.greet(session, socket, namespace);
+                self.call(session, |handler, cx| handler.connected(cx, socket, auth));
+            }
+            Some(Err(refusal)) => self.refuse_namespace(session, namespace, &refusal),
+            None => {}
+        }
+    }
+
+    /// Asks the handler whether the session may join.
+    pub(crate) fn ask_handler(
+        &mut self,
+        session: u32,
+        namespace: &str,
+        auth: &str,
+        claims: Option<&Claims>,
+    ) -> Option<Result<(), Refusal>> {
+        let slot = self.core.tables.sessions.get_mut(session)?;
+        let (protocol, peer) = (slot.protocol, slot.peer);
+        let rare = slot.rare.as_mut();
+        let query = rare.map_or_else(Default::default, |rare| mem::take(&mut rare.query));
+        let request = ConnectRequest {
+            namespace,
+            auth,
+            query: &query,
+            protocol,
+            peer,
+            claims,
+        };
+        let answer = self.call(session, |handler, cx| handler.connecting(cx, &request));
+        let slot = self.core.tables.sessions.get_mut(session);
+        if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
+            rare.query = query;
+        }
+        answer
+    }
+
+    /// Makes the socket of a session in a namespace.
+    pub(crate) fn add_socket(&mut self, session: u32, namespace: &str, auth: &str) -> SocketKey {
+        let room = self.core.room(namespace, RoomKind::All, "");
+        let namespace = self
+            .core
+            .rooms
+            .get(room)
+            .map_or(NONE, |room| room.namespace);
+        let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
+        let id = id::socket_id(snowflake, self.core.random());
+        let keep = self.core.config.keep_handshake && auth != "{}";
+        let extra = keep.then(|| {
+            Box::new(Extra {
+                auth: Some(auth.into()),
+                ..Extra::default()
+            })
+        });
+        let (conn, variant) = self.route(session);
+        let deflate = self.core.deflate_of(conn);
+        let socket = self.core.insert_socket(Socket {
+            id,
+            variant,
+            deflate,
+            gone: false,
+            nameless: false,
+            ending: false,
+            conn,
+            session,
+            namespace,
+            mark: 0,
+            rooms: SmallVec::new(),
+            place: Place::NOBODY,
+            expires_s: 0,
+            extra,
+        });
+        self.core.add_member(socket.0.index, room);
+        self.core.counts.connects += 1;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return socket;
+        };
+        slot.flags.joined = true;
+        let notice = Notice::Connected {
+            socket: id,
+            peer: slot.peer,
+            transport: slot.transport(),
+            protocol: slot.protocol.name(),
+        };
+        self.core.outbound.effects.push(Effect::Log(notice));
+        socket
+    }
+
+    /// How the session's sockets receive events now.
+    fn route(&self, session: u32) -> (u32, Variant) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return (NONE, Variant::Polling);
+        };
+        let variant = match slot.protocol {
+            Protocol::PlainJson => Variant::PlainJson,
+            Protocol::PlainMsgpack => Variant::PlainMsgpack,
+            _ if slot.polling.is_some() => Variant::Polling,
+            _ if slot.flags.b64 => Variant::WebSocketBase64,
+            _ => Variant::WebSocket,
+        };
+        (slot.conn, variant)
+    }
+
+    /// The CONNECT reply with the socket's id.
+    fn greet(&mut self, session: u32, socket: SocketKey, namespace: &str) {
+        let Some(id) = self.core.socket(socket).map(|slot| slot.id.encode()) else {
+            return;
+        };
+        let mut data = *b"{\"sid\":\"....................\"}";
+        data[8..28].copy_from_slice(&id);
+        let data = std::str::from_utf8(&data).unwrap_or_default();
+        self.send_control(session, PacketType::Connect, namespace, data);
+    }
+
+    pub(crate) fn refuse_namespace(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
+        let refusals_max = self.core.config.limits.namespace_refusals_max;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let refusals = &mut slot.rare.get_or_insert_default().refusals;
+        *refusals = refusals.saturating_add(1);
+        if *refusals > refusals_max {
+            self.core.counts.hit(Limit::NamespaceRefusals);
+            return self.core.close_session(session, CloseReason::LimitExceeded);
+        }
+        self.send_refusal(session, namespace, refusal);
+    }
+
+    /// The CONNECT_ERROR reply.
+    pub(crate) fn send_refusal(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
+        let mut data = b"{\"message\":".to_vec();
+        json::quote(&mut data, &refusal.message);
+        if let Some(more) = &refusal.data {
+            data.extend_from_slice(b",\"data\":");
+            data.extend_from_slice(more.as_bytes());
+        }
+        data.push(b'}');
+        let data = String::from_utf8_lossy(&data);
+        self.send_control(session, PacketType::ConnectError, namespace, &data);
+    }
+
+    pub(crate) fn send_control(
+        &mut self,
+        session: u32,
+        kind: PacketType,
+        namespace: &str,
+        data: &str,
+    ) {
+        let mut text = mem::take(&mut self.core.output.scratch);
+        text.clear();
+        text.push(EnginePacket::Message as u8);
+        socketio::write(
+            &mut text,
+            &Packet {
+                kind,
+                attachments: 0,
+                namespace,
+                id: None,
+                data,
+            },
+        );
+        self.core.send_packet(session, &text);
+        self.core.output.scratch = text;
+    }
+}
+
+/// `2`, `2/lab,` or `2/lab,7`: an event packet that ends before its array.
+fn is_empty_event(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('2') else {
+        return false;
+    };
+    let rest = match rest.strip_prefix('/') {
+        Some(rest) => rest.split_once(',').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    rest.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The elements of an array's text, without its brackets.
+fn inside(array: &str) -> &str {
+    let array = array.trim();
+    array
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or("")
+        .trim()
+}

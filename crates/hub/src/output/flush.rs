@@ -1,0 +1,130 @@
+//! HOT PATH: the end of a turn. What it produced goes to the kernel, a few writes for each connection, and who can not take it
+//! is dealt with.
+
+use crate::books::close::CloseReason;
+use crate::books::metrics::Limit;
+use crate::hub::Hub;
+use crate::output::outbox::{Flushed, Sink, Tally};
+use crate::seam::effect::Effect;
+use crate::tables::conn::State;
+
+impl Hub {
+    /// The kernel takes bytes again.
+    pub fn writable(&mut self, conn: u32, sink: &mut dyn Sink) {
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        if !slot.outbox.is_blocked() {
+            return;
+        }
+        let mut tally = Tally::default();
+        let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
+        self.book(tally);
+        self.after_flush(conn, flushed);
+        self.settle();
+    }
+
+    /// Writes what the turn produced: at most a few calls per connection.
+    pub fn flush(&mut self, sink: &mut dyn Sink) {
+        self.close_overflowed();
+        self.answer_polls();
+        self.settle();
+        if !self.core.output.log.dirty.is_empty() {
+            // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
+            self.count_deliveries();
+            self.publish();
+        }
+        while !self.core.output.log.dirty.is_empty() {
+            let dirty = std::mem::take(&mut self.core.output.log.dirty);
+            for conn in &dirty {
+                self.flush_conn(*conn, sink);
+            }
+            self.settle();
+            self.answer_polls();
+            if self.core.output.log.dirty.is_empty() {
+                self.core.output.log.dirty = dirty;
+                break;
+            }
+        }
+        self.core.output.log.clear();
+        self.count_deliveries();
+        self.core.output.broadcasts_before = self.core.counts.broadcasts;
+    }
+
+    #[inline]
+    fn flush_conn(&mut self, conn: u32, sink: &mut dyn Sink) {
+        let mut bound = self.core.bound();
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        if slot.flags.answering {
+            // The answer was bounded when it was a queue; here it waits for the kernel.
+            bound.bytes_max = bound.bytes_max.saturating_mul(4);
+        }
+        slot.flags.dirty = false;
+        let mut tally = Tally::default();
+        let flushed = slot
+            .outbox
+            .flush(&self.core.output.log, conn, sink, bound, &mut tally);
+        let ends = slot.state == State::Finishing;
+        self.book(tally);
+        if flushed != Flushed::Empty || ends {
+            self.after_flush(conn, flushed);
+        }
+    }
+
+    fn book(&mut self, tally: Tally) {
+        self.core.counts.bytes_out += tally.bytes;
+        self.core.counts.writes += tally.writes;
+        self.core.counts.dropped_slow += tally.dropped;
+    }
+
+    fn after_flush(&mut self, conn: u32, flushed: Flushed) {
+        match flushed {
+            Flushed::Waiting => {}
+            Flushed::Gone => self.lost(conn, CloseReason::TransportError),
+            Flushed::Overflow => self.overflow(conn),
+            Flushed::Empty => {
+                let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+                    return;
+                };
+                // A backlog may end while this turn's last words still wait for the flush.
+                if !slot.outbox.is_empty() {
+                    return;
+                }
+                if slot.state == State::Finishing {
+                    slot.state = State::Linger;
+                    if slot.flags.eof {
+                        self.core.drop_conn(conn);
+                    } else {
+                        self.core.outbound.effects.push(Effect::Shutdown { conn });
+                    }
+                }
+            }
+        }
+    }
+
+    /// A slow consumer: what it has not begun to receive is dropped and it is told why.
+    fn overflow(&mut self, conn: u32) {
+        self.core.counts.hit(Limit::OutboxBytes);
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        let (state, session) = (slot.state, slot.session);
+        if state == State::WebSocket {
+            slot.outbox.discard_unstarted();
+            self.core.close_session(session, CloseReason::SlowConsumer);
+        } else {
+            self.lost(conn, CloseReason::SlowConsumer);
+        }
+    }
+
+    fn close_overflowed(&mut self) {
+        for session in std::mem::take(&mut self.core.polls.overflowed) {
+            // The slot may have changed hands since.
+            if self.core.queue_overflows(session) {
+                self.core.close_session(session, CloseReason::SlowConsumer);
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! One event to many sockets: encoded once per variant, lazily, then noted on each member's outbox.
+//!
+//! HOT PATH: `fan_out` and `deliver` allocate nothing once warm; no lock, no dyn.
+
+use crate::books::metrics::Limit;
+use crate::cluster::relay::Target;
+use crate::core::Core;
+use crate::output::compression::{Deflate, SHARED_FORMS};
+use crate::output::outbox::Range;
+use crate::rooms::room::RoomKind;
+use crate::tables::conn::NONE;
+use crate::tables::socket::Variant;
+use wire::base64url::Id20;
+use wire::engineio::payload;
+use wire::socketio::{self, Packet, PacketType};
+use wire::websocket::frame::{self, OpCode};
+use wire::{json, plain};
+
+/// An event on its way out, with its encodings as they are made.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    /// Raw JSON elements behind the name.
+    pub(crate) args: &'a str,
+    pub(crate) attachments: &'a [Vec<u8>],
+    pub(crate) ack: Option<u64>,
+    /// The one room it is for (plain clients are told).
+    pub(crate) room: Option<&'a str>,
+    pub(crate) volatile: bool,
+    /// For more than one receiver: encodings go to the shared log.
+    pub(crate) shared: bool,
+    /// Never compressed (`config::Exempt`).
+    pub(crate) exempt: bool,
+    /// By variant, and by form within.
+    frames: [Option<Range>; VARIANTS * SHARED_FORMS],
+    polling: Option<Vec<u8>>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn new(namespace: &'a str, name: &'a str, args: &'a str) -> Self {
+        Self {
+            namespace,
+            name,
+            args,
+            attachments: &[],
+            ack: None,
+            room: None,
+            volatile: false,
+            shared: false,
+            exempt: false,
+            frames: [None; VARIANTS * SHARED_FORMS],
+            polling: None,
+        }
+    }
+
+    /// Text of the Socket.IO packet with the Engine.IO `4` before it.
+    fn write_packet(&self, out: &mut Vec<u8>) {
+        let binary = !self.attachments.is_empty();
+        out.push(b'4');
+        socketio::write(
+            out,
+            &Packet {
+                kind: if binary {
+                    PacketType::BinaryEvent
+                } else {
+                    PacketType::Event
+                },
+                attachments: self.attachments.len(),
+                namespace: self.namespace,
+                id: self.ack,
+                data: "",
+            },
+        );
+        out.push(b'[');
+        json::quote(out, self.name);
+        if !self.args.is_empty() {
+            out.push(b',');
+            out.extend_from_slice(self.args.as_bytes());
+        }
+        out.push(b']');
+    }
+}
+
+/// Appends a Socket.IO packet and its attachments as WebSocket frames. `text` holds the packet behind the Engine.IO `4`.
+pub(crate) fn write_frames(out: &mut Vec<u8>, text: &[u8], attachments: &[Vec<u8>], base64: bool) {
+    frame::write_frame(out, OpCode::Text, text);
+    for attachment in attachments {
+        if base64 {
+            let mut encoded = Vec::new();
+            payload::write_binary(&mut encoded, attachment);
+            frame::write_frame(out, OpCode::Text, &encoded);
+        } else {
+            frame::write_frame(out, OpCode::Binary, attachment);
+        }
+    }
+}
+
+/// Appends the same as polling packets.
+pub(crate) fn write_payload(out: &mut Vec<u8>, text: &[u8], attachments: &[Vec<u8>]) {
+    out.extend_from_slice(text);
+    for attachment in attachments {
+        out.push(payload::SEPARATOR);
+        payload::write_binary(out, attachment);
+    }
+}
+
+impl Core {
+    /// Delivers to every local socket the target means; returns how many. With `receivers`, also which.
+    pub(crate) fn fan_out(
+        &mut self,
+        target: &Target<'_>,
+        out: &mut Outgoing<'_>,
+        mut receivers: Option<&mut Vec<u32>>,
+    ) -> usize {
+        let Some(namespace) = self.find_namespace(target.namespace) else {
+            return 0;
+        };
+        self.counts.broadcasts += 1;
+        out.shared = true;
+        out.exempt |= self
+            .config
+            .compression
+            .exempt
+            .holds(target.namespace, target.rooms);
+        let mark = self.next_mark();
+        for name in target.except {
+            self.mark_members(namespace, name, mark);
+        }
+        let mut count = 0;
+        if target.rooms.is_empty() && target.users.is_empty() {
+            count += self.deliver_room(namespace, RoomKind::All, "", mark, out, &mut receivers);
+        }
+        for name in target.rooms {
+            count += self.deliver_room(namespace, RoomKind::Named, name, mark, out, &mut receivers);
+            if let Some(index) = self.socket_named(namespace, name) {
+                count += usize::from(self.deliver_member(index, mark, out, &mut receivers));
+            }
+        }
+        for user in target.users {
+            let mut at = self.first_of_user(namespace, user);
+            while at != NONE {
+                let next = self.next_of_user(at);
+                count += usize::from(self.deliver_member(at, mark, out, &mut receivers));
+                at = next;
+            }
+        }
+        count
+    }
+
+    fn deliver_room(
+        &mut self,
+        namespace: u32,
+        kind: RoomKind,
+        name: &str,
+        mark: u32,
+        out: &mut Outgoing<'_>,
+        receivers: &mut Option<&mut Vec<u32>>,
+    ) -> usize {
+        let Some(room) = self.rooms.find(namespace, kind, name) else {
+            return 0;
+        };
+        // Taken out for the loop: delivery touches sockets, connections and logs, never the room.
+        let members = match self.rooms.get_mut(room) {
+            Some(room) => std::mem::take(&mut room.members),
+            None => return 0,
+        };
+        let mut count = 0;
+        for index in &members {
+            count += usize::from(self.deliver_member(*index, mark, out, receivers));
+        }
+        if let Some(room) = self.rooms.get_mut(room) {
+            room.members = members;
+        }
+        count
+    }
+
+    #[inline]
+    fn deliver_member(
+        &mut self,
+        index: u32,
+        mark: u32,
+        out: &mut Outgoing<'_>,
+        receivers: &mut Option<&mut Vec<u32>>,
+    ) -> bool {
+        let Some(socket) = self.tables.sockets.get_mut(index) else {
+            return false;
+        };
+        if socket.mark == mark {
+            return false;
+        }
+        socket.mark = mark;
+        let delivered = self.deliver(index, out);
+        if delivered && let Some(receivers) = receivers {
+            receivers.push(index);
+        }
+        delivered
+    }
+
+    /// A number no socket is marked with.
+    pub(crate) fn next_mark(&mut self) -> u32 {
+        self.mark = self.mark.wrapping_add(1);
+        if self.mark == 0 {
+            let all: Vec<u32> = self.tables.sockets.iter().map(|(index, _)| index).collect();
+            for index in all {
+                if let Some(socket) = self.tables.sockets.get_mut(index) {
+                    socket.mark = 0;
+                }
+            }
+            self.mark = 1;
+        }
+        self.mark
+    }
+
+    /// Marks the members of a room (or the socket of that id).
+    pub(crate) fn mark_members(&mut self, namespace: u32, name: &str, mark: u32) {
+        if let Some(index) = self.socket_named(namespace, name)
+            && let Some(socket) = self.tables.sockets.get_mut(index)
+        {
+            socket.mark = mark;
+        }
+        let room = self.rooms.find(namespace, RoomKind::Named, name);
+        for index in room
+            .and_then(|room| self.rooms.get(room))
+            .into_iter()
+            .flat_map(|r| &r.members)
+        {
+            if let Some(socket) = self.tables.sockets.get_mut(*index) {
+                socket.mark = mark;
+            }
+        }
+    }
+
+    /// The socket whose id (and so whose own room) this is.
+    pub(crate) fn socket_named(&self, namespace: u32, name: &str) -> Option<u32> {
+        let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
+        let socket = self.tables.sockets.get(index)?;
+        (socket.namespace == namespace && !socket.nameless).then_some(index)
+    }
+
+    /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
+    #[inline]
+    pub(crate) fn deliver(&mut self, index: u32, out: &mut Outgoing<'_>) -> bool {
+        let Some(socket) = self.tables.sockets.get(index) else {
+            return false;
+        };
+        let (variant, conn, session) = (socket.variant, socket.conn, socket.session);
+        let deflate = if out.exempt {
+            Deflate::Off
+        } else {
+            socket.deflate
+        };
+        if variant == Variant::Polling {
+            return self.deliver_polling(session, out);
+        }
+        if out.volatile
+            && !self
+                .tables
+                .conns
+                .get(conn)
+                .is_some_and(|conn| conn.outbox.is_empty())
+        {
+            self.counts.dropped_volatile += 1;
+            return false;
+        }
+        let made = out.frames.get(frame_slot(variant, deflate));
+        let range = match made.copied().flatten() {
+            Some(range) => range,
+            None if deflate == Deflate::Off => self.encode(variant, out),
+            None => self.encode_deflated(conn, variant, deflate, out),
+        };
+        self.output.deliveries += 1;
+        self.counts.delivered[variant as usize] += 1;
+        self.push(conn, range);
+        true
+    }
+
+    fn deliver_polling(&mut self, session: u32, out: &mut Outgoing<'_>) -> bool {
+        let Some(polling) = self
+            .tables
+            .sessions
+            .get_mut(session)
+            .and_then(|s| s.polling.as_mut())
+        else {
+            return false;
+        };
+        if out.volatile && (polling.get == NONE || !polling.queue.is_empty()) {
+            self.counts.dropped_volatile += 1;
+            return false;
+        }
+        let text = out.polling.take().unwrap_or_else(|| {
+            let mut text = Vec::new();
+            out.write_packet(&mut text);
+            let attachments = out.attachments;
+            let mut whole = Vec::with_capacity(text.len());
+            write_payload(&mut whole, &text, attachments);
+            whole
+        });
+        self.output.deliveries += 1;
+        self.counts.delivered[Variant::Polling as usize] += 1;
+        self.queue_packets(session, &text, 1 + out.attachments.len(), out.exempt);
+        out.polling = Some(text);
+        true
+    }
+
+    /// Queues payload-ready packets on a polling session, keeping its bound.
+    pub(crate) fn queue_packets(
+        &mut self,
+        session: u32,
+        text: &[u8],
+        packets: usize,
+        exempt: bool,
+    ) {
+        let (bytes_max, drops) = (self.queue_bytes_max(), self.slow_consumer_drops());
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(polling) = slot.polling.as_mut() else {
+            return;
+        };
+        if polling.queue.cost() > bytes_max {
+            // Over the bound already: the session ends with the turn.
+            return;
+        }
+        polling.queue.push(text, packets, exempt);
+        if !std::mem::replace(&mut slot.flags.poll_ready, true) {
+            self.polls.poll_ready.push(session);
+        }
+        if polling.queue.cost() > bytes_max {
+            self.counts.hit(Limit::OutboxBytes);
+            if drops {
+                self.counts.dropped_slow += polling.queue.drop_oldest(bytes_max / 4 * 3);
+            }
+            if polling.queue.cost() > bytes_max {
+                self.polls.overflowed.push(session);
+            }
+        }
+    }
+
+    fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
+        let log = if out.shared {
+            &mut self.output.log.shared
+        } else {
+            &mut self.output.log.private
+        };
+        let start = log.len();
+        write_event(log, &mut self.output.scratch, variant, out);
+        let range = if out.shared {
+            self.output.log.shared_range(start)
+        } else {
+            self.output.log.private_range(start)
+        };
+        out.frames[frame_slot(variant, Deflate::Off)] = Some(range);
+        range
+    }
+
+    /// The form for members that agreed on compression: made once for all that share it, and the plain one where that is
+    /// better.
+    #[cold]
+    fn encode_deflated(
+        &mut self,
+        conn: u32,
+        variant: Variant,
+        deflate: Deflate,
+        out: &mut Outgoing<'_>,
+    ) -> Range {
+        let own = deflate == Deflate::Own;
+        let mut plain = out.frames[frame_slot(variant, Deflate::Off)];
+        if own && plain.is_none() {
+            // There may be more like this one.
+            plain = Some(self.encode(variant, out));
+        }
+        let mut frames = std::mem::take(&mut self.output.codecs.frames);
+        match plain {
+            Some(range) => frames.extend_from_slice(self.output.log.bytes(range)),
+            None => write_event(&mut frames, &mut self.output.scratch, variant, out),
+        }
+        let shared = out.shared && !own;
+        let range = match self.deflated_range(conn, deflate, &frames, shared) {
+            Some(range) => range,
+            None => plain.unwrap_or_else(|| self.encode(variant, out)),
+        };
+        self.output.codecs.recycle_frames(frames);
+        if let Some(made) = out.frames.get_mut(frame_slot(variant, deflate)) {
+            *made = Some(range);
+        }
+        range
+    }
+}
+
+/// Appends the event as WebSocket frames. `text` is a buffer to work in.
+fn write_event(frames: &mut Vec<u8>, text: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
+    text.clear();
+    match variant {
+        Variant::PlainJson | Variant::PlainMsgpack => write_plain(text, variant, out),
+        _ => out.write_packet(text),
+    }
+    match variant {
+        Variant::PlainJson => frame::write_frame(frames, OpCode::Text, text),
+        Variant::PlainMsgpack => frame::write_frame(frames, OpCode::Binary, text),
+        _ => {
+            let base64 = variant == Variant::WebSocketBase64;
+            write_frames(frames, text, out.attachments, base64);
+        }
+    }
+}
+
+fn write_plain(text: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
+    let attachments: Vec<&[u8]> = out.attachments.iter().map(Vec::as_slice).collect();
+    let event = plain::Outgoing {
+        name: out.name,
+        room: out.room,
+        args: out.args,
+        attachments: &attachments,
+        id: out.ack,
+    };
+    if variant == Variant::PlainJson {
+        plain::write_json(text, &event);
+    } else {
+        plain::write_msgpack(text, &event);
+    }
+}
+
+/// Variants that have frames.
+const VARIANTS: usize = 4;
+
+/// Place of a form of a variant; beyond the last one for what nobody shares.
+fn frame_slot(variant: Variant, deflate: Deflate) -> usize {
+    let variant = match variant {
+        Variant::WebSocket | Variant::Polling => 0,
+        Variant::WebSocketBase64 => 1,
+        Variant::PlainJson => 2,
+        Variant::PlainMsgpack => 3,
+    };
+    variant + VARIANTS * deflate as usize
+}

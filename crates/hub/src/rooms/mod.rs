@@ -1,0 +1,6 @@
+//! Rooms: membership, fan-out and history.
+
+pub(crate) mod fanout;
+pub(crate) mod history;
+pub(crate) mod membership;
+pub(crate) mod room;

@@ -1,0 +1,624 @@
+//! What a handler can do. Everything is queued: nothing a handler does calls a handler.
+
+use crate::access::claims::Grants;
+use crate::books::close::{CloseReason, Departure};
+use crate::books::metrics::Limit;
+use crate::cluster::relay::{Address, Broadcast, Relay, Target};
+use crate::cluster::rounds::Collected;
+use crate::core::Core;
+use crate::rooms::fanout::{Outgoing, write_frames, write_payload};
+use crate::rooms::membership::JoinError;
+use crate::rooms::room::RoomKind;
+use crate::seam::effect::Told;
+use crate::seam::effect::{Effect, Notice};
+use crate::seam::handler::{AckTo, Data, SessionKey};
+use crate::tables::clock::Now;
+use crate::tables::id;
+use crate::tables::session::Protocol;
+use crate::tables::socket::{Extra, SocketKey, Variant};
+use std::net::IpAddr;
+use std::time::Duration;
+use wire::engineio::payload;
+use wire::socketio::{self, Packet, PacketType};
+use wire::websocket::frame::{self, OpCode};
+use wire::{json, plain};
+
+/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
+/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
+/// ([`socketio::is_reserved`]) are not sent, but logged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Emit<'a> {
+    pub name: &'a str,
+    pub args: &'a str,
+    pub attachments: &'a [Vec<u8>],
+    /// Dropped, not queued, for clients that cannot take it this instant.
+    pub volatile: bool,
+}
+
+/// What a socket is.
+#[derive(Clone, Debug)]
+pub struct SocketInfo<'a> {
+    pub id: String,
+    pub namespace: &'a str,
+    pub protocol: Protocol,
+    /// `polling` or `websocket`, as of now.
+    pub transport: &'static str,
+    pub peer: IpAddr,
+    /// Query string of the opening request; empty unless handshakes are kept.
+    pub query: &'a str,
+    /// Raw JSON of the CONNECT payload; `{}` unless handshakes are kept.
+    pub auth: &'a str,
+}
+
+/// Why a client's event was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection<'a> {
+    /// `message` is for people: `Rate limit exceeded: 10 messages/second`.
+    RateLimited {
+        message: &'a str,
+        retry_after_s: u64,
+    },
+    /// Everything else; `code` is what plain clients see.
+    Refused { message: &'a str, code: &'a str },
+}
+
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub(crate) core: &'a mut Core,
+}
+
+impl Context<'_> {
+    pub fn now(&self) -> Now {
+        self.core.clock.now
+    }
+
+    /// A unique, increasing number for messages.
+    pub fn message_id(&mut self) -> u64 {
+        self.core.ids.snowflake.next(self.core.clock.now.wall_ms)
+    }
+
+    // ---- one socket ---------------------------------------------------------------------------------------------------
+
+    /// Sends an event to one socket of this shard.
+    pub fn emit(&mut self, to: SocketKey, emit: &Emit<'_>) {
+        if self.may_emit(emit) {
+            self.emit_with(to, emit, None, false);
+        }
+    }
+
+    /// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and
+    /// operators are told.
+    #[inline]
+    fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
+        let reserved = socketio::reserved(emit.name);
+        if let Some(name) = reserved {
+            let notice = Notice::ReservedEvent { name };
+            self.core.outbound.effects.push(Effect::Log(notice));
+        }
+        reserved.is_none()
+    }
+
+    /// `exempt`: never compressed.
+    pub(crate) fn emit_with(
+        &mut self,
+        to: SocketKey,
+        emit: &Emit<'_>,
+        ack: Option<u64>,
+        exempt: bool,
+    ) {
+        let Some(socket) = self.core.socket(to) else {
+            return;
+        };
+        let Some(namespace) = self.core.tables.namespaces.get(socket.namespace) else {
+            return;
+        };
+        // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
+        let namespace = namespace.name.clone();
+        let mut out = Outgoing::new(&namespace, emit.name, emit.args);
+        out.attachments = emit.attachments;
+        out.volatile = emit.volatile;
+        out.ack = ack;
+        out.exempt = exempt || self.core.config.compression.exempt.holds(&namespace, &[]);
+        self.core.deliver(to.0.index, &mut out);
+    }
+
+    /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
+    /// the name is reserved.
+    pub fn ask(&mut self, to: SocketKey, emit: &Emit<'_>, timeout: Duration, token: u64) -> bool {
+        if !self.may_emit(emit) {
+            return false;
+        }
+        match self.core.ask_one(to, token, timeout.as_millis() as u64) {
+            Some(id) => {
+                self.emit_with(to, emit, Some(id), false);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Answers an event by `{"error": message}`.
+    pub(crate) fn ack_error(&mut self, to: AckTo, message: &str) {
+        let mut args = b"{\"error\":".to_vec();
+        json::quote(&mut args, message);
+        args.push(b'}');
+        self.ack(to, &String::from_utf8_lossy(&args), &[]);
+    }
+
+    /// Answers an event. HOT PATH: no allocation for text.
+    pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
+        let Some(socket) = self.core.socket(to.socket) else {
+            return;
+        };
+        let (variant, conn, session) = (socket.variant, socket.conn, socket.session);
+        let Some(namespace) = self.core.tables.namespaces.get(socket.namespace) else {
+            return;
+        };
+        let exempt = self
+            .core
+            .config
+            .compression
+            .exempt
+            .holds(&namespace.name, &[]);
+        let mut text = std::mem::take(&mut self.core.output.scratch);
+        text.clear();
+        match variant {
+            Variant::PlainJson | Variant::PlainMsgpack => {
+                let attachments: Vec<&[u8]> = attachments.iter().map(Vec::as_slice).collect();
+                let out = plain::Outgoing {
+                    name: "ack",
+                    room: None,
+                    args,
+                    attachments: &attachments,
+                    id: Some(to.id),
+                };
+                if variant == Variant::PlainJson {
+                    plain::write_json(&mut text, &out);
+                } else {
+                    plain::write_msgpack(&mut text, &out);
+                }
+            }
+            _ => write_ack(&mut text, &namespace.name, to.id, args, attachments.len()),
+        }
+        if variant == Variant::Polling {
+            let mut whole = Vec::with_capacity(text.len());
+            write_payload(&mut whole, &text, attachments);
+            let packets = 1 + attachments.len();
+            self.core.queue_packets(session, &whole, packets, exempt);
+        } else {
+            self.core.reply_message(conn, exempt, |out| match variant {
+                Variant::PlainJson => frame::write_frame(out, OpCode::Text, &text),
+                Variant::PlainMsgpack => frame::write_frame(out, OpCode::Binary, &text),
+                _ => {
+                    let base64 = variant == Variant::WebSocketBase64;
+                    write_frames(out, &text, attachments, base64);
+                }
+            });
+        }
+        self.core.output.scratch = text;
+    }
+
+    /// Tells a client that its event was not carried out, in its protocol's words.
+    pub fn reject(&mut self, socket: SocketKey, rejection: Rejection<'_>) {
+        self.core.counts.dropped_in += 1;
+        if matches!(rejection, Rejection::RateLimited { .. }) {
+            self.core.counts.hit(Limit::Rate);
+        }
+        let Some(slot) = self.core.socket(socket) else {
+            return;
+        };
+        let (variant, conn, now) = (slot.variant, slot.conn, self.core.clock.now.wall_ms);
+        let (code, retry) = match rejection {
+            Rejection::RateLimited { retry_after_s, .. } => {
+                ("RATE_LIMIT_EXCEEDED", Some(retry_after_s))
+            }
+            Rejection::Refused { code, .. } => (code, None),
+        };
+        let mut text = Vec::new();
+        match variant {
+            Variant::PlainJson => {
+                plain::write_error_json(&mut text, code, now, retry);
+                self.core
+                    .reply(conn, |out| frame::write_frame(out, OpCode::Text, &text));
+            }
+            Variant::PlainMsgpack => {
+                plain::write_error_msgpack(&mut text, code, now, retry);
+                self.core
+                    .reply(conn, |out| frame::write_frame(out, OpCode::Binary, &text));
+            }
+            _ => {
+                let (Rejection::RateLimited { message, .. } | Rejection::Refused { message, .. }) =
+                    rejection;
+                text.extend_from_slice(b"{\"message\":");
+                json::quote(&mut text, message);
+                text.push(b'}');
+                let args = String::from_utf8_lossy(&text);
+                self.emit(
+                    socket,
+                    &Emit {
+                        name: "error",
+                        args: &args,
+                        ..Emit::default()
+                    },
+                );
+            }
+        }
+    }
+
+    /// Books an event that is dropped on purpose.
+    pub fn drop_event(&mut self) {
+        self.core.counts.dropped_in += 1;
+    }
+
+    /// Joins a room. Joining twice is joining once; a socket is always in the room of its own id.
+    pub fn join(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
+        self.core.socket(socket).ok_or(JoinError::Gone)?;
+        self.core.join(socket.0.index, RoomKind::Named, room)
+    }
+
+    pub fn leave(&mut self, socket: SocketKey, room: &str) {
+        if self.core.socket(socket).is_some() {
+            self.core.leave(socket.0.index, room);
+        }
+    }
+
+    /// Names of the rooms a socket is in, its own id first.
+    pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
+        self.core
+            .socket(socket)
+            .map_or_else(Vec::new, |_| self.core.rooms_of(socket.0.index))
+    }
+
+    pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
+        self.core.socket(socket).is_some_and(|slot| {
+            let room = self.core.rooms.find(slot.namespace, RoomKind::Named, room);
+            room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
+        })
+    }
+
+    /// The name is (or was) the id of a socket: what is sent to that room is meant for that socket alone, so clients have no
+    /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
+    pub fn is_socket_id(&self, name: &str) -> bool {
+        const CLOCK_DRIFT_MS: u64 = 3_600_000;
+        let Some(id) = wire::base64url::Id20::decode(name.as_bytes()) else {
+            return false;
+        };
+        let (me, owner) = (self.core.ids.me, id::socket_owner(&id));
+        owner.node == me.node
+            && owner.shard < me.shards
+            && id::socket_made_ms(&id) < self.core.clock.now.wall_ms + CLOCK_DRIFT_MS
+    }
+
+    /// Makes the socket one of a user's.
+    pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
+        self.core.socket(socket).ok_or(JoinError::Gone)?;
+        self.core.set_user(socket.0.index, user);
+        Ok(())
+    }
+
+    /// The user a socket belongs to.
+    pub fn user(&self, socket: SocketKey) -> Option<&str> {
+        self.core.socket(socket)?;
+        self.core.user_of(socket.0.index)
+    }
+
+    /// What the socket's token allows with rooms; `None` = it says nothing of them.
+    pub fn grants(&self, socket: SocketKey) -> Option<&Grants> {
+        self.core.socket(socket)?.extra.as_ref()?.grants.as_deref()
+    }
+
+    /// Attaches raw JSON to a socket; `fetch` reports it.
+    pub fn set_data(&mut self, socket: SocketKey, data: &str) {
+        self.extra(socket, |extra| extra.data = Some(data.into()));
+    }
+
+    pub fn data(&self, socket: SocketKey) -> Option<&str> {
+        self.core.socket(socket)?.extra.as_ref()?.data.as_deref()
+    }
+
+    /// Lets `change` at what few sockets have.
+    pub(crate) fn extra<R>(
+        &mut self,
+        socket: SocketKey,
+        change: impl FnOnce(&mut Extra) -> R,
+    ) -> Option<R> {
+        self.core.socket(socket)?;
+        let slot = self.core.tables.sockets.live_mut(socket.0)?;
+        Some(change(slot.extra.get_or_insert_default()))
+    }
+
+    pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
+        self.core.tables.sockets.live(socket.0).map(|slot| slot.id)
+    }
+
+    /// The namespace a socket is in; also while `disconnected` runs.
+    pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
+        let slot = self.core.tables.sockets.live(socket.0)?;
+        Some(&self.core.tables.namespaces.get(slot.namespace)?.name)
+    }
+
+    pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
+        let slot = self.core.socket(socket)?;
+        let session = self.core.tables.sessions.get(slot.session)?;
+        let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
+        Some(SocketInfo {
+            id: slot.id.to_string(),
+            namespace: &self.core.tables.namespaces.get(slot.namespace)?.name,
+            protocol: session.protocol,
+            transport: session.transport(),
+            peer: session.peer,
+            query: session.rare.as_ref().map_or("", |rare| &rare.query),
+            auth: auth.unwrap_or("{}"),
+        })
+    }
+
+    /// Ends the socket's membership in its namespace; with `close` the whole session.
+    pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
+        if self.core.socket(socket).is_some() {
+            self.core.disconnect_socket(socket.0.index, close, None);
+        }
+    }
+
+    /// Closes the transport without a DISCONNECT packet, as a lost connection would (clients reconnect).
+    pub fn drop_transport(&mut self, socket: SocketKey) {
+        if let Some(slot) = self.core.socket(socket) {
+            self.core
+                .close_session(slot.session, CloseReason::ServerClose);
+        }
+    }
+
+    // ---- many sockets, on every shard -----------------------------------------------------------------------------------
+
+    /// Sends an event to everyone the target means. HOT PATH.
+    pub fn broadcast(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
+        if !self.may_emit(emit) {
+            return;
+        }
+        let shards = self.core.shards_of(target);
+        if !shards.is_empty() {
+            let relay = Relay::Broadcast(Broadcast {
+                to: Address::from(target),
+                name: emit.name.to_owned(),
+                args: emit.args.to_owned(),
+                attachments: emit.attachments.to_vec(),
+                volatile: emit.volatile,
+                ack: None,
+            });
+            self.core.send_all(shards, relay);
+        }
+        self.broadcast_here(target, emit);
+    }
+
+    /// The same, to this shard's sockets only.
+    pub(crate) fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
+        let mut out = outgoing(target, emit);
+        self.core.fan_out(target, &mut out, None);
+    }
+
+    /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
+    pub fn collect(&mut self, target: &Target<'_>, emit: &Emit<'_>, timeout: Duration, token: u64) {
+        if !self.may_emit(emit) {
+            let collected = Collected::default();
+            self.core
+                .outbound
+                .told
+                .push_back(Told::Collected { token, collected });
+            return;
+        }
+        let mut out = outgoing(target, emit);
+        self.core
+            .collect(target, &mut out, timeout.as_millis() as u64, token);
+    }
+
+    /// Asks all shards for the sockets a target means; `Handler::fetched` follows.
+    pub fn fetch(&mut self, target: &Target<'_>, timeout: Duration, token: u64) {
+        self.core.fetch(target, timeout.as_millis() as u64, token);
+    }
+
+    pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        let shards = self.core.shards_of(of);
+        if !shards.is_empty() {
+            let relay = Relay::Join {
+                shard: self.core.ids.me.shard,
+                of: Address::from(of),
+                rooms: owned(rooms),
+            };
+            self.core.send_all(shards, relay);
+            self.core.expect_members(shards, of.namespace, rooms);
+        }
+        self.core.join_selected(of, rooms);
+    }
+
+    pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        let shards = self.core.shards_of(of);
+        if !shards.is_empty() {
+            let relay = Relay::Leave {
+                of: Address::from(of),
+                rooms: owned(rooms),
+            };
+            self.core.send_all(shards, relay);
+        }
+        self.core.leave_selected(of, rooms);
+    }
+
+    pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
+        let shards = self.core.shards_of(of);
+        if !shards.is_empty() {
+            self.core.send_all(
+                shards,
+                Relay::Disconnect {
+                    of: Address::from(of),
+                    close,
+                },
+            );
+        }
+        self.core.disconnect_selected(of, close);
+    }
+
+    /// Sockets in a room on all shards, from replicated counts.
+    pub fn room_count(&self, namespace: &str, room: &str) -> u64 {
+        self.core
+            .find_namespace(namespace)
+            .and_then(|namespace| self.core.rooms.find(namespace, RoomKind::Named, room))
+            .and_then(|room| self.core.rooms.get(room))
+            .map_or(0, crate::rooms::room::Room::total)
+    }
+
+    // ---- sessions without sockets ---------------------------------------------------------------------------------------
+
+    /// Sends a message to a bare Engine.IO or raw WebSocket session.
+    pub fn send(&mut self, to: SessionKey, data: Data<'_>) {
+        let Some(session) = self.core.tables.sessions.live(to.0) else {
+            return;
+        };
+        let (conn, engineio) = (session.conn, session.protocol.is_engineio());
+        let base64 = session.flags.b64;
+        if session.polling.is_some() {
+            let mut text = Vec::new();
+            match data {
+                Data::Text(data) => {
+                    text.push(b'4');
+                    text.extend_from_slice(data.as_bytes());
+                }
+                Data::Binary(data) => payload::write_binary(&mut text, data),
+            }
+            self.core.queue_packets(to.0.index, &text, 1, false);
+            return;
+        }
+        self.core.reply_message(conn, false, |out| match data {
+            Data::Text(data) if engineio => {
+                frame::write_header(out, OpCode::Text, false, data.len() + 1);
+                out.push(b'4');
+                out.extend_from_slice(data.as_bytes());
+            }
+            Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
+            Data::Binary(data) if engineio && base64 => {
+                let mut text = Vec::new();
+                payload::write_binary(&mut text, data);
+                frame::write_frame(out, OpCode::Text, &text);
+            }
+            Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
+        });
+    }
+}
+
+fn outgoing<'a>(target: &Target<'a>, emit: &Emit<'a>) -> Outgoing<'a> {
+    let mut out = Outgoing::new(target.namespace, emit.name, emit.args);
+    out.attachments = emit.attachments;
+    out.volatile = emit.volatile;
+    if let ([room], []) = (target.rooms, target.users) {
+        out.room = Some(room);
+    }
+    out
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Text of an ack packet with the Engine.IO `4` before it.
+fn write_ack(text: &mut Vec<u8>, namespace: &str, id: u64, args: &str, attachments: usize) {
+    text.push(b'4');
+    let kind = if attachments > 0 {
+        PacketType::BinaryAck
+    } else {
+        PacketType::Ack
+    };
+    socketio::write(
+        text,
+        &Packet {
+            kind,
+            attachments,
+            namespace,
+            id: Some(id),
+            data: "",
+        },
+    );
+    text.push(b'[');
+    text.extend_from_slice(args.as_bytes());
+    text.push(b']');
+}
+
+impl Core {
+    pub(crate) fn join_selected(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        for index in self.select(of) {
+            for room in rooms {
+                // A refused room is counted; there is nobody to tell.
+                let _ = self.join(index, RoomKind::Named, room);
+            }
+        }
+    }
+
+    pub(crate) fn leave_selected(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        for index in self.select(of) {
+            rooms.iter().for_each(|room| self.leave(index, room));
+        }
+    }
+
+    pub(crate) fn disconnect_selected(&mut self, of: &Target<'_>, close: bool) {
+        for index in self.select(of) {
+            self.disconnect_socket(index, close, None);
+        }
+    }
+
+    /// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
+    pub(crate) fn disconnect_socket(&mut self, index: u32, close: bool, why: Option<CloseReason>) {
+        let Some(socket) = self.tables.sockets.get(index) else {
+            return;
+        };
+        let session = socket.session;
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.parted = true;
+        let engineio = slot.protocol.is_engineio();
+        let close = close || !engineio;
+        let why = why.or(close.then_some(CloseReason::ServerClose));
+        let indices = if close {
+            slot.sockets.clone()
+        } else {
+            [index].into_iter().collect()
+        };
+        for index in indices {
+            if engineio {
+                self.send_disconnect(index);
+            }
+            self.retire_socket(index, Departure::ByServer(why));
+        }
+        if close {
+            self.close_session(session, CloseReason::ServerClose);
+        }
+    }
+
+    fn send_disconnect(&mut self, index: u32) {
+        let Some(socket) = self.tables.sockets.get(index) else {
+            return;
+        };
+        let session = socket.session;
+        let Some(namespace) = self.tables.namespaces.get(socket.namespace) else {
+            return;
+        };
+        let packet = Packet {
+            kind: PacketType::Disconnect,
+            attachments: 0,
+            namespace: &namespace.name,
+            id: None,
+            data: "",
+        };
+        let mut text = vec![b'4'];
+        socketio::write(&mut text, &packet);
+        self.send_packet(session, &text);
+    }
+
+    /// Sends one Engine.IO text packet by whatever transport the session has now.
+    pub(crate) fn send_packet(&mut self, session: u32, text: &[u8]) {
+        let Some(slot) = self.tables.sessions.get(session) else {
+            return;
+        };
+        if slot.polling.is_some() {
+            self.queue_packets(session, text, 1, false);
+        } else {
+            self.reply(slot.conn, |out| frame::write_frame(out, OpCode::Text, text));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a hub wants done. The shard carries these out; a simulator may delay or lose them.
+
+use crate::books::close::DisconnectReason;
+use crate::books::close::{CloseReason, Departure};
+use crate::cluster::relay::Relay;
+use crate::seam::question::{Ask, AskKey};
+use crate::tables::socket::SocketKey;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::base64url::Id20;
+
+#[derive(Debug)]
+pub enum Effect {
+    /// Drop the connection now.
+    Close { conn: u32 },
+    /// Shut the sending side; the peer's end of stream or a `Close` follows.
+    Shutdown { conn: u32 },
+    /// The request in `read` belongs to another shard: give it the connection, whose peer is this.
+    Move {
+        conn: u32,
+        shard: u16,
+        read: Vec<u8>,
+        peer: IpAddr,
+    },
+    /// The request in `read` is not a realtime one: give the connection to the control plane. `peer` is the client.
+    Handover {
+        conn: u32,
+        read: Vec<u8>,
+        peer: IpAddr,
+    },
+    /// A message for the hub of another shard.
+    Send { shard: u16, relay: Arc<Relay> },
+    /// A question for the control plane; `Hub::answered` brings the answer.
+    Ask { key: AskKey, ask: Ask },
+    /// Something operators want in the log.
+    Log(Notice),
+}
+
+/// A line of the connection log.
+#[derive(Clone, Copy, Debug)]
+pub enum Notice {
+    Connected {
+        socket: Id20,
+        peer: IpAddr,
+        transport: &'static str,
+        protocol: &'static str,
+    },
+    Disconnected {
+        socket: Id20,
+        peer: IpAddr,
+        how: Departure,
+    },
+    /// A session ended before it had a socket, or was not let into a namespace for its token.
+    Refused {
+        peer: IpAddr,
+        reason: CloseReason,
+    },
+    HandlerPanic {
+        peer: IpAddr,
+    },
+    /// A handler emitted an event that clients take for a broken packet; it was not sent.
+    ReservedEvent {
+        name: &'static str,
+    },
+}
+
+/// What a handler must be told once it is not running.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Disconnected {
+        socket: SocketKey,
+        reason: DisconnectReason,
+    },
+    AckTimedOut {
+        socket: SocketKey,
+        token: u64,
+    },
+    Collected {
+        token: u64,
+        collected: crate::cluster::rounds::Collected,
+    },
+    Fetched {
+        token: u64,
+        sockets: Vec<crate::cluster::relay::Fetched>,
+    },
+}
+
+/// What waits to leave the hub: effects for the shard, news for the handler.
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) told: VecDeque<Told>,
+}

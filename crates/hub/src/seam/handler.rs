@@ -1,0 +1,128 @@
+//! The seam between the gateway and what it serves: built-in rules, in-process Rust code, later remote backends.
+//!
+//! One handler lives on each shard and runs inside the turn, so it must not block. Each call gets an [`Context`] to act with.
+
+use crate::access::claims::Claims;
+use crate::books::close::DisconnectReason;
+use crate::cluster::relay::Fetched;
+use crate::cluster::rounds::Collected;
+use crate::seam::context::Context;
+use crate::tables::session::Protocol;
+use crate::tables::slab::Key;
+use crate::tables::socket::SocketKey;
+use std::net::IpAddr;
+
+/// A client asks to join a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectRequest<'a> {
+    pub namespace: &'a str,
+    /// Raw JSON of the CONNECT payload; `{}` when there was none.
+    pub auth: &'a str,
+    /// Query string of the opening request; empty unless handshakes are kept.
+    pub query: &'a str,
+    pub protocol: Protocol,
+    pub peer: IpAddr,
+    /// What its token says; `None` = it showed none, and none is needed.
+    pub claims: Option<&'a Claims>,
+}
+
+/// Why a namespace was not joined: CONNECT_ERROR's payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    /// Raw JSON.
+    pub data: Option<String>,
+}
+
+impl Refusal {
+    pub fn invalid_namespace() -> Self {
+        Self {
+            message: "Invalid namespace".into(),
+            data: None,
+        }
+    }
+}
+
+/// An event from a client.
+#[derive(Debug)]
+pub struct Event<'a> {
+    pub name: &'a str,
+    /// Raw JSON elements behind the name, separated by commas; empty when there are none. Attachments stand in it as
+    /// Socket.IO placeholders.
+    pub args: &'a str,
+    pub attachments: &'a [Vec<u8>],
+    /// Room named by a plain client.
+    pub room: Option<&'a str>,
+    /// Present when the client wants an ack. Can be used once.
+    pub ack: Option<AckTo>,
+}
+
+/// The right to answer one event.
+#[derive(Debug)]
+pub struct AckTo {
+    pub(crate) socket: SocketKey,
+    pub(crate) id: u64,
+}
+
+/// A session without sockets (bare Engine.IO, raw WebSocket).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionKey(pub(crate) Key);
+
+/// A message of such a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    Text(&'a str),
+    Binary(&'a [u8]),
+}
+
+/// What a shard calls. All methods but [`connecting`](Self::connecting) and [`event`](Self::event) have an empty default.
+#[expect(unused_variables, reason = "defaults do nothing")]
+pub trait Handler: Send {
+    /// May this client join the namespace? The default world has no namespaces at all.
+    fn connecting(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
+        Err(Refusal::invalid_namespace())
+    }
+    /// The client has joined and was told so. `auth` is the raw JSON of its CONNECT payload.
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {}
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>);
+    /// The socket is gone: its rooms are left, its key names nothing any more after this call.
+    fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {}
+    /// Answer to [`Context::ask`].
+    fn acked(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketKey,
+        token: u64,
+        args: &str,
+        attachments: &[Vec<u8>],
+    ) {
+    }
+    /// No answer to [`Context::ask`] in time.
+    fn ack_timed_out(&mut self, cx: &mut Context<'_>, socket: SocketKey, token: u64) {}
+    /// Result of [`Context::collect`].
+    fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: Collected) {}
+    /// Result of [`Context::fetch`].
+    fn fetched(&mut self, cx: &mut Context<'_>, token: u64, sockets: Vec<Fetched>) {}
+    /// The number of sockets in a room changed (coalesced; over all shards).
+    fn room_count_changed(
+        &mut self,
+        cx: &mut Context<'_>,
+        namespace: &str,
+        room: &str,
+        count: u64,
+    ) {
+    }
+    /// A message of a session that has no sockets.
+    fn message(&mut self, cx: &mut Context<'_>, session: SessionKey, data: Data<'_>) {}
+    /// The process is shutting down: sockets are still connected and may be told.
+    fn draining(&mut self, cx: &mut Context<'_>) {}
+}
+
+/// Builds one handler per shard.
+pub trait HandlerFactory: Send + Sync {
+    fn build(&self, shard: u16) -> Box<dyn Handler>;
+}

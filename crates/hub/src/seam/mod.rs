@@ -1,0 +1,6 @@
+//! The seam behind which applications sit: what a handler is told, what it may do, what it may ask.
+
+pub(crate) mod context;
+pub(crate) mod effect;
+pub(crate) mod handler;
+pub mod question;

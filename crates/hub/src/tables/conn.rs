@@ -1,0 +1,113 @@
+//! One accepted connection as the hub sees it: what it is expecting, what it has not finished reading, what it has to write.
+
+use crate::output::compression::Deflate;
+use crate::output::outbox::Outbox;
+use std::net::IpAddr;
+use wire::websocket::message::Assembler;
+
+/// "No such slot" in index fields.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What the next bytes of a connection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// A request head.
+    Head,
+    /// The rest of a POST body of this many bytes.
+    Body { len: u32 },
+    /// The rest of a POST body in chunks.
+    ChunkedBody,
+    /// Nothing: a poll is waiting for its answer. Pipelined bytes wait.
+    Poll,
+    /// Frames of the session's transport.
+    WebSocket,
+    /// Frames of a WebSocket that wants to take over a polling session.
+    Probe,
+    /// Nothing more: close once the outbox is empty.
+    Finishing,
+    /// Our side is shut; waiting for the peer's end of stream.
+    Linger,
+}
+
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) state: State,
+    /// Session this connection serves now, or `NONE`.
+    pub(crate) session: u32,
+    pub(crate) outbox: Outbox,
+    pub(crate) assembler: Assembler,
+    /// Received but incomplete.
+    #[expect(
+        clippy::box_collection,
+        reason = "a million idle connections hold eight bytes here, not 24"
+    )]
+    pub(crate) input: Option<Box<Vec<u8>>>,
+    /// Low 32 bits of the millisecond clock when the incomplete message began, never 0; 0 = nothing is incomplete.
+    pub(crate) since_ms: u32,
+    /// Bytes that came after its end.
+    pub(crate) ignored: u32,
+    pub(crate) peer: IpAddr,
+    /// How messages to it are compressed.
+    pub(crate) deflate: Deflate,
+    pub(crate) flags: Flags,
+}
+
+/// Small facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// In the turn's dirty list.
+    pub(crate) dirty: bool,
+    /// HTTP keep-alive for the request in progress.
+    pub(crate) keep_alive: bool,
+    /// A `Message` timer is armed.
+    pub(crate) message_timer: bool,
+    /// A head was completed once (keep-alive timeouts, not handshake timeouts, apply).
+    pub(crate) served: bool,
+    /// Stopped in the middle of its input because the turn was full.
+    pub(crate) stalled: bool,
+    /// The peer closed its sending side.
+    pub(crate) eof: bool,
+    /// Its last answer, to a poll, has packets that exist nowhere else any more.
+    pub(crate) answering: bool,
+    /// Counted as a WebSocket.
+    pub(crate) websocket: bool,
+    /// A `KeepAlive` timer is armed.
+    pub(crate) keep_alive_timer: bool,
+    /// A request came since the `KeepAlive` timer was armed.
+    pub(crate) active: bool,
+    /// permessage-deflate was agreed on.
+    pub(crate) inflates: bool,
+    /// Its messages may refer to earlier ones.
+    pub(crate) inflates_own: bool,
+    /// Counted with its address, and perhaps one too many there.
+    pub(crate) counted: bool,
+    pub(crate) crowded: bool,
+    /// Its client is being asked about: what it sends waits.
+    pub(crate) asking: bool,
+}
+
+impl Conn {
+    pub(crate) fn new(peer: IpAddr) -> Self {
+        Self {
+            state: State::Head,
+            session: NONE,
+            outbox: Outbox::default(),
+            assembler: Assembler::default(),
+            input: None,
+            since_ms: 0,
+            ignored: 0,
+            peer,
+            deflate: Deflate::Off,
+            flags: Flags::default(),
+        }
+    }
+
+    /// Bytes behind what it is reading; what it has to write is the outbox's.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.assembler.heap_bytes()
+            + self
+                .input
+                .as_ref()
+                .map_or(0, |input| input.capacity() + size_of::<Vec<u8>>())
+    }
+}

@@ -1,0 +1,86 @@
+//! Sockets whose tokens end soon. A heartbeat looks at the tokens of its session, so only those whose warning is due before the
+//! next one wait here, in buckets of a second of the wall clock: an idle connection with an hour left pays nothing.
+
+use crate::tables::slab::Key;
+use std::collections::BTreeMap;
+
+/// Entries of sockets that are gone which may wait for their time, beside as many as there are live ones.
+const STALE_MAX: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Expiries {
+    buckets: BTreeMap<u64, Vec<Key>>,
+    entries: usize,
+    /// Entries whose socket left before its time.
+    stale: usize,
+}
+
+impl Expiries {
+    pub(crate) fn add(&mut self, due_s: u64, socket: Key) {
+        self.entries += 1;
+        let bucket = self.buckets.entry(due_s).or_default();
+        bucket.push(socket);
+    }
+
+    /// A bucket that is due.
+    pub(crate) fn pop_due(&mut self, now_s: u64) -> Option<Vec<Key>> {
+        let bucket = self.buckets.first_entry()?;
+        if *bucket.key() > now_s {
+            return None;
+        }
+        let sockets = bucket.remove();
+        self.entries -= sockets.len();
+        self.stale = self.stale.min(self.entries);
+        Some(sockets)
+    }
+
+    pub(crate) fn next_due_s(&self) -> Option<u64> {
+        self.buckets.first_key_value().map(|(due, _)| *due)
+    }
+
+    /// A socket with an entry is gone. Churn must not fill the buckets of a distant time.
+    pub(crate) fn forget_one(&mut self, is_live: impl Fn(Key) -> bool) {
+        self.stale += 1;
+        if self.stale <= self.entries / 2 + STALE_MAX {
+            return;
+        }
+        self.buckets.retain(|_, bucket| {
+            bucket.retain(|socket| is_live(*socket));
+            bucket.shrink_to_fit();
+            !bucket.is_empty()
+        });
+        self.entries = self.buckets.values().map(Vec::len).sum();
+        self.stale = 0;
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let entry = size_of::<(u64, Vec<Key>)>();
+        self.buckets
+            .values()
+            .map(|bucket| entry + bucket.capacity() * size_of::<Key>())
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn churn_does_not_fill_a_distant_second() {
+        let mut expiries = Expiries::default();
+        let key = |index| Key {
+            index,
+            generation: 0,
+        };
+        expiries.add(5, key(0));
+        for index in 1..100_000 {
+            expiries.add(1_000_000 + u64::from(index % 10), key(index));
+            expiries.forget_one(|live| live == key(0));
+        }
+        assert!(expiries.entries < 5_000, "{}", expiries.entries);
+        assert_eq!(expiries.pop_due(4), None);
+        assert_eq!(expiries.pop_due(5), Some(vec![key(0)]));
+        assert!(expiries.heap_bytes() < 200_000);
+    }
+}

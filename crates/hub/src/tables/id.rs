@@ -1,0 +1,161 @@
+//! Who we are and the ids we give out.
+
+use wire::base64url::Id20;
+
+/// Place of a hub in the process and cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// 0..=1023
+    pub node: u16,
+    /// 0..shards
+    pub shard: u16,
+    /// 1..=256
+    pub shards: u16,
+}
+
+/// What an id says about its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub node: u16,
+    pub shard: u16,
+}
+
+/// Session id (secret): 12 random bytes, then 10 bits node, 8 bits shard and 6 more random bits.
+pub(crate) fn session_id(me: Identity, random: [u8; 13]) -> Id20 {
+    let mut bytes = [0; 15];
+    bytes[..12].copy_from_slice(&random[..12]);
+    let tail = (u32::from(me.node & 0x3ff) << 14)
+        | (u32::from(me.shard & 0xff) << 6)
+        | u32::from(random[12] & 0x3f);
+    bytes[12..].copy_from_slice(&tail.to_be_bytes()[1..]);
+    Id20(bytes)
+}
+
+pub(crate) fn session_owner(id: &Id20) -> Owner {
+    let tail = u32::from_be_bytes([0, id.0[12], id.0[13], id.0[14]]);
+    Owner {
+        node: (tail >> 14) as u16 & 0x3ff,
+        shard: (tail >> 6) as u16 & 0xff,
+    }
+}
+
+/// Snowflake: 41 bits of milliseconds since 2024, 10 bits node, 13 bits sequence (8 shard + 5 counter).
+#[derive(Debug)]
+pub(crate) struct Snowflake {
+    me: Identity,
+    last_ms: u64,
+    count: u64,
+}
+
+/// 2024-01-01T00:00:00Z
+const EPOCH_MS: u64 = 1_704_067_200_000;
+const COUNT_BITS: u32 = 5;
+
+impl Snowflake {
+    pub(crate) fn new(me: Identity) -> Self {
+        Self {
+            me,
+            last_ms: 0,
+            count: 0,
+        }
+    }
+
+    /// Unique and increasing on this shard, also when the clock steps back: then time is borrowed from the future.
+    pub(crate) fn next(&mut self, wall_ms: u64) -> u64 {
+        let now = wall_ms.saturating_sub(EPOCH_MS);
+        if now > self.last_ms {
+            self.last_ms = now;
+            self.count = 0;
+        } else {
+            self.count += 1;
+            if self.count >> COUNT_BITS != 0 {
+                self.last_ms += 1;
+                self.count = 0;
+            }
+        }
+        (self.last_ms << 23)
+            | (u64::from(self.me.node & 0x3ff) << 13)
+            | (u64::from(self.me.shard & 0xff) << COUNT_BITS)
+            | self.count
+    }
+}
+
+/// Socket id (public): snowflake and 7 random bytes; 20 characters, as sharded Node peers demand.
+pub(crate) fn socket_id(snowflake: u64, random: [u8; 7]) -> Id20 {
+    let mut bytes = [0; 15];
+    bytes[..8].copy_from_slice(&snowflake.to_be_bytes());
+    bytes[8..].copy_from_slice(&random);
+    Id20(bytes)
+}
+
+/// When a socket id was made, Unix milliseconds.
+pub(crate) fn socket_made_ms(id: &Id20) -> u64 {
+    let mut snowflake = [0; 8];
+    snowflake.copy_from_slice(&id.0[..8]);
+    EPOCH_MS + (u64::from_be_bytes(snowflake) >> 23)
+}
+
+pub(crate) fn socket_owner(id: &Id20) -> Owner {
+    let mut snowflake = [0; 8];
+    snowflake.copy_from_slice(&id.0[..8]);
+    let snowflake = u64::from_be_bytes(snowflake);
+    Owner {
+        node: (snowflake >> 13) as u16 & 0x3ff,
+        shard: (snowflake >> COUNT_BITS) as u16 & 0xff,
+    }
+}
+
+/// Source of unguessable bytes.
+pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
+
+/// Where the ids of a hub come from.
+pub(crate) struct Ids {
+    pub(crate) me: Identity,
+    pub(crate) entropy: Entropy,
+    pub(crate) snowflake: Snowflake,
+}
+
+impl Ids {
+    pub(crate) fn new(me: Identity, entropy: Entropy) -> Self {
+        Self {
+            me,
+            entropy,
+            snowflake: Snowflake::new(me),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: Identity = Identity {
+        node: 777,
+        shard: 200,
+        shards: 256,
+    };
+    const OWNER: Owner = Owner {
+        node: 777,
+        shard: 200,
+    };
+
+    #[test]
+    fn ids_name_their_owner() {
+        assert_eq!(session_owner(&session_id(ME, [0xff; 13])), OWNER);
+        let mut snowflake = Snowflake::new(ME);
+        let id = socket_id(snowflake.next(EPOCH_MS + 5), [9; 7]);
+        assert_eq!(socket_owner(&id), OWNER);
+    }
+
+    #[test]
+    fn snowflakes_increase_even_when_the_clock_steps_back() {
+        let mut snowflake = Snowflake::new(ME);
+        let mut last = 0;
+        for n in 0..10_000u64 {
+            let wall = EPOCH_MS + if n % 3 == 0 { 1_000 } else { 10 };
+            let next = snowflake.next(wall);
+            assert!(next > last);
+            last = next;
+        }
+    }
+}

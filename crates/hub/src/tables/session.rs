@@ -1,0 +1,340 @@
+//! A session: one client's presence, whatever transport carries it.
+
+use crate::access::claims::Claims;
+use crate::tables::conn::NONE;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use wire::base64url::Id20;
+use wire::http::{Chunked, Encoding};
+
+/// Protocol a session speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Engine.IO carrying Socket.IO.
+    SocketIo,
+    /// Engine.IO alone: messages go to the handler as they are.
+    EngineIo,
+    /// Plain protocol, JSON text.
+    PlainJson,
+    /// Plain protocol, MessagePack.
+    PlainMsgpack,
+    /// WebSocket messages go to the handler as they are.
+    Raw,
+}
+
+impl Protocol {
+    /// Name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SocketIo => "socket.io",
+            Self::EngineIo => "engine.io",
+            Self::PlainJson => "plain.json",
+            Self::PlainMsgpack => "plain.msgpack",
+            Self::Raw => "raw",
+        }
+    }
+
+    pub fn is_engineio(self) -> bool {
+        matches!(self, Self::SocketIo | Self::EngineIo)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) sid: Id20,
+    pub(crate) protocol: Protocol,
+    pub(crate) flags: Flags,
+    /// Low 32 bits of the millisecond clock at the last ping.
+    pub(crate) pinged_ms: u32,
+    /// The WebSocket, or `NONE` while polling.
+    pub(crate) conn: u32,
+    /// WebSocket that probes for an upgrade.
+    pub(crate) probe: u32,
+    /// Low 32 bits of the millisecond clock when it came.
+    pub(crate) probed_ms: u32,
+    pub(crate) peer: IpAddr,
+    /// Sockets, one per namespace.
+    pub(crate) sockets: SmallVec<[u32; 4]>,
+    pub(crate) polling: Option<Box<Polling>>,
+    pub(crate) binary: Option<Box<Partial>>,
+    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) token: Option<Box<RequestToken>>,
+    /// Namespaces it may join when its token was looked at.
+    pub(crate) joining: u32,
+    /// Rate limiter's state.
+    pub(crate) rate: u64,
+    /// Messages rejected, less those accepted since.
+    pub(crate) rejections: u16,
+    /// Messages not yet booked with its user and address.
+    pub(crate) unbooked: u8,
+    /// Messages that may pass until the next is booked.
+    pub(crate) granted: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// A ping is unanswered.
+    pub(crate) awaiting_pong: bool,
+    /// Something arrived since the ping: one extension of the deadline is granted.
+    pub(crate) heard: bool,
+    pub(crate) extended: bool,
+    /// Client asked for base64 binary on WebSocket (`b64=1`).
+    pub(crate) b64: bool,
+    /// A namespace was joined at least once.
+    pub(crate) joined: bool,
+    /// A socket left, or was not let in for a rate: late packets for it are ignored, not punished.
+    pub(crate) parted: bool,
+    /// `3probe` was sent: polls are ended with a noop at once.
+    pub(crate) upgrading: bool,
+    /// In the list of polls to answer at the end of the turn.
+    pub(crate) poll_ready: bool,
+    /// An `Attachments` timer is armed.
+    pub(crate) attachments_timer: bool,
+    /// Polling and closed: the close packet waits for the next poll.
+    pub(crate) closing: bool,
+}
+
+impl Session {
+    /// A message was accepted: one that was rejected is made up for, if there was any.
+    pub(crate) fn forgive(&mut self) -> bool {
+        let any = self.rejections > 0;
+        self.rejections = self.rejections.saturating_sub(1);
+        any
+    }
+
+    pub(crate) fn new(sid: Id20, protocol: Protocol, conn: u32, peer: IpAddr) -> Self {
+        Self {
+            sid,
+            protocol,
+            flags: Flags::default(),
+            pinged_ms: 0,
+            conn,
+            probe: NONE,
+            probed_ms: 0,
+            peer,
+            sockets: SmallVec::new(),
+            polling: None,
+            binary: None,
+            rare: None,
+            token: None,
+            joining: 0,
+            rate: 0,
+            rejections: 0,
+            unbooked: 0,
+            granted: 0,
+        }
+    }
+
+    pub(crate) fn transport(&self) -> &'static str {
+        if self.polling.is_some() {
+            "polling"
+        } else {
+            "websocket"
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let polling = self
+            .polling
+            .as_ref()
+            .map_or(0, |p| size_of::<Polling>() + p.queue.heap());
+        let binary = self
+            .binary
+            .as_ref()
+            .map_or(0, |b| size_of::<Partial>() + b.bytes());
+        let rare = self.rare.as_ref().map_or(0, |rare| rare.heap_bytes());
+        let token = self.token.as_ref().map_or(0, |token| token.heap_bytes());
+        let spilled = if self.sockets.spilled() {
+            self.sockets.capacity() * 4
+        } else {
+            0
+        };
+        polling + binary + rare + token + spilled
+    }
+}
+
+/// The token of the opening request: it holds for all namespaces that are joined without one of their own.
+#[derive(Debug)]
+pub(crate) enum RequestToken {
+    /// Nobody has looked at it yet.
+    Unread(Box<str>),
+    /// It was good, and this is what it says; a refresh makes it say more.
+    Good(Claims),
+}
+
+impl RequestToken {
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Unread(token) => token.len(),
+                Self::Good(claims) => claims.heap_bytes(),
+            }
+    }
+}
+
+/// What only polling sessions need.
+#[derive(Debug)]
+pub(crate) struct Polling {
+    /// Connection of the waiting GET.
+    pub(crate) get: u32,
+    /// Connection of the POST being received.
+    pub(crate) post: u32,
+    pub(crate) queue: Queue,
+    /// CORS header lines for the waiting GET's answer.
+    pub(crate) cors: Option<Box<[u8]>>,
+    /// That client takes any number of packets in one answer.
+    pub(crate) takes_all: bool,
+    /// What that answer may be compressed with.
+    pub(crate) encoding: Option<Encoding>,
+    /// A POST body that comes in chunks.
+    pub(crate) chunked: Option<Box<Chunked>>,
+    /// CORS header lines for the POST's answer.
+    pub(crate) post_cors: Option<Box<[u8]>>,
+    /// Connection of the last GET that was answered with packets: no longer its own, but they may still be on their way there.
+    pub(crate) answered: u32,
+    /// It ended with `parse error`: no more is taken from its client.
+    pub(crate) violated: bool,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self {
+            get: NONE,
+            post: NONE,
+            queue: Queue::default(),
+            cors: None,
+            takes_all: false,
+            encoding: None,
+            chunked: None,
+            post_cors: None,
+            answered: NONE,
+            violated: false,
+        }
+    }
+}
+
+/// Packets waiting for a poll, already in payload form (text, or `b` + base64). A unit is a packet with its attachments.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    units: VecDeque<Unit>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// Packets joined by the separator.
+    pub(crate) text: Box<[u8]>,
+    /// How many packets that are.
+    pub(crate) packets: u32,
+    /// Never compressed.
+    pub(crate) exempt: bool,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, text: &[u8], packets: usize, exempt: bool) {
+        self.bytes += text.len();
+        self.units.push_back(Unit {
+            text: text.into(),
+            packets: packets as u32,
+            exempt,
+        });
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Unit> {
+        let unit = self.units.pop_front()?;
+        self.bytes -= unit.text.len();
+        Some(unit)
+    }
+
+    pub(crate) fn front(&self) -> Option<&Unit> {
+        self.units.front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Bytes of the waiting packets, with what each costs to keep.
+    pub(crate) fn cost(&self) -> usize {
+        self.bytes + self.units.len() * size_of::<Unit>()
+    }
+
+    /// Drops the oldest events (never acks, connects or control packets) until `cost` is at most `bytes_max`; returns how many.
+    pub(crate) fn drop_oldest(&mut self, bytes_max: usize) -> u64 {
+        let mut excess = self.cost().saturating_sub(bytes_max);
+        let mut freed = 0;
+        let before = self.units.len();
+        self.units.retain(|unit| {
+            let event = matches!(*unit.text, [b'4', b'2' | b'5', ..]);
+            if excess == 0 || !event {
+                return true;
+            }
+            excess = excess.saturating_sub(unit.text.len() + size_of::<Unit>());
+            freed += unit.text.len();
+            false
+        });
+        self.bytes -= freed;
+        (before - self.units.len()) as u64
+    }
+
+    fn heap(&self) -> usize {
+        self.bytes + self.units.capacity() * size_of::<Unit>()
+    }
+}
+
+/// A binary packet whose attachments are still coming.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    /// Text of the packet, without the Engine.IO `4`.
+    pub(crate) text: Box<str>,
+    pub(crate) wanted: usize,
+    pub(crate) attachments: Vec<Vec<u8>>,
+    /// When it was announced, monotonic milliseconds.
+    pub(crate) since_ms: u64,
+}
+
+impl Partial {
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.attachments.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
+/// What few sessions have.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// Query of the opening request, when handshakes are kept.
+    pub(crate) query: Box<str>,
+    /// Limiter states by number. Who leaves a namespace and comes back finds them as they were.
+    rates: SmallVec<[(u32, u64); 2]>,
+    /// Namespaces that it was not let into.
+    pub(crate) refusals: u8,
+}
+
+impl Rare {
+    pub(crate) fn of_query(query: &str) -> Self {
+        Self {
+            query: query.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The state of a limiter.
+    pub(crate) fn rate(&mut self, number: u32) -> &mut u64 {
+        let known = self.rates.iter().position(|(known, _)| *known == number);
+        let at = known.unwrap_or_else(|| {
+            self.rates.push((number, 0));
+            self.rates.len() - 1
+        });
+        &mut self.rates[at].1
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let spilled = if self.rates.spilled() {
+            self.rates.capacity() * size_of::<(u32, u64)>()
+        } else {
+            0
+        };
+        size_of::<Self>() + self.query.len() + spilled
+    }
+}

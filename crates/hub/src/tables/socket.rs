@@ -1,0 +1,77 @@
+//! A socket: one session's membership in one namespace.
+
+use crate::access::claims::Grants;
+use crate::output::compression::Deflate;
+use crate::tables::slab::Key;
+use crate::tables::users::Place;
+use smallvec::SmallVec;
+use wire::base64url::Id20;
+
+/// Names a socket on this shard for as long as it is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketKey(pub(crate) Key);
+
+/// In which form a socket receives events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Socket.IO packets as WebSocket frames.
+    WebSocket,
+    /// The same with binary as base64 text (`b64=1`).
+    WebSocketBase64,
+    /// Socket.IO packets in polling payloads.
+    Polling,
+    PlainJson,
+    PlainMsgpack,
+}
+
+/// A room a socket is in, and where in the room's list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Membership {
+    pub(crate) room: u32,
+    pub(crate) at: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) id: Id20,
+    pub(crate) variant: Variant,
+    /// Copy of the connection's, like `conn`.
+    pub(crate) deflate: Deflate,
+    /// Left already: waits for its handler to be told.
+    pub(crate) gone: bool,
+    /// It left the room of its own id.
+    pub(crate) nameless: bool,
+    /// Its token ends soon: it waits in `Expiries`.
+    pub(crate) ending: bool,
+    /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
+    pub(crate) conn: u32,
+    pub(crate) session: u32,
+    pub(crate) namespace: u32,
+    /// Fan-out that visited this socket last.
+    pub(crate) mark: u32,
+    pub(crate) rooms: SmallVec<[Membership; 2]>,
+    pub(crate) place: Place,
+    /// Unix time at which its token ends; 0 = it has none, or one without end.
+    pub(crate) expires_s: u32,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What few sockets have.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    /// Raw JSON a handler attached (`socket.data`).
+    pub(crate) data: Option<Box<str>>,
+    /// Raw JSON of the CONNECT payload, when handshakes are kept.
+    pub(crate) auth: Option<Box<str>>,
+    /// What its token allows with rooms.
+    pub(crate) grants: Option<Box<Grants>>,
+}
+
+impl Extra {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.data.as_ref().map_or(0, |text| text.len())
+            + self.auth.as_ref().map_or(0, |text| text.len())
+            + self.grants.as_ref().map_or(0, |grants| grants.heap_bytes())
+    }
+}

@@ -1,0 +1,170 @@
+//! Users: all sockets of one uid in a namespace. Few users have more than one or two sockets, and an idle connection pays for
+//! each byte here, so a user's sockets are a list threaded through the sockets themselves.
+
+use crate::core::Core;
+use crate::tables::conn::NONE;
+use crate::tables::slab::Slab;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, RandomState};
+
+#[derive(Debug)]
+pub(crate) struct User {
+    pub(crate) name: Box<str>,
+    pub(crate) namespace: u32,
+    /// The first of its sockets.
+    pub(crate) first: u32,
+}
+
+/// A socket's place among the sockets of its user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) user: u32,
+    before: u32,
+    after: u32,
+}
+
+impl Place {
+    pub(crate) const NOBODY: Self = Self {
+        user: NONE,
+        before: NONE,
+        after: NONE,
+    };
+}
+
+/// Users by slot and by name. Names come from tokens others issue, hence the keyed hash.
+#[derive(Debug, Default)]
+pub(crate) struct Users {
+    slots: Slab<User, ()>,
+    by_name: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Users {
+    fn hash(&self, namespace: u32, name: &str) -> u64 {
+        self.hasher.hash_one((namespace, name))
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&User> {
+        self.slots.get(index)
+    }
+
+    pub(crate) fn find(&self, namespace: u32, name: &str) -> Option<u32> {
+        let hash = self.hash(namespace, name);
+        let found = self.by_name.find(hash, |index| {
+            let user = self.slots.get(*index);
+            user.is_some_and(|user| user.namespace == namespace && *user.name == *name)
+        });
+        found.copied()
+    }
+
+    fn find_or_insert(&mut self, namespace: u32, name: &str) -> u32 {
+        if let Some(index) = self.find(namespace, name) {
+            return index;
+        }
+        let hash = self.hash(namespace, name);
+        let user = User {
+            name: name.into(),
+            namespace,
+            first: NONE,
+        };
+        let index = self.slots.insert(user).index;
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.by_name.insert_unique(hash, index, |index| {
+            slots
+                .get(*index)
+                .map_or(0, |user| hasher.hash_one((user.namespace, &*user.name)))
+        });
+        index
+    }
+
+    fn remove(&mut self, index: u32) {
+        let Some(user) = self.slots.remove(index) else {
+            return;
+        };
+        let hash = self.hash(user.namespace, &user.name);
+        if let Ok(entry) = self.by_name.find_entry(hash, |other| *other == index) {
+            entry.remove();
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &User)> {
+        self.slots.iter()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let names: usize = self.slots.iter().map(|(_, user)| user.name.len()).sum();
+        self.slots.heap_bytes() + self.by_name.allocation_size() + names
+    }
+}
+
+impl Core {
+    /// Makes a socket one of a user's; it stops being another's.
+    pub(crate) fn set_user(&mut self, socket: u32, name: &str) {
+        if let Some(session) = self.tables.sockets.get(socket).map(|slot| slot.session) {
+            self.book_rest(session, Some(socket));
+        }
+        self.leave_user(socket);
+        let Some(namespace) = self.tables.sockets.get(socket).map(|slot| slot.namespace) else {
+            return;
+        };
+        let user = self.tables.users.find_or_insert(namespace, name);
+        let Some(slot) = self.tables.users.slots.get_mut(user) else {
+            return;
+        };
+        let after = std::mem::replace(&mut slot.first, socket);
+        if let Some(next) = self.tables.sockets.get_mut(after) {
+            next.place.before = socket;
+        }
+        if let Some(slot) = self.tables.sockets.get_mut(socket) {
+            slot.place = Place {
+                user,
+                before: NONE,
+                after,
+            };
+        }
+    }
+
+    pub(crate) fn leave_user(&mut self, socket: u32) {
+        let Some(slot) = self.tables.sockets.get_mut(socket) else {
+            return;
+        };
+        let Place {
+            user,
+            before,
+            after,
+        } = std::mem::replace(&mut slot.place, Place::NOBODY);
+        if user == NONE {
+            return;
+        }
+        if let Some(next) = self.tables.sockets.get_mut(after) {
+            next.place.before = before;
+        }
+        if let Some(previous) = self.tables.sockets.get_mut(before) {
+            previous.place.after = after;
+        } else if after == NONE {
+            self.tables.users.remove(user);
+        } else if let Some(slot) = self.tables.users.slots.get_mut(user) {
+            slot.first = after;
+        }
+    }
+
+    /// The first socket of a user in a namespace; `next_of_user` has the others.
+    pub(crate) fn first_of_user(&self, namespace: u32, name: &str) -> u32 {
+        let user = self.tables.users.find(namespace, name);
+        user.and_then(|user| self.tables.users.get(user))
+            .map_or(NONE, |user| user.first)
+    }
+
+    pub(crate) fn next_of_user(&self, socket: u32) -> u32 {
+        self.tables
+            .sockets
+            .get(socket)
+            .map_or(NONE, |slot| slot.place.after)
+    }
+
+    /// Name of the user a socket belongs to.
+    pub(crate) fn user_of(&self, socket: u32) -> Option<&str> {
+        let place = self.tables.sockets.get(socket)?.place;
+        Some(&self.tables.users.get(place.user)?.name)
+    }
+}

@@ -1,0 +1,423 @@
+//! A session's life: start, heartbeat, deadlines, end.
+
+use crate::books::close::{CloseReason, Departure};
+use crate::books::metrics::Limit;
+use crate::core::Core;
+use crate::hub::Hub;
+use crate::seam::effect::{Effect, Notice};
+use crate::tables::conn::{NONE, State};
+use crate::tables::session::Protocol;
+use crate::tables::slab::Key;
+use crate::tables::timer::Kind;
+use wire::engineio::PacketType;
+use wire::websocket::close;
+use wire::websocket::frame::{self, OpCode};
+
+/// How long a peer is spared after a turn that could not read everything.
+const BEHIND_GRACE_MS: u64 = 500;
+
+/// Ends a connection for what it did not send, which may be waiting unread.
+fn blames_the_peer(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Pong
+            | Kind::PlainPing
+            | Kind::Connect
+            | Kind::Upgrade
+            | Kind::Attachments
+            | Kind::Handshake
+            | Kind::Message
+            | Kind::KeepAlive
+    )
+}
+
+impl Hub {
+    /// Arms what a new session needs.
+    pub(crate) fn start_session(&mut self, session: u32) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let config = &self.core.config;
+        let (ping, plain, connect) = (
+            config.ping_interval,
+            config.plain_ping_interval,
+            config.connect_timeout,
+        );
+        match slot.protocol {
+            Protocol::SocketIo => {
+                self.core.arm_session(Kind::Ping, ping, session);
+                self.core.arm_session(Kind::Connect, connect, session);
+            }
+            Protocol::EngineIo => self.core.arm_session(Kind::Ping, ping, session),
+            _ => self.core.arm_session(Kind::PlainPing, plain, session),
+        }
+    }
+
+    /// A sign of life that is not a pong.
+    #[inline]
+    pub(crate) fn heard(&mut self, session: u32) {
+        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+            slot.flags.heard = true;
+        }
+    }
+
+    /// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
+    pub(crate) fn on_pong(&mut self, session: u32) {
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if !std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+            slot.flags.heard = true;
+            return;
+        }
+        slot.flags.heard = false;
+        slot.flags.extended = false;
+        let (kind, interval) = if slot.protocol.is_engineio() {
+            (Kind::Ping, self.core.config.ping_interval)
+        } else {
+            (Kind::PlainPing, self.core.config.plain_ping_interval)
+        };
+        self.core.arm_session(kind, interval, session);
+    }
+
+    pub(crate) fn on_timer(&mut self, kind: Kind, key: Key) {
+        if self.core.clock.behind && blames_the_peer(kind) {
+            let due = self.core.clock.now.mono_ms + BEHIND_GRACE_MS;
+            self.core.clock.timers.arm_odd(kind, due, key);
+            return;
+        }
+        match kind {
+            Kind::Ask => self.ask_due(key),
+            Kind::Handshake | Kind::Message | Kind::KeepAlive | Kind::Linger => {
+                if self.core.tables.conns.live(key).is_some() {
+                    self.on_conn_timer(kind, key.index);
+                }
+            }
+            _ => {
+                if self.core.tables.sessions.live(key).is_some() {
+                    self.on_session_timer(kind, key.index);
+                }
+            }
+        }
+    }
+
+    fn on_session_timer(&mut self, kind: Kind, session: u32) {
+        if matches!(kind, Kind::Ping | Kind::PlainPing) {
+            self.core.look_at_tokens(session);
+        }
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        match kind {
+            Kind::Ping => self.ping(session),
+            Kind::Pong => self.pong_due(session),
+            Kind::PlainPing => {
+                let heard = std::mem::replace(&mut slot.flags.heard, false);
+                let reads = self
+                    .core
+                    .tables
+                    .conns
+                    .get(slot.conn)
+                    .is_some_and(|conn| !conn.outbox.is_blocked());
+                // Who talks and does not read has to show that a pong still gets out.
+                if heard && reads {
+                    let interval = self.core.config.plain_ping_interval;
+                    self.core.arm_session(Kind::PlainPing, interval, session);
+                } else {
+                    self.ping(session);
+                }
+            }
+            Kind::Connect if !slot.flags.joined => {
+                self.core.counts.hit(Limit::ConnectTimeout);
+                self.core
+                    .close_session(session, CloseReason::ConnectTimeout);
+            }
+            Kind::Upgrade if slot.probe != NONE => {
+                let probe = slot.probe;
+                let waited = (self.core.clock.now.mono_ms as u32).wrapping_sub(slot.probed_ms);
+                // The timer may be that of an earlier probe, which was given up.
+                if u128::from(waited) < self.core.config.upgrade_timeout.as_millis() {
+                    return;
+                }
+                self.core.abort_upgrade(session, probe);
+            }
+            Kind::Attachments => self.attachments_due(session),
+            Kind::PollClose if slot.flags.closing => {
+                self.core.remove_session(session);
+            }
+            _ => {}
+        }
+    }
+
+    fn ping(&mut self, session: u32) {
+        let now = self.core.clock.now.mono_ms as u32;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.flags.awaiting_pong || slot.flags.closing {
+            return;
+        }
+        slot.flags.awaiting_pong = true;
+        slot.flags.heard = false;
+        slot.flags.extended = false;
+        slot.pinged_ms = now;
+        let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
+        if engineio {
+            self.core.send_packet(session, &[PacketType::Ping as u8]);
+        } else {
+            self.core
+                .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
+        }
+        let timeout = self.core.config.ping_timeout;
+        self.core.arm_session(Kind::Pong, timeout, session);
+    }
+
+    fn pong_due(&mut self, session: u32) {
+        let (now, timeout) = (
+            self.core.clock.now.mono_ms as u32,
+            self.core.config.ping_timeout,
+        );
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let waited = now.wrapping_sub(slot.pinged_ms);
+        if !slot.flags.awaiting_pong || u128::from(waited) < timeout.as_millis() {
+            return;
+        }
+        // A pong may be stuck behind a large upload: one extension if anything else came (as engine.io 6.6.12 does).
+        if slot.flags.heard && !slot.flags.extended {
+            slot.flags.extended = true;
+            slot.pinged_ms = now;
+            self.core.arm_session(Kind::Pong, timeout, session);
+            return;
+        }
+        self.core.close_session(session, CloseReason::PingTimeout);
+    }
+
+    fn on_conn_timer(&mut self, kind: Kind, conn: u32) {
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        match kind {
+            Kind::Handshake if !slot.flags.served => {
+                self.core.counts.hit(Limit::HandshakeTimeout);
+                self.cut(conn, CloseReason::HandshakeTimeout);
+            }
+            Kind::Message => self.message_due(conn),
+            Kind::KeepAlive => {
+                slot.flags.keep_alive_timer = false;
+                let active = std::mem::replace(&mut slot.flags.active, false);
+                let timeout = self.core.config.limits.keep_alive_timeout;
+                match slot.state {
+                    State::Head if !active => self.lost(conn, CloseReason::TransportClose),
+                    State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
+                        slot.flags.keep_alive_timer = true;
+                        self.core.arm_conn(Kind::KeepAlive, timeout, conn);
+                    }
+                    _ => {}
+                }
+            }
+            Kind::Linger if matches!(slot.state, State::Finishing | State::Linger) => {
+                self.lost(conn, CloseReason::TransportClose);
+            }
+            _ => {}
+        }
+    }
+
+    /// Something incomplete was seen a message timeout ago: is it that same message still?
+    fn message_due(&mut self, conn: u32) {
+        let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
+        let now = self.core.clock.now.mono_ms;
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        slot.flags.message_timer = false;
+        // What waits behind a poll waits for us, not for the peer.
+        if slot.since_ms == 0 || slot.state == State::Poll || slot.flags.stalled {
+            return;
+        }
+        // Beginnings are noted in odd milliseconds (0 = none): this one may be ahead of the clock.
+        let waited = u64::from((now as u32 | 1).wrapping_sub(slot.since_ms));
+        if waited + 1 >= timeout_ms {
+            self.core.counts.hit(Limit::MessageTimeout);
+            self.cut(conn, CloseReason::MessageTimeout);
+            return;
+        }
+        slot.flags.message_timer = true;
+        let key = self.core.tables.conns.key(conn);
+        self.core
+            .clock
+            .timers
+            .arm_odd(Kind::Message, now + timeout_ms - waited, key);
+    }
+
+    /// Attachments were announced a message timeout ago: are they still missing?
+    fn attachments_due(&mut self, session: u32) {
+        let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
+        let now = self.core.clock.now.mono_ms;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.attachments_timer = false;
+        let Some(due) = slot
+            .binary
+            .as_ref()
+            .map(|partial| partial.since_ms + timeout_ms)
+        else {
+            return;
+        };
+        if now >= due {
+            self.core.counts.hit(Limit::MessageTimeout);
+            self.core
+                .close_session(session, CloseReason::MessageTimeout);
+            return;
+        }
+        slot.flags.attachments_timer = true;
+        let key = self.core.tables.sessions.key(session);
+        self.core.clock.timers.arm_odd(Kind::Attachments, due, key);
+    }
+
+    /// Ends a connection that took too long, with its session.
+    fn cut(&mut self, conn: u32, reason: CloseReason) {
+        let Some(slot) = self.core.tables.conns.get(conn) else {
+            return;
+        };
+        let (state, session, peer) = (slot.state, slot.session, slot.peer);
+        match state {
+            State::WebSocket => self.core.close_session(session, reason),
+            State::Probe => self.core.abort_upgrade(session, conn),
+            State::Head => {
+                self.core.count_close(reason);
+                self.core
+                    .outbound
+                    .effects
+                    .push(Effect::Log(Notice::Refused { peer, reason }));
+                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                    slot.flags.keep_alive = false;
+                }
+                self.respond(conn, 408, "text/plain", &[], b"");
+            }
+            _ => self.lost(conn, reason),
+        }
+    }
+}
+
+impl Core {
+    /// Ends a session: its sockets leave, its transport is closed in an orderly way.
+    pub(crate) fn close_session(&mut self, session: u32, reason: CloseReason) {
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.flags.closing {
+            // Second end of a polling session that waited for its last poll.
+            if reason == CloseReason::TransportClose {
+                self.remove_session(session);
+            }
+            return;
+        }
+        slot.flags.closing = true;
+        if let Some(polling) = &mut slot.polling {
+            polling.violated = reason == CloseReason::ParseError;
+        }
+        let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
+        let polls = slot.polling.is_some();
+        let waiting = slot
+            .polling
+            .as_ref()
+            .is_some_and(|polling| polling.get != NONE);
+        self.count_close(reason);
+        self.log_refusal(session, reason);
+        let sockets = self
+            .tables
+            .sessions
+            .get(session)
+            .map(|slot| slot.sockets.clone());
+        for socket in sockets.into_iter().flatten() {
+            self.retire_socket(socket, Departure::Session(reason));
+        }
+        if conn != NONE {
+            self.close_websocket(conn, reason);
+        }
+        let gone = match reason {
+            // Nobody will come for the close packet, unless somebody is waiting.
+            CloseReason::TransportClose
+            | CloseReason::TransportError
+            | CloseReason::PingTimeout
+            | CloseReason::ConnectTimeout => !waiting,
+            _ => false,
+        };
+        // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
+        if probe != NONE && (gone || !upgrading) {
+            self.abort_upgrade(session, probe);
+        }
+        if polls && !gone {
+            self.close_polling(session);
+        } else {
+            self.remove_session(session);
+        }
+    }
+
+    fn log_refusal(&mut self, session: u32, reason: CloseReason) {
+        // Of who was in, a line tells that it left.
+        let joined = self
+            .tables
+            .sessions
+            .get(session)
+            .map(|slot| slot.flags.joined);
+        if joined == Some(false) && reason != CloseReason::TransportClose {
+            self.log_refused(session, reason);
+        }
+    }
+
+    /// A line of the connection log: this client is not let in.
+    pub(crate) fn log_refused(&mut self, session: u32, reason: CloseReason) {
+        if let Some(slot) = self.tables.sessions.get(session) {
+            let peer = slot.peer;
+            self.outbound
+                .effects
+                .push(Effect::Log(Notice::Refused { peer, reason }));
+        }
+    }
+
+    fn close_websocket(&mut self, conn: u32, reason: CloseReason) {
+        let open = self
+            .tables
+            .conns
+            .get(conn)
+            .is_some_and(|slot| slot.state == State::WebSocket);
+        if !open {
+            return;
+        }
+        if !matches!(
+            reason,
+            CloseReason::TransportClose | CloseReason::TransportError
+        ) {
+            self.reply(conn, |out| {
+                close::write(out, reason.close_code(), reason.text())
+            });
+        }
+        self.finish_conn(conn);
+    }
+
+    /// The requests of a polling session that is gone need no session any more.
+    pub(crate) fn release_polling(&mut self, session: u32) {
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(polling) = slot.polling.take() else {
+            return;
+        };
+        for conn in [polling.get, polling.post] {
+            let serves = self.tables.conns.get(conn).is_some_and(|slot| {
+                let asks = matches!(
+                    slot.state,
+                    State::Poll | State::Body { .. } | State::ChunkedBody
+                );
+                asks && slot.session == session
+            });
+            if serves {
+                self.finish_conn(conn);
+            }
+        }
+    }
+}

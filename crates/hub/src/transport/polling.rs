@@ -1,0 +1,461 @@
+//! HTTP long-polling: one GET waits for packets, POSTs bring them (protocol 3.3, 3.6).
+
+use crate::books::close::CloseReason;
+use crate::books::metrics::Limit;
+use crate::hub::Hub;
+use crate::tables::conn::{NONE, State};
+use crate::tables::session::{Polling, Protocol};
+use crate::tables::timer::Kind;
+use crate::transport::websocket::Data;
+use wire::engineio::{self, PacketType, RequestError, payload};
+use wire::http::{ChunkError, Encoding, Head};
+
+/// Packets of one body that are taken in before others have their turn.
+const POST_PACKETS_PER_TURN: usize = 1_024;
+
+const TEXT: &str = "text/plain; charset=UTF-8";
+
+impl Hub {
+    /// A handshake over polling: the open packet is the answer.
+    pub(crate) fn open_polling(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) {
+        let session = self.new_session(conn, head, protocol);
+        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+            slot.polling = Some(Box::default());
+        }
+        self.start_session(session);
+        let mut body = Vec::new();
+        self.write_open(session, &mut body);
+        let mut extra = self.cors_headers(head);
+        extra.extend_from_slice(b"cache-control: no-store\r\n");
+        self.respond(conn, 200, TEXT, &extra, &body);
+    }
+
+    /// Appends the open packet of a session.
+    pub(crate) fn write_open(&self, session: u32, out: &mut Vec<u8>) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let config = &self.core.config;
+        let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
+            &["websocket"]
+        } else {
+            &[]
+        };
+        let sid = slot.sid.encode();
+        engineio::Open {
+            sid: std::str::from_utf8(&sid).unwrap_or_default(),
+            upgrades,
+            ping_interval_ms: config.ping_interval.as_millis() as u64,
+            ping_timeout_ms: config.ping_timeout.as_millis() as u64,
+            max_payload: config.max_payload as u64,
+        }
+        .write(out);
+    }
+
+    /// A GET for packets. A second one while the first waits ends the session.
+    pub(crate) fn poll(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        let cors = self.cors_headers(head);
+        let encoding = Encoding::accepted(head);
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        if polling.get != NONE {
+            self.core.close_session(session, CloseReason::ParseError);
+            self.refuse(conn, head, RequestError::BadRequest);
+            return;
+        }
+        polling.get = conn;
+        polling.takes_all = is_javascript(head);
+        polling.encoding = encoding;
+        polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.state = State::Poll;
+            slot.session = session;
+        }
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let waiting = slot
+            .polling
+            .as_ref()
+            .is_some_and(|polling| !polling.queue.is_empty());
+        let due = waiting || slot.flags.upgrading || slot.flags.closing;
+        if due && !std::mem::replace(&mut slot.flags.poll_ready, true) {
+            self.core.polls.poll_ready.push(session);
+        }
+    }
+
+    fn polling(&mut self, session: u32) -> Option<&mut Polling> {
+        self.core
+            .tables
+            .sessions
+            .get_mut(session)?
+            .polling
+            .as_deref_mut()
+    }
+
+    /// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
+    pub(crate) fn on_pipelined(&mut self, conn: u32, len: usize) -> usize {
+        if len > wire::http::HEAD_BYTES_MAX {
+            self.lost(conn, CloseReason::ProtocolError);
+            return len;
+        }
+        0
+    }
+
+    /// A body of which nothing has come yet has its deadline too.
+    pub(crate) fn watch_body(&mut self, conn: u32) {
+        let slot = self.core.tables.conns.get(conn);
+        if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
+            self.watch_input(conn);
+        }
+    }
+
+    /// The connection of a request of this session is gone: its slot may soon be another's.
+    pub(crate) fn forget_request(&mut self, session: u32, conn: u32) {
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        for request in [&mut polling.get, &mut polling.post] {
+            if *request == conn {
+                *request = NONE;
+            }
+        }
+    }
+
+    /// Ends waiting polls that have something to bring; packets of a turn travel together.
+    pub(crate) fn answer_polls(&mut self) {
+        while let Some(session) = self.core.polls.poll_ready.pop() {
+            let packets_max = self.core.config.limits.poll_packets_max;
+            let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+                continue;
+            };
+            slot.flags.poll_ready = false;
+            let (upgrading, closing) = (slot.flags.upgrading, slot.flags.closing);
+            let Some(polling) = slot.polling.as_deref_mut() else {
+                continue;
+            };
+            if polling.get == NONE {
+                continue;
+            }
+            let packets_max = match polling.takes_all {
+                true => usize::MAX,
+                false => packets_max,
+            };
+            let (mut body, exempt) = take_payload(polling, packets_max);
+            // The close packet travels alone: clients carry it out before what is in the same payload (protocol 3.6).
+            let close = closing && body.is_empty();
+            if close {
+                body.push(PacketType::Close as u8);
+            } else if body.is_empty() && upgrading {
+                body.push(PacketType::Noop as u8);
+            }
+            if body.is_empty() {
+                continue;
+            }
+            self.answer_poll(session, &body, exempt);
+            if close {
+                self.core.remove_session(session);
+            }
+        }
+    }
+
+    /// Ends the waiting poll, if there is one, with this payload.
+    pub(crate) fn answer_poll(&mut self, session: u32, body: &[u8], exempt: bool) {
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        let conn = std::mem::replace(&mut polling.get, NONE);
+        let encoding = polling.encoding.filter(|_| !exempt);
+        let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
+        if conn == NONE {
+            return;
+        }
+        extra.extend_from_slice(b"cache-control: no-store\r\n");
+        let coded = self.core.encode_body(encoding, body, &mut extra);
+        self.respond(conn, 200, TEXT, &extra, &coded);
+        // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
+        if body.len() > 1
+            && let Some(slot) = self.core.tables.conns.get_mut(conn)
+        {
+            slot.flags.answering = true;
+            let key = self.core.tables.sessions.key(session);
+            let now_ms = self.core.clock.now.mono_ms;
+            self.core.polls.answering.insert(conn, (key, now_ms));
+            if let Some(polling) = self.polling(session) {
+                polling.answered = conn;
+            }
+        }
+        self.revive(conn);
+    }
+
+    /// Goes on with what was pipelined behind an answered poll.
+    pub(crate) fn revive(&mut self, conn: u32) {
+        if let Some(slot) = self.core.tables.conns.get_mut(conn)
+            && slot.input.is_some()
+            && !std::mem::replace(&mut slot.flags.stalled, true)
+        {
+            self.core.intake.stalled.push(conn);
+        }
+    }
+
+    /// The head of a POST: checks it and waits for the body.
+    pub(crate) fn post(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
+        if self
+            .polling(session)
+            .is_some_and(|polling| polling.violated)
+        {
+            return self.refuse(conn, head, RequestError::UnknownSid);
+        }
+        let len = head.content_length.unwrap_or(0);
+        if len > self.core.config.max_payload as u64 {
+            // The session lives on (protocol 3.3); the body is not read.
+            self.core.counts.hit(Limit::Payload);
+            if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                slot.flags.keep_alive = false;
+            }
+            let cors = self.cors_headers(head);
+            return self.respond(conn, 413, "", &cors, b"");
+        }
+        let binary = head
+            .header("content-type")
+            .is_some_and(|value| value.starts_with(b"application/octet-stream"));
+        let cors = self.cors_headers(head);
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        if polling.post != NONE || binary {
+            self.core.close_session(session, CloseReason::ParseError);
+            self.refuse(conn, head, RequestError::BadRequest);
+            return;
+        }
+        polling.post = conn;
+        polling.post_cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return;
+        };
+        slot.session = session;
+        if head.chunked {
+            slot.state = State::ChunkedBody;
+            if let Some(polling) = self.polling(session) {
+                polling.chunked = Some(Box::default());
+            }
+            return;
+        }
+        slot.state = State::Body { len: len as u32 };
+        if len == 0 {
+            self.on_body(conn, 0, b"");
+        }
+    }
+
+    /// A POST body in chunks: decoded as it comes, taken in when it is whole.
+    pub(crate) fn on_chunks(&mut self, conn: u32, data: &[u8]) -> usize {
+        let Some(session) = self.core.tables.conns.get(conn).map(|slot| slot.session) else {
+            return 0;
+        };
+        let bytes_max = self.core.config.max_payload;
+        let Some(mut chunked) = self
+            .polling(session)
+            .and_then(|polling| polling.chunked.take())
+        else {
+            self.core.finish_conn(conn);
+            return data.len();
+        };
+        match chunked.decode(data, bytes_max) {
+            Ok(used) if chunked.is_done() => {
+                self.input_complete(conn);
+                self.on_unchunked(conn, chunked.body);
+                used
+            }
+            Ok(used) => {
+                if let Some(polling) = self.polling(session) {
+                    polling.chunked = Some(chunked);
+                }
+                self.watch_input(conn);
+                used
+            }
+            Err(error) => {
+                self.refuse_chunks(conn, session, error);
+                data.len()
+            }
+        }
+    }
+
+    /// A body whose chunks are decoded. What the turn has no room for is the connection's input, before what came behind it.
+    fn on_unchunked(&mut self, conn: u32, mut body: Vec<u8>) {
+        let taken = self.on_body(conn, body.len(), &body);
+        if taken < body.len()
+            && let Some(slot) = self.core.tables.conns.get_mut(conn)
+        {
+            body.drain(..taken);
+            slot.input = Some(Box::new(body));
+        }
+    }
+
+    fn refuse_chunks(&mut self, conn: u32, session: u32, error: ChunkError) {
+        let extra = self.polling(session).and_then(|polling| {
+            polling.post = NONE;
+            polling.post_cors.take()
+        });
+        let extra = extra.map_or_else(Vec::new, Vec::from);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        if error == ChunkError::TooLarge {
+            self.core.counts.hit(Limit::Payload);
+            return self.respond(conn, 413, "", &extra, b"");
+        }
+        self.core.close_session(session, CloseReason::ParseError);
+        self.respond(conn, 400, "text/plain", &extra, b"parse error");
+    }
+
+    /// The body of a POST, once it is all there.
+    pub(crate) fn on_body(&mut self, conn: u32, len: usize, data: &[u8]) -> usize {
+        if data.len() < len {
+            return 0;
+        }
+        let Some(session) = self.core.tables.conns.get(conn).map(|slot| slot.session) else {
+            return len;
+        };
+        // Whatever the packets do to the session: this request is answered here.
+        let cors = self.polling(session).and_then(|polling| {
+            polling.post = NONE;
+            polling.post_cors.take()
+        });
+        let taken = self.take_packets(session, &data[..len]);
+        if let Taken::Some(bytes) = taken {
+            if let Some(polling) = self.polling(session) {
+                polling.post = conn;
+                polling.post_cors = cors;
+            }
+            if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                slot.state = State::Body {
+                    len: (len - bytes) as u32,
+                };
+            }
+            let limit = self.core.why_yield(0);
+            self.stall(conn, limit.unwrap_or(Limit::DeliveriesPerTurn));
+            return bytes;
+        }
+        let extra = cors.map_or_else(Vec::new, Vec::from);
+        if taken == Taken::All {
+            self.respond(conn, 200, "text/html", &extra, b"ok");
+        } else {
+            self.core.close_session(session, CloseReason::ParseError);
+            self.respond(conn, 400, "text/plain", &extra, b"parse error");
+        }
+        len
+    }
+
+    /// Takes in the packets of a body, or those that the turn has room for.
+    fn take_packets(&mut self, session: u32, body: &[u8]) -> Taken {
+        let separators = body
+            .iter()
+            .filter(|byte| **byte == payload::SEPARATOR)
+            .count();
+        if separators >= self.core.config.limits.post_packets_max {
+            self.core.counts.hit(Limit::PostPackets);
+            return Taken::Refused;
+        }
+        let (mut at, mut packets) = (0, 0);
+        loop {
+            let rest = &body[at..];
+            let end = rest.iter().position(|byte| *byte == payload::SEPARATOR);
+            let packet = &rest[..end.unwrap_or(rest.len())];
+            if !self.take_packet(session, packet) {
+                return Taken::Refused;
+            }
+            let Some(end) = end.filter(|_| self.core.is_open(session)) else {
+                return Taken::All;
+            };
+            at += end + 1;
+            packets += 1;
+            if at < body.len()
+                && (packets == POST_PACKETS_PER_TURN || self.core.why_yield(0).is_some())
+            {
+                return Taken::Some(at);
+            }
+        }
+    }
+
+    /// Takes in one packet; `false` = not Engine.IO, the session ends.
+    fn take_packet(&mut self, session: u32, packet: &[u8]) -> bool {
+        match payload::split(packet).and_then(|mut packets| packets.next()) {
+            Some(Ok(payload::Packet::Text(kind, data))) => {
+                self.on_engine_packet(session, kind, data)
+            }
+            Some(Ok(payload::Packet::Base64(text))) => {
+                let mut bytes = Vec::new();
+                if payload::decode_base64(text, &mut bytes).is_err() {
+                    return false;
+                }
+                self.on_data(session, Data::Binary(&bytes));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
+    pub(crate) fn client_closed_polling(&mut self, session: u32) {
+        self.answer_poll(session, b"6", false);
+        self.core
+            .close_session(session, CloseReason::TransportClose);
+    }
+}
+
+/// Clients that take any number of packets in one answer say so by their name: browsers, and the JavaScript client's own requests
+/// in Node. Others may be python-engineio, which breaks off at the seventeenth.
+fn is_javascript(head: &Head<'_>) -> bool {
+    head.header("user-agent").is_some_and(|agent| {
+        agent.starts_with(b"Mozilla/") || agent.starts_with(b"node-XMLHttpRequest")
+    })
+}
+
+/// How much of a body was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    All,
+    /// So many bytes; the turn is full.
+    Some(usize),
+    /// Not Engine.IO, or too much of it: the session ends.
+    Refused,
+}
+
+/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. With the body comes whether any of
+/// it must not be compressed.
+fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
+    let (mut body, mut exempt) = (Vec::new(), false);
+    let mut packets = 0;
+    while let Some(unit) = polling.queue.front() {
+        let more = unit.packets as usize;
+        if packets > 0 && packets + more > packets_max {
+            break;
+        }
+        packets += more;
+        exempt |= unit.exempt;
+        if let Some(unit) = polling.queue.pop() {
+            if !body.is_empty() {
+                body.push(payload::SEPARATOR);
+            }
+            body.extend_from_slice(&unit.text);
+        }
+    }
+    (body, exempt)
+}
+
+impl crate::core::Core {
+    /// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
+    pub(crate) fn close_polling(&mut self, session: u32) {
+        const POLL_CLOSE: std::time::Duration = std::time::Duration::from_secs(30);
+        let Some(slot) = self.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.closing = true;
+        if !std::mem::replace(&mut slot.flags.poll_ready, true) {
+            self.polls.poll_ready.push(session);
+        }
+        self.arm_session(Kind::PollClose, POLL_CLOSE, session);
+    }
+}

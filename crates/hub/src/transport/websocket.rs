@@ -1,0 +1,466 @@
+//! WebSocket connections: opening them, upgrading a polling session to one (protocol 3.5), and taking in their frames.
+//!
+//! HOT PATH: `on_frames` and `on_message` allocate nothing for whole text messages.
+
+use crate::books::close::CloseReason;
+use crate::books::metrics::Limit;
+use crate::hub::Hub;
+use crate::tables::conn::{NONE, State};
+use crate::tables::session::Protocol;
+use crate::tables::socket::Variant;
+use crate::tables::timer::Kind;
+use wire::engineio::{self, PacketType, RequestError};
+use wire::http::Head;
+use wire::websocket::deflate::InflateError;
+use wire::websocket::frame::{self, OpCode};
+use wire::websocket::message::{Limits, Message, Step, Violation, check_text};
+use wire::websocket::{close, handshake};
+
+/// A message of a session, whatever transport brought it.
+pub(crate) use crate::seam::handler::Data;
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Stop,
+}
+
+impl Hub {
+    /// Answers an opening handshake and starts the session on it.
+    pub(crate) fn open_websocket(
+        &mut self,
+        conn: u32,
+        head: &Head<'_>,
+        protocol: Protocol,
+        subprotocol: Option<&str>,
+    ) {
+        if !self.accept_websocket(conn, head, subprotocol) {
+            return;
+        }
+        let session = self.new_session(conn, head, protocol);
+        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+            slot.conn = conn;
+        }
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.state = State::WebSocket;
+            slot.session = session;
+        }
+        if protocol.is_engineio() {
+            let mut open = std::mem::take(&mut self.core.output.scratch);
+            open.clear();
+            self.write_open(session, &mut open);
+            self.core
+                .reply(conn, |out| frame::write_frame(out, OpCode::Text, &open));
+            self.core.output.scratch = open;
+        }
+        self.start_session(session);
+        if matches!(protocol, Protocol::PlainJson | Protocol::PlainMsgpack) {
+            self.open_plain(session);
+        }
+    }
+
+    pub(crate) fn accept_websocket(
+        &mut self,
+        conn: u32,
+        head: &Head<'_>,
+        subprotocol: Option<&str>,
+    ) -> bool {
+        let mut extra = self.cors_headers(head);
+        match handshake::accept(head) {
+            Ok(accept) => {
+                if let Some(agreed) = self.core.agree_on_deflate(conn, head) {
+                    agreed.write_header(&mut extra);
+                }
+                self.core.reply(conn, |out| {
+                    handshake::write_accept(out, &accept, subprotocol, &extra);
+                });
+                self.core.counts.websockets += 1;
+                self.core.forget_proxy(conn);
+                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                    slot.flags.websocket = true;
+                }
+                true
+            }
+            Err(refusal) => {
+                self.core.counts.refused += 1;
+                self.core
+                    .reply(conn, |out| handshake::write_refusal(out, refusal));
+                self.core.finish_conn(conn);
+                false
+            }
+        }
+    }
+
+    /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
+    pub(crate) fn open_probe(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+        if handshake::accept(head).is_err() {
+            return self.refuse(conn, head, RequestError::BadRequest);
+        }
+        self.accept_websocket(conn, head, handshake::first_subprotocol(head));
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.polling.is_none() || slot.probe != NONE || slot.flags.closing {
+            self.core.reply(conn, |out| close::write(out, None, ""));
+            self.core.finish_conn(conn);
+            return;
+        }
+        slot.probe = conn;
+        slot.probed_ms = self.core.clock.now.mono_ms as u32;
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.state = State::Probe;
+            slot.session = session;
+        }
+        let timeout = self.core.config.upgrade_timeout;
+        self.core.arm_session(Kind::Upgrade, timeout, session);
+    }
+
+    /// Takes complete frames off the front of `data`; returns how many bytes that were.
+    pub(crate) fn on_frames(&mut self, conn: u32, data: &mut [u8]) -> usize {
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return data.len();
+        };
+        let (mut state, session, deflate) = (slot.state, slot.session, slot.flags.inflates);
+        let mut assembler = std::mem::take(&mut slot.assembler);
+        let limits = self.message_limits(session, deflate);
+        let (mut at, mut complete, mut inflated) = (0, false, 0);
+        while at < data.len() {
+            match assembler.step(&mut data[at..], &limits) {
+                Ok(Step::NeedMore { .. }) => break,
+                Ok(Step::Fragment { consumed }) => at += consumed,
+                Ok(Step::Message {
+                    consumed,
+                    compressed,
+                    text,
+                    message,
+                }) => {
+                    at += consumed;
+                    complete |= matches!(message, Message::Text(_) | Message::Binary(_));
+                    let next = match message {
+                        Message::Binary(payload) if compressed => {
+                            let from = (conn, state, session);
+                            self.on_compressed(from, payload, text, &limits, &mut inflated)
+                        }
+                        message => self.on_message(conn, state, session, message),
+                    };
+                    if next == Next::Stop {
+                        return data.len();
+                    }
+                    if at < data.len()
+                        && let Some(limit) = self.core.why_yield(inflated)
+                    {
+                        self.stall(conn, limit);
+                        break;
+                    }
+                    let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+                        return data.len();
+                    };
+                    if slot.state == State::Probe {
+                        continue;
+                    }
+                    if slot.state != State::WebSocket {
+                        return data.len();
+                    }
+                    state = State::WebSocket;
+                }
+                Err(violation) => {
+                    self.violated(conn, state, session, violation);
+                    return data.len();
+                }
+            }
+        }
+        let mid_message = assembler.is_mid_message();
+        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            return data.len();
+        };
+        slot.assembler = assembler;
+        if complete {
+            slot.since_ms = 0;
+        }
+        if mid_message {
+            self.watch_input(conn);
+        }
+        at
+    }
+
+    fn message_limits(&self, session: u32, deflate: bool) -> Limits {
+        let config = &self.core.config;
+        let protocol = self
+            .core
+            .tables
+            .sessions
+            .get(session)
+            .map(|slot| slot.protocol);
+        let message_bytes_max = match protocol {
+            Some(Protocol::PlainJson | Protocol::PlainMsgpack) => config.plain_max_payload,
+            // Echo service of the conformance application; the suite sends 16 MiB.
+            Some(Protocol::Raw) => 64 * 1024 * 1024,
+            _ => config.max_payload,
+        };
+        Limits {
+            message_bytes_max,
+            fragments_max: config.limits.fragments_max,
+            masked: true,
+            deflate,
+        }
+    }
+
+    /// Inflates a message and takes it in; `inflated` grows by its bytes.
+    #[cold]
+    fn on_compressed(
+        &mut self,
+        (conn, state, session): (u32, State, u32),
+        payload: &[u8],
+        text: bool,
+        limits: &Limits,
+        inflated: &mut usize,
+    ) -> Next {
+        let mut message = std::mem::take(&mut self.core.output.codecs.inflated);
+        let bytes_max = limits.message_bytes_max;
+        let result = match self.core.inflate(conn, payload, bytes_max, &mut message) {
+            Ok(()) if text => check_text(&message).map(Message::Text),
+            Ok(()) => Ok(Message::Binary(&message)),
+            Err(InflateError::TooBig) => Err(Violation::MessageTooBig),
+            Err(InflateError::Corrupt) => Err(Violation::BadDeflate),
+        };
+        let next = match result {
+            Ok(message) => self.on_message(conn, state, session, message),
+            Err(violation) => {
+                self.violated(conn, state, session, violation);
+                Next::Stop
+            }
+        };
+        *inflated += message.len();
+        self.core.output.codecs.recycle_inflated(message);
+        next
+    }
+
+    #[inline]
+    fn on_message(&mut self, conn: u32, state: State, session: u32, message: Message<'_>) -> Next {
+        match message {
+            Message::Text(text) if state == State::Probe => self.on_probe(conn, session, text),
+            Message::Binary(_) if state == State::Probe => {
+                self.core.abort_upgrade(session, conn);
+                return Next::Stop;
+            }
+            Message::Text(text) => return self.on_text(session, text),
+            Message::Binary(bytes) => self.on_data(session, Data::Binary(bytes)),
+            Message::Ping(payload) => {
+                self.heard(session);
+                // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
+                if self
+                    .core
+                    .tables
+                    .conns
+                    .get(conn)
+                    .is_some_and(|slot| !slot.outbox.is_blocked())
+                {
+                    self.core
+                        .reply(conn, |out| frame::write_frame(out, OpCode::Pong, payload));
+                }
+            }
+            Message::Pong(_) => self.on_pong_frame(session),
+            Message::Close(frame) => {
+                let code = frame.map(|frame| frame.code);
+                self.core.reply(conn, |out| close::write(out, code, ""));
+                self.core.finish_conn(conn);
+                if state == State::Probe {
+                    self.core.abort_upgrade(session, conn);
+                } else {
+                    self.core
+                        .close_session(session, CloseReason::TransportClose);
+                }
+                return Next::Stop;
+            }
+        }
+        Next::Continue
+    }
+
+    /// Engine.IO has a heartbeat of its own: a pong frame is no answer to its ping.
+    fn on_pong_frame(&mut self, session: u32) {
+        let protocol = self
+            .core
+            .tables
+            .sessions
+            .get(session)
+            .map(|slot| slot.protocol);
+        if protocol.is_some_and(Protocol::is_engineio) {
+            self.heard(session);
+        } else {
+            self.on_pong(session);
+        }
+    }
+
+    #[inline]
+    fn on_text(&mut self, session: u32, text: &str) -> Next {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return Next::Stop;
+        };
+        if !slot.protocol.is_engineio() {
+            self.on_data(session, Data::Text(text));
+            return Next::Continue;
+        }
+        let taken = match engineio::parse_text(text) {
+            Some((kind, data)) => self.on_engine_packet(session, kind, data),
+            None => self.on_base64(session, text),
+        };
+        if !taken {
+            self.core.close_session(session, CloseReason::ParseError);
+            return Next::Stop;
+        }
+        Next::Continue
+    }
+
+    /// `b` + base64 in a text frame: binary from clients that cannot send it.
+    fn on_base64(&mut self, session: u32, text: &str) -> bool {
+        let Some(text) = text.strip_prefix('b') else {
+            return false;
+        };
+        let mut bytes = Vec::new();
+        if engineio::payload::decode_base64(text, &mut bytes).is_err() {
+            return false;
+        }
+        self.on_data(session, Data::Binary(&bytes));
+        true
+    }
+
+    fn violated(&mut self, conn: u32, state: State, session: u32, violation: Violation) {
+        let reason = match violation {
+            Violation::InvalidUtf8 => CloseReason::InvalidUtf8,
+            Violation::MessageTooBig => CloseReason::MessageTooBig,
+            Violation::TooManyFragments => CloseReason::LimitExceeded,
+            _ => CloseReason::ProtocolError,
+        };
+        match violation {
+            Violation::MessageTooBig => self.core.counts.hit(Limit::Payload),
+            Violation::TooManyFragments => self.core.counts.hit(Limit::Fragments),
+            _ => {}
+        }
+        self.core.reply(conn, |out| {
+            close::write(out, Some(violation.close_code()), "")
+        });
+        self.core.finish_conn(conn);
+        if state == State::Probe {
+            self.core.abort_upgrade(session, conn);
+        } else {
+            self.core.close_session(session, reason);
+        }
+    }
+
+    /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
+    fn on_probe(&mut self, conn: u32, session: u32, text: &str) {
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        match text {
+            "2probe" if !slot.flags.upgrading => {
+                slot.flags.upgrading = true;
+                if !std::mem::replace(&mut slot.flags.poll_ready, true) {
+                    self.core.polls.poll_ready.push(session);
+                }
+                self.core
+                    .reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
+            }
+            "5" if slot.flags.upgrading => self.upgrade(conn, session),
+            _ => self.core.abort_upgrade(session, conn),
+        }
+    }
+
+    /// The WebSocket takes over: everything queued goes to it, in order.
+    fn upgrade(&mut self, conn: u32, session: u32) {
+        if self.core.queue_overflows(session) {
+            // Packets over the bound were not kept: there is no whole stream to carry over.
+            return self.core.close_session(session, CloseReason::SlowConsumer);
+        }
+        self.answer_poll(session, &[PacketType::Noop as u8], false);
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.probe = NONE;
+        slot.conn = conn;
+        slot.flags.upgrading = false;
+        // The pong timer is cleared, the ping timer goes on (protocol 3.5).
+        if std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+            let interval = self.core.config.ping_interval;
+            self.core.arm_session(Kind::Ping, interval, session);
+        }
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let (polling, base64) = (slot.polling.take(), slot.flags.b64);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.state = State::WebSocket;
+        }
+        let variant = if base64 {
+            Variant::WebSocketBase64
+        } else {
+            Variant::WebSocket
+        };
+        self.core.route_sockets(session, conn, variant);
+        let Some(mut polling) = polling else { return };
+        // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
+        self.core.answer_arrived(session, polling.answered);
+        while let Some(unit) = polling.queue.pop() {
+            self.core.reply_message(conn, unit.exempt, |out| {
+                write_unit(out, &unit.text, base64);
+            });
+        }
+        if polling.post != NONE {
+            self.core.finish_conn(polling.post);
+        }
+        self.close_upgraded(conn, session);
+    }
+
+    /// The session ended while its client was upgrading: it has its packets now, and hears of the end.
+    fn close_upgraded(&mut self, conn: u32, session: u32) {
+        if self
+            .core
+            .tables
+            .sessions
+            .get(session)
+            .is_some_and(|slot| slot.flags.closing)
+        {
+            self.core.reply(conn, |out| close::write(out, None, ""));
+            self.core.finish_conn(conn);
+            self.core.remove_session(session);
+        }
+    }
+}
+
+/// Polling packets as WebSocket frames.
+fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
+    for packet in text.split(|byte| *byte == engineio::payload::SEPARATOR) {
+        match packet {
+            [b'b', encoded @ ..] if !base64 => {
+                let encoded = std::str::from_utf8(encoded).unwrap_or_default();
+                let mut bytes = Vec::new();
+                if engineio::payload::decode_base64(encoded, &mut bytes).is_ok() {
+                    frame::write_frame(out, OpCode::Binary, &bytes);
+                }
+            }
+            _ => frame::write_frame(out, OpCode::Text, packet),
+        }
+    }
+}
+
+impl crate::core::Core {
+    /// Drops a probing WebSocket; the session stays with polling.
+    pub(crate) fn abort_upgrade(&mut self, session: u32, conn: u32) {
+        if let Some(slot) = self.tables.sessions.get_mut(session)
+            && slot.probe == conn
+        {
+            slot.probe = NONE;
+            slot.flags.upgrading = false;
+        }
+        if self
+            .tables
+            .conns
+            .get(conn)
+            .is_some_and(|slot| slot.state == State::Probe)
+        {
+            self.reply(conn, |out| close::write(out, None, ""));
+            self.finish_conn(conn);
+        }
+    }
+}
