@@ -51,6 +51,15 @@ pub struct PageConfig {
     pub client_path: Option<String>,
 }
 
+/// Paths that are answered here whatever is configured.
+const PROBES: [&str; 2] = ["/health", "/ready"];
+
+/// Whether this part answers the path, so that nothing else can be served there.
+pub fn is_reserved(path: &str, chat_page: bool) -> bool {
+    let is_file = |name: &str| !name.is_empty() && assets::page(name, false).is_some();
+    PROBES.contains(&path) || (chat_page && path.strip_prefix('/').is_some_and(is_file))
+}
+
 /// Answers handed-over connections.
 #[derive(Clone, Debug)]
 pub struct Pages {
@@ -210,7 +219,7 @@ impl Site {
     /// Probes come often and from few addresses: they are not counted.
     fn count(&self, request: &Request<Incoming>) -> Option<Standing> {
         let (limiter, node) = self.limiter.as_ref()?;
-        if matches!(request.uri().path(), "/health" | "/ready") {
+        if PROBES.contains(&request.uri().path()) {
             return None;
         }
         let ClientAddress(address) = request.extensions().get()?;

@@ -77,14 +77,15 @@ fn boot(request: &Request) -> ExitCode {
     };
     memory::grow_in_small_steps();
     let telemetry = Telemetry::start(&loaded.resolved.log);
-    let served = serve::run(request, loaded, &telemetry);
-    if let Err(error) = &served {
-        tracing::error!("{error:#}");
+    let started = serve::start(request, loaded, &telemetry);
+    let (code, ended) = match started {
+        Ok(node) => (1, node.run()),
+        Err(error) => (2, Err(error)),
+    };
+    if let Err(error) = ended {
+        telemetry.fatal(&error);
+        return ExitCode::from(code);
     }
     telemetry.flush();
-    if served.is_ok() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    }
+    ExitCode::SUCCESS
 }

@@ -7,7 +7,7 @@ use crate::outside::{Link, TokenDesk};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
-use crate::unix;
+use crate::unix::{self, SocketFiles};
 use anyhow::{Context, Result};
 use control::admin::{Gate, ToShards};
 use control::debug::Debugging;
@@ -34,11 +34,18 @@ const DESCRIPTORS_RESERVED: usize = 128;
 /// What is still being answered to browsers when all else has ended.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves until asked to stop (`Ok`) or until something is beyond repair.
-pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<()> {
+/// Opens everything and begins to serve.
+pub fn start<'a>(
+    request: &'a Request,
+    loaded: Loaded,
+    telemetry: &'a Telemetry,
+) -> Result<Node<'a>> {
+    for doubt in &loaded.doubts {
+        tracing::warn!("{doubt}");
+    }
     raise_descriptor_limit();
     let runtime = control_runtime()?;
-    let _context = runtime.enter();
+    let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
     let facts = Arc::new(Facts {
         log: telemetry.loss(),
@@ -50,7 +57,7 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
     let certificates = certificates.transpose().context("cannot set up TLS")?;
     note_expiry(&facts, certificates.as_ref());
     let server = &loaded.resolved.server;
-    let (unix, _socket_files) = unix::listen(&server.unix, server.unix_mode)?;
+    let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
     let shards = start_shards(
         &loaded.resolved,
         unix,
@@ -72,7 +79,8 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
         None => None,
     };
     announce(&loaded.resolved, &shards, admin_addr);
-    let mut node = Node {
+    drop(context);
+    Ok(Node {
         request,
         loaded,
         telemetry,
@@ -81,10 +89,9 @@ pub fn run(request: &Request, loaded: Loaded, telemetry: &Telemetry) -> Result<(
         verifier,
         certificates,
         wishes,
-    };
-    let ended = node.run();
-    runtime.shutdown_timeout(PAGES_TIMEOUT);
-    ended
+        runtime,
+        _socket_files: socket_files,
+    })
 }
 
 fn control_runtime() -> Result<Runtime> {
@@ -234,7 +241,8 @@ fn announce(config: &Resolved, shards: &Shards, admin: Option<SocketAddr>) {
 }
 
 /// A node that runs.
-struct Node<'a> {
+#[derive(Debug)]
+pub struct Node<'a> {
     request: &'a Request,
     loaded: Loaded,
     telemetry: &'a Telemetry,
@@ -243,10 +251,19 @@ struct Node<'a> {
     verifier: Option<Arc<Verifier>>,
     certificates: Option<Rotation>,
     wishes: Receiver<Wish>,
+    runtime: Runtime,
+    _socket_files: SocketFiles,
 }
 
 impl Node<'_> {
-    fn run(&mut self) -> Result<()> {
+    /// Serves until asked to stop (`Ok`) or until something is beyond repair.
+    pub fn run(mut self) -> Result<()> {
+        let ended = self.serve();
+        self.runtime.shutdown_timeout(PAGES_TIMEOUT);
+        ended
+    }
+
+    fn serve(&mut self) -> Result<()> {
         let memory_max = memory::limit(self.loaded.resolved.memory_max);
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {

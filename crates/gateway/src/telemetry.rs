@@ -3,8 +3,11 @@
 //! Lines go through a bounded queue to a thread of their own. A terminal that is stopped or a pipe
 //! nobody reads therefore never holds up a data-plane thread: lines are dropped and counted then.
 
+mod level;
+
 use crate::config::{Log, LogFormat};
 use control::metrics::node::LogLoss;
+use level::FATAL;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -35,14 +38,14 @@ pub struct Telemetry {
 impl Telemetry {
     /// Starts the log of this process. To be called once.
     pub fn start(log: &Log) -> Telemetry {
-        let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = level::filter(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
         let (filter, handle) = reload::Layer::new(filter);
         let pretty = match log.format {
             LogFormat::Auto => io::stderr().is_terminal(),
             LogFormat::Json => false,
             LogFormat::Pretty => true,
         };
-        let style = match (pretty, io::stderr().is_terminal()) {
+        let style = match (pretty, shows_colours()) {
             (false, _) => Style::Json,
             (true, true) => Style::Coloured,
             (true, false) => Style::Plain,
@@ -70,7 +73,7 @@ impl Telemetry {
 
     /// Applies another level to the running log.
     pub fn set_level(&self, level: &str) {
-        if let Ok(filter) = EnvFilter::try_new(level) {
+        if let Ok(filter) = level::filter(level) {
             let _ = self.filter.reload(filter);
         }
     }
@@ -80,13 +83,27 @@ impl Telemetry {
         Arc::clone(&self.sink.loss)
     }
 
+    /// Writes why the process ends, whatever the level, and waits until it is written.
+    pub fn fatal(&self, error: &anyhow::Error) {
+        tracing::error!(target: FATAL, "{error:#}");
+        self.flush();
+    }
+
     /// Waits until the lines so far are written, but not for long.
     pub fn flush(&self) {
         self.sink.flush();
     }
 }
 
-/// A panic is a line like any other; with RUST_BACKTRACE it says how it came about.
+/// Whether the log may be coloured: on a terminal, unless <https://no-color.org> or the terminal's name say otherwise.
+fn shows_colours() -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    io::stderr().is_terminal()
+        && set("NO_COLOR").is_none()
+        && set("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// A panic is written whatever the level; with RUST_BACKTRACE it says how it came about.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic
         .location()
@@ -97,17 +114,15 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread.name().unwrap_or_default();
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        tracing::error!(thread, place, what, %backtrace, "panic");
+        tracing::error!(target: FATAL, thread, place, what, %backtrace, "panic");
     } else {
-        tracing::error!(thread, place, what, "panic");
+        tracing::error!(target: FATAL, thread, place, what, "panic");
     }
 }
 
 /// Whether `level` is a level or a list of directives.
 pub fn check_level(level: &str) -> Result<(), String> {
-    EnvFilter::try_new(level)
-        .map(drop)
-        .map_err(|error| error.to_string())
+    level::filter(level).map(drop)
 }
 
 #[derive(Debug)]
@@ -344,12 +359,5 @@ mod tests {
             let lines = text.lines().filter(|line| !line.starts_with("    | "));
             assert_eq!(lines.count(), 2, "{text:?}");
         }
-    }
-
-    #[test]
-    fn levels_are_checked() {
-        assert_eq!(check_level("info"), Ok(()));
-        assert_eq!(check_level("info,control=debug"), Ok(()));
-        assert!(check_level("x=y=z").is_err());
     }
 }

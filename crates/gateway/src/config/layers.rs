@@ -5,10 +5,8 @@ use super::keys::{KEYS, Profile, profile_rules};
 use super::problem::Problem;
 use super::raw::{self, Layer, Path, Setting, Source};
 use super::value::Value;
+use super::variables;
 use std::collections::BTreeSet;
-
-/// Variables of the environment that are settings.
-const ENV_PREFIX: &str = "SOCKEYE__";
 
 /// A flag of the command line that sets a key.
 #[derive(Clone, Debug)]
@@ -33,7 +31,7 @@ pub fn merge(inputs: &Inputs) -> (Layer, Vec<Problem>) {
         Some((name, text)) => raw::read_file(name, text),
         None => Default::default(),
     };
-    let env = read_env(&inputs.env, &mut problems);
+    let env = variables::read(&inputs.env, &mut problems);
     let flags = read_flags(&inputs.flags, &mut problems);
 
     let mut merged = defaults();
@@ -105,43 +103,6 @@ fn profile_layer(profile: Profile) -> Layer {
     layer
 }
 
-/// `SOCKEYE__SOCKETIO__PING_INTERVAL=5s`. Names chosen by the operator do not survive in the name
-/// of a variable, so namespaces and events are for the file only.
-fn read_env(env: &[(String, String)], problems: &mut Vec<Problem>) -> Layer {
-    let mut layer = Layer::default();
-    for (name, text) in env {
-        let Some(rest) = name.strip_prefix(ENV_PREFIX) else {
-            continue;
-        };
-        let source = Source::Env(name.clone());
-        let path: Vec<_> = rest.to_lowercase().split("__").map(str::to_owned).collect();
-        if path.first().is_some_and(|section| section == "namespaces") {
-            let message = "cannot set namespaces here: put them into the configuration file";
-            problems.push(Problem::new(&source, message));
-            continue;
-        }
-        match raw::find(&path) {
-            Some(key) => insert(&mut layer, key.path.as_str(), text, source, problems),
-            None => problems.push(Problem::new(&source, unknown_variable(&path))),
-        }
-    }
-    layer
-}
-
-fn unknown_variable(path: &[String]) -> String {
-    let names = KEYS.iter().filter(|key| !key.is_pattern());
-    let names: Vec<_> = names.map(|key| key.path.as_str()).collect();
-    match bench::nearest::nearest(&path.join("."), names) {
-        Some(meant) => format!("unknown variable; did you mean {}?", variable(meant)),
-        None => raw::unknown(path),
-    }
-}
-
-/// The variable that sets a key.
-pub fn variable(path: &str) -> String {
-    format!("{ENV_PREFIX}{}", path.replace('.', "__").to_uppercase())
-}
-
 fn read_flags(flags: &[Flag], problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::default();
     for flag in flags {
@@ -156,7 +117,14 @@ fn read_flags(flags: &[Flag], problems: &mut Vec<Problem>) -> Layer {
     layer
 }
 
-fn insert(layer: &mut Layer, key: &str, text: &str, source: Source, problems: &mut Vec<Problem>) {
+/// Sets a key that came as bare text.
+pub(super) fn insert(
+    layer: &mut Layer,
+    key: &str,
+    text: &str,
+    source: Source,
+    problems: &mut Vec<Problem>,
+) {
     let path = Path::fixed(key);
     let Some(kind) = raw::find(&path.0).map(|key| key.kind) else {
         return;
@@ -292,32 +260,6 @@ mod tests {
         assert_eq!(toml(&layer, "socketio.ping_timeout"), "\"7s\"");
         assert_eq!(toml(&layer, "socketio.ping_interval"), "\"30s\"");
         assert_eq!(toml(&layer, "socketio.max_http_buffer_size"), "\"64KiB\"");
-    }
-
-    #[test]
-    fn environment_names_are_checked_too() {
-        let inputs = Inputs {
-            env: vec![
-                env("SOCKEYE__SOCKETIO__PING_INTERVALL", "5s"),
-                env("SOCKEYE__SERVER__SHARDS", "many"),
-                env("SOCKEYE__NAMESPACES__X__CHAT", "true"),
-                env("SOCKEYE_HOME", "not ours"),
-                env("PATH", "/bin"),
-            ],
-            ..Inputs::default()
-        };
-        let (_, problems) = merge(&inputs);
-        let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(texts.len(), 3, "{texts:?}");
-        assert!(
-            texts[0].ends_with("did you mean SOCKEYE__SOCKETIO__PING_INTERVAL?"),
-            "{texts:?}"
-        );
-        assert!(
-            texts[1].contains("a whole number from 0 to 256 is needed"),
-            "{texts:?}"
-        );
-        assert!(texts[2].contains("configuration file"), "{texts:?}");
     }
 
     #[test]

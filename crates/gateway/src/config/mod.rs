@@ -16,6 +16,7 @@ mod rules;
 pub mod show;
 mod units;
 mod value;
+mod variables;
 
 pub use layers::Flag;
 pub use problem::Problems;
@@ -42,6 +43,8 @@ pub struct Request {
 pub struct Loaded {
     pub resolved: Resolved,
     pub file: Option<String>,
+    /// What is no mistake for certain, and looks like one.
+    pub doubts: Vec<String>,
     settings: Layer,
 }
 
@@ -49,6 +52,7 @@ pub struct Loaded {
 pub fn load(request: &Request) -> Result<Loaded, Problems> {
     let inputs = inspect(request)?;
     let (settings, mut problems) = merge(&inputs);
+    let doubts = variables::misnamed(&inputs.env);
     let file = inputs.file.map(|(name, _)| name);
     let folder = file.as_deref().and_then(|name| Path::new(name).parent());
     let machine = Machine {
@@ -60,6 +64,7 @@ pub fn load(request: &Request) -> Result<Loaded, Problems> {
         Ok(resolved) if problems.is_empty() => Ok(Loaded {
             resolved,
             file,
+            doubts,
             settings,
         }),
         Ok(_) => Err(Problems(problems)),

@@ -3,6 +3,7 @@
 
 mod access;
 mod auth;
+mod relations;
 mod tls;
 
 use super::bounds;
@@ -384,62 +385,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// What no single key can say.
-    fn relations(&mut self, resolved: &Resolved) {
-        let hub = &resolved.hub;
-        self.paths(hub);
-        for key in [
-            "socketio.ping_interval",
-            "socketio.ping_timeout",
-            "plain.ping_interval",
-            "limits.keep_alive_timeout",
-            "limits.message_timeout",
-        ] {
-            if self.duration(key).is_zero() {
-                self.problem(key, "must be longer than zero".to_owned());
-            }
-        }
-        for (key, bytes) in [
-            ("socketio.max_http_buffer_size", hub.max_payload),
-            ("plain.max_payload", hub.plain_max_payload),
-        ] {
-            if bytes == 0 || bytes > MAX_PAYLOAD_BYTES {
-                self.problem(key, "must be from \"1B\" to \"256MiB\"".to_owned());
-            } else if bytes > hub.limits.outbox_bytes_max {
-                let message = format!(
-                    "one message may be larger than limits.outbox_bytes_max ({}): nobody could \
-                     receive it",
-                    super::units::format_size(hub.limits.outbox_bytes_max as u64)
-                );
-                self.problem(key, message);
-            }
-        }
-        let namespace = &hub.plain_namespace;
-        if hub.plain_path.is_some() && !resolved.rules.namespaces.contains_key(namespace) {
-            let message =
-                format!("there is no namespace {namespace:?}: add [namespaces.{namespace:?}]");
-            self.problem("plain.namespace", message);
-        }
-    }
-
-    fn paths(&mut self, hub: &hub::config::Config) {
-        let path = &hub.socketio_path;
-        if path.len() < 3 || !path.starts_with('/') || !path.ends_with('/') || !is_plain_path(path)
-        {
-            let message = format!("cannot use path {path:?}: it must look like \"/socket.io/\"");
-            self.problem("socketio.path", message);
-        }
-        let Some(plain) = &hub.plain_path else { return };
-        if plain.len() < 2 || !plain.starts_with('/') || !is_plain_path(plain) {
-            let message = format!("cannot use path {plain:?}: it must look like \"/ws\"");
-            self.problem("plain.path", message);
-        } else if plain.starts_with(path.as_str()) {
-            let message =
-                format!("cannot use path {plain:?}: it lies below socketio.path {path:?}");
-            self.problem("plain.path", message);
-        }
-    }
-
     fn problem(&mut self, key: &str, message: String) {
         let source = self.layer.source(key);
         let place = Path::fixed(key);
@@ -484,9 +429,6 @@ impl Resolver<'_> {
     }
 }
 
-/// Nobody means more, and a typing error in a size should not be found out by memory.
-const MAX_PAYLOAD_BYTES: usize = 256 << 20;
-
 impl Layer {
     /// The value of a key that holds no name chosen by the operator.
     pub fn value(&self, key: &str) -> Option<&Value> {
@@ -499,11 +441,6 @@ impl Layer {
         let setting = self.settings.get(&Path::fixed(key));
         setting.map_or(Source::Default, |setting| setting.source.clone())
     }
-}
-
-fn is_plain_path(path: &str) -> bool {
-    path.bytes()
-        .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'"'))
 }
 
 #[cfg(test)]

@@ -131,9 +131,14 @@ impl<'a> Reader<'a> {
         let echo = self.on(&below(at, "echo"));
         let action = self.text(&below(at, "action")).unwrap_or_default();
         if action != "rooms" {
-            for (name, given) in [("room", room.is_some()), ("echo", echo)] {
+            let history = self.on(&below(at, "history"));
+            for (name, noun, given) in [
+                ("room", "a room", room.is_some()),
+                ("echo", "an echo", echo),
+                ("history", "a history", history),
+            ] {
                 if given {
-                    let message = format!("only action \"rooms\" has a {name}, not {action:?}");
+                    let message = format!("only action \"rooms\" has {noun}, not {action:?}");
                     self.problem(&below(at, name), message);
                 }
             }

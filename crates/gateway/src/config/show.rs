@@ -34,6 +34,9 @@ fn check(out: &mut impl Write, request: &Request) -> io::Result<ExitCode> {
                 .file
                 .as_deref()
                 .unwrap_or("built-in defaults, no file");
+            for doubt in &loaded.doubts {
+                writeln!(out, "warning: {doubt}")?;
+            }
             writeln!(out, "configuration is valid ({from})")?;
             Ok(ExitCode::SUCCESS)
         }

@@ -23,5 +23,6 @@ mod polling;
 mod rules;
 mod shutdown;
 mod slow;
+mod starting;
 mod token;
 mod traffic;

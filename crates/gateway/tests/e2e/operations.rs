@@ -6,7 +6,7 @@ use crate::crowd::{lab, parts};
 use crate::harness::{Gateway, eventually};
 use serde_json::{Value, json};
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 4\n";
 
@@ -214,95 +214,6 @@ fn a_failing_handler_ends_the_session_that_triggered_it_and_no_other() {
     assert!(how == "close packet" || how.starts_with("400 "), "{how}");
     let mut next = SocketIo::websocket(application.addr, "/lab", json!({}));
     assert_eq!(next.ask("echo", &[2.into()]), [2]);
-}
-
-/// Runs `sockeye` to its end.
-fn run(args: &[&str], file: &str) -> Output {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("sockeye.toml");
-    fs::write(&path, file).expect("a file");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
-    command
-        .args(args)
-        .arg("--config")
-        .arg(&path)
-        .stdin(Stdio::null());
-    command.output().expect("run sockeye")
-}
-
-#[test]
-fn a_port_in_use_is_an_error_that_says_so() {
-    let gateway = Gateway::start(CONFIG);
-    for (args, addr) in [
-        (
-            ["--listen", &gateway.addr.to_string(), "--admin", "off"],
-            gateway.addr,
-        ),
-        (
-            [
-                "--listen",
-                "127.0.0.1:0",
-                "--admin",
-                &gateway.admin.to_string(),
-            ],
-            gateway.admin,
-        ),
-    ] {
-        let output = run(&args, "");
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let log = String::from_utf8_lossy(&output.stderr);
-        assert!(log.contains(&format!("cannot listen on {addr}")), "{log}");
-        assert!(log.contains("Address already in use"), "{log}");
-        assert!(!log.contains("panic"), "{log}");
-    }
-    // The one that was there serves on.
-    let mut client = SocketIo::websocket(gateway.addr, "/", json!({}));
-    assert_eq!(client.ask("join", &["r".into()]), [json!(["r"])]);
-}
-
-/// Of `sockeye bench`, 2 says that a server lost something.
-#[test]
-fn a_slip_of_the_pen_does_not_look_like_a_fault() {
-    for args in [
-        &["bench", "run", "ticker", "--frobnicate"][..],
-        &["bench", "frobnicate"],
-    ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_sockeye"))
-            .args(args)
-            .output()
-            .expect("run sockeye");
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(!output.stderr.is_empty(), "{args:?}");
-    }
-    let output = run(&["--frobnicate"], "");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-}
-
-#[test]
-fn a_bad_configuration_is_refused_with_all_its_problems() {
-    let file = "[server]\nshard = 2\nlisten = [\"nowhere\"]\n[socketio]\nping_interval = \"soon\"\npingTimeout = \"1s\"\n[limits]\nslow_consumer = \"ignore\"\n";
-    let output = run(&[], file);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stderr);
-    for (line, part) in [
-        (2, "shards"),
-        (3, "nowhere"),
-        (5, "soon"),
-        (6, "ping_timeout"),
-        (8, "drop-oldest"),
-    ] {
-        let named = text
-            .lines()
-            .any(|problem| problem.contains(part) && problem.contains(&format!(":{line}")));
-        assert!(named, "line {line}, {part:?} in\n{text}");
-    }
-    assert!(text.contains("5 problems in the configuration"), "{text}");
-    // Checked without being started: the same problems, the code of a failed check.
-    let output = run(&["config", "check"], file);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let checked = [output.stdout, output.stderr].concat();
-    assert!(String::from_utf8_lossy(&checked).contains("5 problems in the configuration"));
-    assert_eq!(run(&["config", "check"], CONFIG).status.code(), Some(0));
 }
 
 /// Each reload tells what it changed, also when it takes back what the one before had changed.

@@ -1,0 +1,122 @@
+//! What no single key can say: settings that do not go together.
+
+use super::{Resolved, Resolver};
+use crate::config::units::format_size;
+use hub::config::SlowConsumer;
+use std::net::SocketAddr;
+
+/// Nobody means more, and a typing error in a size should not be found out by memory.
+const MAX_PAYLOAD_BYTES: usize = 256 << 20;
+
+impl Resolver<'_> {
+    /// What no single key can say.
+    pub(super) fn relations(&mut self, resolved: &Resolved) {
+        let hub = &resolved.hub;
+        self.paths(hub, resolved.server.chat_page);
+        for key in [
+            "socketio.ping_interval",
+            "socketio.ping_timeout",
+            "plain.ping_interval",
+            "limits.keep_alive_timeout",
+            "limits.message_timeout",
+        ] {
+            if self.duration(key).is_zero() {
+                self.problem(key, "must be longer than zero".to_owned());
+            }
+        }
+        for (key, bytes) in [
+            ("socketio.max_http_buffer_size", hub.max_payload),
+            ("plain.max_payload", hub.plain_max_payload),
+        ] {
+            if bytes == 0 || bytes > MAX_PAYLOAD_BYTES {
+                self.problem(key, "must be from \"1B\" to \"256MiB\"".to_owned());
+            } else if bytes > hub.limits.outbox_bytes_max {
+                let message = format!(
+                    "one message may be larger than limits.outbox_bytes_max ({}): nobody could \
+                     receive it",
+                    format_size(hub.limits.outbox_bytes_max as u64)
+                );
+                self.problem(key, message);
+            }
+        }
+        self.plain_namespace(resolved);
+        self.operators_address(resolved);
+        if hub.compression.server_takeover && hub.slow_consumer == SlowConsumer::DropOldest {
+            let message = "cannot be used while limits.slow_consumer is \"drop-oldest\": a client \
+                           could not inflate what follows a message that was dropped";
+            self.problem("compression.server_takeover", message.to_owned());
+        }
+    }
+
+    fn plain_namespace(&mut self, resolved: &Resolved) {
+        let (namespace, known) = (&resolved.hub.plain_namespace, &resolved.rules.namespaces);
+        if resolved.hub.plain_path.is_none() || known.contains_key(namespace) {
+            return;
+        }
+        let slashed = format!("/{namespace}");
+        let advice = match namespace.strip_prefix('/') {
+            Some(_) => format!("add [namespaces.{namespace:?}]"),
+            None if known.contains_key(&slashed) => format!("did you mean {slashed:?}?"),
+            None => format!("a namespace begins with a slash, add [namespaces.{slashed:?}]"),
+        };
+        let message = format!("there is no namespace {namespace:?}: {advice}");
+        self.problem("plain.namespace", message);
+    }
+
+    /// The operators' listener shares its address with nobody.
+    fn operators_address(&mut self, resolved: &Resolved) {
+        let Some(admin) = resolved.server.admin else {
+            return;
+        };
+        let secure = resolved.tls.iter().flat_map(|tls| &tls.listen);
+        let public = resolved
+            .server
+            .listen
+            .iter()
+            .map(|addr| ("server.listen", addr));
+        let public = public.chain(secure.map(|addr| ("tls.listen", addr)));
+        let taken = public.into_iter().find(|(_, addr)| overlap(**addr, admin));
+        if let Some((key, addr)) = taken {
+            let message = format!(
+                "cannot listen on {admin}: {key} has {addr}; the operators' listener needs a port of its own"
+            );
+            self.problem("server.admin", message);
+        }
+    }
+
+    fn paths(&mut self, hub: &hub::config::Config, chat_page: bool) {
+        let path = &hub.socketio_path;
+        if path.len() < 3 || !path.starts_with('/') || !path.ends_with('/') || !is_plain_path(path)
+        {
+            let message = format!("cannot use path {path:?}: it must look like \"/socket.io/\"");
+            self.problem("socketio.path", message);
+        }
+        let Some(plain) = &hub.plain_path else { return };
+        if plain.len() < 2 || !plain.starts_with('/') || !is_plain_path(plain) {
+            let message = format!("cannot use path {plain:?}: it must look like \"/ws\"");
+            self.problem("plain.path", message);
+        } else if plain.starts_with(path.as_str()) {
+            let message =
+                format!("cannot use path {plain:?}: it lies below socketio.path {path:?}");
+            self.problem("plain.path", message);
+        } else if control::page::is_reserved(plain, chat_page) {
+            let message = format!("cannot use path {plain:?}: the gateway serves it already");
+            self.problem("plain.path", message);
+        }
+    }
+}
+
+/// Whether a second listener on `b` would fail beside one on `a`.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    // `[::]` takes connections of IPv4, too.
+    let covers = |any: SocketAddr, other: SocketAddr| {
+        any.ip().is_unspecified() && (any.is_ipv6() || other.is_ipv4())
+    };
+    let same_ip = a.ip() == b.ip() || covers(a, b) || covers(b, a);
+    a.port() != 0 && a.port() == b.port() && same_ip
+}
+
+fn is_plain_path(path: &str) -> bool {
+    path.bytes()
+        .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'"'))
+}
