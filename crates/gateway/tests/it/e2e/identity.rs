@@ -1,0 +1,180 @@
+//! Tokens on the real binary: made by `sockeye token`, shown in each way, refused in each style, refreshed and ended.
+
+use super::client::PATIENCE;
+use crate::harness::{Gateway, RawConn, eventually};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::Duration;
+use wire::websocket::frame::OpCode;
+
+const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
+const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
+
+fn start(more: &str) -> Gateway {
+    Gateway::start(&format!(
+        "profile = \"socket.io\"\nserver.shards = 2\n[auth]\nrequired = true\nsecret = \"{SECRET}\"\n{more}\n\
+         [namespaces.\"/\".events.echo]\naction = \"reply\"\n[namespaces.\"/second\"]\ndefault.action = \"reply\"\n"
+    ))
+}
+
+/// A token of `sockeye token`.
+fn token(args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args(["token", "--secret", SECRET]).args(args);
+    let output = command.output().expect("sockeye token runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout)
+        .expect("text")
+        .trim()
+        .to_owned()
+}
+
+/// Texts until one begins so, that one included; the close frame as `close CODE`.
+fn until(conn: &mut RawConn, prefix: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    loop {
+        let frame = conn.frame_within(PATIENCE).unwrap_or_else(|ended| {
+            panic!("nothing begins with {prefix:?}: {texts:?}, then {ended:?}")
+        });
+        if frame.opcode == OpCode::Close {
+            texts.push(format!("close {}", frame.close_code().unwrap_or(0)));
+        } else if frame.text() == "2" {
+            conn.send_text("3");
+            continue;
+        } else {
+            texts.push(frame.text().to_owned());
+        }
+        if texts.last().is_some_and(|text| text.starts_with(prefix)) {
+            return texts;
+        }
+    }
+}
+
+/// The reasons of all lines with this message.
+fn logged(gateway: &Gateway, message: &str) -> Vec<String> {
+    let log = gateway.log().into_iter();
+    let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+    lines
+        .filter(|line| line["message"] == message)
+        .filter_map(|line| Some(line["reason"].as_str()?.to_owned()))
+        .collect()
+}
+
+fn connect(gateway: &Gateway, token: &str) -> RawConn {
+    let mut conn = RawConn::websocket(gateway.addr, SIO);
+    conn.send_text(format!("40{}", json!({ "token": token })));
+    until(&mut conn, "40");
+    conn
+}
+
+#[test]
+fn a_token_is_shown_by_auth_header_or_query() {
+    let gateway = start("");
+    let token = token(&["--uid", "ann", "--rooms", "team"]);
+    let mut by_auth = connect(&gateway, &token);
+    by_auth.send_text("421[\"echo\",1]");
+    until(&mut by_auth, "431[1]");
+    let header = format!("Authorization: Bearer {token}\r\n");
+    let query = format!("{SIO}&token={token}");
+    for mut conn in [
+        RawConn::websocket_with(gateway.addr, SIO, &header),
+        RawConn::websocket(gateway.addr, &query),
+    ] {
+        conn.send_text("40");
+        until(&mut conn, "40{\"sid\"");
+        conn.send_text("40/second,");
+        until(&mut conn, "40/second,{\"sid\"");
+    }
+    let mut plain = RawConn::websocket(gateway.addr, &format!("/ws?token={token}"));
+    plain.send_text(r#"{"type":"echo","payload":1,"id":1}"#);
+    until(&mut plain, r#"{"type":"ack""#);
+    assert!(gateway.reaches("sockeye_tokens_accepted_total", 4.0) >= 4.0);
+}
+
+#[test]
+fn strict_refusals_are_connect_errors_and_chat_says_it_by_an_event() {
+    let strict = start("");
+    let mut conn = RawConn::websocket(strict.addr, SIO);
+    conn.send_text("40");
+    let texts = until(&mut conn, "44");
+    assert_eq!(texts[1], r#"44{"message":"Authentication required"}"#);
+    conn.send_text(r#"40{"token":"a.b.c"}"#);
+    assert_eq!(until(&mut conn, "44"), [r#"44{"message":"Invalid token"}"#]);
+    assert!(eventually(PATIENCE, || logged(&strict, "refused")
+        == ["unauthorized"; 2]));
+    let chat = start("style = \"chat\"");
+    let mut conn = RawConn::websocket(chat.addr, SIO);
+    conn.send_text("40");
+    let texts = until(&mut conn, "close");
+    let told = r#"42["error",{"message":"Authentication required"}]"#;
+    assert_eq!(texts[2..], [told, "41", "close 4501"], "{texts:?}");
+    let mut plain = RawConn::websocket(chat.addr, "/ws?token=nonsense");
+    let texts = until(&mut plain, "close");
+    assert!(
+        texts[0].starts_with(r#"{"error":"INVALID_TOKEN","timestamp":"#),
+        "{texts:?}"
+    );
+    assert_eq!(texts[1], "close 4501");
+    assert_eq!(chat.closes_reach("unauthorized", 2.0), 2.0);
+    assert!(eventually(PATIENCE, || logged(&chat, "refused") == ["unauthorized"; 2]));
+}
+
+#[test]
+fn a_token_ends_on_a_live_connection_unless_it_is_refreshed() {
+    let gateway = start("warn_before = \"4s\"");
+    let short = token(&["--uid", "ann", "--expires", "5s"]);
+    let long = token(&["--uid", "ann", "--expires", "1h"]);
+    let [mut ends, mut stays] = [connect(&gateway, &short), connect(&gateway, &short)];
+    let warning = until(&mut stays, "42[\"token-expiring\"")
+        .pop()
+        .expect("a warning");
+    let warning: Value = serde_json::from_str(&warning[2..]).expect("JSON");
+    assert!(
+        warning[1]["expiresIn"].as_u64().is_some_and(|s| s <= 4),
+        "{warning}"
+    );
+    stays.send_text(format!(
+        "427{}",
+        json!(["token-refresh", { "token": long }])
+    ));
+    let answer = until(&mut stays, "437").pop().expect("an ack");
+    assert!(answer.starts_with("437[{\"expiresAt\":"), "{answer}");
+    let texts = until(&mut ends, "close");
+    let end = &texts[texts.len() - 3..];
+    assert_eq!(
+        end,
+        [
+            r#"42["error",{"message":"Token expired"}]"#,
+            "41",
+            "close 4004"
+        ]
+    );
+    std::thread::sleep(Duration::from_secs(2));
+    stays.send_text("428[\"echo\",2]");
+    until(&mut stays, "438[2]");
+    assert_eq!(logged(&gateway, "disconnected"), ["token_expired"]);
+    assert_eq!(logged(&gateway, "refused"), [""; 0]);
+}
+
+/// Attack A07.
+#[test]
+fn rights_come_with_the_token() {
+    let gateway = start("");
+    let narrow = token(&[
+        "--uid",
+        "ann",
+        "--permission",
+        "join:lobby",
+        "--permission",
+        "publish:lobby",
+    ]);
+    let mut conn = connect(&gateway, &narrow);
+    conn.send_text(r#"421["join","lobby"]"#);
+    until(&mut conn, r#"431[["lobby"]]"#);
+    for room in ["vault", "lob*", "*"] {
+        conn.send_text(format!("422{}", json!(["join", room])));
+        let texts = until(&mut conn, "432");
+        let told = r#"42["error",{"message":"Not allowed to join that room"}]"#;
+        assert_eq!(texts[0], told, "{room}: {texts:?}");
+    }
+}

@@ -1,0 +1,25 @@
+//! What the gateway promises its users, tried end to end: the real `sockeye` process (and, where a handler is needed, the
+//! conformance application) with four shards, and clients over real sockets.
+//!
+//! Silence is never proven by waiting: after what must not arrive comes a marker that everyone gets, and whatever a client
+//! saw before the marker is all there was.
+
+mod access;
+mod application;
+mod chat;
+mod client;
+mod crowd;
+mod hold;
+mod identity;
+mod ids;
+mod messaging;
+mod operations;
+mod order;
+mod plain;
+mod polling;
+mod rules;
+mod shutdown;
+mod slow;
+mod starting;
+mod token;
+mod traffic;

@@ -1,0 +1,224 @@
+//! Starts that cannot succeed, and what is said about them: configuration, addresses, the level of the log, the environment.
+
+use super::client::SocketIo;
+use crate::harness::Gateway;
+use serde_json::json;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n";
+
+/// Runs `sockeye` to its end.
+fn run(args: &[&str], file: &str) -> Output {
+    run_in(&[], args, file)
+}
+
+/// The same with variables of the environment.
+fn run_in(env: &[(&str, &str)], args: &[&str], file: &str) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sockeye.toml");
+    fs::write(&path, file).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command
+        .args(args)
+        .arg("--config")
+        .arg(&path)
+        .envs(env.iter().copied())
+        .stdin(Stdio::null());
+    command.output().expect("run sockeye")
+}
+
+#[test]
+fn a_port_in_use_is_an_error_that_says_so() {
+    let gateway = Gateway::start(CONFIG);
+    for (args, addr) in [
+        (
+            ["--listen", &gateway.addr.to_string(), "--admin", "off"],
+            gateway.addr,
+        ),
+        (
+            [
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                &gateway.admin.to_string(),
+            ],
+            gateway.admin,
+        ),
+    ] {
+        let output = run(&args, "");
+        // Another start would find the same: a supervisor must not try for ever.
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(log.contains(&format!("cannot listen on {addr}")), "{log}");
+        assert!(log.contains("Address already in use"), "{log}");
+        assert!(!log.contains("panic"), "{log}");
+    }
+    // The one that was there serves on.
+    let mut client = SocketIo::websocket(gateway.addr, "/", json!({}));
+    assert_eq!(client.ask("join", &["r".into()]), [json!(["r"])]);
+}
+
+/// Of `sockeye bench`, 2 says that a server lost something.
+#[test]
+fn a_slip_of_the_pen_does_not_look_like_a_fault() {
+    for args in [
+        &["bench", "run", "ticker", "--frobnicate"][..],
+        &["bench", "frobnicate"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_sockeye"))
+            .args(args)
+            .output()
+            .expect("run sockeye");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+    let output = run(&["--frobnicate"], "");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_all_its_problems() {
+    let file = "[server]\nshard = 2\nlisten = [\"nowhere\"]\n[socketio]\nping_interval = \"soon\"\npingTimeout = \"1s\"\n[limits]\nslow_consumer = \"ignore\"\n";
+    let output = run(&[], file);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for (line, part) in [
+        (2, "shards"),
+        (3, "nowhere"),
+        (5, "soon"),
+        (6, "ping_timeout"),
+        (8, "drop-oldest"),
+    ] {
+        let named = text
+            .lines()
+            .any(|problem| problem.contains(part) && problem.contains(&format!(":{line}")));
+        assert!(named, "line {line}, {part:?} in\n{text}");
+    }
+    assert!(text.contains("5 problems in the configuration"), "{text}");
+    // Checked without being started: the same problems, the code of a failed check.
+    let output = run(&["config", "check"], file);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let checked = [output.stdout, output.stderr].concat();
+    assert!(String::from_utf8_lossy(&checked).contains("5 problems in the configuration"));
+    assert_eq!(run(&["config", "check"], CONFIG).status.code(), Some(0));
+}
+
+/// What `config check` says of a file, and its exit code.
+fn check(file: &str) -> (String, Option<i32>) {
+    let output = run(&["config", "check"], file);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (said, output.status.code())
+}
+
+#[test]
+fn a_word_that_is_no_log_level_silenced_everything() {
+    for (level, advice) in [
+        ("warning", "did you mean \"warn\"?"),
+        (
+            "loud",
+            "one of off, error, warn, info, debug, trace is needed",
+        ),
+    ] {
+        let file = format!("[log]\nlevel = {level:?}\n");
+        let (said, code) = check(&file);
+        assert!(
+            said.contains(&format!("cannot use log level {level:?}")),
+            "{said}"
+        );
+        assert!(said.contains(":2:1: ") && said.contains(advice), "{said}");
+        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(run(&[], &file).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn why_a_start_failed_is_written_whatever_the_level() {
+    let gateway = Gateway::start(CONFIG);
+    let taken = gateway.addr.to_string();
+    for level in ["off", "error", "control=debug"] {
+        let file = format!("[log]\nlevel = {level:?}\n");
+        let output = run(&["--listen", &taken, "--admin", "off"], &file);
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(log.lines().count(), 1, "level {level}: {log}");
+        assert!(log.contains(&format!("cannot listen on {taken}")), "{log}");
+    }
+}
+
+/// Each of these was called valid, and then failed at the start, did nothing, or broke something else.
+#[test]
+fn settings_that_cannot_work_together_passed_the_check() {
+    let both = "[server]\nlisten = [\"127.0.0.1:3904\"]\nadmin = \"127.0.0.1:3904\"\n";
+    let any = "[server]\nlisten = [\":3904\"]\nadmin = \"127.0.0.1:3904\"\n";
+    let takeover =
+        "[compression]\nserver_takeover = true\n[limits]\nslow_consumer = \"drop-oldest\"\n";
+    let history = "[namespaces.\"/\".events.e]\naction = \"reply\"\nhistory = true\n";
+    let echo = "[namespaces.\"/\".events.e]\naction = \"reply\"\necho = true\n";
+    for (file, place, words) in [
+        (both, ":3:1: ", "server.listen has 127.0.0.1:3904"),
+        (any, ":3:1: ", "a port of its own"),
+        (
+            takeover,
+            ":2:1: ",
+            "limits.slow_consumer is \"drop-oldest\"",
+        ),
+        (
+            history,
+            ":3:1: ",
+            "only action \"rooms\" has a history, not \"reply\"",
+        ),
+        (
+            echo,
+            ":3:1: ",
+            "only action \"rooms\" has an echo, not \"reply\"",
+        ),
+        (
+            "[plain]\npath = \"/health\"\n",
+            ":2:1: ",
+            "the gateway serves it already",
+        ),
+        (
+            "[plain]\npath = \"/ready\"\n",
+            ":2:1: ",
+            "the gateway serves it already",
+        ),
+        (
+            "[plain]\npath = \"/app.js\"\n",
+            ":2:1: ",
+            "the gateway serves it already",
+        ),
+    ] {
+        let (said, code) = check(file);
+        assert!(said.contains(place) && said.contains(words), "{file}{said}");
+        assert_eq!(code, Some(1), "{file}{said}");
+    }
+    let without_page = "profile = \"plain\"\n[plain]\npath = \"/app.js\"\n";
+    assert_eq!(check(without_page).1, Some(0), "nothing else is there");
+}
+
+#[test]
+fn the_advice_to_add_a_namespace_was_refused_in_its_turn() {
+    let (said, _) = check("[plain]\nnamespace = \"chat\"\n");
+    let advice = "add [namespaces.\"/chat\"]";
+    assert!(said.contains(advice), "{said}");
+    let followed = "[plain]\nnamespace = \"/chat\"\n[namespaces.\"/chat\"]\n";
+    assert_eq!(check(followed).1, Some(0));
+    let (said, _) = check("[plain]\nnamespace = \"chat\"\n[namespaces.\"/chat\"]\n");
+    assert!(said.contains("did you mean \"/chat\"?"), "{said}");
+}
+
+#[test]
+fn a_variable_with_one_underscore_was_ignored_without_a_word() {
+    let env = [("SOCKEYE_LISTEN", "127.0.0.1:1")];
+    let output = run_in(&env, &["config", "check"], CONFIG);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let warning = "environment SOCKEYE_LISTEN is not read; did you mean SOCKEYE__SERVER__LISTEN?";
+    assert!(said.contains(warning), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // In the log, too, of a start that fails only because of what comes later.
+    let gateway = Gateway::start(CONFIG);
+    let taken = gateway.addr.to_string();
+    let output = run_in(&env, &["--listen", &taken, "--admin", "off"], "");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(log.contains(warning), "{log}");
+}

@@ -1,0 +1,89 @@
+//! A foreign server as a child process: its configuration in a folder of its own, a free port, and its end.
+
+use crate::harness::{PATIENCE, eventually};
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A port may be taken by somebody else between finding and using it.
+const ATTEMPTS: usize = 5;
+
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    child: Child,
+    files: TempDir,
+}
+
+impl Server {
+    /// Starts `program`; `args` and the configuration are made for its folder and address. Its output goes to `log` there.
+    pub fn start(
+        program: &str,
+        args: impl Fn(&Path) -> Vec<String>,
+        config: impl Fn(&Path, SocketAddr) -> String,
+    ) -> Server {
+        let mut said = String::new();
+        for _ in 0..ATTEMPTS {
+            match Server::attempt(program, &args, &config) {
+                Ok(server) => return server,
+                Err(log) => said = log,
+            }
+        }
+        panic!("{program} did not start: {said}");
+    }
+
+    fn attempt(
+        program: &str,
+        args: &impl Fn(&Path) -> Vec<String>,
+        config: &impl Fn(&Path, SocketAddr) -> String,
+    ) -> Result<Server, String> {
+        let files = tempfile::tempdir().expect("a temporary folder");
+        let addr = free_addr();
+        fs::write(files.path().join("config"), config(files.path(), addr)).expect("write");
+        let log = fs::File::create(files.path().join("log")).expect("a log file");
+        let mut command = Command::new(program);
+        command
+            .args(args(files.path()))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("the log twice"))
+            .stderr(log);
+        let child = command.spawn().unwrap_or_else(|error| {
+            panic!("cannot run {program} ({error}): cargo xtask test installs it")
+        });
+        let mut server = Server { addr, child, files };
+        let up = eventually(PATIENCE, || {
+            server.has_ended() || TcpStream::connect(addr).is_ok()
+        });
+        if up && !server.has_ended() {
+            Ok(server)
+        } else {
+            Err(server.log())
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.files.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the proxy:\n{}", self.log());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_addr() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address")
+}

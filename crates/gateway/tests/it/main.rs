@@ -1,0 +1,15 @@
+//! What the gateway promises, tried on the real `sockeye` process over real sockets. One binary, so that
+//! the harness is compiled and linked once; each folder is one subject.
+
+mod attacks;
+mod e2e;
+mod edges;
+mod harness;
+mod noise;
+mod observability;
+#[expect(dead_code, reason = "the hub's tests use the rest of the player")]
+#[path = "../../../../transcripts/player/mod.rs"]
+mod player;
+mod scenarios;
+mod tls;
+mod transcripts;

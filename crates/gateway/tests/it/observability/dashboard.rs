@@ -1,0 +1,77 @@
+//! The dashboard's file: what Grafana needs of it, and the queries in it.
+
+use super::read;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+pub fn dashboard() -> Value {
+    serde_json::from_str(&read("grafana/sockeye.json")).expect("JSON")
+}
+
+fn panels(dashboard: &Value) -> Vec<&Value> {
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let panels = panels.iter();
+    panels.filter(|panel| panel["type"] != "row").collect()
+}
+
+/// Title of the panel, and a query as Prometheus takes it.
+pub fn queries(dashboard: &Value) -> Vec<(String, String)> {
+    let mut queries = Vec::new();
+    for panel in panels(dashboard) {
+        let title = panel["title"].as_str().expect("a title");
+        for target in panel["targets"].as_array().expect("targets") {
+            let query = target["expr"].as_str().expect("an expression");
+            let query = query
+                .replace("$__rate_interval", "10s")
+                .replace("$job", "sockeye")
+                .replace("$instance", ".*");
+            assert!(!query.contains('$'), "{title}: {query}");
+            queries.push((title.to_owned(), query));
+        }
+    }
+    queries
+}
+
+#[test]
+fn every_panel_says_what_it_shows_and_in_which_unit() {
+    let dashboard = dashboard();
+    let rows: Vec<_> = dashboard["panels"]
+        .as_array()
+        .expect("panels")
+        .iter()
+        .filter(|panel| panel["type"] == "row")
+        .map(|panel| panel["title"].as_str().expect("a title"))
+        .collect();
+    assert_eq!(rows, ["Business", "Performance", "Infrastructure"]);
+    let mut ids = BTreeSet::new();
+    for panel in panels(&dashboard) {
+        let title = panel["title"].as_str().expect("a title");
+        let description = panel["description"].as_str().unwrap_or_default();
+        assert!(description.ends_with('.'), "{title}: {description:?}");
+        let unit = panel["fieldConfig"]["defaults"]["unit"].as_str();
+        assert!(unit.is_some_and(|unit| !unit.is_empty()), "{title}");
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
+        assert!(ids.insert(panel["id"].as_u64()), "{title}: its id is taken");
+    }
+    let variables: Vec<_> = dashboard["templating"]["list"]
+        .as_array()
+        .expect("variables")
+        .iter()
+        .map(|variable| variable["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(variables, ["datasource", "job", "instance"]);
+}
+
+#[test]
+fn no_panel_lies_on_another() {
+    let dashboard = dashboard();
+    let mut taken = BTreeSet::new();
+    for panel in panels(&dashboard) {
+        let side = |name: &str| panel["gridPos"][name].as_u64().expect("a position");
+        let (x, y, w, h) = (side("x"), side("y"), side("w"), side("h"));
+        assert!(x + w <= 24, "{}", panel["title"]);
+        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+            assert!(taken.insert(cell), "{} at {cell:?}", panel["title"]);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A real Prometheus scrapes a real gateway under load; every query of dashboard and alerts must have something to say.
+
+use super::dashboard::{dashboard, queries};
+use super::{deploy, read};
+use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, eventually};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// From the first scrape to rates over several, on a machine that is busy with other tests.
+const SCRAPED: Duration = Duration::from_secs(60);
+
+/// Of Prometheus to one question.
+const ANSWERED: Duration = Duration::from_secs(5);
+
+const CONFIG: &str = r#"
+profile = "socket.io"
+[server]
+shards = 2
+pin = false
+[limits]
+conns_max = 12
+"#;
+
+/// A section with a certificate, whose expiry there is an alert about.
+fn tls(folder: &Path) -> String {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+    let made = made.expect("a certificate");
+    let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    fs::write(&cert, made.cert.pem()).expect("write the certificate");
+    fs::write(&key, made.signing_key.serialize_pem()).expect("write its key");
+    format!(
+        "[tls]\nlisten = [\"127.0.0.1:0\"]\ncert = [{:?}]\nkey = [{:?}]\n",
+        cert, key
+    )
+}
+
+/// Killed when dropped.
+struct Prometheus {
+    child: Child,
+    addr: SocketAddr,
+    _files: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// With the configuration that is shipped, but every second, and of this gateway.
+    fn scraping(admin: SocketAddr) -> Prometheus {
+        let files = tempfile::tempdir().expect("a folder");
+        let config = read("prometheus/prometheus.yml");
+        let config = config
+            .replace("15s", "1s")
+            .replace("127.0.0.1:9090", &admin.to_string());
+        let path = files.path().join("prometheus.yml");
+        fs::write(&path, config).expect("write the configuration");
+        let rules = deploy("prometheus/alerts.yml");
+        fs::copy(rules, files.path().join("alerts.yml")).expect("copy the rules");
+        // It cannot be asked which port it took: one that was free a moment ago.
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = free.local_addr().expect("its address");
+        drop(free);
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", path.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                files.path().join("data").display()
+            ))
+            .arg(format!("--web.listen-address={addr}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command
+            .spawn()
+            .expect("run prometheus (Debian's package of that name)");
+        Prometheus {
+            child,
+            addr,
+            _files: files,
+        }
+    }
+
+    /// By HTTP/1.0, whose answers come whole.
+    fn get(&self, path: &str) -> Option<Value> {
+        let mut stream = TcpStream::connect(self.addr).ok()?;
+        stream.set_read_timeout(Some(ANSWERED)).ok()?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: p\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        serde_json::from_str(body).ok()
+    }
+
+    /// Values of a query now; an error if Prometheus does not understand it.
+    fn query(&self, query: &str) -> Result<Vec<f64>, String> {
+        let escaped: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let Some(answer) = self.get(&format!("/api/v1/query?query={escaped}")) else {
+            return Ok(Vec::new());
+        };
+        if answer["status"] != "success" {
+            return Err(answer["error"].to_string());
+        }
+        let results = answer["data"]["result"].as_array().expect("results").iter();
+        let value = |result: &Value| result["value"][1].as_str()?.parse().ok();
+        Ok(results.filter_map(value).collect())
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Stops the load, also when the test fails before its end.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Clients of every kind that talk until told to stop, and some that come and go.
+fn load(addr: SocketAddr, stop: &AtomicBool) {
+    let mut talker = SocketIo::connect(addr);
+    talker.ask(1, &json!(["join", "r"]));
+    let mut listeners: Vec<_> = (0..2).map(|_| Plain::join(addr, "r")).collect();
+    let poller = Poller::connect(addr);
+    poller.post("420[\"join\",\"r\"]");
+    while !stop.load(Ordering::Relaxed) {
+        for n in 0..20 {
+            talker.emit(&json!(["news", n]));
+        }
+        talker.ask(2, &json!(["join", "r"]));
+        for listener in &mut listeners {
+            for _ in 0..20 {
+                listener.expect_type("news");
+            }
+        }
+        poller.poll();
+        drop(Plain::connect(addr));
+        // Not masked: a protocol error.
+        let mut bad = RawConn::websocket(addr, "/ws");
+        bad.try_send(b"\x81\x01x");
+        let _ = bad.ended(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn every_query_of_dashboard_and_alerts_returns_data() {
+    let files = tempfile::tempdir().expect("a folder");
+    let gateway = Gateway::start(&format!("{CONFIG}{}", tls(files.path())));
+    let prometheus = Prometheus::scraping(gateway.admin);
+    let stop = AtomicBool::new(false);
+    let missing = std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        scope.spawn(|| load(gateway.addr, &stop));
+        ask_everything(&prometheus)
+    });
+    assert_eq!(missing, Vec::<String>::new());
+    let slowest = prometheus.query("max_over_time(scrape_duration_seconds[5m])");
+    let slowest = slowest.expect("a query");
+    assert!(
+        slowest.len() == 1 && slowest[0] < 1.0,
+        "a scrape took {slowest:?} s"
+    );
+    near_the_cap(&gateway, &prometheus);
+}
+
+/// What still has no answer when patience ends. Only of Redis there is nothing to say before there is an adapter.
+fn ask_everything(prometheus: &Prometheus) -> Vec<String> {
+    let panels = queries(&dashboard());
+    let alerts = conditions(prometheus);
+    assert!(panels.len() > 40 && alerts.len() > 15, "{alerts:?}");
+    let mut missing = Vec::new();
+    eventually(SCRAPED, || {
+        missing = panels
+            .iter()
+            .chain(&alerts)
+            .filter(|(name, query)| {
+                let values = prometheus.query(query);
+                let values = values.unwrap_or_else(|error| panic!("{name}: {query}: {error}"));
+                let number = values.iter().any(|value| !value.is_nan());
+                !number && (!query.contains("redis_") || values.is_empty())
+            })
+            .map(|(name, query)| format!("{name}: {query}"))
+            .collect();
+        missing.is_empty()
+    });
+    missing
+}
+
+/// What the alerts compare, without what they compare it with: an alert that does not fire has no data itself. From
+/// Prometheus, once it has evaluated all of them without an error.
+fn conditions(prometheus: &Prometheus) -> Vec<(String, String)> {
+    let mut rules = Vec::new();
+    let healthy = eventually(SCRAPED, || {
+        let Some(answer) = prometheus.get("/api/v1/rules") else {
+            return false;
+        };
+        let groups = answer["data"]["groups"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        rules = groups
+            .iter()
+            .flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default())
+            .collect();
+        !rules.is_empty() && rules.iter().all(|rule| rule["health"] == "ok")
+    });
+    assert!(healthy, "{rules:#?}");
+    let mut conditions = Vec::new();
+    for rule in &rules {
+        let name = rule["name"].as_str().expect("a name");
+        for part in rule["query"].as_str().expect("a query").split(" and ") {
+            let mut comparisons = [" > ", " < ", " == "].into_iter();
+            let compared = comparisons.find_map(|comparison| part.rsplit_once(comparison));
+            let (left, _) = compared.unwrap_or_else(|| panic!("{name}: {part}"));
+            conditions.push((name.to_owned(), left.to_owned()));
+        }
+    }
+    conditions
+}
+
+/// With all places taken and newcomers refused, the two alerts about it are on their way.
+fn near_the_cap(gateway: &Gateway, prometheus: &Prometheus) {
+    let left = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+    assert!(left.is_ok(), "{left:?} connections of the load are left");
+    let crowd: Vec<_> = (0..12).map(|_| Plain::connect(gateway.addr)).collect();
+    let raised = eventually(SCRAPED, || {
+        // Refused, and so counted.
+        drop(RawConn::connect(gateway.addr));
+        let alerts = prometheus.get("/api/v1/alerts").unwrap_or_default();
+        let alerts = alerts["data"]["alerts"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        ["SockeyeConnectionsNearLimit", "SockeyeConnectionsShed"]
+            .iter()
+            .all(|name| {
+                let of_it = |alert: &Value| alert["labels"]["alertname"] == *name;
+                alerts.iter().any(of_it)
+            })
+    });
+    assert!(raised, "{:?}", prometheus.get("/api/v1/alerts"));
+    drop(crowd);
+}

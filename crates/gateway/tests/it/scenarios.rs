@@ -1,0 +1,179 @@
+//! Load test scenarios against the real gateway: every protocol and transport it serves, the
+//! built-in scenarios at a small scale, and the binary's own `bench` command.
+
+use crate::harness::Gateway;
+use bench::engine::{self, Options, Target};
+use bench::fleet::Launcher;
+use bench::live::Observer;
+use bench::outcome::{Outcome, Second};
+use bench::scenario::Scenario;
+use std::process::Command;
+use std::time::Duration;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
+
+/// The scenarios' own rules, on a gateway that says when it listens.
+fn gateway() -> Gateway {
+    let rules = include_str!("../../../../benchmarks/scenarios.toml");
+    Gateway::start(&rules.replace("level = \"warn\"", "level = \"info\""))
+}
+
+struct Quiet;
+
+impl Observer for Quiet {
+    fn connecting(&mut self, _progress: bench::live::Progress) {}
+    fn second(&mut self, _second: &Second) {}
+    fn note(&mut self, _text: &str) {}
+}
+
+fn run(scenario: &Scenario, gateways: &[&Gateway], workers: u32) -> Outcome {
+    let mut options = Options::new(Launcher::Processes {
+        program: BINARY.into(),
+        args: vec!["bench".into(), "worker".into()],
+    });
+    options.workers = Some(workers);
+    options.grace = Duration::from_secs(20);
+    let target = Target {
+        name: "sockeye".into(),
+        urls: gateways
+            .iter()
+            .map(|gateway| format!("http://{}", gateway.addr))
+            .collect(),
+        pids: gateways.iter().map(|gateway| gateway.pid()).collect(),
+    };
+    engine::run(scenario, &target, &options, &mut Quiet).expect("a run")
+}
+
+fn assert_clean(outcome: &Outcome) {
+    let totals = &outcome.totals;
+    assert!(
+        outcome.errors.is_empty(),
+        "{:?}\n{totals:?}",
+        outcome.errors
+    );
+    assert_eq!(totals.received, totals.expected, "{totals:?}");
+    assert_eq!(totals.acked, totals.acks_expected, "{totals:?}");
+}
+
+/// Twenty users in rooms of five that send to their room, a hundred messages a second.
+fn rooms_of_five(head: &str) -> Scenario {
+    let text = format!(
+        r#"
+name = "rooms"
+spread = "${{user / 5}}"
+{head}
+[[phases]]
+name = "talk"
+connections = 20
+duration = "1s"
+rate = "100/s"
+[flows.member]
+steps = [
+  {{ connect = true }},
+  {{ join = "room-${{user / 5}}" }},
+  {{ loop = [{{ emit = "message", to = "room-${{user / 5}}", echo = true, ack = true }}], pace = "phase" }},
+]
+"#
+    );
+    Scenario::parse("rooms.toml", &text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn everyone_hears_everything(head: &str, gateways: &[&Gateway]) {
+    let outcome = run(&rooms_of_five(head), gateways, 2);
+    assert_clean(&outcome);
+    let totals = &outcome.totals;
+    assert!(totals.sent > 50, "{totals:?}");
+    assert_eq!(totals.expected, totals.sent * 5);
+    assert_eq!(outcome.processes.len(), gateways.len());
+    assert!(
+        outcome
+            .processes
+            .iter()
+            .all(|process| process.rss_peak_bytes > 0)
+    );
+}
+
+#[test]
+fn every_protocol_and_transport() {
+    let gateway = gateway();
+    everyone_hears_everything("", &[&gateway]);
+    everyone_hears_everything("transport = \"polling\"", &[&gateway]);
+    everyone_hears_everything("transport = \"upgrade\"", &[&gateway]);
+    everyone_hears_everything("protocol = \"websocket\"", &[&gateway]);
+}
+
+#[test]
+fn rooms_stay_together_when_users_are_spread_over_gateways() {
+    let (one, other) = (gateway(), gateway());
+    everyone_hears_everything("", &[&one, &other]);
+}
+
+/// The built-in scenario with phases of two seconds.
+fn shortened(name: &str, scale: f64) -> Scenario {
+    let text = Scenario::load(name).expect("a built-in scenario").text;
+    // Workers read the text again, so it is the text that changes.
+    let lines = text
+        .lines()
+        .map(|line| match line.starts_with("duration = ") {
+            true => "duration = \"2s\"",
+            false => line,
+        });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let scenario = Scenario::parse(name, &text).unwrap_or_else(|problems| panic!("{problems}"));
+    scenario.scaled(scale)
+}
+
+#[test]
+fn the_built_in_scenarios_run_without_an_error() {
+    for (name, scale) in [
+        ("staircase", 0.004),
+        ("chat-10k", 0.3),
+        ("million-idle", 0.0001),
+        ("push-ack", 0.01),
+        ("push-churn", 0.01),
+        ("ticker", 0.02),
+    ] {
+        let gateway = gateway();
+        let outcome = run(&shortened(name, scale), &[&gateway], 2);
+        assert_clean(&outcome);
+        assert!(
+            outcome.totals.connections_peak > 50,
+            "{name}: {:?}",
+            outcome.totals
+        );
+        assert_eq!(outcome.scale, scale);
+    }
+}
+
+#[test]
+fn a_storm_reconnects_everyone() {
+    let gateway = gateway();
+    let outcome = run(&shortened("storm", 0.004), &[&gateway], 2);
+    assert_clean(&outcome);
+    let totals = &outcome.totals;
+    assert_eq!(
+        (totals.connects_succeeded, totals.acked),
+        (400, 400),
+        "{totals:?}"
+    );
+}
+
+#[test]
+fn the_binary_has_the_commands() {
+    let output = Command::new(BINARY)
+        .args(["bench", "scenarios"])
+        .output()
+        .expect("sockeye");
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("staircase"));
+    let output = Command::new(BINARY)
+        .args(["bench", "check", "nothing.toml"])
+        .output()
+        .expect("sockeye");
+    assert!(!output.status.success());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        told.starts_with("cannot read scenario nothing.toml"),
+        "{told}"
+    );
+}
