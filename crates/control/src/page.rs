@@ -199,10 +199,7 @@ impl Site {
     fn respond(&self, request: &Request<Incoming>) -> Response<Body> {
         let standing = self.count(request);
         let mut response = match standing {
-            Some(standing) if standing.is_over => json(
-                StatusCode::TOO_MANY_REQUESTS,
-                error_body("RATE_LIMIT_EXCEEDED"),
-            ),
+            Some(standing) if standing.is_over => too_many(&standing, request.headers()),
             _ => self.route(request.method(), request.uri().path(), request.headers()),
         };
         let headers = response.headers_mut();
@@ -216,10 +213,12 @@ impl Site {
         response
     }
 
-    /// Probes come often and from few addresses: they are not counted.
+    /// Probes come often and from few addresses; files come several for each page, and a page without one of them is broken.
+    /// Neither is counted.
     fn count(&self, request: &Request<Incoming>) -> Option<Standing> {
         let (limiter, node) = self.limiter.as_ref()?;
-        if PROBES.contains(&request.uri().path()) {
+        let path = request.uri().path();
+        if is_reserved(path, self.config.chat_page) || self.bundle(path, false).is_some() {
             return None;
         }
         let ClientAddress(address) = request.extensions().get()?;
@@ -253,10 +252,8 @@ impl Site {
 
     fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
         let gzip = accepts_gzip(headers);
-        let client_path = self.config.client_path.as_deref();
-        if let Some(name) = client_path.and_then(|prefix| path.strip_prefix(prefix)) {
-            let bundle = assets::bundle(name, gzip);
-            return bundle.map_or_else(not_found, |asset| bundle_response(asset, headers));
+        if let Some(asset) = self.bundle(path, gzip) {
+            return bundle_response(asset, headers);
         }
         let page = self
             .config
@@ -265,6 +262,11 @@ impl Site {
             .flatten();
         let page = page.and_then(|name| assets::page(name, gzip));
         page.map_or_else(not_found, |asset| page_response(asset, headers))
+    }
+
+    fn bundle(&self, path: &str, gzip: bool) -> Option<Asset> {
+        let prefix = self.config.client_path.as_deref()?;
+        assets::bundle(path.strip_prefix(prefix)?, gzip)
     }
 }
 
@@ -347,6 +349,28 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
+/// People who look at it get a sentence, programs a code.
+fn too_many(standing: &Standing, headers: &HeaderMap) -> Response<Body> {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|text| text.to_str().ok());
+    if !accept.is_some_and(|text| text.contains("text/html")) {
+        return json(status, error_body("RATE_LIMIT_EXCEEDED"));
+    }
+    let seconds = standing.reset_seconds();
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><title>Too many requests</title><h1>Too many requests</h1>\
+         <p>This address has asked for too many pages. Try again in {seconds} seconds.</p>"
+    );
+    let mut response = answer(status, text, "text/html; charset=utf-8");
+    let policy = HeaderValue::from_static(CONTENT_POLICY);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
 fn not_found() -> Response<Body> {
     json(StatusCode::NOT_FOUND, error_body("NOT_FOUND"))
 }
@@ -356,13 +380,14 @@ fn error_body(error: &str) -> String {
 }
 
 fn json(status: StatusCode, body: String) -> Response<Body> {
+    answer(status, body, "application/json")
+}
+
+fn answer(status: StatusCode, body: String, content_type: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let out = response.headers_mut();
-    out.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -91,6 +91,10 @@ impl Outside for Link {
     }
 
     fn log(&self, notice: Notice) {
+        if let Notice::DistrustedProxy { .. } = notice {
+            // Not about a connection, and there are two of them at most.
+            return line(notice);
+        }
         let Some(notices) = &self.notices else { return };
         if tracing::enabled!(tracing::Level::INFO) && notices.try_send(notice).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -158,6 +162,11 @@ fn line(notice: Notice) {
         Notice::Refused { peer, reason } => {
             tracing::info!(%peer, reason = reason.name(), "refused");
         }
+        Notice::DistrustedProxy { peer } => tracing::warn!(
+            %peer,
+            "X-Forwarded-For or Forwarded from an address that server.trusted_proxies does not name is not read: if a proxy \
+             of yours is there, name it, or all its clients count as one address"
+        ),
         Notice::HandlerPanic { peer } => tracing::error!(%peer, "a handler failed"),
         Notice::ReservedEvent { name } => {
             tracing::error!(

@@ -92,9 +92,13 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Standing {
+    /// Whole seconds, rounded up: who comes back then is welcome.
+    pub(crate) fn reset_seconds(&self) -> u64 {
+        self.reset.as_secs() + u64::from(self.reset.subsec_nanos() > 0)
+    }
+
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
-        // Whole seconds, rounded up: who comes back then is welcome.
-        let reset = self.reset.as_secs() + u64::from(self.reset.subsec_nanos() > 0);
+        let reset = self.reset_seconds();
         for (name, value) in [
             ("ratelimit-limit", u64::from(self.limit)),
             ("ratelimit-remaining", u64::from(self.remaining)),

@@ -17,6 +17,7 @@ use gcra::Meters;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use trust::Distrusted;
 
 pub(crate) struct Access {
     pub(crate) addresses: Arc<Addresses>,
@@ -24,6 +25,7 @@ pub(crate) struct Access {
     pub(crate) admission: Admission,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
     pub(crate) via: HashMap<u32, IpAddr>,
+    pub(crate) distrusted: Arc<Distrusted>,
 }
 
 impl Access {
@@ -33,6 +35,7 @@ impl Access {
             meters: Meters::new(&config.rates, Arc::clone(&process.meters)),
             admission: Admission::new(Arc::clone(&process.pressure)),
             via: HashMap::new(),
+            distrusted: Arc::clone(&process.distrusted),
         }
     }
 }

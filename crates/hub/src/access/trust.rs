@@ -6,6 +6,7 @@ use crate::hub::Hub;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::conn::State;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wire::http::{self, Head};
 
 /// Trusted hops that are followed back; a longer chain is a loop.
@@ -112,6 +113,29 @@ impl Proxies {
     }
 }
 
+/// What the log was told of proxies that nobody trusts: one of this machine or a private network, where proxies are, and one
+/// from anywhere, who may be a client that pretends.
+#[derive(Debug, Default)]
+pub struct Distrusted {
+    near: AtomicBool,
+    far: AtomicBool,
+}
+
+impl Distrusted {
+    /// Whether one of this address' kind was told.
+    fn of(&self, peer: IpAddr) -> &AtomicBool {
+        if is_near(peer) { &self.near } else { &self.far }
+    }
+}
+
+/// Loopback, RFC 1918, link-local, RFC 4193.
+fn is_near(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
 impl Hub {
     /// Whether a new connection from there may begin with a PROXY protocol header, and whether it must.
     pub fn proxy_protocol(&self, peer: IpAddr) -> ProxyProtocol {
@@ -162,6 +186,7 @@ impl Hub {
     /// Makes the client of a request the peer of its connection, for limits and logs. The next request of the connection may
     /// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
     pub(crate) fn find_client(&mut self, conn: u32, head: &Head<'_>) {
+        self.tell_distrusted(conn, head);
         if self.core.config.proxies.trusted.is_empty() {
             return;
         }
@@ -179,6 +204,26 @@ impl Hub {
         if client != slot.peer {
             self.core.access.via.insert(conn, proxy);
             self.introduced(conn, client);
+        }
+    }
+
+    /// A gateway that does not know its proxy takes all clients behind it for one: that is told, once.
+    fn tell_distrusted(&mut self, conn: u32, head: &Head<'_>) {
+        let core = &mut self.core;
+        let Some(peer) = core.tables.conns.get(conn).map(|slot| slot.peer) else {
+            return;
+        };
+        let peer = core.access.via.get(&conn).copied().unwrap_or(peer);
+        let (proxies, told) = (&core.config.proxies, core.access.distrusted.of(peer));
+        let is_known = || told.load(Ordering::Relaxed) || proxies.trusts(peer);
+        if proxies.header == ClientHeader::None || is_known() {
+            return;
+        }
+        let mut names = ["x-forwarded-for", "forwarded"].into_iter();
+        let names_client = names.any(|name| head.values(name).next().is_some());
+        if names_client && !told.swap(true, Ordering::Relaxed) {
+            let notice = Notice::DistrustedProxy { peer };
+            core.outbound.effects.push(Effect::Log(notice));
         }
     }
 }

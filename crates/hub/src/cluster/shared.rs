@@ -4,6 +4,7 @@
 use crate::access::addresses::Addresses;
 use crate::access::admission::Pressure;
 use crate::access::gcra::Shared;
+use crate::access::trust::Distrusted;
 use crate::books::config::Rates;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub struct Process {
     pub pressure: Arc<Pressure>,
     /// Limiter states of users and addresses.
     pub meters: Arc<Shared>,
+    /// What the log was told of proxies that nobody trusts.
+    pub distrusted: Arc<Distrusted>,
 }
 
 impl Process {

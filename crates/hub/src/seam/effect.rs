@@ -56,6 +56,10 @@ pub enum Notice {
         peer: IpAddr,
         reason: CloseReason,
     },
+    /// Someone at this address names clients as proxies do, and is none of the trusted proxies.
+    DistrustedProxy {
+        peer: IpAddr,
+    },
     HandlerPanic {
         peer: IpAddr,
     },

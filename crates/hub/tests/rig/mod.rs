@@ -259,6 +259,7 @@ fn line(notice: Notice) -> String {
         Notice::Connected { protocol, .. } => format!("connected {protocol}"),
         Notice::Disconnected { how, .. } => format!("disconnected {}", how.name()),
         Notice::Refused { reason, .. } => format!("refused {}", reason.name()),
+        Notice::DistrustedProxy { peer } => format!("distrusted proxy {peer}"),
         Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
         Notice::ReservedEvent { name } => format!("reserved event {name}"),
     }

@@ -29,13 +29,13 @@ pub fn keys() -> Vec<Key> {
             Kind::Bool,
             "true",
             "Whether `rate` is enforced: responses carry RateLimit headers, and 429 follows when it is used up. Health \
-             checks do not count.",
+             checks and the files of pages (scripts, styles, the client) do not count.",
         ),
         Key::new(
             "pages.rate",
             Kind::Rate,
             "100/15m",
-            "Requests of one address (IPv6: one /64).",
+            "Requests for pages by one address (IPv6: one /64).",
         ),
         Key::new(
             "pages.rate_loopback",

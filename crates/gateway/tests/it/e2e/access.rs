@@ -295,3 +295,47 @@ fn loopback_may_ask_for_any_number_of_pages() {
         );
     }
 }
+
+/// With the defaults, the 17th visitor behind one address had a page without the script it needs.
+#[test]
+fn visitors_behind_one_address_used_up_the_files_of_the_page() {
+    let config = "[server]\nshards = 2\n[pages]\nrate = \"20/15m\"\nrate_loopback = true\n";
+    let gateway = Gateway::start(config);
+    let get = |path: &str, headers: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{headers}Connection: close\r\n\r\n");
+        RawConn::exchange(gateway.addr, head)
+    };
+    let files = [
+        "/style.css",
+        "/theme.js",
+        "/app.js",
+        "/socket.io/socket.io.min.js",
+        "/icon.svg",
+    ];
+    for visitor in 0..25 {
+        let page = get("/", "");
+        assert_eq!(
+            page.status,
+            if visitor < 20 { 200 } else { 429 },
+            "{visitor}"
+        );
+        for path in files {
+            let file = get(path, "");
+            assert_eq!(
+                (file.status, file.header("RateLimit-Limit")),
+                (200, None),
+                "{path}"
+            );
+        }
+    }
+    // What is not there is no file, and a browser shows a sentence.
+    assert_eq!(get("/none.js", "").status, 429);
+    let page = get("/", "Accept: text/html,*/*;q=0.8\r\n");
+    assert_eq!(page.status, 429, "{page:?}");
+    assert!(
+        page.body
+            .contains("<p>This address has asked for too many pages."),
+        "{page:?}"
+    );
+    assert!(get("/", "").body.contains("RATE_LIMIT_EXCEEDED"));
+}

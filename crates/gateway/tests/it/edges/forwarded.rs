@@ -150,3 +150,42 @@ fn a_thousand_hops_are_a_long_header_and_no_more() {
     ));
     assert_eq!(conn.response().status, 431);
 }
+
+/// All its clients had its address, for limits and logs, and nothing said so.
+#[test]
+fn a_proxy_that_nobody_named_went_unnoticed() {
+    for (config, wanted) in [
+        (
+            "[server]\ndrain_window = \"0s\"\n[log]\nconnections = false\n",
+            1,
+        ),
+        (
+            "[server]\ndrain_window = \"0s\"\ntrusted_proxies = [\"127.0.0.0/8\"]\n",
+            0,
+        ),
+        (
+            "[server]\ndrain_window = \"0s\"\nclient_header = \"none\"\n",
+            0,
+        ),
+    ] {
+        let gateway = Gateway::start_with(config, &["--shards", "1"]);
+        for source in ["127.0.0.1", "127.0.0.2", "127.0.0.1"] {
+            let headers = "X-Forwarded-For: 203.0.113.9\r\n";
+            poll_in(&mut connect_from(source, gateway.addr), headers);
+            poll_in(&mut connect_from(source, gateway.addr), "");
+        }
+        gateway.terminate();
+        assert!(gateway.logged("\"stopped\"", SOON * 5));
+        let log = gateway.log();
+        let told = log
+            .iter()
+            .filter(|line| line.contains("server.trusted_proxies"));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told.len(), wanted, "{config}{told:?}");
+        assert!(
+            told.iter()
+                .all(|line| line.contains("\"peer\":\"127.0.0.1\"")),
+            "{told:?}"
+        );
+    }
+}
