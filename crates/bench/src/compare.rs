@@ -29,6 +29,9 @@ pub struct CompareArgs {
     /// Share of the scenario's connections, arrivals and rates.
     #[arg(long, default_value_t = 1.0, value_parser = engine::command::parse_scale)]
     scale: f64,
+    /// Share of the scenario's time: each phase is shorter, and as many users arrive faster.
+    #[arg(long, default_value_t = 1.0, value_parser = engine::command::parse_scale)]
+    time_scale: f64,
     /// Generator processes [default: as many as the connections need].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
@@ -44,6 +47,9 @@ pub struct CompareArgs {
     /// Write the report as one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// End with 3 where the result is doubtful, instead of 0: for scripts.
+    #[arg(long)]
+    strict: bool,
     /// Folder with the peers, whose versions the result names.
     #[arg(long, default_value = "benchmarks")]
     benchmarks: PathBuf,
@@ -75,7 +81,8 @@ pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<ExitCode> {
         .as_ref()
         .map_or(String::new(), |path| path.display().to_string());
     let document = report::document(&file, &source);
-    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())
+    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())?;
+    Ok(report::command::exit_code(&document, args.strict))
 }
 
 /// All rounds; those that an interruption left out are missing.
@@ -85,7 +92,10 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
     let scenarios = args
         .servers
         .iter()
-        .map(|server| Ok(spoken(&base, server)?.scaled(args.scale)))
+        .map(|server| {
+            let scenario = spoken(&base, server)?.scaled(args.scale);
+            Ok(scenario.shortened(args.time_scale))
+        })
         .collect::<Result<Vec<_>>>()?;
     let mut comparison = Comparison {
         scenario: base.name.clone(),

@@ -34,11 +34,13 @@ pub struct Distribution {
 
 /// What a second, a row or a line shows; milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Percentiles {
     pub count: u64,
     pub mean_ms: f64,
     pub p50_ms: f64,
     pub p90_ms: f64,
+    pub p95_ms: f64,
     pub p99_ms: f64,
     pub p999_ms: f64,
     pub max_ms: f64,
@@ -182,6 +184,7 @@ impl Distribution {
             mean_ms: self.mean_ns / 1e6,
             p50_ms: self.at_ms(0.5),
             p90_ms: self.at_ms(0.9),
+            p95_ms: self.at_ms(0.95),
             p99_ms: self.at_ms(0.99),
             p999_ms: self.at_ms(0.999),
             max_ms: self.max_ns as f64 / 1e6,

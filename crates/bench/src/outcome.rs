@@ -37,6 +37,9 @@ pub struct Outcome {
     pub protocol: String,
     /// Share of the scenario's full size that was run; anything but 1 is said prominently.
     pub scale: f64,
+    /// Share of the full time.
+    #[serde(default = "whole")]
+    pub time_scale: f64,
     pub targets: Vec<String>,
     pub started_unix_ms: u64,
     pub duration_s: f64,
@@ -82,7 +85,7 @@ pub struct Generator {
     pub saturated: Option<String>,
 }
 
-/// One phase of the scenario: a row of the seven-column table.
+/// One phase of the scenario: a row of the summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     pub name: String,
@@ -100,6 +103,9 @@ pub struct Phase {
     pub ack: Distribution,
     /// CPU time of all server processes in this phase.
     pub server_cpu_s: Option<f64>,
+    /// Share of the time that the server's thread worst off was ready and had no core.
+    #[serde(default)]
+    pub server_waited: f64,
     /// Resident memory of all server processes, highest during the phase.
     pub server_rss_bytes: Option<u64>,
     pub generator_cpu_s: f64,
@@ -141,12 +147,19 @@ pub struct Second {
     pub server_cpu_percent: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_rss_bytes: Option<u64>,
+    /// Share of the second that the server's thread worst off was ready and had no core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_waited: Option<f64>,
     pub generator_cpu_percent: f64,
     /// Some worker had no core left: latencies of this second are its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub generator_busy: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_lag_p99_ms: Option<f64>,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -190,6 +203,19 @@ pub struct Totals {
     pub reordered: u64,
     /// Arrived although nobody sent it, or at a connection outside its room.
     pub stray: u64,
+    /// How many of those arrived at users that never asked for the room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside: u64,
+    /// Own messages that had to come back to their sender, and did. Both are among the deliveries.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub echoes_expected: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub echoes_received: u64,
+    /// Joins and leaves asked for, and confirmed. Both are among the acknowledgements.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub joins_expected: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub joined: u64,
     pub acks_expected: u64,
     /// In time.
     pub acked: u64,
@@ -218,8 +244,11 @@ pub struct Latencies {
     pub delivery: Distribution,
     /// From the moment an event was due until its acknowledgement.
     pub ack: Distribution,
-    /// From the moment a connection was due until the protocol is ready.
+    /// From the moment a user's first connection was due until the protocol is ready.
     pub connect: Distribution,
+    /// The same for every later connection: from the moment the one before ended.
+    #[serde(default)]
+    pub again: Distribution,
 }
 
 /// One process of the measured server.

@@ -1,8 +1,17 @@
 //! Owns what /proc says about a server process: CPU time, resident memory, open files.
 
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+
+/// What one thread has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Thread {
+    pub cpu_ns: u64,
+    /// Ready to run, without a core.
+    pub wait_ns: u64,
+}
 
 /// One observed process.
 #[derive(Clone, Copy, Debug)]
@@ -14,23 +23,29 @@ impl Process {
     /// User + system time of all threads, in nanoseconds. The scheduler's own count is finer than
     /// the 10 ms ticks of `stat`, but forgets threads that have ended: neither says too much.
     pub fn cpu_ns(&self) -> Result<u64> {
-        let of_threads = self.cpu_ns_of_threads().unwrap_or(0);
+        let of_threads = self.threads().map_or(0, |threads| {
+            threads.values().map(|thread| thread.cpu_ns).sum()
+        });
         Ok(of_threads.max(self.cpu_ns_of_ticks()?))
     }
 
-    fn cpu_ns_of_threads(&self) -> Result<u64> {
-        let mut total = 0;
+    /// Every thread by its id, as the scheduler counts it (proc(5), `schedstat`).
+    pub fn threads(&self) -> Result<BTreeMap<u64, Thread>> {
+        let mut threads = BTreeMap::new();
         for thread in fs::read_dir(self.path("task"))? {
+            let thread = thread?;
+            let id = thread.file_name().to_string_lossy().parse()?;
             // A thread may end between the listing and the reading.
-            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else {
+            let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else {
                 continue;
             };
-            total += text
+            let mut fields = text
                 .split_whitespace()
-                .next()
-                .map_or(Ok(0), str::parse::<u64>)?;
+                .map(|field| field.parse().unwrap_or(0));
+            let (cpu_ns, wait_ns) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
+            threads.insert(id, Thread { cpu_ns, wait_ns });
         }
-        Ok(total)
+        Ok(threads)
     }
 
     fn cpu_ns_of_ticks(&self) -> Result<u64> {

@@ -35,6 +35,9 @@ pub struct RunArgs {
     /// Share of the scenario's connections, arrivals and rates.
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
     scale: f64,
+    /// Share of the scenario's time: each phase is shorter, and as many users arrive faster.
+    #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
+    time_scale: f64,
     /// Generator processes [default: as many as the connections need].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
@@ -50,6 +53,9 @@ pub struct RunArgs {
     /// A dashboard that fills the terminal instead of lines.
     #[arg(long)]
     tui: bool,
+    /// End with 3 where the result is doubtful, instead of 0: for scripts.
+    #[arg(long)]
+    strict: bool,
     /// Folder with the peers, whose versions the result names.
     #[arg(long, default_value = "benchmarks")]
     benchmarks: PathBuf,
@@ -70,7 +76,8 @@ pub fn parse_scale(text: &str) -> Result<f64, String> {
 /// When there is nothing to report, or when a file cannot be written: the report is printed first.
 pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
     report::command::check_writable(args.json.iter().chain(&args.html))?;
-    let scenario = Scenario::load(&args.scenario)?.scaled(args.scale);
+    let scenario = Scenario::load(&args.scenario)?;
+    let scenario = scenario.scaled(args.scale).shortened(args.time_scale);
     let options = Options {
         workers: args.workers,
         benchmarks: args.benchmarks.clone(),
@@ -96,7 +103,8 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
         None => "this run".into(),
     };
     let document = report::document(&file, &source);
-    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())
+    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())?;
+    Ok(report::command::exit_code(&document, args.strict))
 }
 
 /// The first signal ends the run in order, the second one the wait for stragglers, the third one

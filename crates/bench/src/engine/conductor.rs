@@ -4,7 +4,7 @@
 use super::crew::Crew;
 use super::flight::Flights;
 use super::membership::Account;
-use super::stage::Place;
+use super::stage::{Place, Server};
 use super::stopping::Missing;
 use super::summary::Summary;
 use super::tally::Report;
@@ -17,6 +17,7 @@ use crate::outcome::{INTERRUPTED, Outcome};
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,6 +25,8 @@ use std::time::Duration;
 const SECOND_NS: u64 = 1_000_000_000;
 /// A phase is announced at least so long before it begins.
 const LEAD_NS: u64 = 50_000_000;
+/// Longest that the first of all connects may take.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
 const PUMP_INTERVAL: Duration = Duration::from_millis(20);
 /// A worker that says nothing for so long is stuck.
 const WORKER_SILENCE_NS: u64 = 120 * SECOND_NS;
@@ -45,6 +48,8 @@ pub struct Conductor<'a> {
     /// Users wanted by now, while they are brought in.
     wanted: Option<u32>,
     next_sample_ns: u64,
+    /// All users gave up connecting.
+    nobody_came: bool,
     /// Where workers leave their send times.
     folder: PathBuf,
 }
@@ -66,6 +71,7 @@ impl<'a> Conductor<'a> {
         observer: &'a mut dyn Observer,
     ) -> Result<Self> {
         let servers = target.servers()?;
+        check_listening(target, &servers)?;
         let watch = Watch::begin(&target.pids)?;
         let workers = options
             .workers
@@ -89,6 +95,7 @@ impl<'a> Conductor<'a> {
                 file: scenario.file.clone(),
                 text: scenario.text.clone(),
                 scale: scenario.scale,
+                time_scale: scenario.time_scale,
                 place,
             };
             crew.order(worker, order)?;
@@ -106,6 +113,7 @@ impl<'a> Conductor<'a> {
             start_ns: 0,
             pending: BTreeMap::new(),
             next_sample_ns: u64::MAX,
+            nobody_came: false,
             folder: private_folder()?,
         })
     }
@@ -137,7 +145,7 @@ impl<'a> Conductor<'a> {
         })?;
         let mut announced = None;
         for phase in 0..self.scenario.phases.len() {
-            if self.is_interrupted() {
+            if self.is_interrupted() || self.nobody_came {
                 break;
             }
             self.play(phase, &mut announced)?;
@@ -154,6 +162,10 @@ impl<'a> Conductor<'a> {
     fn play(&mut self, phase: usize, announced: &mut Option<u64>) -> Result<()> {
         if self.waits_for_users(phase) {
             self.fill(phase)?;
+            if self.nobody_came {
+                self.ends_early("no user could connect");
+                return Ok(());
+            }
         }
         let begins_ns = match announced.take() {
             Some(begins_ns) => begins_ns,
@@ -226,6 +238,7 @@ impl<'a> Conductor<'a> {
                 self.show_progress(users);
             }
             if arrived >= u64::from(users) || self.is_interrupted() {
+                self.nobody_came = arrived > 0 && self.absent.iter().sum::<u64>() >= arrived;
                 return Ok(());
             }
             if now_ns() > patience_ns {
@@ -400,6 +413,16 @@ impl<'a> Conductor<'a> {
         }
         Ok(settled)
     }
+}
+
+/// Nobody waits through a scenario to learn that nobody listens.
+fn check_listening(target: &Target, servers: &[Server]) -> Result<()> {
+    for (url, server) in target.urls.iter().zip(servers) {
+        TcpStream::connect_timeout(&server.addr, LISTEN_PATIENCE).with_context(|| {
+            format!("cannot reach the server at {url}: check that it runs, and the address")
+        })?;
+    }
+    Ok(())
 }
 
 /// How long a worker may say nothing that waits for so long itself.

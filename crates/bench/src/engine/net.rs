@@ -480,6 +480,7 @@ impl Stage {
         let known = user.rooms.iter_mut().find(|m| m.room == identity.room);
         let Some(membership) = known else {
             self.tally.counts.stray += 1;
+            self.tally.counts.outside += 1;
             return;
         };
         let Identity {
@@ -496,6 +497,7 @@ impl Stage {
         match membership.observe(worker, sequence, publisher, back) {
             Arrival::Duplicate => self.tally.counts.duplicated += 1,
             arrival => {
+                self.tally.counts.echoes_received += u64::from(publisher == user.number);
                 self.tally.counts.reordered += u64::from(arrival == Arrival::Reordered);
                 self.tally.delivered(identity.due_ns, self.now_ns);
             }

@@ -159,9 +159,11 @@ impl Stage {
         user.attempts = 0;
         self.tally.connections += 1;
         self.tally.counts.connects_succeeded += 1;
-        self.tally
-            .connect
-            .record(self.now_ns.saturating_sub(user.due_ns));
+        let latency = match std::mem::replace(&mut user.has_been, true) {
+            false => &mut self.tally.connect,
+            true => &mut self.tally.again,
+        };
+        latency.record(self.now_ns.saturating_sub(user.due_ns));
         let step = scenario.flows[user.flow].steps.get(user.step);
         if let Some(
             Step::Connect {
@@ -212,6 +214,7 @@ impl Stage {
         }
         user.wait(State::Answer { id, of }, deadline_ns);
         self.tally.counts.acks_expected += 1;
+        self.tally.counts.joins_expected += 1;
         self.outstanding += 1;
         let room = &room;
         self.say(
@@ -290,11 +293,13 @@ impl Stage {
         identity.room = room_key(room);
         identity.sequence = self.publications.note(identity.room, self.now_ns);
         identity.back = user.back(identity.room, identity.sequence);
-        if !echo {
-            let known = user.rooms.iter_mut().find(|m| m.room == identity.room);
-            if let Some(membership) = known {
+        let known = user.rooms.iter_mut().find(|m| m.room == identity.room);
+        match known {
+            Some(membership) if !echo => {
                 membership.sent_own(identity.worker, identity.sequence);
             }
+            Some(membership) if membership.is_member() => self.tally.counts.echoes_expected += 1,
+            _ => {}
         }
         identity
     }
@@ -325,6 +330,7 @@ impl Stage {
         }
         // Who comes and goes may be the only one to see a server stand still.
         if of != Request::Event {
+            self.tally.counts.joined += 1;
             self.tally.flights.record(user.due_ns, self.now_ns);
         }
         self.tally

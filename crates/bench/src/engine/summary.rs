@@ -17,6 +17,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND_NS: f64 = 1e9;
+/// Kinds of latencies: deliveries, acknowledgements, first connects, returns, and the generator's two lags.
+const KINDS: usize = 6;
 /// A worker that works, or waits for a core, for more of its time than this hears everything late.
 const BUSY_CORES: f64 = 0.95;
 /// Share of seconds in which a worker may be that busy.
@@ -35,6 +37,7 @@ pub struct Summary {
     delivery: Latency,
     ack: Latency,
     connect: Latency,
+    again: Latency,
     turn_lag: Latency,
     read_lag: Latency,
     samples: Vec<Option<Sample>>,
@@ -75,6 +78,8 @@ struct PhaseSum {
     worker_seconds: u64,
     /// Seconds that the worker worst off was ready without a core.
     waited: f64,
+    /// The same of the server's thread worst off.
+    server_waited: f64,
 }
 
 impl Summary {
@@ -85,6 +90,7 @@ impl Summary {
             server: target.name.clone(),
             protocol: scenario.protocol_names(),
             scale: scenario.scale,
+            time_scale: scenario.time_scale,
             targets: target.urls.clone(),
             machine: Machine::detect(benchmarks),
             generator: Generator {
@@ -102,6 +108,7 @@ impl Summary {
             delivery: Latency::default(),
             ack: Latency::default(),
             connect: Latency::default(),
+            again: Latency::default(),
             turn_lag: Latency::default(),
             read_lag: Latency::default(),
             samples: Vec::new(),
@@ -168,16 +175,16 @@ impl Summary {
             connections: reports.iter().map(|report| report.connections).sum(),
             ..Second::default()
         };
-        let mut latencies = [(); 5].map(|()| Latency::default());
+        let mut latencies = [(); KINDS].map(|()| Latency::default());
         for report in reports {
             fill_second(&mut second, report);
             merge_into(&mut latencies, report);
             self.absorb(report);
         }
-        let [delivery, ack, connect, lags @ ..] = &latencies;
+        let [delivery, ack, connect, again, lags @ ..] = &latencies;
         second.delivery = delivery.percentiles();
         second.ack = ack.percentiles();
-        second.connect = connect.percentiles();
+        second.connect = connect.percentiles().or_else(|| again.percentiles());
         let lags = lags.iter().filter_map(Latency::percentiles);
         second.generator_lag_p99_ms = lags.map(|lag| lag.p99_ms).reduce(f64::max);
         let cores = self.cores_of(reports);
@@ -207,6 +214,7 @@ impl Summary {
         add_reasons(&mut self.reasons.errors, &report.errors);
         add_reasons(&mut self.reasons.unbegun, &report.unbegun);
         self.connect.merge(&report.latencies.connect);
+        self.again.merge(&report.latencies.again);
         self.turn_lag.merge(&report.latencies.turn_lag);
         self.read_lag.merge(&report.latencies.read_lag);
     }
@@ -241,6 +249,7 @@ impl Summary {
             let used = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
             second.server_cpu_percent = Some(used / SECOND_NS * 100.0);
             second.server_rss_bytes = Some(after.rss_bytes);
+            second.server_waited = Some(after.waited);
         }
     }
 
@@ -249,7 +258,7 @@ impl Summary {
         &mut self,
         number: u64,
         second: &mut Second,
-        latencies: &[Latency; 5],
+        latencies: &[Latency; KINDS],
         (busy, waited): (&[f64], f64),
     ) {
         second.phase = self.sums.len().saturating_sub(1);
@@ -276,7 +285,7 @@ impl Summary {
             }
             false => return,
         }
-        let [delivery, ack, _, turn_lag, read_lag] = latencies;
+        let [delivery, ack, _, _, turn_lag, read_lag] = latencies;
         for (total, more) in [
             (&mut sum.delivery, delivery),
             (&mut sum.ack, ack),
@@ -329,6 +338,7 @@ impl Summary {
             delivery: self.delivery.distribution(),
             ack: self.ack.distribution(),
             connect: self.connect.distribution(),
+            again: self.again.distribution(),
         };
         self.close_errors();
         Ok(self.outcome)
@@ -423,6 +433,11 @@ impl Summary {
             duplicated: counts.duplicated,
             reordered: counts.reordered,
             stray: counts.stray + account.stray,
+            outside: counts.outside,
+            echoes_expected: counts.echoes_expected,
+            echoes_received: counts.echoes_received,
+            joins_expected: counts.joins_expected,
+            joined: counts.joined,
             acks_expected: counts.acks_expected,
             acked: counts.acked,
             acked_late: counts.acked_late,
@@ -458,6 +473,11 @@ impl Summary {
             let note = format!("run at {scale} of the scenario's connections, arrivals and rates");
             self.outcome.notes.insert(0, note);
         }
+        let time_scale = self.outcome.time_scale;
+        if time_scale != 1.0 {
+            let note = format!("run for {time_scale} of the scenario's time");
+            self.outcome.notes.insert(0, note);
+        }
         let timeline = &self.outcome.timeline;
         let mut saturated = Vec::new();
         for sum in &mut self.sums {
@@ -469,6 +489,7 @@ impl Summary {
             sum.row.delivery = sum.delivery.distribution();
             sum.row.ack = sum.ack.distribution();
             sum.row.generator_waited = sum.waited / sum.seconds.max(1) as f64;
+            sum.row.server_waited = sum.server_waited / sum.seconds.max(1) as f64;
             sum.row.generator_saturated = sum.judge();
             saturated.extend(sum.row.generator_saturated.clone());
         }
@@ -529,6 +550,7 @@ impl PhaseSum {
             busy_seconds: 0,
             worker_seconds: 0,
             waited: 0.0,
+            server_waited: 0.0,
         }
     }
 
@@ -546,6 +568,7 @@ impl PhaseSum {
             *row.server_cpu_s.get_or_insert(0.0) += percent / 100.0;
         }
         row.server_rss_bytes = row.server_rss_bytes.max(second.server_rss_bytes);
+        self.server_waited += second.server_waited.unwrap_or(0.0);
         self.worker_seconds += busy.len() as u64;
         let is_busy = |share: &&f64| **share >= BUSY_CORES;
         self.busy_seconds += busy.iter().filter(is_busy).count() as u64;
@@ -612,12 +635,13 @@ fn fill_second(second: &mut Second, report: &Report) {
     second.bytes_received += counts.bytes_received;
 }
 
-fn merge_into(latencies: &mut [Latency; 5], report: &Report) {
+fn merge_into(latencies: &mut [Latency; KINDS], report: &Report) {
     let own = &report.latencies;
     let all = [
         &own.delivery,
         &own.ack,
         &own.connect,
+        &own.again,
         &own.turn_lag,
         &own.read_lag,
     ];

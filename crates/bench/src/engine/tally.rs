@@ -24,6 +24,14 @@ pub struct Counts {
     pub reordered: u64,
     /// For a room that this user never was in, or its own message sent back.
     pub stray: u64,
+    /// Of those, for a room that this user never asked for.
+    pub outside: u64,
+    /// Own messages that have to come back to their sender, and those that did.
+    pub echoes_expected: u64,
+    pub echoes_received: u64,
+    /// Joins and leaves asked for, and confirmed.
+    pub joins_expected: u64,
+    pub joined: u64,
     /// Of another run on the same server.
     pub foreign: u64,
     pub bytes_sent: u64,
@@ -36,6 +44,8 @@ pub struct Latencies {
     pub delivery: Distribution,
     pub ack: Distribution,
     pub connect: Distribution,
+    /// Connects of users that were connected before.
+    pub again: Distribution,
     /// How late the generator was against its schedule.
     pub turn_lag: Distribution,
     /// How late it was to read what had come. Kept apart: there are as many as reads, which would
@@ -77,6 +87,7 @@ pub struct Tally {
     pub delivery: Latency,
     pub ack: Latency,
     pub connect: Latency,
+    pub again: Latency,
     pub turn_lag: Latency,
     pub read_lag: Latency,
     pub connect_failures: Reasons,
@@ -109,6 +120,7 @@ impl Tally {
                 delivery: self.delivery.take(),
                 ack: self.ack.take(),
                 connect: self.connect.take(),
+                again: self.again.take(),
                 turn_lag: self.turn_lag.take(),
                 read_lag: self.read_lag.take(),
             },
@@ -138,6 +150,11 @@ impl Counts {
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.stray += other.stray;
+        self.outside += other.outside;
+        self.echoes_expected += other.echoes_expected;
+        self.echoes_received += other.echoes_received;
+        self.joins_expected += other.joins_expected;
+        self.joined += other.joined;
         self.foreign += other.foreign;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;

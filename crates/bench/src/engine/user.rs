@@ -105,6 +105,8 @@ pub struct User {
     pub deadline_ns: u64,
     /// When the present step should have begun.
     pub due_ns: u64,
+    /// It was connected before: every later connect is a return.
+    pub has_been: bool,
     /// Past its first connect and joins.
     pub arrived: bool,
     pub link: Link,
@@ -138,6 +140,7 @@ impl User {
             epoch: 0,
             deadline_ns: u64::MAX,
             due_ns,
+            has_been: false,
             arrived: false,
             link: Link::Closed,
             ws: Stream::default(),

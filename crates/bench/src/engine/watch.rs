@@ -1,12 +1,15 @@
 //! Owns the sampling of the measured server's processes, once a second.
 
+use crate::clock::now_ns;
 use crate::outcome::ServerProcess;
-use crate::process::Process;
+use crate::process::{Process, Thread};
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub struct Watch {
     watched: Vec<Watched>,
+    sampled_ns: u64,
 }
 
 #[derive(Debug)]
@@ -18,6 +21,7 @@ struct Watched {
     rss_before: u64,
     rss_peak: u64,
     rss: u64,
+    threads: BTreeMap<u64, Thread>,
 }
 
 /// All processes together at one moment.
@@ -25,6 +29,8 @@ struct Watched {
 pub struct Sample {
     pub cpu_ns: u64,
     pub rss_bytes: u64,
+    /// Share of the time since the last sample that the thread worst off was ready and had no core.
+    pub waited: f64,
 }
 
 impl Watch {
@@ -43,16 +49,23 @@ impl Watch {
                 rss_before: rss,
                 rss_peak: rss,
                 rss,
+                threads: process.threads().unwrap_or_default(),
             })
         });
         Ok(Watch {
             watched: watched.collect::<Result<_>>()?,
+            sampled_ns: now_ns(),
         })
     }
 
     /// Reads all processes; `None` when none is watched. One that has ended keeps its CPU time.
     pub fn sample(&mut self) -> Option<Sample> {
+        let now_ns = now_ns();
+        let since_ns = now_ns.saturating_sub(self.sampled_ns).max(1);
+        self.sampled_ns = now_ns;
+        let mut waited_ns = 0;
         for watched in &mut self.watched {
+            waited_ns = waited_ns.max(watched.waited_ns());
             if let Ok(cpu_ns) = watched.process.cpu_ns() {
                 watched.cpu_ns = watched.cpu_ns.max(cpu_ns);
             }
@@ -63,6 +76,7 @@ impl Watch {
         let sample = Sample {
             cpu_ns: self.watched.iter().map(|w| w.cpu_ns - w.cpu_start_ns).sum(),
             rss_bytes: self.watched.iter().map(|w| w.rss).sum(),
+            waited: waited_ns as f64 / since_ns as f64,
         };
         (!self.watched.is_empty()).then_some(sample)
     }
@@ -101,5 +115,18 @@ impl Watch {
             process
         });
         processes.collect()
+    }
+}
+
+impl Watched {
+    /// How long the thread worst off was ready without a core since the last time.
+    fn waited_ns(&mut self) -> u64 {
+        let threads = self.process.threads().unwrap_or_default();
+        let before = std::mem::replace(&mut self.threads, threads);
+        let waits = self.threads.iter().map(|(id, thread)| {
+            let before = before.get(id).copied().unwrap_or_default();
+            thread.wait_ns.saturating_sub(before.wait_ns)
+        });
+        waits.max().unwrap_or(0)
     }
 }

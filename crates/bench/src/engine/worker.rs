@@ -26,6 +26,7 @@ pub enum Order {
         file: String,
         text: String,
         scale: f64,
+        time_scale: f64,
         place: Place,
     },
     /// The run's clock began (or will begin) then; seconds are counted from it.
@@ -176,9 +177,11 @@ impl Worker {
                 file,
                 text,
                 scale,
+                time_scale,
                 place,
             }) => {
-                let scenario = Scenario::parse(&file, &text)?.scaled(scale);
+                let scenario = Scenario::parse(&file, &text)?;
+                let scenario = scenario.scaled(scale).shortened(time_scale);
                 let poll = self.poll.take().context("begun twice")?;
                 Ok(Some(Stage::new(poll, scenario, place)?))
             }

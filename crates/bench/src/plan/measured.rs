@@ -194,6 +194,7 @@ fn caveats(runs: &[&Outcome]) -> String {
         caveats.push(format!("at scale {}", run.scale));
     }
     match runs.iter().map(|run| level(run)).max() {
+        Some(Level::Mismatched) => caveats.push("of another application".to_owned()),
         Some(Level::Bad) => caveats.push("with faults".to_owned()),
         Some(Level::Doubtful) => caveats.push("doubtful".to_owned()),
         Some(Level::Good) | None => {}

@@ -44,8 +44,20 @@ pub fn report(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Exit code of a run in which something was lost, failed or came in the wrong order.
+/// Exit codes; 1 is for what could not be run at all.
 const FAULTY: u8 = 2;
+const DOUBTFUL: u8 = 3;
+const MISMATCHED: u8 = 4;
+
+/// What a script learns of a result.
+pub fn exit_code(document: &report::Document, strict: bool) -> ExitCode {
+    match document.verdict.level {
+        report::Level::Bad => ExitCode::from(FAULTY),
+        report::Level::Mismatched => ExitCode::from(MISMATCHED),
+        report::Level::Doubtful if strict => ExitCode::from(DOUBTFUL),
+        report::Level::Good | report::Level::Doubtful => ExitCode::SUCCESS,
+    }
+}
 
 /// Whether files can be written, before hours are spent on what would be in them. Makes them.
 pub fn check_writable<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
@@ -67,15 +79,11 @@ pub fn publish(
     document: &report::Document,
     json: Option<&Path>,
     html: Option<&Path>,
-) -> Result<ExitCode> {
+) -> Result<()> {
     print(document);
     let saved = json.map_or(Ok(()), |path| outcome::save(file, path));
     let written = html.map_or(Ok(()), |path| write_html(document, path));
-    saved.and(written)?;
-    Ok(match document.verdict.level {
-        report::Level::Bad => ExitCode::from(FAULTY),
-        report::Level::Good | report::Level::Doubtful => ExitCode::SUCCESS,
-    })
+    saved.and(written)
 }
 
 pub fn plots(args: &PlotsArgs) -> Result<()> {

@@ -22,7 +22,7 @@ struct Metric {
     has_ratio: bool,
 }
 
-const METRICS: [Metric; 12] = [
+const METRICS: [Metric; 14] = [
     figure(
         "connections held",
         |run| Some(run.totals.connections_peak as f64),
@@ -36,14 +36,20 @@ const METRICS: [Metric; 12] = [
     latency("p50 ms", |run| {
         run.main_latency().percentiles().map(|p| p.p50_ms)
     }),
+    latency("p95 ms", |run| {
+        run.main_latency().percentiles().map(|p| p.p95_ms)
+    }),
     latency("p99 ms", |run| {
         run.main_latency().percentiles().map(|p| p.p99_ms)
     }),
     latency("p99.9 ms", |run| {
         run.main_latency().percentiles().map(|p| p.p999_ms)
     }),
-    latency("connect p99 ms", |run| {
+    latency("first connect p99 ms", |run| {
         run.latency.connect.percentiles().map(|p| p.p99_ms)
+    }),
+    latency("return p99 ms", |run| {
+        run.latency.again.percentiles().map(|p| p.p99_ms)
     }),
     figure("server CPU s", Outcome::server_cpu_s, short),
     figure(
@@ -117,7 +123,7 @@ pub fn document(comparison: &Comparison, source: &str) -> Document {
         .collect();
     let mut sections = vec![Section::new("Ratios", ratio_blocks(comparison))];
     if !lines.is_empty() {
-        sections.push(Section::new("Seven columns", seven_columns(&lines)));
+        sections.push(Section::new("Summary", summary(&lines)));
         let plots = course::of_servers(&lines, refused(comparison).is_none());
         sections.push(Section::new("Side by side", vec![Block::Plots(plots)]));
     }
@@ -155,14 +161,14 @@ fn middle_run(server: &Contestant) -> Option<&Outcome> {
     runs.get(runs.len().saturating_sub(1) / 2).copied()
 }
 
-fn seven_columns(lines: &[(String, &Outcome)]) -> Vec<Block> {
-    let mut table = Table::new(figures::seven_header("server"));
+fn summary(lines: &[(String, &Outcome)]) -> Vec<Block> {
+    let mut table = Table::new(figures::summary_header("server"));
     for (name, run) in lines {
-        table.push(figures::seven_row(name, run));
+        table.push(figures::summary_row(name, run));
     }
     vec![
         Block::Table(table),
-        Block::Text(figures::SEVEN_LEGEND.into()),
+        Block::Text(figures::SUMMARY_LEGEND.into()),
     ]
 }
 
@@ -328,8 +334,8 @@ fn headline(comparison: &Comparison) -> String {
 
 fn badges(comparison: &Comparison, lines: &[(String, &Outcome)]) -> Vec<Badge> {
     let scale = lines
-        .iter()
-        .find_map(|(_, run)| verdict::scale_badge(run.scale));
+        .first()
+        .map_or(Vec::new(), |(_, run)| verdict::scale_badges(run));
     let names = comparison.servers.iter().map(|server| Badge {
         text: format!("{} ({} rounds)", server.name, server.runs.len()),
         is_warning: false,

@@ -161,7 +161,8 @@ fn kinds(outcome: &Outcome) -> Vec<(&str, &Distribution)> {
     let kinds = [
         ("delivery", &outcome.latency.delivery),
         ("acknowledgement", &outcome.latency.ack),
-        ("connect", &outcome.latency.connect),
+        ("first connect", &outcome.latency.connect),
+        ("return", &outcome.latency.again),
     ];
     match outcome.latency_refused() {
         Some(_) => Vec::new(),

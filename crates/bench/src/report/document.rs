@@ -40,6 +40,8 @@ pub struct Verdict {
 pub enum Level {
     Good,
     Doubtful,
+    /// The server did something else than the scenario asks.
+    Mismatched,
     Bad,
 }
 
@@ -65,6 +67,7 @@ impl Level {
         match self {
             Level::Good => "PASS",
             Level::Doubtful => "DOUBTFUL",
+            Level::Mismatched => "MISMATCH",
             Level::Bad => "FAULTS",
         }
     }

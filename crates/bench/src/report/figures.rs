@@ -1,4 +1,4 @@
-//! Owns the tables of one run: the seven columns by phase, latency, the account of deliveries,
+//! Owns the tables of one run: the summary by phase, latency, the account of deliveries,
 //! connections, server processes, errors. Each is a function of the result alone.
 
 use super::document::Block;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 const NONE: &str = "–";
 const REFUSED: &str = "refused";
-/// What the seven columns mean, for whoever sees them first.
-pub const SEVEN_LEGEND: &str = "msgs/s: deliveries and acknowledgements that reached clients, per \
-    second. avg and p99 in milliseconds from the moment a message was due. Memory: resident, \
+/// What the columns of a summary mean.
+pub const SUMMARY_LEGEND: &str = "msgs/s: deliveries and acknowledgements that reached clients, per \
+    second. avg, p95 and p99 in milliseconds from the moment a message was due. Memory: resident, \
     highest of the phase. CPU of the server: 100 % = one core.";
 
 /// What a page shows large; what was not measured is left out.
@@ -54,25 +54,26 @@ pub fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
     shown.collect()
 }
 
-/// Connections, msgs/s, avg, p99, memory, CPU, errors; a row for each phase.
-pub fn seven_columns(outcome: &Outcome) -> Vec<Block> {
-    let mut table = Table::new(seven_header("phase"));
+/// Connections, msgs/s, latency, memory, CPU, errors; a row for each phase.
+pub fn summary(outcome: &Outcome) -> Vec<Block> {
+    let mut table = Table::new(summary_header("phase"));
     for phase in &outcome.phases {
         table.push(phase_row(outcome, phase));
     }
     // Users that are brought in before a phase begins belong to none.
     let in_phases: u64 = outcome.phases.iter().map(|phase| phase.errors).sum();
     if outcome.phases.len() != 1 || outcome.error_count() != in_phases {
-        table.push(seven_row("whole run", outcome));
+        table.push(summary_row("whole run", outcome));
     }
-    vec![Block::Table(table), Block::Text(SEVEN_LEGEND.into())]
+    vec![Block::Table(table), Block::Text(SUMMARY_LEGEND.into())]
 }
 
-pub fn seven_header(first: &str) -> Vec<String> {
+pub fn summary_header(first: &str) -> Vec<String> {
     let columns = [
         "connections",
         "msgs/s",
         "avg ms",
+        "p95 ms",
         "p99 ms",
         "memory",
         "CPU",
@@ -85,12 +86,12 @@ pub fn seven_header(first: &str) -> Vec<String> {
         .collect()
 }
 
-/// The seven columns of the whole run.
-pub fn seven_row(label: &str, outcome: &Outcome) -> Vec<String> {
+/// The summary of the whole run.
+pub fn summary_row(label: &str, outcome: &Outcome) -> Vec<String> {
     let totals = &outcome.totals;
-    let (avg, p99) = match outcome.latency_refused() {
-        Some(_) => (REFUSED.into(), REFUSED.into()),
-        None => avg_and_p99(outcome.main_latency()),
+    let [avg, p95, p99] = match outcome.latency_refused() {
+        Some(_) => [REFUSED; 3].map(String::from),
+        None => main_figures(outcome.main_latency()),
     };
     vec![
         label.into(),
@@ -100,6 +101,7 @@ pub fn seven_row(label: &str, outcome: &Outcome) -> Vec<String> {
             false => NONE.into(),
         },
         avg,
+        p95,
         p99,
         outcome
             .server_rss_peak_bytes()
@@ -110,15 +112,16 @@ pub fn seven_row(label: &str, outcome: &Outcome) -> Vec<String> {
 }
 
 fn phase_row(outcome: &Outcome, phase: &Phase) -> Vec<String> {
-    let (avg, p99) = match outcome.is_refused_in(phase) {
-        true => (REFUSED.into(), REFUSED.into()),
-        false => avg_and_p99(phase.main_latency()),
+    let [avg, p95, p99] = match outcome.is_refused_in(phase) {
+        true => [REFUSED; 3].map(String::from),
+        false => main_figures(phase.main_latency()),
     };
     vec![
         phase.name.clone(),
         digits(phase.connections),
         rate(phase.received + phase.acked, phase.duration_s),
         avg,
+        p95,
         p99,
         phase
             .server_rss_bytes
@@ -137,13 +140,14 @@ pub fn latency(outcome: &Outcome) -> Vec<Block> {
         ))];
     }
     let header = [
-        "ms", "count", "avg", "p50", "p90", "p99", "p99.9", "p99.99", "max",
+        "ms", "count", "avg", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max",
     ];
     let mut table = Table::new(header.to_vec());
     let kinds = [
         ("delivery", &outcome.latency.delivery),
         ("acknowledgement", &outcome.latency.ack),
-        ("connect", &outcome.latency.connect),
+        ("first connect", &outcome.latency.connect),
+        ("return", &outcome.latency.again),
     ];
     for (name, latency) in kinds.into_iter().filter(|(_, latency)| !latency.is_empty()) {
         let mut row = vec![
@@ -151,7 +155,9 @@ pub fn latency(outcome: &Outcome) -> Vec<Block> {
             digits(latency.count),
             short(latency.mean_ns / 1e6),
         ];
-        row.extend([0.5, 0.9, 0.99, 0.999, 0.9999].map(|quantile| short(latency.at_ms(quantile))));
+        row.extend(
+            [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999].map(|quantile| short(latency.at_ms(quantile))),
+        );
         row.push(short(latency.max_ns as f64 / 1e6));
         table.push(row);
     }
@@ -313,12 +319,11 @@ fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     sorted
 }
 
-fn avg_and_p99(latency: &Distribution) -> (String, String) {
-    latency
-        .percentiles()
-        .map_or((NONE.into(), NONE.into()), |latency| {
-            (short(latency.mean_ms), short(latency.p99_ms))
-        })
+fn main_figures(latency: &Distribution) -> [String; 3] {
+    let percentiles = latency.percentiles();
+    percentiles.map_or([NONE; 3].map(String::from), |latency| {
+        [latency.mean_ms, latency.p95_ms, latency.p99_ms].map(short)
+    })
 }
 
 fn rate(count: u64, seconds: f64) -> String {

@@ -131,9 +131,9 @@ fn scenario(name: &str, file: &ResultFile) -> (String, Drawings) {
     (text, drawings.collect())
 }
 
-/// A row of seven columns for each scenario result; without any, the page keeps what it has.
+/// A row of the summary for each scenario result; without any, the page keeps what it has.
 fn overview(contents: &[(String, Content)]) -> Option<String> {
-    let mut header = figures::seven_header("scenario");
+    let mut header = figures::summary_header("scenario");
     header.insert(1, "scale".into());
     header.push("verdict".into());
     let mut table = Table::new(header);
@@ -149,7 +149,7 @@ fn overview(contents: &[(String, Content)]) -> Option<String> {
 }
 
 fn overview_row(run: &Outcome) -> Vec<String> {
-    let mut row = figures::seven_row(&run.scenario, run);
+    let mut row = figures::summary_row(&run.scenario, run);
     row.insert(1, run.scale.to_string());
     row.push(verdict::verdict(run).level.word().into());
     row
@@ -258,7 +258,7 @@ mod tests {
         let (folder, result) = folder(&asked.concat());
         fill(&[result], folder.path()).unwrap();
         let page = fs::read_to_string(folder.path().join("benchmarks.md")).unwrap();
-        let row = "| ticker   |     1 |       1,000 |    500 |   1.14 |   7.77 | 13.0 MiB | 10 % |      0 |    PASS |";
+        let row = "| ticker   |     1 |       1,000 |    500 |   1.14 |   1.00 |   7.77 | 13.0 MiB | 10 % |      0 |    PASS |";
         assert!(page.contains(row), "{page}");
         assert!(
             page.contains("##### Latency\n") && page.contains("`benchmarks/results/ticker.json`")

@@ -1,7 +1,7 @@
 //! Tests of whole reports: the exact text, what is refused, and that nothing a scenario or a server
 //! says becomes markup.
 
-use super::{Document, Level, document, html, markdown, text};
+use super::{Document, Level, document, html, level, markdown, text};
 use crate::outcome::{
     Comparison, Contestant, Distribution, Generator, Outcome, Phase, ResultFile, Second,
     ServerProcess, Totals,
@@ -42,6 +42,7 @@ pub(super) fn outcome() -> Outcome {
         server: "sockeye".into(),
         protocol: "socket.io".into(),
         scale: 1.0,
+        time_scale: 1.0,
         targets: vec!["http://127.0.0.1:3000".into()],
         duration_s: 20.0,
         machine: machine(),
@@ -140,16 +141,16 @@ sockeye  ·  socket.io  ·  http://127.0.0.1:3000  ·  20 s
 PASS  All 10,000 expected deliveries arrived once and in order, with 1,000 connections, p99 7.77 ms
 
 Summary
-  phase      connections  msgs/s  avg ms  p99 ms    memory    CPU  errors
-  ramp             1,000       0       –       –  12.0 MiB  0.5 %       0
-  load             1,000   1,000    1.14    7.77  13.0 MiB   20 %       0
-  whole run        1,000     500    1.14    7.77  13.0 MiB   10 %       0
+  phase      connections  msgs/s  avg ms  p95 ms  p99 ms    memory    CPU  errors
+  ramp             1,000       0       –       –       –  12.0 MiB  0.5 %       0
+  load             1,000   1,000    1.14    1.00    7.77  13.0 MiB   20 %       0
+  whole run        1,000     500    1.14    1.00    7.77  13.0 MiB   10 %       0
 ";
     assert!(seen.starts_with(expected), "{seen}");
     let latency = "
 Latency
-  ms         count   avg   p50   p90   p99  p99.9  p99.99   max
-  delivery  10,000  1.14  1.00  1.00  7.77   7.77    7.77  7.77
+  ms         count   avg   p50   p90   p95   p99  p99.9  p99.99   max
+  delivery  10,000  1.14  1.00  1.00  1.00  7.77   7.77    7.77  7.77
 ";
     assert!(seen.contains(latency), "{seen}");
     let account = "
@@ -169,7 +170,7 @@ Loss, duplicates and order
 }
 
 #[test]
-fn the_markdown_of_the_seven_columns() {
+fn the_markdown_of_the_summary() {
     let seen = markdown(&report(outcome()));
     let expected = "\
 # ticker on sockeye
@@ -180,11 +181,11 @@ sockeye · socket.io · http://127.0.0.1:3000 · 20 s
 
 ## Summary
 
-| phase     | connections | msgs/s | avg ms | p99 ms |   memory |   CPU | errors |
-|-----------|------------:|-------:|-------:|-------:|---------:|------:|-------:|
-| ramp      |       1,000 |      0 |      – |      – | 12.0 MiB | 0.5 % |      0 |
-| load      |       1,000 |  1,000 |   1.14 |   7.77 | 13.0 MiB |  20 % |      0 |
-| whole run |       1,000 |    500 |   1.14 |   7.77 | 13.0 MiB |  10 % |      0 |
+| phase     | connections | msgs/s | avg ms | p95 ms | p99 ms |   memory |   CPU | errors |
+|-----------|------------:|-------:|-------:|-------:|-------:|---------:|------:|-------:|
+| ramp      |       1,000 |      0 |      – |      – |      – | 12.0 MiB | 0.5 % |      0 |
+| load      |       1,000 |  1,000 |   1.14 |   1.00 |   7.77 | 13.0 MiB |  20 % |      0 |
+| whole run |       1,000 |    500 |   1.14 |   1.00 |   7.77 | 13.0 MiB |  10 % |      0 |
 ";
     assert!(seen.starts_with(expected), "{seen}");
 }
@@ -242,7 +243,9 @@ fn no_latency_of_a_saturated_generator_is_shown() {
     }
     let seen = text(&document, false);
     assert!(
-        seen.contains("  load             1,000   1,000  refused  refused  13.0 MiB   20 %"),
+        seen.contains(
+            "  load             1,000   1,000  refused  refused  refused  13.0 MiB   20 %"
+        ),
         "{seen}"
     );
     assert!(seen.contains("\nDOUBTFUL  All 10,000"), "{seen}");
@@ -255,11 +258,11 @@ fn phases_before_the_saturated_one_keep_their_figures() {
     outcome.phases[0].generator_saturated = outcome.phases[1].generator_saturated.take();
     let seen = text(&report(outcome), false);
     assert!(
-        seen.contains("  load             1,000   1,000     1.14     7.77  13.0 MiB"),
+        seen.contains("  load             1,000   1,000     1.14     1.00     7.77  13.0 MiB"),
         "{seen}"
     );
     assert!(
-        seen.contains("  whole run        1,000     500  refused  refused  13.0 MiB"),
+        seen.contains("  whole run        1,000     500  refused  refused  refused  13.0 MiB"),
         "{seen}"
     );
 }
@@ -514,4 +517,56 @@ fn assert_attributes(tag: &str) {
         rest = behind;
     }
     assert_eq!(rest.trim(), "", "{tag}");
+}
+
+#[test]
+fn a_server_that_waits_for_a_core_is_doubtful() {
+    let mut outcome = outcome();
+    outcome.phases[1].server_waited = 0.3;
+    let told = verdict_of(&outcome);
+    assert_eq!(level(&outcome), Level::Doubtful);
+    assert!(
+        told.contains("a thread of the server was ready and waited for a core 30 %"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_machine_that_others_use_is_doubtful() {
+    let mut outcome = outcome();
+    outcome.machine.load_before = 4.8;
+    assert_eq!(level(&outcome), Level::Doubtful);
+    let told = verdict_of(&outcome);
+    assert!(told.contains("load average was 4.8 on 2 cores"), "{told}");
+}
+
+#[test]
+fn a_late_generator_is_doubtful_before_its_latencies_are_refused() {
+    let mut outcome = outcome();
+    outcome.latency.delivery = Distribution::of(&[(466_000_000, 10_000)]);
+    outcome.generator.turn_lag_p99_ms = Some(92.5);
+    assert_eq!(level(&outcome), Level::Doubtful);
+    let told = verdict_of(&outcome);
+    assert!(
+        told.contains("late by 92.5 ms (p99) where 466 ms"),
+        "{told}"
+    );
+}
+
+/// One lost message may be chance, and a broken connection explains the rest.
+#[test]
+fn only_what_was_never_done_is_a_mismatch() {
+    let mut outcome = outcome();
+    let totals = &mut outcome.totals;
+    (totals.lost, totals.received) = (1_500, 8_500);
+    (totals.echoes_expected, totals.echoes_received) = (1_500, 1);
+    assert_eq!(level(&outcome), Level::Bad);
+    outcome.totals.echoes_received = 0;
+    assert_eq!(level(&outcome), Level::Mismatched);
+    outcome.totals.drops.insert("closed".into(), 1);
+    assert_eq!(level(&outcome), Level::Bad);
+}
+
+fn verdict_of(outcome: &Outcome) -> String {
+    super::verdict::verdict(outcome).reasons.join("\n")
 }

@@ -9,7 +9,7 @@ use crate::results::Machine;
 /// The report of `outcome`, read from the file called `source`.
 pub fn document(outcome: &Outcome, source: &str) -> Document {
     let mut sections = vec![
-        Section::new("Summary", figures::seven_columns(outcome)),
+        Section::new("Summary", figures::summary(outcome)),
         Section::half("Latency", latency(outcome)),
         Section::half("Loss, duplicates and order", figures::account(outcome)),
     ];

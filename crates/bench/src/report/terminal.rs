@@ -35,7 +35,7 @@ pub fn text(document: &Document, has_colours: bool) -> String {
     let colour = match verdict.level {
         Level::Good => GREEN,
         Level::Doubtful => YELLOW,
-        Level::Bad => RED,
+        Level::Mismatched | Level::Bad => RED,
     };
     let _ = writeln!(
         out,

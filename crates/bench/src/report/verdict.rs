@@ -12,6 +12,13 @@ const KINDS_NAMED: usize = 3;
 /// what it was (docs/benchmarks.md).
 const WAITED_MAX: f64 = 0.1;
 
+/// Lateness of the generator, in milliseconds, that no latency may hide if it is more than `LATE_SHARE` of it.
+const LATE_MS: f64 = 10.0;
+const LATE_SHARE: f64 = 0.1;
+
+/// Fewer than this may all be lost by chance.
+const OFTEN: u64 = 10;
+
 /// Share of the deliveries that may go unjudged.
 const UNJUDGED_MAX: f64 = 0.1;
 
@@ -20,6 +27,10 @@ pub fn verdict(outcome: &Outcome) -> Verdict {
     faults.extend(connection_faults(&outcome.totals));
     faults.extend(other_faults(outcome));
     let doubts = doubts(outcome);
+    let mismatches = mismatches(&outcome.totals);
+    if !mismatches.is_empty() {
+        return mismatched(&mismatches, faults);
+    }
     let level = match (faults.is_empty(), doubts.is_empty()) {
         (false, _) => Level::Bad,
         (true, false) => Level::Doubtful,
@@ -36,12 +47,63 @@ pub fn verdict(outcome: &Outcome) -> Verdict {
     }
 }
 
+/// What was never once done although it was asked for often: that is another application, not a loss.
+fn mismatches(totals: &Totals) -> Vec<String> {
+    let mut told = Vec::new();
+    // A server that went away has done nothing from then on.
+    if totals.dropped() > 0 {
+        return told;
+    }
+    let events = totals.acks_expected.saturating_sub(totals.joins_expected);
+    let answered = totals.acked.saturating_sub(totals.joined) + totals.acked_late;
+    let missing = totals.acks_missing();
+    let never = |asked: u64, done: u64, missing: u64| asked >= OFTEN && done == 0 && missing > 0;
+    if never(totals.joins_expected, totals.joined, missing) {
+        let asked = digits(totals.joins_expected);
+        told.push(format!("it confirmed none of {asked} joins and leaves"));
+    }
+    if never(events, answered, missing) {
+        let asked = digits(events);
+        told.push(format!("it acknowledged none of {asked} events"));
+    }
+    let echoes = totals.echoes_expected;
+    if never(totals.expected, totals.received, totals.lost) {
+        let asked = digits(totals.expected);
+        told.push(format!("it made none of {asked} expected deliveries"));
+    } else if never(echoes, totals.echoes_received, totals.lost) && totals.lost >= echoes {
+        told.push(format!(
+            "it sent none of {} messages back to their senders (echo = true)",
+            digits(echoes)
+        ));
+    }
+    if totals.outside >= OFTEN && totals.outside > totals.received {
+        told.push(format!(
+            "it made {} deliveries to users outside of the room, {} to members",
+            digits(totals.outside),
+            digits(totals.received)
+        ));
+    }
+    told
+}
+
+fn mismatched(mismatches: &[String], faults: Vec<String>) -> Verdict {
+    let counted = faults.iter().map(|fault| format!("for all that, {fault}"));
+    let advice = "Losses cannot be told from that. For the built-in scenarios start Sockeye with \
+                  `--config benchmarks/scenarios.toml`; for your own server write a scenario of what it does.";
+    Verdict {
+        level: Level::Mismatched,
+        headline: format!(
+            "The server does not do what the scenario asks: {}",
+            mismatches.join("; ")
+        ),
+        reasons: std::iter::once(advice.to_owned()).chain(counted).collect(),
+    }
+}
+
 /// What stands beside the title.
 pub fn badges(outcome: &Outcome) -> Vec<Badge> {
     let mut badges = Vec::new();
-    if let Some(badge) = scale_badge(outcome.scale) {
-        badges.push(badge);
-    }
+    badges.extend(scale_badges(outcome));
     if let Some(why) = &outcome.partial {
         badges.push(warning(format!(
             "partial: {why} after {}",
@@ -62,13 +124,19 @@ pub fn badges(outcome: &Outcome) -> Vec<Badge> {
 }
 
 /// Said first and loud: figures of a scaled run are not those of the scenario.
-pub fn scale_badge(scale: f64) -> Option<Badge> {
-    (scale != 1.0).then(|| {
+pub fn scale_badges(outcome: &Outcome) -> Vec<Badge> {
+    let scales = [
+        ("scale", outcome.scale, "size"),
+        ("time scale", outcome.time_scale, "time"),
+    ];
+    let changed = scales.into_iter().filter(|(_, scale, _)| *scale != 1.0);
+    let badges = changed.map(|(name, scale, of)| {
         let percent = (scale * 1e5).round() / 1e3;
         warning(format!(
-            "scale {scale}: {percent} % of the scenario's full size"
+            "{name} {scale}: {percent} % of the scenario's full {of}"
         ))
-    })
+    });
+    badges.collect()
 }
 
 /// "3 lost, 4 duplicated": those of which there are any.
@@ -210,9 +278,46 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
             waited * 100.0
         ));
     }
+    doubts.extend(starved(outcome));
     doubts.extend(outcome.ended_processes());
     if totals.connects_succeeded == 0 {
         doubts.push("nothing was connected, so nothing was measured".into());
+    }
+    doubts
+}
+
+/// What else had too little of the machine: the server, the generator's turns, or both.
+fn starved(outcome: &Outcome) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let waited = outcome.phases.iter().map(|phase| phase.server_waited);
+    let waited = waited.fold(0.0, f64::max);
+    if waited >= WAITED_MAX {
+        doubts.push(format!(
+            "a thread of the server was ready and waited for a core {:.0} % of the time: latencies are those of a \
+             machine too small for both",
+            waited * 100.0
+        ));
+    }
+    let generator = &outcome.generator;
+    let lags = [generator.turn_lag_p99_ms, generator.read_lag_p99_ms];
+    let late_ms = lags.into_iter().flatten().fold(0.0, f64::max);
+    let measured_ms = outcome.main_latency().at_ms(0.99);
+    if late_ms > LATE_MS
+        && late_ms > measured_ms * LATE_SHARE
+        && outcome.latency_refused().is_none()
+    {
+        doubts.push(format!(
+            "the generator itself was late by {} ms (p99) where {} ms were measured",
+            short(late_ms),
+            short(measured_ms)
+        ));
+    }
+    let machine = &outcome.machine;
+    if machine.cores > 0 && machine.load_before >= machine.cores as f64 {
+        doubts.push(format!(
+            "the load average was {:.1} on {} cores before the run began: other programs used the machine",
+            machine.load_before, machine.cores
+        ));
     }
     doubts
 }
@@ -273,6 +378,17 @@ fn at_load(outcome: &Outcome) -> String {
         ", with {} connections",
         digits(outcome.totals.connections_peak)
     );
+    let returns = &outcome.latency.again;
+    // Where everyone comes back, that is what the run is about.
+    if returns.count * 2 > outcome.totals.connections_peak && outcome.latency_refused().is_none() {
+        return format!(
+            "{text}; {} returns, p50 {} ms, p99 {} ms, the last after {} ms",
+            digits(returns.count),
+            short(returns.at_ms(0.5)),
+            short(returns.at_ms(0.99)),
+            short(returns.max_ns as f64 / 1e6)
+        );
+    }
     if outcome.latency_refused().is_none()
         && let Some(latency) = outcome.main_latency().percentiles()
     {

@@ -373,3 +373,20 @@ fn variables_that_double_each_other_are_refused() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("longer than 1048576 bytes"), "{found:?}");
 }
+
+#[test]
+fn a_shortened_scenario_brings_as_many_users() {
+    let text = "name = 's'\n[[phases]]\nname = 'ramp'\narrivals = '10/s'\nduration = '100s'\n\
+                [[phases]]\nname = 'hold'\nduration = '3s'\n[flows.a]\nsteps = [{ connect = true }]";
+    let scenario = Scenario::parse("s.toml", text).unwrap().shortened(0.1);
+    let lasts: Vec<u64> = scenario
+        .phases
+        .iter()
+        .map(|phase| phase.duration.as_secs())
+        .collect();
+    assert_eq!(lasts, [10, 1]);
+    assert_eq!(
+        (scenario.users(), scenario.phases[0].arrivals),
+        (1_000, Some(100.0))
+    );
+}

@@ -86,6 +86,7 @@ fn read_scenario(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Scenari
         file: String::new(),
         text: String::new(),
         scale: 1.0,
+        time_scale: 1.0,
         phases,
         flows,
     };

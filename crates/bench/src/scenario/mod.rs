@@ -31,6 +31,8 @@ pub struct Scenario {
     pub text: String,
     /// Share of the full size, 1 unless asked otherwise.
     pub scale: f64,
+    /// Share of the full time, 1 unless asked otherwise.
+    pub time_scale: f64,
     pub phases: Vec<Phase>,
     pub flows: Vec<Flow>,
 }
@@ -272,6 +274,23 @@ impl Scenario {
             phase.rate = phase.rate.map(|rate| rate * scale);
         }
         self.scale *= scale;
+        self
+    }
+
+    /// The same scenario in `share` of its time, each phase a second at least. As many users arrive,
+    /// so they arrive faster; what each of them does keeps its own time.
+    pub fn shortened(mut self, share: f64) -> Scenario {
+        for phase in &mut self.phases {
+            let wanted = phase.duration.mul_f64(share).max(Duration::from_secs(1));
+            let duration = match share == 1.0 {
+                true => phase.duration,
+                false => Duration::from_secs(wanted.as_secs_f64().ceil() as u64),
+            };
+            let faster = phase.duration.as_secs_f64() / duration.as_secs_f64();
+            phase.arrivals = phase.arrivals.map(|rate| rate * faster);
+            phase.duration = duration;
+        }
+        self.time_scale *= share;
         self
     }
 

@@ -216,7 +216,7 @@ name = "too much"
 [[phases]]
 connections = 10
 rate = "1_000_000/s"
-duration = "2s"
+duration = "5s"
 [flows.busy]
 weight = 4
 steps = [{ connect = true }, { loop = [{ auth = '{"token":"${text(20000)}"}' }], pace = "phase" }]

@@ -119,6 +119,90 @@ fn what_is_expected_in_vain_is_a_fault() {
 }
 
 #[test]
+fn where_nobody_listens_a_run_ends_before_it_begins() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let output = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
+        .args(["run", "chat-10k", "--url", &url])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reason = format!("cannot reach the server at {url}");
+    assert!(told.contains(&reason) && told.contains("refused"), "{told}");
+}
+
+#[test]
+fn a_run_that_nobody_can_take_part_in_ends_before_its_phases() {
+    let text =
+        scenario(600, "", HEARD).replace("name = 'test'", "name = 'test'\nnamespace = '/nowhere'");
+    let ended = Run::start(&text, &Node::start().url, &[]).end();
+    assert_eq!(ended.code, Some(2), "{}", ended.text);
+    assert!(
+        ended.text.contains("no user could connect"),
+        "{}",
+        ended.text
+    );
+    assert_eq!(ended.outcome.totals.failed_connects(), 5);
+}
+
+/// The Node peer sends `push` to the others in the room, never to its sender.
+#[test]
+fn a_server_that_sends_no_echo_is_not_called_lossy() {
+    let steps = "{ join = 'hot' }, { loop = [{ emit = 'push', to = 'hot', echo = true }], every = '100ms' }";
+    let ended = Run::start(
+        &scenario(2, "", steps),
+        &Node::start().url,
+        &["--grace", "1"],
+    )
+    .end();
+    assert_eq!(ended.code, Some(4), "{}", ended.text);
+    assert!(ended.text.contains("MISMATCH"), "{}", ended.text);
+    assert!(
+        ended.text.contains("back to their senders"),
+        "{}",
+        ended.text
+    );
+    let totals = &ended.outcome.totals;
+    assert_eq!(totals.echoes_received, 0, "{totals:?}");
+    assert_eq!(totals.lost, totals.echoes_expected, "{totals:?}");
+}
+
+/// The Node peer sends `pub` to everyone in `bench`, whatever the scenario takes the room to be.
+#[test]
+fn a_server_with_other_rooms_is_not_called_lossy() {
+    let steps = "{ join = 'bench' }, { loop = [{ emit = 'pub', to = 'elsewhere', echo = true }], every = '100ms' }";
+    let ended = Run::start(
+        &scenario(2, "", steps),
+        &Node::start().url,
+        &["--grace", "1"],
+    )
+    .end();
+    assert_eq!(ended.code, Some(4), "{}", ended.text);
+    assert!(ended.text.contains("outside of the room"), "{}", ended.text);
+}
+
+#[test]
+fn a_strict_run_ends_with_a_code_of_its_own_where_its_figures_are_doubtful() {
+    let node = Node::start();
+    let run = Run::start(&scenario(60, "", HEARD), &node.url, &["--strict"]).begun();
+    kill_process(run.pid(), Signal::INT).unwrap();
+    let ended = run.end();
+    assert_eq!(ended.code, Some(3), "{}", ended.text);
+    assert!(ended.text.contains("DOUBTFUL"), "{}", ended.text);
+}
+
+#[test]
+fn returns_are_not_counted_among_first_connects() {
+    let steps = "{ wait = 'go' }, { disconnect = true }, { reconnect = true }";
+    let ended = Run::start(&scenario(2, "", steps), &Node::start().url, &[]).end();
+    let latency = &ended.outcome.latency;
+    assert_eq!((latency.connect.count, latency.again.count), (5, 5));
+    assert!(ended.text.contains("5 returns"), "{}", ended.text);
+}
+
+#[test]
 fn load_that_was_not_offered_is_told() {
     let steps = format!("{{ loop = [{UNANSWERED}], pace = 'phase' }}");
     let text = scenario(1, "rate = '50/s'", &steps);
@@ -259,12 +343,10 @@ fn a_full_disk_does_not_cost_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenario.toml");
     std::fs::write(&file, scenario(1, "", HEARD)).unwrap();
+    let node = Node::start();
     let run = |json: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"));
-        let command = command
-            .arg("run")
-            .arg(&file)
-            .args(["--url", &Node::start().url]);
+        let command = command.arg("run").arg(&file).args(["--url", &node.url]);
         command.args(["--json", json]).output().unwrap()
     };
     let full = run("/dev/full");
