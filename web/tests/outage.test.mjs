@@ -209,3 +209,27 @@ describe("a reload", () => {
     await grace.leave();
   });
 });
+
+/** The page said "Connecting…" for ever. */
+describe("a script that does not come", () => {
+  for (const script of ["/socket.io/socket.io.min.js", "/app.js"]) {
+    test(`is named with the reason: ${script}`, async () => {
+      const context = await browser.newContext({ locale: "en-GB" });
+      const page = await context.newPage();
+      await page.route(`**${script}`, (route) =>
+        route.fulfill({ status: 429, headers: { "retry-after": "880" }, body: "{}" }),
+      );
+      await page.goto(gateway.url);
+      const text = `Cannot load ${script}: the server answers 429 and asks to come back in 880 s.`;
+      await page.getByText(text).waitFor();
+      assert.equal(await page.textContent("#link-state"), "Offline");
+      assert.equal(await page.isVisible("#name-dialog"), false);
+      await page.unroute(`**${script}`);
+      await page.getByRole("button", { name: "Reload" }).click();
+      await page.fill("#name-input", "Ada");
+      await page.press("#name-input", "Enter");
+      await page.waitForSelector('#link-state[data-phase="online"]', { state: "attached" });
+      await context.close();
+    });
+  }
+});

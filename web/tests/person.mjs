@@ -39,7 +39,12 @@ export class Person {
   errors = [];
 
   /** A new device (own storage) unless a context is given. */
-  static async arrive(browser, gateway, name, { context, path = "/", before, ...options } = {}) {
+  static async arrive(
+    browser,
+    gateway,
+    name,
+    { context, path = "/", before, asked, ...options } = {},
+  ) {
     const person = new Person();
     person.context = context ?? (await browser.newContext({ locale: "en-GB", ...options }));
     person.page = await person.context.newPage();
@@ -47,6 +52,7 @@ export class Person {
     person.#collectErrors();
     if (before) await before(person.page);
     await person.page.goto(gateway.url + path);
+    if (asked) await asked(person.page);
     if (name !== undefined) await person.giveName(name);
     await person.isOnline();
     return person;

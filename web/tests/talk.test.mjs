@@ -19,9 +19,18 @@ after(async () => {
 });
 
 describe("two tabs of one browser", () => {
-  test("talk to each other, and the second is not asked for a name again", async () => {
+  /** The second had the name and the rooms of the first: Ada talked to Ada. */
+  test("are two people, who talk to each other", async () => {
     const first = await Person.arrive(browser, gateway, "Ada");
-    const second = await Person.arrive(browser, gateway, undefined, { context: first.context });
+    await first.joinRoom("kitchen");
+    await first.openRoom("global");
+    const second = await Person.arrive(browser, gateway, "Bob", {
+      context: first.context,
+      // The name of the first tab is not offered.
+      asked: (page) =>
+        page.waitForFunction(() => document.querySelector("#name-input").value === ""),
+    });
+    assert.deepEqual(await second.rooms(), ["global"]);
     await first.say("hello from the first tab");
     assert.equal(await second.sees("hello from the first tab"), 1);
     await second.say("hello from the second tab");
@@ -30,9 +39,45 @@ describe("two tabs of one browser", () => {
       (await first.messages()).find((message) => message.text === "hello from the second tab").own,
       false,
     );
+    assert.equal(await first.page.textContent(".message:last-child .author"), "Bob");
+    await first.page.reload();
+    await first.isOnline();
+    assert.equal(await first.page.textContent("#my-name"), "Ada");
+    assert.deepEqual(await first.rooms(), ["global", "kitchen"]);
     first.assertNoErrors();
     second.assertNoErrors();
     await first.leave();
+  });
+
+  test("who comes back alone is offered the name and finds the rooms of the last time", async () => {
+    const first = await Person.arrive(browser, gateway, "Ada");
+    await first.joinRoom("kitchen");
+    await first.page.waitForFunction(() => localStorage["sockeye.last"]?.includes("kitchen"));
+    await first.page.close();
+    const again = await Person.arrive(browser, gateway, "Ada", { context: first.context });
+    assert.deepEqual(await again.rooms(), ["global", "kitchen"]);
+    again.assertNoErrors();
+    await again.leave();
+  });
+});
+
+describe("who is writing", () => {
+  test("is shown to the others of the room until the message is there", async () => {
+    const ada = await Person.arrive(browser, gateway, "Ada");
+    const grace = await Person.arrive(browser, gateway, "Grace");
+    const elsewhere = await Person.arrive(browser, gateway, "Eve");
+    await elsewhere.joinRoom("attic");
+    await ada.page.fill("#draft", "wait");
+    await grace.seesText("#typing", /^Ada is typing…$/);
+    assert.equal(await ada.page.textContent("#typing"), "");
+    assert.equal(await elsewhere.page.textContent("#typing"), "");
+    await ada.page.press("#draft", "Enter");
+    await grace.sees("wait");
+    await grace.seesText("#typing", /^$/);
+    for (const person of [ada, grace, elsewhere]) {
+      person.assertNoErrors();
+      await person.leave();
+    }
   });
 });
 

@@ -16,12 +16,15 @@ export class Composer {
   #drafts = new Map<string, string>();
   #room = "";
 
-  constructor(submit: (content: string) => void) {
+  constructor(submit: (content: string) => void, typed: () => void) {
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit(submit);
     });
-    this.#draft.addEventListener("input", () => this.#changed());
+    this.#draft.addEventListener("input", () => {
+      this.#changed();
+      if (!this.#send.disabled) typed();
+    });
     this.#draft.addEventListener("keydown", (event) => {
       // Enter that ends an input method's composition belongs to the input method.
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

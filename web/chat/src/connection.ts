@@ -14,6 +14,8 @@ import {
   readMessage,
   readPresence,
   readText,
+  readTyping,
+  type Typing,
 } from "./protocol.ts";
 
 export type Link =
@@ -28,6 +30,7 @@ export interface ConnectionEvents {
   message(message: ChatMessage): void;
   presence(presence: Presence): void;
   history(history: History): void;
+  typing(typing: Typing): void;
   problem(text: string): void;
 }
 
@@ -89,6 +92,11 @@ export class Connection {
     });
   }
 
+  /** Worth nothing a moment later: not kept while the connection is away. */
+  typing(typing: Typing): void {
+    this.#socket.volatile.emit("typing", typing);
+  }
+
   join(room: string): void {
     this.#membership("join", room);
   }
@@ -116,6 +124,7 @@ export class Connection {
     socket.on("chat-message", (value) => forward(readMessage(value), this.#events.message));
     socket.on("presence", (value) => forward(readPresence(value), this.#events.presence));
     socket.on("history", (value) => forward(readHistory(value), this.#events.history));
+    socket.on("typing", (value) => forward(readTyping(value), this.#events.typing));
     socket.on("error", (value) =>
       this.#events.problem(readText(value, "The server reported an error")),
     );

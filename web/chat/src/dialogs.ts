@@ -31,6 +31,11 @@ export class Dialog {
     this.#input.select();
   }
 
+  /** Takes back what was offered, unless something else stands there already. */
+  withdraw(value: string): void {
+    if (this.#input.value === value) this.#input.value = "";
+  }
+
   #submit(event: SubmitEvent): void {
     event.preventDefault();
     const value = this.#input.value.trim();

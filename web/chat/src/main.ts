@@ -12,9 +12,19 @@ import { Outbox } from "./outbox.ts";
 import { type ChatMessage, DEFAULT_ROOM, type History, type Presence } from "./protocol.ts";
 import { RoomList } from "./room-list.ts";
 import { type Message, Rooms } from "./rooms.ts";
-import { loadName, loadRoomNames, loadTab, saveName, saveRoomNames, saveTab } from "./storage.ts";
+import {
+  loadLast,
+  loadName,
+  loadTab,
+  saveLast,
+  saveName,
+  saveTab,
+  type Visitor,
+} from "./storage.ts";
+import { Tabs } from "./tabs.ts";
 import { hue, initials } from "./text.ts";
 import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { TypingLine } from "./typing.ts";
 
 /** Given by the stock bundle that index.html loads from the server. */
 declare const io: ConstructorParameters<typeof Connection>[0] | undefined;
@@ -36,11 +46,16 @@ class Chat {
     discard: (message) => this.#discard(message),
     reachedEnd: () => this.#markRead(),
   });
-  #composer = new Composer((content) => this.#write(content));
+  #typing = new TypingLine((room) => this.#connection?.typing({ room, name: this.#name }));
+  #composer = new Composer(
+    (content) => this.#write(content),
+    () => this.#typing.typed(),
+  );
   #drawer = new Drawer();
   #nameDialog = new Dialog("name-dialog");
   #roomDialog = new Dialog("room-dialog");
   #name = loadName();
+  #tabs = new Tabs(() => this.#name);
   #online = false;
   #renderPending = false;
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
@@ -53,29 +68,35 @@ class Chat {
       accepted: (message, id, timestamp) => this.#rooms.confirm(message, id, timestamp),
       changed: () => this.#changed(),
     });
-    const waiting = this.#rooms.restore(
-      tab?.rooms ?? loadRoomNames().map((name) => ({ name, messages: [], unread: 0 })),
-    );
+    for (const message of this.#rooms.restore(tab?.rooms ?? [])) this.#outbox.push(message);
     if (tab && this.#rooms.all.has(tab.active)) this.#rooms.active = tab.active;
-    for (const message of waiting) this.#outbox.push(message);
     this.#bindControls();
     this.#show(roomInAddress() ?? this.#rooms.active);
   }
 
-  /** Asks for the name first if this device does not know one. */
+  /** Asks for the name first in a new tab; offers the last one unless another tab has it. */
   start(): void {
-    if (this.#name === "") this.#nameDialog.ask("", (name) => this.#named(name), true);
-    else this.#connect();
+    // Without the client there is nothing to ask for: loading.ts says so.
+    if (typeof io === "undefined") return;
+    if (this.#name !== "") {
+      this.#connect();
+      return;
+    }
+    const last = loadLast();
+    this.#nameDialog.ask(last.name, (name) => this.#arrived(name, last), true);
+    this.#tabs.ask((taken) => this.#nameDialog.withdraw(taken));
+  }
+
+  /** Who comes back finds the rooms of the last time; anybody else begins with the first. */
+  #arrived(name: string, last: Visitor): void {
+    const rooms = name === last.name ? last.rooms : [];
+    this.#rooms.restore(rooms.map((room) => ({ name: room, messages: [], unread: 0 })));
+    this.#named(name);
   }
 
   #connect(): void {
     this.#showName();
-    if (typeof io === "undefined") {
-      this.#notices.toast(
-        "The Socket.IO client could not be loaded. Reload the page to try again.",
-      );
-      return;
-    }
+    if (typeof io === "undefined") return;
     this.#connection = new Connection(io, this.#name, {
       link: (link) => this.#notices.link(link),
       online: (id) => this.#connected(id),
@@ -83,6 +104,7 @@ class Chat {
       message: (message) => this.#received(message),
       presence: (presence) => this.#present(presence),
       history: (history) => this.#remembered(history),
+      typing: (typing) => this.#typing.heard(typing),
       problem: (text) => this.#notices.toast(text),
     });
     this.#connection.open();
@@ -157,6 +179,7 @@ class Chat {
   }
 
   #received(incoming: ChatMessage): void {
+    this.#typing.done(incoming.name);
     const message = this.#rooms.receive(incoming);
     if (message && !message.own && !this.#isBeingRead(message.room))
       this.#rooms.countUnread(message);
@@ -223,6 +246,7 @@ class Chat {
     const hash = room === DEFAULT_ROOM ? "" : `#/${encodeURIComponent(room)}`;
     history.replaceState(null, "", `${location.pathname}${location.search}${hash}`);
     this.#composer.show(room);
+    this.#typing.show(room);
     this.#drawer.close();
     this.#changed();
   }
@@ -259,7 +283,7 @@ class Chat {
       active: this.#rooms.active,
       ownIds: [...this.#rooms.ownIds],
     });
-    saveRoomNames([...this.#rooms.all.keys()]);
+    if (this.#name !== "") saveLast({ name: this.#name, rooms: [...this.#rooms.all.keys()] });
   }
 }
 

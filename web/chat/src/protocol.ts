@@ -2,6 +2,7 @@
 // them.
 
 export const CONTENT_CHARS_MAX = 1000;
+export const NAME_CHARS_MAX = 32;
 export const DEFAULT_ROOM = "global";
 
 /** One message as broadcast to a room, sender included. `sender` is the sender's socket id. */
@@ -17,6 +18,12 @@ export interface ChatMessage {
 export interface Presence {
   room: string;
   count: number;
+}
+
+/** Sent by the page itself; the server passes it on to the rooms of its sender. */
+export interface Typing {
+  room: string;
+  name: string;
 }
 
 export interface History {
@@ -51,6 +58,12 @@ export function readPresence(value: unknown): Presence | undefined {
   const raw = fields(value);
   if (!raw || typeof raw.room !== "string" || typeof raw.count !== "number") return undefined;
   return { room: raw.room, count: raw.count };
+}
+
+export function readTyping(value: unknown): Typing | undefined {
+  const raw = fields(value);
+  if (!raw || typeof raw.room !== "string" || typeof raw.name !== "string") return undefined;
+  return { room: raw.room, name: raw.name.slice(0, NAME_CHARS_MAX) };
 }
 
 export function readHistory(value: unknown): History | undefined {

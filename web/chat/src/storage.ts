@@ -1,5 +1,5 @@
-// What this browser remembers: the name, the theme and the list of rooms per device; messages and
-// own ids per tab. Storage may be blocked or full: then the page works without memory.
+// What this browser remembers: who was here last, and in which rooms; and per tab the name, messages
+// and own ids. Storage may be blocked or full: then the page works without memory.
 
 export interface StoredRoom {
   name: string;
@@ -14,24 +14,34 @@ export interface StoredTab {
 }
 
 const NAME = "sockeye.name";
-const ROOMS = "sockeye.rooms";
+const LAST = "sockeye.last";
 const TAB = "sockeye.tab";
 
+export interface Visitor {
+  name: string;
+  rooms: string[];
+}
+
+/** Of this tab. */
 export function loadName(): string {
-  return read(localStorageOrNone(), NAME) ?? "";
+  return read(sessionStorageOrNone(), NAME) ?? "";
 }
 
 export function saveName(name: string): void {
-  write(localStorageOrNone(), NAME, name);
+  write(sessionStorageOrNone(), NAME, name);
 }
 
-export function loadRoomNames(): string[] {
-  const names = parse(read(localStorageOrNone(), ROOMS));
-  return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
+export function loadLast(): Visitor {
+  const last = parse(read(localStorageOrNone(), LAST)) as Partial<Visitor> | undefined;
+  const rooms = Array.isArray(last?.rooms) ? last.rooms : [];
+  return {
+    name: typeof last?.name === "string" ? last.name : "",
+    rooms: rooms.filter((room) => typeof room === "string"),
+  };
 }
 
-export function saveRoomNames(names: string[]): void {
-  write(localStorageOrNone(), ROOMS, JSON.stringify(names));
+export function saveLast(visitor: Visitor): void {
+  write(localStorageOrNone(), LAST, JSON.stringify(visitor));
 }
 
 export function loadTab(): StoredTab | undefined {
