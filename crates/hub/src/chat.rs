@@ -4,7 +4,7 @@ use crate::cluster::relay::Target;
 use crate::rules::{FORBIDDEN_PUBLISH, first, may_publish, refuse};
 use crate::seam::context::{Context, Emit};
 use crate::seam::handler::Event;
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::SocketKey;
 use std::fmt::Write;
 use wire::json;
 

@@ -13,12 +13,13 @@ use crate::rooms::room::{RoomKind, Rooms};
 use crate::seam::effect::{Effect, Notice, Outbound, Told};
 use crate::seam::question;
 use crate::tables::clock::Clock;
-use crate::tables::conn::{NONE, State};
+use crate::tables::conn::State;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
-use crate::tables::socket::{Socket, SocketKey, Variant};
-use crate::tables::timer::Kind;
+use crate::tables::slot::{AskId, ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey};
+use crate::tables::socket::{Socket, Variant};
+use crate::tables::timer::{ConnTimer, SessionTimer};
 use crate::tables::{Namespace, Tables};
 use crate::transport::{Intake, Polls};
 use foldhash::fast::FixedState;
@@ -35,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) tables: Tables,
     pub(crate) rooms: Rooms,
     /// Rooms whose count changed since the last announcement.
-    pub(crate) changed_rooms: Vec<u32>,
+    pub(crate) changed_rooms: Vec<RoomId>,
     /// Fan-out number, for `Socket::mark`.
     pub(crate) mark: u32,
     pub(crate) history: History,
@@ -43,7 +44,7 @@ pub(crate) struct Core {
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
     pub(crate) acks: Acks,
-    pub(crate) asks: Slab<question::Pending>,
+    pub(crate) asks: Slab<AskId, question::Pending>,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
     pub(crate) counts: Counts,
@@ -102,7 +103,7 @@ impl Core {
     }
 
     /// Whether more packets wait for this session's polls than may.
-    pub(crate) fn queue_overflows(&self, session: u32) -> bool {
+    pub(crate) fn queue_overflows(&self, session: SessionId) -> bool {
         let slot = self.tables.sessions.get(session);
         let polling = slot.and_then(|slot| slot.polling.as_ref());
         polling.is_some_and(|polling| polling.queue.cost() > self.queue_bytes_max())
@@ -132,7 +133,7 @@ impl Core {
     }
 
     /// A session of this connection had messages rejected of late.
-    pub(crate) fn floods(&self, conn: u32) -> bool {
+    pub(crate) fn floods(&self, conn: ConnId) -> bool {
         let slot = self.tables.conns.get(conn);
         let session = slot.and_then(|slot| self.tables.sessions.get(slot.session));
         session.is_some_and(|slot| slot.rejections > 0)
@@ -153,41 +154,44 @@ impl Core {
         self.clock.now.mono_ms + delay.as_millis() as u64
     }
 
-    pub(crate) fn arm_session(&mut self, kind: Kind, delay: Duration, session: u32) {
+    pub(crate) fn arm_session(&mut self, kind: SessionTimer, delay: Duration, session: SessionId) {
         let (due, key) = (self.after(delay), self.tables.sessions.key(session));
         let flags = |key| self.tables.sessions.live(key).map(|slot| slot.flags);
+        let timers = &mut self.clock.timers.sessions;
         match kind {
-            Kind::Connect => self
-                .clock
-                .timers
-                .forget(kind, |key| flags(key).is_none_or(|flags| flags.joined)),
-            Kind::Pong => self.clock.timers.forget(kind, |key| {
-                flags(key).is_none_or(|flags| !flags.awaiting_pong)
-            }),
+            SessionTimer::Connect => {
+                timers.forget(kind, |key| flags(key).is_none_or(|flags| flags.joined));
+            }
+            SessionTimer::Pong => {
+                timers.forget(kind, |key| {
+                    flags(key).is_none_or(|flags| !flags.awaiting_pong)
+                });
+            }
             _ => {}
         }
-        self.clock.timers.arm(kind, due, key);
+        timers.arm(kind, due, key);
     }
 
-    pub(crate) fn arm_conn(&mut self, kind: Kind, delay: Duration, conn: u32) {
+    pub(crate) fn arm_conn(&mut self, kind: ConnTimer, delay: Duration, conn: ConnId) {
         let (due, key) = (self.after(delay), self.tables.conns.key(conn));
-        if kind == Kind::Handshake {
-            let settled = |key| {
-                self.tables
-                    .conns
-                    .live(key)
-                    .is_none_or(|slot| slot.flags.served)
-            };
-            self.clock.timers.forget(kind, settled);
+        let conns = &self.tables.conns;
+        let timers = &mut self.clock.timers.conns;
+        if kind == ConnTimer::Handshake {
+            timers.forget(kind, |key| {
+                conns.live(key).is_none_or(|slot| slot.flags.served)
+            });
         }
-        self.clock.timers.arm(kind, due, key);
+        timers.arm(kind, due, key);
     }
 
     // ---- output -------------------------------------------------------------------------------------------------------
 
     /// Queues a range of a turn log on a connection. HOT PATH.
     #[inline]
-    pub(crate) fn push(&mut self, conn: u32, range: Range) {
+    pub(crate) fn push(&mut self, conn: impl Into<Option<ConnId>>, range: Range) {
+        let Some(conn) = conn.into() else {
+            return;
+        };
         let Some(slot) = self.tables.conns.get_mut(conn) else {
             return;
         };
@@ -198,7 +202,11 @@ impl Core {
     }
 
     /// Lets `write` append to the private log and queues the result on a connection.
-    pub(crate) fn reply(&mut self, conn: u32, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn reply(
+        &mut self,
+        conn: impl Into<Option<ConnId>>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let start = self.output.log.private.len();
         write(&mut self.output.log.private);
         if self.output.log.private.len() > start {
@@ -207,7 +215,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn mark_dirty(&mut self, conn: u32) {
+    pub(crate) fn mark_dirty(&mut self, conn: ConnId) {
         if let Some(slot) = self.tables.conns.get_mut(conn)
             && !slot.flags.dirty
         {
@@ -219,20 +227,20 @@ impl Core {
     // ---- connections --------------------------------------------------------------------------------------------------
 
     /// Ends a connection once everything queued on it is written.
-    pub(crate) fn finish_conn(&mut self, conn: u32) {
+    pub(crate) fn finish_conn(&mut self, conn: ConnId) {
         if let Some(slot) = self.tables.conns.get_mut(conn)
             && !matches!(slot.state, State::Finishing | State::Linger)
         {
             slot.state = State::Finishing;
-            slot.session = NONE;
+            slot.session = None;
             slot.input = None;
-            self.arm_conn(Kind::Linger, self.config.limits.close_timeout, conn);
+            self.arm_conn(ConnTimer::Linger, self.config.limits.close_timeout, conn);
             self.mark_dirty(conn);
         }
     }
 
     /// The answer to a poll arrived, or nobody will ever know.
-    pub(crate) fn forget_answer(&mut self, conn: u32) {
+    pub(crate) fn forget_answer(&mut self, conn: ConnId) {
         if let Some(slot) = self.tables.conns.get_mut(conn)
             && std::mem::take(&mut slot.flags.answering)
         {
@@ -241,7 +249,7 @@ impl Core {
     }
 
     /// The client goes on as one that has the packets which were written there: how that connection ends is no matter any more.
-    pub(crate) fn answer_arrived(&mut self, session: u32, conn: u32) {
+    pub(crate) fn answer_arrived(&mut self, session: SessionId, conn: ConnId) {
         // The connection may be another's by now, and answer another session.
         let key = self.tables.sessions.key(session);
         let same = self
@@ -260,7 +268,7 @@ impl Core {
     }
 
     /// Drops a connection now.
-    pub(crate) fn drop_conn(&mut self, conn: u32) {
+    pub(crate) fn drop_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
         if let Some(slot) = self.tables.conns.remove(conn) {
             if slot.flags.counted {
@@ -276,7 +284,7 @@ impl Core {
     }
 
     /// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).
-    pub(crate) fn release_conn(&mut self, conn: u32) {
+    pub(crate) fn release_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
         self.forget_proxy(conn);
         if let Some(slot) = self.tables.conns.remove(conn)
@@ -287,7 +295,7 @@ impl Core {
     }
 
     /// No further request will come on a connection. Returns who made it, if that is not its peer.
-    pub(crate) fn forget_proxy(&mut self, conn: u32) -> Option<IpAddr> {
+    pub(crate) fn forget_proxy(&mut self, conn: ConnId) -> Option<IpAddr> {
         if self.access.via.is_empty() {
             return None;
         }
@@ -302,9 +310,9 @@ impl Core {
         bytes
     }
 
-    pub(crate) fn insert_session(&mut self, session: Session) -> u32 {
+    pub(crate) fn insert_session(&mut self, session: Session) -> SessionId {
         let (sid, engineio) = (session.sid, session.protocol.is_engineio());
-        let index = self.tables.sessions.insert(session).index;
+        let index = self.tables.sessions.insert(session).id();
         if engineio {
             let sessions = &self.tables.sessions;
             self.tables
@@ -319,7 +327,7 @@ impl Core {
         index
     }
 
-    pub(crate) fn find_session(&self, sid: &Id20) -> Option<u32> {
+    pub(crate) fn find_session(&self, sid: &Id20) -> Option<SessionId> {
         self.tables
             .sids
             .find(id_hash(sid), |index| {
@@ -332,12 +340,12 @@ impl Core {
     }
 
     /// Whether the session is there and was not ended.
-    pub(crate) fn is_open(&self, session: u32) -> bool {
+    pub(crate) fn is_open(&self, session: SessionId) -> bool {
         let slot = self.tables.sessions.get(session);
         slot.is_some_and(|slot| !slot.flags.closing)
     }
 
-    pub(crate) fn remove_session(&mut self, index: u32) -> Option<Session> {
+    pub(crate) fn remove_session(&mut self, index: SessionId) -> Option<Session> {
         self.book_rest(index, None);
         let (sid, probe) = self
             .tables
@@ -346,7 +354,7 @@ impl Core {
             .map(|slot| (slot.sid, slot.probe))?;
         // What is still in flight for it must not reach whoever gets the slot next.
         self.release_polling(index);
-        if probe != NONE {
+        if let Some(probe) = probe {
             self.abort_upgrade(index, probe);
         }
         if let Ok(entry) = self
@@ -368,17 +376,17 @@ impl Core {
         let sockets = &self.tables.sockets;
         self.tables
             .socket_ids
-            .insert_unique(id_hash(&id), key.index, |index| {
+            .insert_unique(id_hash(&id), key.id(), |index| {
                 sockets.get(*index).map_or(0, |socket| id_hash(&socket.id))
             });
         if let Some(session) = self.tables.sessions.get_mut(session) {
-            session.sockets.push(key.index);
+            session.sockets.push(key.id());
         }
         self.counts.sockets += 1;
-        SocketKey(key)
+        key
     }
 
-    pub(crate) fn find_socket(&self, id: &Id20) -> Option<u32> {
+    pub(crate) fn find_socket(&self, id: &Id20) -> Option<SocketId> {
         self.tables
             .socket_ids
             .find(id_hash(id), |index| {
@@ -392,18 +400,15 @@ impl Core {
 
     /// The live socket behind a key.
     pub(crate) fn socket(&self, key: SocketKey) -> Option<&Socket> {
-        self.tables
-            .sockets
-            .live(key.0)
-            .filter(|socket| !socket.gone)
+        self.tables.sockets.live(key).filter(|socket| !socket.gone)
     }
 
-    pub(crate) fn socket_key(&self, index: u32) -> SocketKey {
-        SocketKey(self.tables.sockets.key(index))
+    pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
+        self.tables.sockets.key(index)
     }
 
     /// The session's socket in a namespace.
-    pub(crate) fn socket_in(&self, session: u32, namespace: &str) -> Option<u32> {
+    pub(crate) fn socket_in(&self, session: SessionId, namespace: &str) -> Option<SocketId> {
         let session = self.tables.sessions.get(session)?;
         session.sockets.iter().copied().find(|index| {
             self.tables
@@ -415,7 +420,7 @@ impl Core {
     }
 
     /// Takes a socket out of its rooms and session and leaves word for its handler; the slot is freed when that was delivered.
-    pub(crate) fn retire_socket(&mut self, index: u32, how: Departure) {
+    pub(crate) fn retire_socket(&mut self, index: SocketId, how: Departure) {
         let Some(socket) = self.tables.sockets.get_mut(index) else {
             return;
         };
@@ -456,11 +461,11 @@ impl Core {
 
     // ---- namespaces and rooms -----------------------------------------------------------------------------------------
 
-    pub(crate) fn find_namespace(&self, name: &str) -> Option<u32> {
+    pub(crate) fn find_namespace(&self, name: &str) -> Option<NamespaceId> {
         self.tables.namespace_names.get(name).copied()
     }
 
-    fn namespace(&mut self, name: &str) -> u32 {
+    pub(crate) fn namespace(&mut self, name: &str) -> NamespaceId {
         if let Some(index) = self.find_namespace(name) {
             return index;
         }
@@ -472,13 +477,13 @@ impl Core {
                 name: Arc::clone(&name),
                 rooms: 0,
             })
-            .index;
+            .id();
         self.tables.namespace_names.insert(name, index);
         index
     }
 
     /// The room of that name, made if need be.
-    pub(crate) fn room(&mut self, namespace: &str, kind: RoomKind, name: &str) -> u32 {
+    pub(crate) fn room(&mut self, namespace: &str, kind: RoomKind, name: &str) -> RoomId {
         let namespace = self.namespace(namespace);
         let before = self.rooms.len();
         let room = self.rooms.find_or_insert(namespace, kind, name);
@@ -491,7 +496,7 @@ impl Core {
     }
 
     /// Forgets a room that is empty everywhere, and its namespace with the last room.
-    pub(crate) fn tidy_room(&mut self, room: u32) {
+    pub(crate) fn tidy_room(&mut self, room: RoomId) {
         let Some(room) = self.rooms.remove_if_empty(room) else {
             return;
         };
@@ -510,7 +515,12 @@ impl Core {
     }
 
     /// Adjusts what fan-out needs to know when a session's transport changes.
-    pub(crate) fn route_sockets(&mut self, session: u32, conn: u32, variant: Variant) {
+    pub(crate) fn route_sockets(
+        &mut self,
+        session: SessionId,
+        conn: Option<ConnId>,
+        variant: Variant,
+    ) {
         let deflate = self.deflate_of(conn);
         let Some(session) = self.tables.sessions.get(session) else {
             return;

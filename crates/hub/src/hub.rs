@@ -12,10 +12,11 @@ use crate::seam::effect::Told;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::Handler;
 use crate::tables::clock::Now;
-use crate::tables::conn::{Conn, NONE, State};
+use crate::tables::conn::{Conn, State};
 use crate::tables::id::Entropy;
 use crate::tables::id::Identity;
-use crate::tables::timer::Kind;
+use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::timer::ConnTimer;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -99,7 +100,7 @@ impl Hub {
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
-    pub fn opened(&mut self, peer: IpAddr) -> u32 {
+    pub fn opened(&mut self, peer: IpAddr) -> ConnId {
         self.core.counts.accepted += 1;
         let conn = self.insert_conn(peer);
         self.enter_address(conn, peer);
@@ -107,21 +108,21 @@ impl Hub {
     }
 
     /// Another shard accepted the connection and moved it here. It is no newcomer: whoever took its place on the way is one too many.
-    pub fn moved_here(&mut self, peer: IpAddr) -> u32 {
+    pub fn moved_here(&mut self, peer: IpAddr) -> ConnId {
         let conn = self.insert_conn(peer);
         self.core.count_address(conn, peer);
         conn
     }
 
-    fn insert_conn(&mut self, peer: IpAddr) -> u32 {
-        let conn = self.core.tables.conns.insert(Conn::new(peer)).index;
+    fn insert_conn(&mut self, peer: IpAddr) -> ConnId {
+        let conn = self.core.tables.conns.insert(Conn::new(peer)).id();
         let timeout = self.core.config.limits.handshake_timeout;
-        self.core.arm_conn(Kind::Handshake, timeout, conn);
+        self.core.arm_conn(ConnTimer::Handshake, timeout, conn);
         conn
     }
 
     /// Bytes arrived. The buffer is scratch: frames are unmasked in it.
-    pub fn bytes(&mut self, conn: u32, buf: &mut [u8]) {
+    pub fn bytes(&mut self, conn: ConnId, buf: &mut [u8]) {
         self.core.counts.bytes_in += buf.len() as u64;
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
@@ -173,7 +174,7 @@ impl Hub {
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
-    pub fn is_stalled(&self, conn: u32) -> bool {
+    pub fn is_stalled(&self, conn: ConnId) -> bool {
         self.core
             .tables
             .conns
@@ -190,7 +191,7 @@ impl Hub {
         clippy::box_collection,
         reason = "it comes from and goes back to the connection's slot"
     )]
-    fn process_owned(&mut self, conn: u32, mut input: Box<Vec<u8>>) {
+    fn process_owned(&mut self, conn: ConnId, mut input: Box<Vec<u8>>) {
         let used = self.process(conn, &mut input);
         if used == input.len() {
             return;
@@ -204,14 +205,14 @@ impl Hub {
     }
 
     /// Keeps incomplete input.
-    fn stash(&mut self, conn: u32, rest: &[u8]) {
+    fn stash(&mut self, conn: ConnId, rest: &[u8]) {
         let mut input = Vec::new();
         growth::extend(&mut input, rest, usize::MAX);
         self.keep(conn, Box::new(input));
     }
 
     #[expect(clippy::box_collection, reason = "it goes into the connection's slot")]
-    fn keep(&mut self, conn: u32, rest: Box<Vec<u8>>) {
+    fn keep(&mut self, conn: ConnId, rest: Box<Vec<u8>>) {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
@@ -227,7 +228,7 @@ impl Hub {
     }
 
     /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
-    pub(crate) fn watch_input(&mut self, conn: u32) {
+    pub(crate) fn watch_input(&mut self, conn: ConnId) {
         let timeout = self.core.config.limits.message_timeout;
         let now = self.core.clock.now.mono_ms as u32 | 1;
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
@@ -237,12 +238,12 @@ impl Hub {
             slot.since_ms = now;
         }
         if !std::mem::replace(&mut slot.flags.message_timer, true) {
-            self.core.arm_conn(Kind::Message, timeout, conn);
+            self.core.arm_conn(ConnTimer::Message, timeout, conn);
         }
     }
 
     /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
-    fn process(&mut self, conn: u32, data: &mut [u8]) -> usize {
+    fn process(&mut self, conn: ConnId, data: &mut [u8]) -> usize {
         let mut at = 0;
         self.core.intake.rejected = 0;
         while at < data.len() {
@@ -294,13 +295,13 @@ impl Hub {
     }
 
     /// A request or message is complete: what is incomplete from now on is another one.
-    pub(crate) fn input_complete(&mut self, conn: u32) {
+    pub(crate) fn input_complete(&mut self, conn: ConnId) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.since_ms = 0;
         }
     }
 
-    pub(crate) fn stall(&mut self, conn: u32, limit: Limit) {
+    pub(crate) fn stall(&mut self, conn: ConnId, limit: Limit) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn)
             && !std::mem::replace(&mut slot.flags.stalled, true)
         {
@@ -310,7 +311,7 @@ impl Hub {
     }
 
     /// Frames of a client that is being asked about wait, within the size of a message.
-    fn on_waiting(&mut self, conn: u32, len: usize) -> usize {
+    fn on_waiting(&mut self, conn: ConnId, len: usize) -> usize {
         if len > self.core.config.plain_max_payload {
             self.core.counts.hit(Limit::Payload);
             self.lost(conn, CloseReason::MessageTooBig);
@@ -320,7 +321,7 @@ impl Hub {
     }
 
     /// The peer closed its sending side. What it sent before and waits here is worked on first.
-    pub fn eof(&mut self, conn: u32) {
+    pub fn eof(&mut self, conn: ConnId) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.eof = true;
             self.end_if_read(conn);
@@ -329,7 +330,7 @@ impl Hub {
     }
 
     /// Nothing comes any more, and nothing waits for its turn or for a verdict: the end of the stream takes effect.
-    fn end_if_read(&mut self, conn: u32) {
+    fn end_if_read(&mut self, conn: ConnId) {
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };
@@ -348,13 +349,13 @@ impl Hub {
     }
 
     /// The connection broke.
-    pub fn broken(&mut self, conn: u32) {
+    pub fn broken(&mut self, conn: ConnId) {
         self.lost(conn, CloseReason::TransportError);
         self.settle();
     }
 
     /// A connection is gone; so is the session that needed it.
-    pub(crate) fn lost(&mut self, conn: u32, reason: CloseReason) {
+    pub(crate) fn lost(&mut self, conn: ConnId, reason: CloseReason) {
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };
@@ -368,8 +369,9 @@ impl Hub {
             && (unsent || broken && now_ms - at_ms <= RESET_MS)
             && self.core.tables.sessions.live(key).is_some()
         {
-            self.core.close_session(key.index, reason);
+            self.core.close_session(key.id(), reason);
         }
+        let Some(session) = session else { return };
         match state {
             State::WebSocket => self.core.close_session(session, reason),
             State::Poll | State::Body { .. } | State::ChunkedBody => {
@@ -473,8 +475,8 @@ impl Hub {
         self.core.clock.behind = self
             .behind_since
             .is_some_and(|since| now - since < BEHIND_MAX_MS);
-        while let Some((kind, key)) = self.core.clock.timers.pop_due(now) {
-            self.on_timer(kind, key);
+        while let Some(due) = self.core.clock.timers.pop_due(now) {
+            self.on_timer(due);
         }
         self.expire_tokens();
         while let Some(id) = self.core.clock.timers.pop_ack_due(now) {
@@ -485,7 +487,7 @@ impl Hub {
         if now >= self.announce_due && !self.core.changed_rooms.is_empty() {
             self.announce_due = now + ANNOUNCE_MS;
             for (namespace, room, count) in self.core.announce_changes() {
-                self.call(NONE, |handler, cx| {
+                self.call(None, |handler, cx| {
                     handler.room_count_changed(cx, &namespace, &room, count);
                 });
             }
@@ -574,23 +576,25 @@ impl Hub {
     #[inline]
     pub(crate) fn call<R>(
         &mut self,
-        session: u32,
+        session: impl Into<Option<SessionId>>,
         f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let (core, handler) = (&mut self.core, &mut *self.handler);
         match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { core }))) {
             Ok(result) => Some(result),
             Err(_) => {
-                self.handler_failed(session);
+                self.handler_failed(session.into());
                 None
             }
         }
     }
 
     #[cold]
-    fn handler_failed(&mut self, session: u32) {
+    fn handler_failed(&mut self, session: Option<SessionId>) {
         self.core.counts.handler_panics += 1;
-        if let Some(slot) = self.core.tables.sessions.get(session) {
+        if let Some(session) = session
+            && let Some(slot) = self.core.tables.sessions.get(session)
+        {
             let peer = slot.peer;
             self.core
                 .outbound
@@ -605,17 +609,17 @@ impl Hub {
         while let Some(told) = self.core.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
-                    self.call(NONE, |handler, cx| handler.disconnected(cx, socket, reason));
-                    self.core.tables.sockets.remove(socket.0.index);
+                    self.call(None, |handler, cx| handler.disconnected(cx, socket, reason));
+                    self.core.tables.sockets.remove(socket.id());
                 }
                 Told::AckTimedOut { socket, token } => {
-                    self.call(NONE, |handler, cx| handler.ack_timed_out(cx, socket, token));
+                    self.call(None, |handler, cx| handler.ack_timed_out(cx, socket, token));
                 }
                 Told::Collected { token, collected } => {
-                    self.call(NONE, |handler, cx| handler.collected(cx, token, collected));
+                    self.call(None, |handler, cx| handler.collected(cx, token, collected));
                 }
                 Told::Fetched { token, sockets } => {
-                    self.call(NONE, |handler, cx| handler.fetched(cx, token, sockets));
+                    self.call(None, |handler, cx| handler.fetched(cx, token, sockets));
                 }
             }
         }

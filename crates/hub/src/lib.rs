@@ -31,12 +31,10 @@ pub use output::outbox::{Sink, Written};
 pub use rooms::membership::JoinError;
 pub use seam::context::{Context, Emit, Rejection, SocketInfo};
 pub use seam::effect::{Effect, Notice};
-pub use seam::handler::{
-    AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal, SessionKey,
-};
-pub use seam::question::{Ask, AskKey, Reply};
+pub use seam::handler::{AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal};
+pub use seam::question::{Ask, Reply};
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Owner};
 pub use tables::session::Protocol;
-pub use tables::socket::SocketKey;
+pub use tables::slot::{AskId, AskKey, ConnId, Key, SessionId, SessionKey, SocketId, SocketKey};
 pub use wire::socketio::is_reserved;

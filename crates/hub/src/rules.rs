@@ -8,7 +8,7 @@ use crate::cluster::relay::Target;
 use crate::rooms::membership::JoinError;
 use crate::seam::context::{Context, Emit, Rejection};
 use crate::seam::handler::{AckTo, ConnectRequest, Event, Handler, HandlerFactory, Refusal};
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::SocketKey;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;

@@ -3,6 +3,7 @@
 #[expect(dead_code, reason = "shared by several test binaries")]
 mod rig;
 
+use hub::ConnId;
 use hub::config::{Action, Config, Rules};
 use hub::metrics::Cells;
 use hub::{Handler, Hub, Identity, Now, Sink, Written};
@@ -59,7 +60,7 @@ struct Counter {
 }
 
 impl Sink for Counter {
-    fn write(&mut self, _: u32, slices: &[IoSlice<'_>]) -> Written {
+    fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         self.writes += 1;
         self.bytes += bytes;
@@ -99,12 +100,12 @@ impl Bench {
     }
 
     /// A client that has sent its request and these messages.
-    fn client(&mut self, target: &str, messages: &[&str]) -> u32 {
+    fn client(&mut self, target: &str, messages: &[&str]) -> ConnId {
         self.client_with(target, "", messages)
     }
 
     /// The same with more header lines.
-    fn client_with(&mut self, target: &str, headers: &str, messages: &[&str]) -> u32 {
+    fn client_with(&mut self, target: &str, headers: &str, messages: &[&str]) -> ConnId {
         let conn = self.hub.opened([127, 0, 0, 1].into());
         let mut head = format!(
             "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{headers}\
@@ -120,12 +121,12 @@ impl Bench {
         conn
     }
 
-    fn socketio(&mut self) -> u32 {
+    fn socketio(&mut self) -> ConnId {
         self.client("/socket.io/?EIO=4&transport=websocket", &["40"])
     }
 
     /// One turn in which one client sends one text frame. Building the frame reuses a buffer.
-    fn say(&mut self, conn: u32, text: &[u8]) {
+    fn say(&mut self, conn: ConnId, text: &[u8]) {
         self.buf.clear();
         frame::write_masked(&mut self.buf, true, OpCode::Text, text, [1, 2, 3, 4]);
         self.hub.begin_turn(self.now);
@@ -210,7 +211,7 @@ fn eight_events_in_one_read_allocate_nothing() {
 #[test]
 fn a_broadcast_to_a_thousand_members_allocates_nothing() {
     let mut bench = lab();
-    let conns: Vec<u32> = (0..1_000).map(|_| bench.socketio()).collect();
+    let conns: Vec<ConnId> = (0..1_000).map(|_| bench.socketio()).collect();
     let event = br#"42["shout",{"text":"hello everybody"}]"#;
     let written = bench.written(|bench| bench.say(conns[0], event));
     assert_eq!(
@@ -229,7 +230,7 @@ fn a_compressed_broadcast_allocates_nothing() {
     let mut bench = Bench::new(config, handler(&lab_rules()));
     let offer = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
     let target = "/socket.io/?EIO=4&transport=websocket";
-    let conns: Vec<u32> = (0..100)
+    let conns: Vec<ConnId> = (0..100)
         .map(|_| bench.client_with(target, offer, &["40"]))
         .collect();
     let event = format!("42[\"shout\",\"{}\"]", "hello everybody, ".repeat(100));
@@ -246,7 +247,7 @@ fn a_compressed_broadcast_allocates_nothing() {
 fn a_broadcast_to_the_senders_rooms_costs_a_constant() {
     let costs = [10, 1_000].map(|members| {
         let mut bench = lab();
-        let conns: Vec<u32> = (0..members).map(|_| bench.socketio()).collect();
+        let conns: Vec<ConnId> = (0..members).map(|_| bench.socketio()).collect();
         bench.rounds(50, |bench| bench.say(conns[0], br#"42["tell","hello"]"#))
     });
     assert_eq!(
@@ -260,7 +261,7 @@ fn a_broadcast_to_the_senders_rooms_costs_a_constant() {
 fn a_chat_message_costs_a_constant() {
     let costs = [10, 1_000].map(|members| {
         let mut bench = Bench::new(Config::default(), handler(&chat_rules()));
-        let conns: Vec<u32> = (0..members).map(|_| bench.socketio()).collect();
+        let conns: Vec<ConnId> = (0..members).map(|_| bench.socketio()).collect();
         let event = br#"421["chat-message",{"content":"hello"}]"#;
         bench.rounds(100, |bench| bench.say(conns[0], event))
     });
@@ -293,7 +294,7 @@ fn heartbeats_allocate_nothing() {
     };
     let mut bench = Bench::new(config, handler(&Rules::default()));
     let target = "/socket.io/?EIO=4&transport=websocket";
-    let conns: Vec<u32> = (0..100).map(|_| bench.client(target, &[])).collect();
+    let conns: Vec<ConnId> = (0..100).map(|_| bench.client(target, &[])).collect();
     let beat = |bench: &mut Bench| {
         bench.now.mono_ms += 25_000;
         bench.hub.begin_turn(bench.now);

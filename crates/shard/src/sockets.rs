@@ -2,6 +2,7 @@
 
 use crate::stream::Stream;
 use crate::tls::{Buffers, Received, Session};
+use hub::ConnId;
 use hub::tls::TlsCells;
 use hub::{Sink, Written};
 use std::io::{self, IoSlice, Read, Write};
@@ -70,8 +71,8 @@ impl Sockets {
         sockets
     }
 
-    pub(crate) fn insert(&mut self, conn: u32, stream: Stream, session: Option<Box<Session>>) {
-        let at = conn as usize;
+    pub(crate) fn insert(&mut self, conn: ConnId, stream: Stream, session: Option<Box<Session>>) {
+        let at = conn.index();
         if at >= self.streams.len() {
             self.streams.resize_with(at + 1, || None);
             self.marks.resize(at + 1, Marks::default());
@@ -88,74 +89,74 @@ impl Sockets {
         self.streams.capacity() * size_of::<Option<Stream>>() + self.marks.capacity()
     }
 
-    pub(crate) fn remove(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
-        let stream = self.streams.get_mut(conn as usize)?.take()?;
-        Some((stream, self.secure.remove(conn as usize)))
+    pub(crate) fn remove(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
+        let stream = self.streams.get_mut(conn.index())?.take()?;
+        Some((stream, self.secure.remove(conn.index())))
     }
 
-    pub(crate) fn get_mut(&mut self, conn: u32) -> Option<&mut Stream> {
-        self.streams.get_mut(conn as usize)?.as_mut()
+    pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Stream> {
+        self.streams.get_mut(conn.index())?.as_mut()
     }
 
-    fn mark(&mut self, conn: u32, mark: u8, on: bool) -> bool {
+    fn mark(&mut self, conn: ConnId, mark: u8, on: bool) -> bool {
         self.marks
-            .get_mut(conn as usize)
+            .get_mut(conn.index())
             .is_some_and(|marks| marks.set(mark, on))
     }
 
-    fn is_marked(&self, conn: u32, mark: u8) -> bool {
+    fn is_marked(&self, conn: ConnId, mark: u8) -> bool {
         self.marks
-            .get(conn as usize)
+            .get(conn.index())
             .is_some_and(|marks| marks.has(mark))
     }
 
     /// Notes that there is something to read; `true` if it was not noted yet.
-    pub(crate) fn set_ready(&mut self, conn: u32, ready: bool) -> bool {
+    pub(crate) fn set_ready(&mut self, conn: ConnId, ready: bool) -> bool {
         self.mark(conn, Marks::READY, ready)
     }
 
     /// Notes that the peer has closed its side.
-    pub(crate) fn set_ending(&mut self, conn: u32) {
+    pub(crate) fn set_ending(&mut self, conn: ConnId) {
         self.mark(conn, Marks::ENDING, true);
     }
 
-    pub(crate) fn is_ending(&self, conn: u32) -> bool {
+    pub(crate) fn is_ending(&self, conn: ConnId) -> bool {
         self.is_marked(conn, Marks::ENDING)
     }
 
     /// The connection may begin with a PROXY protocol header, which is not for the hub.
-    pub(crate) fn set_preface(&mut self, conn: u32, expected: bool) {
+    pub(crate) fn set_preface(&mut self, conn: ConnId, expected: bool) {
         self.mark(conn, Marks::PREFACE, expected);
     }
 
-    pub(crate) fn expects_preface(&self, conn: u32) -> bool {
+    pub(crate) fn expects_preface(&self, conn: ConnId) -> bool {
         self.is_marked(conn, Marks::PREFACE)
     }
 
     /// One read. Fewer bytes than asked for mean that the kernel has no more bytes (epoll(7), Q9); of the end of the stream
     /// they say nothing.
-    pub(crate) fn read(&mut self, conn: u32, buf: &mut [u8]) -> Got {
+    pub(crate) fn read(&mut self, conn: ConnId, buf: &mut [u8]) -> Got {
         self.get_mut(conn)
             .map_or(Got::Nothing, |stream| got(|| stream.read(buf)))
     }
 
     /// The same without taking the bytes.
-    pub(crate) fn peek(&mut self, conn: u32, buf: &mut [u8]) -> Got {
+    pub(crate) fn peek(&mut self, conn: ConnId, buf: &mut [u8]) -> Got {
         self.get_mut(conn)
             .map_or(Got::Nothing, |stream| got(|| stream.peek(buf)))
     }
 
     /// One write of a few bytes to somebody who is turned away: whoever has no room for them is gone.
-    pub(crate) fn tell(&mut self, conn: u32, bytes: &[u8]) {
+    pub(crate) fn tell(&mut self, conn: ConnId, bytes: &[u8]) {
         if let Some(stream) = self.get_mut(conn) {
             let _ = stream.write(bytes);
         }
     }
 
     /// The same of a TLS connection: what was read is in `plaintext`. `None` if it is none.
-    pub(crate) fn receive(&mut self, conn: u32, cells: &TlsCells) -> Option<Received> {
-        let stream = self.streams.get_mut(conn as usize)?.as_mut()?;
-        self.secure.with(conn as usize, |session, buffers| {
+    pub(crate) fn receive(&mut self, conn: ConnId, cells: &TlsCells) -> Option<Received> {
+        let stream = self.streams.get_mut(conn.index())?.as_mut()?;
+        self.secure.with(conn.index(), |session, buffers| {
             session.receive(stream, buffers, cells)
         })
     }
@@ -168,21 +169,21 @@ impl Sockets {
         }
     }
 
-    pub(crate) fn is_secure(&self, conn: u32) -> bool {
+    pub(crate) fn is_secure(&self, conn: ConnId) -> bool {
         self.secure.get(conn).is_some()
     }
 
-    pub(crate) fn is_handshaking(&self, conn: u32) -> bool {
+    pub(crate) fn is_handshaking(&self, conn: ConnId) -> bool {
         self.secure.get(conn).is_some_and(Session::is_handshaking)
     }
 
     /// The kernel takes bytes again: records that wait come first. `Written::Bytes(0)` if none waits any more.
-    pub(crate) fn resume(&mut self, conn: u32) -> Written {
-        let stream = self.streams.get_mut(conn as usize);
+    pub(crate) fn resume(&mut self, conn: ConnId) -> Written {
+        let stream = self.streams.get_mut(conn.index());
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Bytes(0);
         };
-        let resumed = self.secure.with(conn as usize, |session, _| {
+        let resumed = self.secure.with(conn.index(), |session, _| {
             let resumed = session.resume(stream);
             if session.is_closing() && matches!(resumed, Ok(true)) {
                 let _ = stream.shutdown(Shutdown::Write);
@@ -197,10 +198,10 @@ impl Sockets {
     }
 
     /// Says goodbye for a connection that is about to be dropped, if it is TLS and all else is out.
-    pub(crate) fn close_notify(&mut self, conn: u32) {
-        let stream = self.streams.get_mut(conn as usize);
+    pub(crate) fn close_notify(&mut self, conn: ConnId) {
+        let stream = self.streams.get_mut(conn.index());
         if let Some(stream) = stream.and_then(Option::as_mut) {
-            self.secure.with(conn as usize, |session, buffers| {
+            self.secure.with(conn.index(), |session, buffers| {
                 session.close(stream, buffers)
             });
         }
@@ -214,12 +215,12 @@ impl Sockets {
     }
 
     /// Shuts the sending side: at once, or when the records before it are out.
-    pub(crate) fn shutdown(&mut self, conn: u32) {
-        let stream = self.streams.get_mut(conn as usize);
+    pub(crate) fn shutdown(&mut self, conn: ConnId) {
+        let stream = self.streams.get_mut(conn.index());
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return;
         };
-        let said = self.secure.with(conn as usize, |session, buffers| {
+        let said = self.secure.with(conn.index(), |session, buffers| {
             session.close(stream, buffers)
         });
         if said != Some(false) {
@@ -261,8 +262,8 @@ impl Secure {
         Some(session)
     }
 
-    fn get(&self, conn: u32) -> Option<&Session> {
-        self.sessions.get(conn as usize)?.as_deref()
+    fn get(&self, conn: ConnId) -> Option<&Session> {
+        self.sessions.get(conn.index())?.as_deref()
     }
 
     /// Works on the session of a connection, if it has one, and keeps the books.
@@ -278,12 +279,12 @@ impl Secure {
 }
 
 impl Sink for Sockets {
-    fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written {
-        let stream = self.streams.get_mut(conn as usize);
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        let stream = self.streams.get_mut(conn.index());
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Gone;
         };
-        if let Some(written) = self.secure.with(conn as usize, |session, buffers| {
+        if let Some(written) = self.secure.with(conn.index(), |session, buffers| {
             session.write(stream, slices, buffers)
         }) {
             return written;

@@ -12,6 +12,7 @@ use crate::shards::{Answerer, Handover, Mail, Outside, WAKE};
 use crate::sockets::{Got, Sockets};
 use crate::stream::Stream;
 use crate::tls::{SecureStream, Session};
+use hub::ConnId;
 use hub::mailbox::{Receiver, Sender};
 use hub::metrics::Cells;
 use hub::trust::ProxyProtocol;
@@ -72,9 +73,9 @@ pub(crate) struct Shard {
     next: usize,
     sockets: Sockets,
     /// Connections with something to read.
-    ready: VecDeque<u32>,
+    ready: VecDeque<ConnId>,
     /// The same, for those that are not beyond the TLS handshake.
-    handshakes: VecDeque<u32>,
+    handshakes: VecDeque<ConnId>,
     tls: Option<Arc<ServerConfig>>,
     /// Mail taken out of the mailbox and not worked on.
     inbox: VecDeque<Mail>,
@@ -247,7 +248,9 @@ impl Shard {
             }
             return;
         }
-        let conn = number as u32;
+        let Some(conn) = ConnId::from_index(number) else {
+            return;
+        };
         if event.is_writable() {
             self.writable(conn);
         }
@@ -259,7 +262,7 @@ impl Shard {
         }
     }
 
-    fn writable(&mut self, conn: u32) {
+    fn writable(&mut self, conn: ConnId) {
         match self.sockets.resume(conn) {
             Written::Bytes(_) => self.parts.hub.writable(conn, &mut self.sockets),
             Written::Held(_) | Written::WouldBlock => {}
@@ -417,10 +420,10 @@ impl Shard {
     }
 
     /// Watches the socket of a connection that the hub knows; `false` if that is not possible.
-    fn adopt(&mut self, mut stream: Stream, session: Option<Box<Session>>, conn: u32) -> bool {
+    fn adopt(&mut self, mut stream: Stream, session: Option<Box<Session>>, conn: ConnId) -> bool {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registry = self.parts.poll.registry();
-        let registered = stream.register(registry, Token(conn as usize), interest);
+        let registered = stream.register(registry, Token(conn.index()), interest);
         self.sockets.insert(conn, stream, session);
         self.parts.open.fetch_add(1, Ordering::Relaxed);
         if registered.is_err() {
@@ -479,7 +482,7 @@ impl Shard {
         }
     }
 
-    fn read(&mut self, conn: u32) {
+    fn read(&mut self, conn: ConnId) {
         if self.parts.hub.is_stalled(conn) {
             self.ready.push_back(conn);
             return;
@@ -570,20 +573,20 @@ impl Shard {
         }
     }
 
-    fn release(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
+    fn release(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
         let released = self.sockets.remove(conn)?;
         self.parts.open.fetch_sub(1, Ordering::Relaxed);
         Some(released)
     }
 
     /// Takes a connection off this shard's loop.
-    fn detach(&mut self, conn: u32) -> Option<(Stream, Option<Box<Session>>)> {
+    fn detach(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
         let (mut stream, session) = self.release(conn)?;
         stream.deregister(self.parts.poll.registry()).ok()?;
         Some((stream, session))
     }
 
-    fn hand_to_shard(&mut self, conn: u32, shard: u16, read: Vec<u8>, peer: IpAddr) {
+    fn hand_to_shard(&mut self, conn: ConnId, shard: u16, read: Vec<u8>, peer: IpAddr) {
         debug_assert_ne!(shard, self.parts.me.shard);
         if let Some((stream, session)) = self.detach(conn)
             && let Some(mail) = self.parts.mail.get(usize::from(shard))
@@ -597,7 +600,7 @@ impl Shard {
         }
     }
 
-    fn hand_over(&mut self, conn: u32, read: Vec<u8>, peer: IpAddr) {
+    fn hand_over(&mut self, conn: ConnId, read: Vec<u8>, peer: IpAddr) {
         if let Some((stream, session)) = self.detach(conn) {
             self.parts.outside.handover(Handover {
                 stream: stream.into(),

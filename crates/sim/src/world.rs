@@ -3,6 +3,7 @@
 use crate::check::{Report, Sent, Stay};
 use crate::client::{Client, Transport};
 use fastrand::Rng;
+use hub::ConnId;
 use hub::config::{Action, Config, EventRule, NamespaceRules, Rules};
 use hub::metrics::Cells;
 use hub::rules::RulesFactory;
@@ -38,7 +39,7 @@ struct Link {
     client: usize,
     node: usize,
     /// Its slot there; `None` on its way or when it is over.
-    conn: Option<u32>,
+    conn: Option<ConnId>,
     out: Vec<u8>,
 }
 
@@ -57,17 +58,17 @@ type Mail = VecDeque<(u64, Arc<Relay>)>;
 
 struct Node {
     hub: Hub,
-    links: BTreeMap<u32, usize>,
+    links: BTreeMap<ConnId, usize>,
 }
 
 /// Writes of one node go to the links; the network takes everything.
 struct Wire<'a> {
-    by_conn: &'a BTreeMap<u32, usize>,
+    by_conn: &'a BTreeMap<ConnId, usize>,
     links: &'a mut Vec<Link>,
 }
 
 impl Sink for Wire<'_> {
-    fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let link = &mut self.links[self.by_conn[&conn]];
         slices
             .iter()

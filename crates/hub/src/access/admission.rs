@@ -6,7 +6,8 @@ use crate::books::close::CloseReason;
 use crate::books::config;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
-use crate::tables::conn::{NONE, State};
+use crate::tables::conn::State;
+use crate::tables::slot::ConnId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -98,7 +99,7 @@ impl Hub {
         }
         admission.shed_due_ms = now + SHED_INTERVAL_MS;
         let conns = self.core.tables.conns.iter();
-        let mut slow: Vec<(usize, u32)> = conns
+        let mut slow: Vec<(usize, ConnId)> = conns
             .filter(|(_, slot)| slot.state == State::WebSocket)
             .map(|(conn, slot)| (slot.outbox.heap_bytes(), conn))
             .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
@@ -109,10 +110,11 @@ impl Hub {
                 continue;
             };
             slot.outbox.discard_unstarted();
-            let session = slot.session;
-            debug_assert_ne!(session, NONE);
+            debug_assert!(slot.session.is_some(), "{conn} is a WebSocket of nobody");
             self.core.counts.hit(Limit::MemoryShed);
-            self.core.close_session(session, CloseReason::OutOfMemory);
+            if let Some(session) = slot.session {
+                self.core.close_session(session, CloseReason::OutOfMemory);
+            }
         }
     }
 }

@@ -1,5 +1,4 @@
 //! Who a client is: when its token is asked about, what a verdict leads to, and what happens when a token ends.
-
 use crate::access::claims::{Claims, Denied, Grants};
 use crate::access::gcra::Gcra;
 use crate::books::close::CloseReason;
@@ -11,10 +10,10 @@ use crate::rules::{first, passes};
 use crate::seam::context::{Context, Emit};
 use crate::seam::handler::{AckTo, Refusal};
 use crate::seam::question::{Pending, Purpose};
-use crate::tables::conn::NONE;
 use crate::tables::id;
 use crate::tables::session::{Protocol, RequestToken};
-use crate::tables::socket::{Extra, SocketKey};
+use crate::tables::slot::{SessionId, SocketId, SocketKey};
+use crate::tables::socket::Extra;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
@@ -60,7 +59,7 @@ fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
 
 impl Hub {
     /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
-    pub(crate) fn authenticate(&mut self, session: u32, namespace: &str, auth: &str) {
+    pub(crate) fn authenticate(&mut self, session: SessionId, namespace: &str, auth: &str) {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
@@ -88,7 +87,7 @@ impl Hub {
     }
 
     /// The request's token was good when it was looked at; is it still?
-    fn join_on_claims(&mut self, session: u32, namespace: &str, auth: &str, claims: &Claims) {
+    fn join_on_claims(&mut self, session: SessionId, namespace: &str, auth: &str, claims: &Claims) {
         let now_s = self.core.clock.now.wall_ms / 1000;
         if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
             self.core.count_denied(Denied::Expired);
@@ -98,7 +97,7 @@ impl Hub {
     }
 
     /// A plain session begins: its token came with the request.
-    pub(crate) fn authenticate_plain(&mut self, session: u32) {
+    pub(crate) fn authenticate_plain(&mut self, session: SessionId) {
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
@@ -131,7 +130,7 @@ impl Hub {
         if self.core.tables.sessions.live(pending.session).is_none() {
             return;
         }
-        let session = pending.session.index;
+        let session = pending.session.id();
         if !self.core.is_open(session) {
             return;
         }
@@ -145,7 +144,7 @@ impl Hub {
                     .tables
                     .sessions
                     .get(session)
-                    .map_or(NONE, |slot| slot.conn);
+                    .and_then(|slot| slot.conn);
                 if let Some(slot) = self.core.tables.conns.get_mut(conn) {
                     slot.flags.asking = false;
                 }
@@ -153,7 +152,9 @@ impl Hub {
                     Ok(claims) => self.begin_plain(session, Some(&claims)),
                     Err(denied) => self.deny_plain(session, denied),
                 }
-                self.revive(conn);
+                if let Some(conn) = conn {
+                    self.revive(conn);
+                }
             }
             Purpose::Refresh { socket, ack } => self.on_refresh_verdict(socket, ack, verdict),
         }
@@ -161,7 +162,7 @@ impl Hub {
 
     fn on_join_verdict(
         &mut self,
-        session: u32,
+        session: SessionId,
         namespace: &str,
         auth: &str,
         verdict: Result<Claims, Denied>,
@@ -187,7 +188,7 @@ impl Hub {
 
     /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
     /// which no client comes back by itself, if the fault is ours.
-    fn deny_join(&mut self, session: u32, namespace: &str, denied: Denied) {
+    fn deny_join(&mut self, session: SessionId, namespace: &str, denied: Denied) {
         if self.core.config.auth.style == AuthStyle::Strict {
             self.core.log_refused(session, denied.close_reason());
             let message = denied.message().to_owned();
@@ -209,7 +210,7 @@ impl Hub {
         self.core.close_session(session, denied.close_reason());
     }
 
-    fn deny_plain(&mut self, session: u32, denied: Denied) {
+    fn deny_plain(&mut self, session: SessionId, denied: Denied) {
         self.core.say_error(session, denied);
         self.core.close_session(session, denied.close_reason());
     }
@@ -220,7 +221,7 @@ impl Hub {
     #[inline]
     pub(crate) fn on_refresh(
         &mut self,
-        session: u32,
+        session: SessionId,
         socket: SocketKey,
         name: &str,
         args: &str,
@@ -290,7 +291,7 @@ impl Hub {
         let now_s = self.core.clock.now.wall_ms / 1000;
         while let Some(sockets) = self.core.clock.expiries.pop_due(now_s) {
             for key in sockets {
-                let socket = SocketKey(key);
+                let socket = key;
                 let Some(slot) = self
                     .core
                     .tables
@@ -337,7 +338,7 @@ impl Hub {
             },
         );
         self.core
-            .disconnect_socket(socket.0.index, false, Some(CloseReason::TokenExpired));
+            .disconnect_socket(socket.id(), false, Some(CloseReason::TokenExpired));
         if self
             .core
             .tables
@@ -353,7 +354,7 @@ impl Hub {
 impl Core {
     /// Gives a socket what its token says.
     pub(crate) fn grant(&mut self, socket: SocketKey, claims: &Claims) {
-        let index = socket.0.index;
+        let index = socket.id();
         self.set_user(index, &claims.uid);
         for room in &claims.rooms {
             // Names and numbers have bounds, which are counted where they bite.
@@ -362,15 +363,15 @@ impl Core {
         self.set_grants(socket, claims.grants.as_ref());
         if let Some(expires_s) = claims.expires_s {
             let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
-            if let Some(slot) = self.tables.sockets.live_mut(socket.0) {
+            if let Some(slot) = self.tables.sockets.live_mut(socket) {
                 slot.expires_s = expires_s;
             }
-            self.look_at_token(socket.0.index);
+            self.look_at_token(socket.id());
         }
     }
 
     fn set_grants(&mut self, socket: SocketKey, grants: Option<&Grants>) {
-        let Some(slot) = self.tables.sockets.live_mut(socket.0) else {
+        let Some(slot) = self.tables.sockets.live_mut(socket) else {
             return;
         };
         if grants.is_some() || slot.extra.is_some() {
@@ -386,13 +387,13 @@ impl Core {
         let later = claims
             .expires_s
             .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
-        if self.user_of(socket.0.index) != Some(&*claims.uid) || !later {
+        if self.user_of(socket.id()) != Some(&*claims.uid) || !later {
             return Err(Denied::Invalid);
         }
         self.refresh_request_token(session, claims);
         self.set_grants(socket, claims.grants.as_ref());
         // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
-        if let Some(slot) = self.tables.sockets.live_mut(socket.0)
+        if let Some(slot) = self.tables.sockets.live_mut(socket)
             && before_s > 0
         {
             let expires_s = claims.expires_s.unwrap_or(u64::from(u32::MAX));
@@ -406,7 +407,7 @@ impl Core {
     }
 
     /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
-    fn refresh_request_token(&mut self, session: u32, claims: &Claims) {
+    fn refresh_request_token(&mut self, session: SessionId, claims: &Claims) {
         let slot = self.tables.sessions.get_mut(session);
         if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
             && known.uid == claims.uid
@@ -420,9 +421,9 @@ impl Core {
     fn token_ends(&mut self, socket: SocketKey, expires_s: u32, left_s: u64) {
         let expires_s = u64::from(expires_s);
         if left_s > self.config.auth.warn_before.as_secs() {
-            return self.look_at_token(socket.0.index);
+            return self.look_at_token(socket.id());
         }
-        self.await_end(socket.0.index, expires_s);
+        self.await_end(socket.id(), expires_s);
         let mut args = String::new();
         let at_ms = expires_s * 1000;
         let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
@@ -439,11 +440,14 @@ impl Core {
     /// The wall clock went ahead of time: what heartbeats would find is to be found now.
     #[cold]
     pub(crate) fn look_at_all_tokens(&mut self) {
-        (0..self.tables.sockets.slots()).for_each(|index| self.look_at_token(index));
+        let all = (0..).map_while(|index| self.tables.sockets.nth(index));
+        for socket in all.collect::<Vec<_>>() {
+            self.look_at_token(socket);
+        }
     }
 
     /// At a heartbeat: who of the session is to be warned before the next one.
-    pub(crate) fn look_at_tokens(&mut self, session: u32) {
+    pub(crate) fn look_at_tokens(&mut self, session: SessionId) {
         if !self.config.auth.enabled {
             return;
         }
@@ -457,7 +461,7 @@ impl Core {
     }
 
     /// Lets a socket wait for its warning, if that is due before the next heartbeat of its session.
-    fn look_at_token(&mut self, index: u32) {
+    fn look_at_token(&mut self, index: SocketId) {
         let Some(slot) = self.tables.sockets.get(index) else {
             return;
         };
@@ -469,7 +473,7 @@ impl Core {
         }
     }
 
-    fn await_end(&mut self, index: u32, due_s: u64) {
+    fn await_end(&mut self, index: SocketId, due_s: u64) {
         let key = self.tables.sockets.key(index);
         if let Some(slot) = self.tables.sockets.get_mut(index) {
             slot.ending = true;
@@ -478,7 +482,7 @@ impl Core {
     }
 
     /// A socket that may have waited for the end of its token is gone.
-    pub(crate) fn forget_expiry(&mut self, index: u32) {
+    pub(crate) fn forget_expiry(&mut self, index: SocketId) {
         if self
             .tables
             .sockets
@@ -492,7 +496,7 @@ impl Core {
     }
 
     /// Tells a plain client why it is sent off.
-    fn say_error(&mut self, session: u32, denied: Denied) {
+    fn say_error(&mut self, session: SessionId, denied: Denied) {
         let Some(slot) = self.tables.sessions.get(session) else {
             return;
         };

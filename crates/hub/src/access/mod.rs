@@ -11,6 +11,7 @@ pub mod trust;
 
 use crate::cluster::shared::Process;
 use crate::config::Config;
+use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;
 use gcra::Meters;
@@ -24,7 +25,7 @@ pub(crate) struct Access {
     pub(crate) meters: Meters,
     pub(crate) admission: Admission,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
-    pub(crate) via: HashMap<u32, IpAddr>,
+    pub(crate) via: HashMap<ConnId, IpAddr>,
     pub(crate) distrusted: Arc<Distrusted>,
 }
 

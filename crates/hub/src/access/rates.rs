@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::hub::Hub;
 use crate::seam::context::{Context, Rejection};
 use crate::seam::handler::{AckTo, Refusal};
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::{ConnId, SessionId, SocketId, SocketKey};
 use std::net::IpAddr;
 use wire::http::Head;
 use wire::websocket::{close, handshake};
@@ -25,7 +25,7 @@ impl Hub {
     #[inline]
     pub(crate) fn within_rates(
         &mut self,
-        session: u32,
+        session: SessionId,
         socket: Option<SocketKey>,
         asked: Option<u64>,
     ) -> bool {
@@ -40,7 +40,7 @@ impl Hub {
 
     /// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
     /// without having waited: `false`.
-    pub(crate) fn connect_within_rates(&mut self, session: u32, namespace: &str) -> bool {
+    pub(crate) fn connect_within_rates(&mut self, session: SessionId, namespace: &str) -> bool {
         if !self.core.access.meters.any {
             return true;
         }
@@ -64,7 +64,7 @@ impl Hub {
 
     /// The first of the rates that has nothing left for this message, which then costs none of them anything.
     #[inline]
-    fn scope_passed(&mut self, session: u32, socket: Option<SocketKey>) -> Option<Scope> {
+    fn scope_passed(&mut self, session: SessionId, socket: Option<SocketKey>) -> Option<Scope> {
         let core = &mut self.core;
         let now_us = core.now_us();
         core.intake.forgiven = false;
@@ -95,7 +95,7 @@ impl Hub {
     #[cold]
     fn over_rate(
         &mut self,
-        session: u32,
+        session: SessionId,
         socket: Option<SocketKey>,
         asked: Option<u64>,
         scope: Scope,
@@ -125,7 +125,7 @@ impl Hub {
 
     /// Bytes behind the end. What was on its way when the peer was told is no offence. Who goes on is a flood: it is not read any
     /// more, which costs nothing, and not cut before its time, for then it would be back at once.
-    pub(crate) fn ignore(&mut self, conn: u32, len: usize) {
+    pub(crate) fn ignore(&mut self, conn: ConnId, len: usize) {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
@@ -137,7 +137,7 @@ impl Hub {
     }
 
     /// Nothing that this connection still sends matters: leave it in the kernel.
-    pub fn is_ignored(&self, conn: u32) -> bool {
+    pub fn is_ignored(&self, conn: ConnId) -> bool {
         let slot = self.core.tables.conns.get(conn);
         slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
     }
@@ -145,7 +145,7 @@ impl Hub {
     // ---- addresses --------------------------------------------------------------------------------------------------------
 
     /// Counts a newcomer with the address it comes from, which may have too many.
-    pub(crate) fn enter_address(&mut self, conn: u32, peer: IpAddr) {
+    pub(crate) fn enter_address(&mut self, conn: ConnId, peer: IpAddr) {
         let max = self.core.config.limits.conns_per_address_max;
         let count = self.core.count_address(conn, peer);
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
@@ -159,7 +159,7 @@ impl Hub {
     }
 
     /// Turns a connection away whose address has too many: WebSockets by 1008, as their clients see why only then.
-    pub(crate) fn refuse_crowded(&mut self, conn: u32, head: &Head<'_>) {
+    pub(crate) fn refuse_crowded(&mut self, conn: ConnId, head: &Head<'_>) {
         let reason = CloseReason::TooManyConnections;
         self.core.counts.hit(Limit::ConnsPerAddress);
         self.core.counts.shed += 1;
@@ -178,7 +178,7 @@ impl Hub {
     }
 
     /// A new session from the connection's address; `false` = there were too many of late, and it was told so.
-    pub(crate) fn admit_connect(&mut self, conn: u32) -> bool {
+    pub(crate) fn admit_connect(&mut self, conn: ConnId) -> bool {
         let now_us = self.core.now_us();
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return false;
@@ -209,7 +209,7 @@ impl Hub {
 
 impl Core {
     /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.
-    pub(crate) fn count_address(&mut self, conn: u32, peer: IpAddr) -> u32 {
+    pub(crate) fn count_address(&mut self, conn: ConnId, peer: IpAddr) -> u32 {
         let max = self.config.limits.conns_per_address_max;
         let Some(slot) = self.tables.conns.get_mut(conn) else {
             return 0;
@@ -232,14 +232,14 @@ impl Core {
     }
 
     /// Books a message of a session with its user and address, or says which of them has nothing left.
-    fn book(&mut self, session: u32, socket: Option<SocketKey>) -> Result<(), Scope> {
+    fn book(&mut self, session: SessionId, socket: Option<SocketKey>) -> Result<(), Scope> {
         let now_us = self.now_us();
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return Ok(());
         };
         let owed = std::mem::take(&mut slot.unbooked);
         let address = holder(slot.peer);
-        let user = self.user_to_charge(session, socket.map(|socket| socket.0.index));
+        let user = self.user_to_charge(session, socket.map(|socket| socket.id()));
         let sender = Sender { user, address };
         let granted = self.access.meters.book(sender, now_us, owed)?;
         if let Some(slot) = self.tables.sessions.get_mut(session) {
@@ -250,7 +250,7 @@ impl Core {
 
     /// Books what a session still owes, before it ends or one of its sockets is nobody's or another's. From then on it is
     /// granted nothing.
-    pub(crate) fn book_rest(&mut self, session: u32, socket: Option<u32>) {
+    pub(crate) fn book_rest(&mut self, session: SessionId, socket: Option<SocketId>) {
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
         };
@@ -267,7 +267,7 @@ impl Core {
     }
 
     /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.
-    fn user_to_charge(&self, session: u32, socket: Option<u32>) -> Option<&str> {
+    fn user_to_charge(&self, session: SessionId, socket: Option<SocketId>) -> Option<&str> {
         self.access.meters.user.as_ref()?;
         let own = socket.and_then(|socket| self.user_of(socket));
         own.or_else(|| {
@@ -277,7 +277,7 @@ impl Core {
     }
 
     /// Books a rejected message; a session that goes on and on is closed.
-    fn count_rejection(&mut self, session: u32) {
+    fn count_rejection(&mut self, session: SessionId) {
         let max = self.config.limits.flood_rejections_max;
         self.intake.rejected += 1;
         self.intake.turn_rejected += 1;

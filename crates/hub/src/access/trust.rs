@@ -5,6 +5,7 @@ use crate::books::close::CloseReason;
 use crate::hub::Hub;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::conn::State;
+use crate::tables::slot::ConnId;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::http::{self, Head};
@@ -148,7 +149,7 @@ impl Hub {
     }
 
     /// The same for a connection that is open.
-    pub fn conn_proxy_protocol(&self, conn: u32) -> ProxyProtocol {
+    pub fn conn_proxy_protocol(&self, conn: ConnId) -> ProxyProtocol {
         let peer = self.core.tables.conns.get(conn).map(|slot| slot.peer);
         peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
     }
@@ -163,12 +164,12 @@ impl Hub {
 
     /// A trusted proxy said for whom a connection is; from now on that is its peer. One too many of that client's may be
     /// closed at once.
-    pub fn introduced(&mut self, conn: u32, client: IpAddr) {
+    pub fn introduced(&mut self, conn: ConnId, client: IpAddr) {
         self.enter_address(conn, client.to_canonical());
     }
 
     /// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
-    pub fn misintroduced(&mut self, conn: u32) {
+    pub fn misintroduced(&mut self, conn: ConnId) {
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };
@@ -185,7 +186,7 @@ impl Hub {
 
     /// Makes the client of a request the peer of its connection, for limits and logs. The next request of the connection may
     /// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
-    pub(crate) fn find_client(&mut self, conn: u32, head: &Head<'_>) {
+    pub(crate) fn find_client(&mut self, conn: ConnId, head: &Head<'_>) {
         self.tell_distrusted(conn, head);
         if self.core.config.proxies.trusted.is_empty() {
             return;
@@ -208,7 +209,7 @@ impl Hub {
     }
 
     /// A gateway that does not know its proxy takes all clients behind it for one: that is told, once.
-    fn tell_distrusted(&mut self, conn: u32, head: &Head<'_>) {
+    fn tell_distrusted(&mut self, conn: ConnId, head: &Head<'_>) {
         let core = &mut self.core;
         let Some(peer) = core.tables.conns.get(conn).map(|slot| slot.peer) else {
             return;

@@ -6,8 +6,9 @@ use crate::hub::Hub;
 use crate::output::compression::Deflate;
 use crate::rooms::room::RoomKind;
 use crate::seam::question::Purpose;
-use crate::tables::conn::{Conn, NONE, State};
+use crate::tables::conn::{Conn, State};
 use crate::tables::session::Session;
+use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::socket::Variant;
 use std::collections::BTreeMap;
 
@@ -79,7 +80,7 @@ impl Core {
             match conn.state {
                 State::Head | State::Finishing | State::Linger => {
                     assert_eq!(
-                        conn.session, NONE,
+                        conn.session, None,
                         "conn {index} in {:?} has a session",
                         conn.state
                     );
@@ -87,13 +88,13 @@ impl Core {
                 state => {
                     let slot = session.unwrap_or_else(|| {
                         panic!(
-                            "conn {index} in {state:?} has dead session {}",
+                            "conn {index} in {state:?} has dead session {:?}",
                             conn.session
                         )
                     });
                     assert_eq!(
                         end(slot, conn),
-                        index,
+                        Some(index),
                         "conn {index} in {state:?} and its session"
                     );
                 }
@@ -124,7 +125,7 @@ impl Core {
             .conns
             .iter()
             .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
-        let kept: Vec<u32> = kept.map(|(index, _)| index).collect();
+        let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
         self.output.codecs.check_contexts(&kept);
         assert_eq!(
             self.counts.takeover_contexts,
@@ -140,19 +141,19 @@ impl Core {
             self.check_end(index, session.probe, State::Probe);
             if let Some(polling) = &session.polling {
                 assert_eq!(
-                    session.conn, NONE,
+                    session.conn, None,
                     "session {index} polls and has a WebSocket"
                 );
                 self.check_end(index, polling.get, State::Poll);
-                if polling.post != NONE {
+                if polling.post.is_some() {
                     let conn = self.tables.conns.get(polling.post);
                     let conn = conn.unwrap_or_else(|| panic!("session {index}: dead POST"));
                     let body = matches!(conn.state, State::Body { .. } | State::ChunkedBody);
                     assert!(body, "session {index}: its POST is in {:?}", conn.state);
-                    assert_eq!(conn.session, index, "session of a POST");
+                    assert_eq!(conn.session, Some(index), "session of a POST");
                 }
             } else {
-                assert_ne!(session.conn, NONE, "session {index} has no transport");
+                assert_ne!(session.conn, None, "session {index} has no transport");
                 assert!(
                     !session.flags.closing,
                     "session {index} is closed and still here"
@@ -182,20 +183,18 @@ impl Core {
         );
     }
 
-    fn check_end(&self, session: u32, conn: u32, state: State) {
-        if conn == NONE {
-            return;
-        }
+    fn check_end(&self, session: SessionId, conn: Option<ConnId>, state: State) {
+        let Some(conn) = conn else { return };
         let slot = self.tables.conns.get(conn);
         let slot = slot.unwrap_or_else(|| panic!("session {session}: {state:?} {conn} is dead"));
         assert_eq!(
             (slot.state, slot.session),
-            (state, session),
+            (state, Some(session)),
             "conn {conn} of session {session}"
         );
     }
 
-    fn check_sockets_of(&self, index: u32, session: &Session) {
+    fn check_sockets_of(&self, index: SessionId, session: &Session) {
         for (n, socket) in session.sockets.iter().enumerate() {
             let slot = self.tables.sockets.get(*socket);
             let slot = slot.unwrap_or_else(|| panic!("session {index}: dead socket {socket}"));
@@ -313,17 +312,17 @@ impl Core {
                 user.name
             );
             assert_ne!(
-                user.first, NONE,
+                user.first, None,
                 "user {:?} has nobody and is still here",
                 user.name
             );
             let mut at = user.first;
-            while at != NONE {
-                let socket = self.tables.sockets.get(at);
+            while let Some(id) = at {
+                let socket = self.tables.sockets.get(id);
                 let socket = socket.unwrap_or_else(|| panic!("dead socket of {:?}", user.name));
                 assert_eq!(
                     (socket.place.user, socket.namespace),
-                    (index, user.namespace)
+                    (Some(index), user.namespace)
                 );
                 members += 1;
                 assert!(
@@ -331,14 +330,14 @@ impl Core {
                     "the list of {:?} has no end",
                     user.name
                 );
-                at = self.next_of_user(at);
+                at = self.next_of_user(id);
             }
         }
         let placed = self
             .tables
             .sockets
             .iter()
-            .filter(|(_, slot)| slot.place.user != NONE);
+            .filter(|(_, slot)| slot.place.user.is_some());
         assert_eq!(members, placed.count(), "sockets of users");
         assert_eq!(
             self.counts.asks_outstanding,
@@ -351,9 +350,9 @@ impl Core {
             .filter(|(_, pending)| matches!(pending.purpose, Purpose::Join { .. }));
         let live =
             joins.filter(|(_, pending)| self.tables.sessions.live(pending.session).is_some());
-        let mut joining: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut joining: BTreeMap<SessionId, u32> = BTreeMap::new();
         for (_, pending) in live {
-            *joining.entry(pending.session.index).or_default() += 1;
+            *joining.entry(pending.session.id()).or_default() += 1;
         }
         for (index, slot) in self.tables.sessions.iter() {
             let open = joining.get(&index).copied().unwrap_or_default();
@@ -431,12 +430,12 @@ impl Core {
 }
 
 /// The connection that a session has in the place of this one.
-fn end(session: &Session, conn: &Conn) -> u32 {
+fn end(session: &Session, conn: &Conn) -> Option<ConnId> {
     let polling = session.polling.as_deref();
     match conn.state {
         State::WebSocket => session.conn,
         State::Probe => session.probe,
-        State::Poll => polling.map_or(NONE, |polling| polling.get),
-        _ => polling.map_or(NONE, |polling| polling.post),
+        State::Poll => polling?.get,
+        _ => polling?.post,
     }
 }

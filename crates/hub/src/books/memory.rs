@@ -22,37 +22,31 @@ pub struct MemoryWalk {
 }
 
 impl MemoryWalk {
-    /// Counts one slot of the current table; `false` behind its end.
-    fn count(&mut self, core: &Core) -> bool {
-        let slot = self.slot;
-        let slots = match self.table {
-            0 => core.tables.conns.slots(),
-            1 => core.tables.sessions.slots(),
-            2 => core.tables.sockets.slots(),
-            _ => core.rooms.slots(),
-        };
-        if slot >= slots {
-            return false;
-        }
-        self.slot += 1;
+    /// Counts one slot of the current table; none behind its end.
+    fn count(&mut self, core: &Core) -> Option<()> {
+        let (tables, index) = (&core.tables, self.slot);
         match self.table {
             0 => {
-                if let Some(conn) = core.tables.conns.get(slot) {
+                if let Some(conn) = tables.conns.get(tables.conns.nth(index)?) {
                     self.conns += conn.heap_bytes();
                     self.outboxes += conn.outbox.heap_bytes();
                 }
             }
             1 => {
-                self.sessions += core
-                    .tables
-                    .sessions
-                    .get(slot)
-                    .map_or(0, |slot| slot.heap_bytes())
+                let slot = tables.sessions.get(tables.sessions.nth(index)?);
+                self.sessions += slot.map_or(0, |slot| slot.heap_bytes());
             }
-            2 => self.sockets += core.tables.sockets.get(slot).map_or(0, socket_bytes),
-            _ => self.rooms += core.rooms.get(slot).map_or(0, |room| room.heap_bytes()),
+            2 => {
+                let slot = tables.sockets.get(tables.sockets.nth(index)?);
+                self.sockets += slot.map_or(0, socket_bytes);
+            }
+            _ => {
+                let slot = core.rooms.get(core.rooms.nth(index)?);
+                self.rooms += slot.map_or(0, |room| room.heap_bytes());
+            }
         }
-        true
+        self.slot += 1;
+        Some(())
     }
 
     /// The parts, with the tables themselves and all that needs no walk.
@@ -103,7 +97,7 @@ impl Hub {
     /// Goes on counting for so many slots; the parts when all is counted.
     pub fn memory_step(&self, walk: &mut MemoryWalk, slots: usize) -> Option<Parts> {
         for _ in 0..slots {
-            if !walk.count(&self.core) {
+            if walk.count(&self.core).is_none() {
                 walk.table += 1;
                 walk.slot = 0;
                 if walk.table == TABLES {
@@ -139,7 +133,7 @@ mod tests {
     struct Blocked;
 
     impl Sink for Blocked {
-        fn write(&mut self, _: u32, _: &[IoSlice<'_>]) -> Written {
+        fn write(&mut self, _: crate::ConnId, _: &[IoSlice<'_>]) -> Written {
             Written::WouldBlock
         }
     }

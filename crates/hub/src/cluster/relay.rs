@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
 use crate::tables::id;
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
 

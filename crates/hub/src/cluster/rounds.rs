@@ -5,7 +5,7 @@ use crate::cluster::relay::{Address, Answer, Broadcast, Fetched, Relay, ReplyTo,
 use crate::core::Core;
 use crate::rooms::fanout::Outgoing;
 use crate::seam::effect::Told;
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::SocketKey;
 use std::collections::{HashMap, HashSet};
 
 /// What a broadcast with ack brought.

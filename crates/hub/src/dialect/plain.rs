@@ -6,7 +6,7 @@ use crate::hub::Hub;
 use crate::seam::context::Rejection;
 use crate::seam::handler::{AckTo, Event};
 use crate::tables::session::Protocol;
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::{SessionId, SocketKey};
 use crate::transport::websocket::Data;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
@@ -20,7 +20,7 @@ const INVALID: Rejection<'_> = Rejection::Refused {
 
 impl Hub {
     /// A plain session has one socket from the start, or from when its token was found good.
-    pub(crate) fn open_plain(&mut self, session: u32) {
+    pub(crate) fn open_plain(&mut self, session: SessionId) {
         if self.core.config.auth.enabled {
             self.authenticate_plain(session);
         } else {
@@ -28,7 +28,7 @@ impl Hub {
         }
     }
 
-    pub(crate) fn begin_plain(&mut self, session: u32, claims: Option<&Claims>) {
+    pub(crate) fn begin_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
         let namespace = self.core.config.plain_namespace.clone();
         match self.ask_handler(session, &namespace, "{}", claims) {
             Some(Ok(())) => {
@@ -39,8 +39,8 @@ impl Hub {
                 self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
             }
             Some(Err(refusal)) => {
-                let Some(conn) = self.core.tables.sessions.get(session).map(|slot| slot.conn)
-                else {
+                let slot = self.core.tables.sessions.get(session);
+                let Some(conn) = slot.and_then(|slot| slot.conn) else {
                     return;
                 };
                 self.core
@@ -52,7 +52,7 @@ impl Hub {
         }
     }
 
-    pub(crate) fn on_plain(&mut self, session: u32, data: Data<'_>) {
+    pub(crate) fn on_plain(&mut self, session: SessionId, data: Data<'_>) {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
@@ -85,7 +85,7 @@ impl Hub {
         }
     }
 
-    fn on_incoming(&mut self, session: u32, socket: SocketKey, incoming: Incoming<'_>) {
+    fn on_incoming(&mut self, session: SessionId, socket: SocketKey, incoming: Incoming<'_>) {
         match incoming {
             Incoming::Join { room, id } => self.on_room_request(session, socket, "join", &room, id),
             Incoming::Leave { room, id } => {
@@ -123,7 +123,7 @@ impl Hub {
     /// `join` and `leave` are events with the room's name as argument, as stock Socket.IO clients emit them.
     fn on_room_request(
         &mut self,
-        session: u32,
+        session: SessionId,
         socket: SocketKey,
         name: &str,
         room: &str,

@@ -9,12 +9,12 @@ use crate::cluster::relay::Answer;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
-use crate::seam::handler::{AckTo, ConnectRequest, Event, Refusal, SessionKey};
-use crate::tables::conn::NONE;
+use crate::seam::handler::{AckTo, ConnectRequest, Event, Refusal};
 use crate::tables::id;
 use crate::tables::session::{Partial, Protocol};
-use crate::tables::socket::{Extra, Socket, SocketKey, Variant};
-use crate::tables::timer::Kind;
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use crate::tables::socket::{Extra, Socket, Variant};
+use crate::tables::timer::SessionTimer;
 use crate::tables::users::Place;
 use crate::transport::websocket::Data;
 use smallvec::SmallVec;
@@ -28,7 +28,7 @@ impl Hub {
     #[inline]
     pub(crate) fn on_engine_packet(
         &mut self,
-        session: u32,
+        session: SessionId,
         kind: EnginePacket,
         data: &str,
     ) -> bool {
@@ -43,7 +43,7 @@ impl Hub {
         true
     }
 
-    fn on_close_packet(&mut self, session: u32) {
+    fn on_close_packet(&mut self, session: SessionId) {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
@@ -53,13 +53,15 @@ impl Hub {
         } else {
             self.core
                 .close_session(session, CloseReason::TransportClose);
-            self.core.finish_conn(conn);
+            if let Some(conn) = conn {
+                self.core.finish_conn(conn);
+            }
         }
     }
 
     /// A message of whatever protocol the session speaks.
     #[inline]
-    pub(crate) fn on_data(&mut self, session: u32, data: Data<'_>) {
+    pub(crate) fn on_data(&mut self, session: SessionId, data: Data<'_>) {
         self.core.counts.messages_in += 1;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
@@ -75,19 +77,19 @@ impl Hub {
             (Protocol::SocketIo, Data::Binary(bytes)) => self.on_attachment(session, bytes),
             (Protocol::PlainJson | Protocol::PlainMsgpack, data) => self.on_plain(session, data),
             (Protocol::EngineIo | Protocol::Raw, data) => {
-                let key = SessionKey(self.core.tables.sessions.key(session));
+                let key = self.core.tables.sessions.key(session);
                 self.call(session, |handler, cx| handler.message(cx, key, data));
             }
         }
     }
 
-    fn parse_error(&mut self, session: u32) {
+    fn parse_error(&mut self, session: SessionId) {
         self.core.counts.dropped_in += 1;
         self.core.close_session(session, CloseReason::ParseError);
     }
 
     #[inline]
-    fn on_packet_text(&mut self, session: u32, text: &str) {
+    fn on_packet_text(&mut self, session: SessionId, text: &str) {
         let interrupted = self
             .core
             .tables
@@ -109,7 +111,7 @@ impl Hub {
         }
     }
 
-    fn announce_binary(&mut self, session: u32, text: &str, packet: &Packet<'_>) {
+    fn announce_binary(&mut self, session: SessionId, text: &str, packet: &Packet<'_>) {
         if packet.attachments > self.core.config.limits.attachments_max {
             self.core.counts.hit(Limit::Attachments);
             return self.parse_error(session);
@@ -127,11 +129,12 @@ impl Hub {
         // One timer per session, however many packets: a peer must not fill the lane.
         if !mem::replace(&mut slot.flags.attachments_timer, true) {
             let timeout = self.core.config.limits.message_timeout;
-            self.core.arm_session(Kind::Attachments, timeout, session);
+            self.core
+                .arm_session(SessionTimer::Attachments, timeout, session);
         }
     }
 
-    fn on_attachment(&mut self, session: u32, bytes: &[u8]) {
+    fn on_attachment(&mut self, session: SessionId, bytes: &[u8]) {
         let max = self.core.config.max_payload;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
@@ -157,7 +160,7 @@ impl Hub {
     }
 
     #[inline]
-    fn on_packet(&mut self, session: u32, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
+    fn on_packet(&mut self, session: SessionId, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
         let index = self.core.socket_in(session, packet.namespace);
         let Some(index) = index else {
             return if packet.kind != PacketType::Connect {
@@ -196,7 +199,7 @@ impl Hub {
 
     /// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
     /// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
-    fn on_stranger(&mut self, session: u32) {
+    fn on_stranger(&mut self, session: SessionId) {
         let slot = self.core.tables.sessions.get(session);
         if slot.is_some_and(|slot| !slot.flags.parted) {
             self.parse_error(session);
@@ -208,7 +211,7 @@ impl Hub {
     #[inline]
     fn on_event(
         &mut self,
-        session: u32,
+        session: SessionId,
         socket: SocketKey,
         packet: &Packet<'_>,
         attachments: &[Vec<u8>],
@@ -229,7 +232,7 @@ impl Hub {
 
     pub(crate) fn on_ack(
         &mut self,
-        session: u32,
+        session: SessionId,
         socket: SocketKey,
         id: u64,
         args: &str,
@@ -250,7 +253,7 @@ impl Hub {
 
     // ---- joining a namespace ----------------------------------------------------------------------------------------------
 
-    fn on_connect(&mut self, session: u32, packet: &Packet<'_>) {
+    fn on_connect(&mut self, session: SessionId, packet: &Packet<'_>) {
         if !self.has_room_for_socket(session) {
             return;
         }
@@ -267,7 +270,7 @@ impl Hub {
     }
 
     /// `false`: the session has, or has asked for, as many sockets as it may, and is ended for wanting more.
-    pub(crate) fn has_room_for_socket(&mut self, session: u32) -> bool {
+    pub(crate) fn has_room_for_socket(&mut self, session: SessionId) -> bool {
         let max = self.core.config.limits.sockets_per_session_max;
         let slot = self.core.tables.sessions.get(session);
         if slot.is_some_and(|slot| slot.sockets.len() + (slot.joining as usize) < max) {
@@ -281,7 +284,7 @@ impl Hub {
     /// The client may be let in, as far as its token goes.
     pub(crate) fn join_namespace(
         &mut self,
-        session: u32,
+        session: SessionId,
         namespace: &str,
         auth: &str,
         claims: Option<&Claims>,
@@ -308,7 +311,7 @@ impl Hub {
     /// Asks the handler whether the session may join.
     pub(crate) fn ask_handler(
         &mut self,
-        session: u32,
+        session: SessionId,
         namespace: &str,
         auth: &str,
         claims: Option<&Claims>,
@@ -334,13 +337,14 @@ impl Hub {
     }
 
     /// Makes the socket of a session in a namespace.
-    pub(crate) fn add_socket(&mut self, session: u32, namespace: &str, auth: &str) -> SocketKey {
+    pub(crate) fn add_socket(
+        &mut self,
+        session: SessionId,
+        namespace: &str,
+        auth: &str,
+    ) -> SocketKey {
         let room = self.core.room(namespace, RoomKind::All, "");
-        let namespace = self
-            .core
-            .rooms
-            .get(room)
-            .map_or(NONE, |room| room.namespace);
+        let namespace = self.core.namespace(namespace);
         let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
         let id = id::socket_id(snowflake, self.core.random());
         let keep = self.core.config.keep_handshake && auth != "{}";
@@ -368,7 +372,7 @@ impl Hub {
             expires_s: 0,
             extra,
         });
-        self.core.add_member(socket.0.index, room);
+        self.core.add_member(socket.id(), room);
         self.core.counts.connects += 1;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return socket;
@@ -385,9 +389,9 @@ impl Hub {
     }
 
     /// How the session's sockets receive events now.
-    fn route(&self, session: u32) -> (u32, Variant) {
+    fn route(&self, session: SessionId) -> (Option<ConnId>, Variant) {
         let Some(slot) = self.core.tables.sessions.get(session) else {
-            return (NONE, Variant::Polling);
+            return (None, Variant::Polling);
         };
         let variant = match slot.protocol {
             Protocol::PlainJson => Variant::PlainJson,
@@ -400,7 +404,7 @@ impl Hub {
     }
 
     /// The CONNECT reply with the socket's id.
-    fn greet(&mut self, session: u32, socket: SocketKey, namespace: &str) {
+    fn greet(&mut self, session: SessionId, socket: SocketKey, namespace: &str) {
         let Some(id) = self.core.socket(socket).map(|slot| slot.id.encode()) else {
             return;
         };
@@ -410,7 +414,12 @@ impl Hub {
         self.send_control(session, PacketType::Connect, namespace, data);
     }
 
-    pub(crate) fn refuse_namespace(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
+    pub(crate) fn refuse_namespace(
+        &mut self,
+        session: SessionId,
+        namespace: &str,
+        refusal: &Refusal,
+    ) {
         let refusals_max = self.core.config.limits.namespace_refusals_max;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
@@ -425,7 +434,7 @@ impl Hub {
     }
 
     /// The CONNECT_ERROR reply.
-    pub(crate) fn send_refusal(&mut self, session: u32, namespace: &str, refusal: &Refusal) {
+    pub(crate) fn send_refusal(&mut self, session: SessionId, namespace: &str, refusal: &Refusal) {
         let mut data = b"{\"message\":".to_vec();
         json::quote(&mut data, &refusal.message);
         if let Some(more) = &refusal.data {
@@ -439,7 +448,7 @@ impl Hub {
 
     pub(crate) fn send_control(
         &mut self,
-        session: u32,
+        session: SessionId,
         kind: PacketType,
         namespace: &str,
         data: &str,

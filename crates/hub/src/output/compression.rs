@@ -8,7 +8,7 @@ use crate::books::config;
 use crate::books::metrics::{Counts, Limit};
 use crate::core::Core;
 use crate::output::outbox::Range;
-use crate::tables::conn::NONE;
+use crate::tables::slot::ConnId;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use wire::http::{Encoding, Head};
@@ -47,7 +47,7 @@ pub(crate) struct Codecs {
     small: Option<Deflater>,
     inflater: Option<Inflater>,
     /// Of connections that keep a window, by connection.
-    contexts: HashMap<u32, Box<Context>>,
+    contexts: HashMap<ConnId, Box<Context>>,
     /// Frames about to be compressed.
     pub(crate) frames: Vec<u8>,
     /// The message inflated last.
@@ -77,7 +77,7 @@ impl Codecs {
     fn deflate(
         &mut self,
         config: &config::Compression,
-        (conn, deflate): (u32, Deflate),
+        (conn, deflate): (ConnId, Deflate),
         frames: &[u8],
         out: &mut Vec<u8>,
         counts: &mut Counts,
@@ -113,15 +113,20 @@ impl Codecs {
         gained
     }
 
+    fn shared_deflater(&mut self, config: &config::Compression) -> &mut Deflater {
+        let make = || Deflater::new(config.level, config.window_bits);
+        self.deflater.get_or_insert_with(make)
+    }
+
     fn deflater(
         &mut self,
         config: &config::Compression,
-        conn: u32,
+        conn: ConnId,
         deflate: Deflate,
     ) -> Option<&mut Deflater> {
         let (slot, window_bits) = match deflate {
             Deflate::Off => return None,
-            Deflate::Shared => (&mut self.deflater, config.window_bits),
+            Deflate::Shared => return Some(self.shared_deflater(config)),
             Deflate::Small => (&mut self.small, SMALL_WINDOW_BITS),
             Deflate::Own => {
                 let context = self.contexts.get_mut(&conn)?;
@@ -145,7 +150,7 @@ impl Codecs {
     }
 
     /// Panics unless just these connections keep a window.
-    pub(crate) fn check_contexts(&self, conns: &[u32]) {
+    pub(crate) fn check_contexts(&self, conns: &[ConnId]) {
         assert_eq!(self.contexts.len(), conns.len(), "kept windows");
         for conn in conns {
             assert!(
@@ -161,7 +166,7 @@ impl Codecs {
             .flatten()
             .map(Deflater::heap_bytes);
         let kept = self.contexts.values().map(|context| context.heap_bytes());
-        let entry = size_of::<(u32, Box<Context>)>() + 1;
+        let entry = size_of::<(ConnId, Box<Context>)>() + 1;
         shared.sum::<usize>()
             + kept.sum::<usize>()
             + self.inflater.as_ref().map_or(0, |_| Inflater::BYTES)
@@ -173,7 +178,7 @@ impl Codecs {
 
 impl Core {
     /// Settles how a new WebSocket compresses; the answer goes into the handshake's response.
-    pub(crate) fn agree_on_deflate(&mut self, conn: u32, head: &Head<'_>) -> Option<Agreed> {
+    pub(crate) fn agree_on_deflate(&mut self, conn: ConnId, head: &Head<'_>) -> Option<Agreed> {
         let config = &self.config.compression;
         if !config.websocket {
             return None;
@@ -214,7 +219,7 @@ impl Core {
     }
 
     /// The connection is gone, and its window with it.
-    pub(crate) fn forget_deflate(&mut self, conn: u32) {
+    pub(crate) fn forget_deflate(&mut self, conn: ConnId) {
         self.counts.deflate_websockets -= 1;
         if self.output.codecs.contexts.remove(&conn).is_some() {
             self.counts.takeover_contexts -= 1;
@@ -222,10 +227,7 @@ impl Core {
     }
 
     /// How a connection's messages are to be compressed.
-    pub(crate) fn deflate_of(&self, conn: u32) -> Deflate {
-        if conn == NONE {
-            return Deflate::Off;
-        }
+    pub(crate) fn deflate_of(&self, conn: Option<ConnId>) -> Deflate {
         self.tables
             .conns
             .get(conn)
@@ -235,7 +237,7 @@ impl Core {
     /// Inflates a message of at most `bytes_max` bytes into `out`.
     pub(crate) fn inflate(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         payload: &[u8],
         bytes_max: usize,
         out: &mut Vec<u8>,
@@ -267,13 +269,14 @@ impl Core {
     /// Lets `write` append the frames of one message to the private log, compresses them if that was agreed on, and queues them.
     pub(crate) fn reply_message(
         &mut self,
-        conn: u32,
+        conn: impl Into<Option<ConnId>>,
         exempt: bool,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
+        let Some(conn) = conn.into() else { return };
         let start = self.output.log.private.len();
         write(&mut self.output.log.private);
-        let deflate = self.deflate_of(conn);
+        let deflate = self.deflate_of(Some(conn));
         let len = self.output.log.private.len() - start;
         if deflate != Deflate::Off && !exempt && len >= self.config.compression.threshold {
             self.deflate_private(conn, deflate, start);
@@ -285,7 +288,7 @@ impl Core {
     }
 
     /// Compresses what the private log holds since `start` in place.
-    fn deflate_private(&mut self, conn: u32, deflate: Deflate, start: usize) {
+    fn deflate_private(&mut self, conn: ConnId, deflate: Deflate, start: usize) {
         let mut frames = std::mem::take(&mut self.output.codecs.frames);
         frames.extend_from_slice(&self.output.log.private[start..]);
         self.output.log.private.truncate(start);
@@ -303,7 +306,7 @@ impl Core {
     /// Compresses frames into the log for many or the one for one; `None` if they are better sent as they are.
     pub(crate) fn deflated_range(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         deflate: Deflate,
         frames: &[u8],
         shared: bool,
@@ -342,9 +345,7 @@ impl Core {
         else {
             return body.into();
         };
-        let Some(deflater) = self.output.codecs.deflater(config, NONE, Deflate::Shared) else {
-            return body.into();
-        };
+        let deflater = self.output.codecs.shared_deflater(config);
         let mut coded = Vec::with_capacity(body.len());
         encoding.write(deflater, body, &mut coded);
         if coded.len() >= body.len() {

@@ -7,10 +7,11 @@ use crate::hub::Hub;
 use crate::output::outbox::{Flushed, Sink, Tally};
 use crate::seam::effect::Effect;
 use crate::tables::conn::State;
+use crate::tables::slot::ConnId;
 
 impl Hub {
     /// The kernel takes bytes again.
-    pub fn writable(&mut self, conn: u32, sink: &mut dyn Sink) {
+    pub fn writable(&mut self, conn: ConnId, sink: &mut dyn Sink) {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
@@ -52,7 +53,7 @@ impl Hub {
     }
 
     #[inline]
-    fn flush_conn(&mut self, conn: u32, sink: &mut dyn Sink) {
+    fn flush_conn(&mut self, conn: ConnId, sink: &mut dyn Sink) {
         let mut bound = self.core.bound();
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
@@ -79,7 +80,7 @@ impl Hub {
         self.core.counts.dropped_slow += tally.dropped;
     }
 
-    fn after_flush(&mut self, conn: u32, flushed: Flushed) {
+    fn after_flush(&mut self, conn: ConnId, flushed: Flushed) {
         match flushed {
             Flushed::Waiting => {}
             Flushed::Gone => self.lost(conn, CloseReason::TransportError),
@@ -105,7 +106,7 @@ impl Hub {
     }
 
     /// A slow consumer: what it has not begun to receive is dropped and it is told why.
-    fn overflow(&mut self, conn: u32) {
+    fn overflow(&mut self, conn: ConnId) {
         self.core.counts.hit(Limit::OutboxBytes);
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
@@ -113,7 +114,9 @@ impl Hub {
         let (state, session) = (slot.state, slot.session);
         if state == State::WebSocket {
             slot.outbox.discard_unstarted();
-            self.core.close_session(session, CloseReason::SlowConsumer);
+            if let Some(session) = session {
+                self.core.close_session(session, CloseReason::SlowConsumer);
+            }
         } else {
             self.lost(conn, CloseReason::SlowConsumer);
         }

@@ -7,6 +7,7 @@
 
 use crate::books::config::SlowConsumer;
 use crate::output::droppable::{compressed_event, unit, unit_rest, units_within};
+use crate::tables::slot::ConnId;
 use std::io::IoSlice;
 use wire::websocket::deflate::Inflater;
 
@@ -35,7 +36,7 @@ pub(crate) struct TurnLog {
     pub(crate) private: Vec<u8>,
     nodes: Vec<Node>,
     /// Connections with something to write.
-    pub(crate) dirty: Vec<u32>,
+    pub(crate) dirty: Vec<ConnId>,
 }
 
 /// Capacity a log keeps between turns.
@@ -50,7 +51,7 @@ impl TurnLog {
         self.shared.capacity()
             + self.private.capacity()
             + self.nodes.capacity() * size_of::<Node>()
-            + self.dirty.capacity() * size_of::<u32>()
+            + self.dirty.capacity() * size_of::<ConnId>()
     }
 
     /// Closes what was appended to a log since `start` into a range.
@@ -123,7 +124,7 @@ pub enum Written {
 
 /// Where bytes go: the shard's sockets, or a test's buffers.
 pub trait Sink {
-    fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written;
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written;
 }
 
 /// State of an outbox after a flush.
@@ -201,7 +202,7 @@ impl Outbox {
     pub(crate) fn flush(
         &mut self,
         log: &TurnLog,
-        conn: u32,
+        conn: ConnId,
         sink: &mut dyn Sink,
         bound: Bound,
         tally: &mut Tally,
@@ -307,7 +308,7 @@ impl Outbox {
     /// The kernel takes bytes again.
     pub(crate) fn flush_backlog(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         sink: &mut dyn Sink,
         tally: &mut Tally,
     ) -> Flushed {
@@ -441,6 +442,7 @@ impl Backlog {
 mod tests {
     use super::*;
     use crate::output::droppable::tests::framed;
+    use crate::tables::slot::SlotId;
     use wire::websocket::frame::{self, OpCode};
 
     /// Takes at most `room` bytes in all.
@@ -450,7 +452,7 @@ mod tests {
     }
 
     impl Sink for Pipe {
-        fn write(&mut self, _: u32, slices: &[IoSlice<'_>]) -> Written {
+        fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
             let mut n = 0;
             for slice in slices {
                 let take = slice.len().min(self.room - n);
@@ -464,6 +466,10 @@ mod tests {
                 Written::Bytes(n)
             }
         }
+    }
+
+    fn conn() -> ConnId {
+        ConnId::at(0)
     }
 
     const BOUND: Bound = Bound {
@@ -498,7 +504,7 @@ mod tests {
             taken: Vec::new(),
             room: 1000,
         };
-        let flushed = outbox.flush(&log, 0, &mut pipe, BOUND, &mut Tally::default());
+        let flushed = outbox.flush(&log, conn(), &mut pipe, BOUND, &mut Tally::default());
         assert_eq!(flushed, Flushed::Empty);
         assert_eq!(pipe.taken, framed(&["42a", "42b", "43c", "42d"]));
     }
@@ -516,10 +522,10 @@ mod tests {
                 taken: Vec::new(),
                 room: first,
             };
-            outbox.flush(&log, 0, &mut pipe, BOUND, &mut Tally::default());
+            outbox.flush(&log, conn(), &mut pipe, BOUND, &mut Tally::default());
             for _ in 0..whole.len() {
                 pipe.room = 3;
-                outbox.flush_backlog(0, &mut pipe, &mut Tally::default());
+                outbox.flush_backlog(conn(), &mut pipe, &mut Tally::default());
             }
             assert_eq!(pipe.taken, whole, "first write of {first}");
             assert!(outbox.is_empty());
@@ -540,7 +546,7 @@ mod tests {
             taken: Vec::new(),
             room: 3,
         };
-        let flushed = outbox.flush(&log, 0, &mut pipe, bound, &mut Tally::default());
+        let flushed = outbox.flush(&log, conn(), &mut pipe, bound, &mut Tally::default());
         assert_eq!(flushed, Flushed::Overflow);
     }
 
@@ -559,7 +565,7 @@ mod tests {
             for _ in 0..3 {
                 let mut log = TurnLog::default();
                 (0..1_000).for_each(|_| append(&mut log, &mut outbox, "42[\"e\"]", true));
-                outbox.flush(&log, 0, &mut pipe, bound, &mut Tally::default());
+                outbox.flush(&log, conn(), &mut pipe, bound, &mut Tally::default());
             }
             let held = outbox.heap_bytes();
             assert!(held <= 1_350, "{policy:?} holds {held} bytes");
@@ -584,12 +590,12 @@ mod tests {
         };
         let mut tally = Tally::default();
         assert_eq!(
-            outbox.flush(&log, 0, &mut pipe, bound, &mut tally),
+            outbox.flush(&log, conn(), &mut pipe, bound, &mut tally),
             Flushed::Waiting
         );
         assert!(tally.dropped > 0);
         pipe.room = 1000;
-        outbox.flush_backlog(0, &mut pipe, &mut tally);
+        outbox.flush_backlog(conn(), &mut pipe, &mut tally);
         let keep = 20 - tally.dropped as usize;
         let mut expected = vec!["42[\"first\"]".to_owned(), "430[1]".to_owned()];
         expected.extend((20 - keep..20).map(|n| format!("42[{n:02}]")));

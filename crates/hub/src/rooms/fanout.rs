@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::output::compression::{Deflate, SHARED_FORMS};
 use crate::output::outbox::Range;
 use crate::rooms::room::RoomKind;
-use crate::tables::conn::NONE;
+use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId};
 use crate::tables::socket::Variant;
 use wire::base64url::Id20;
 use wire::engineio::payload;
@@ -111,7 +111,7 @@ impl Core {
         &mut self,
         target: &Target<'_>,
         out: &mut Outgoing<'_>,
-        mut receivers: Option<&mut Vec<u32>>,
+        mut receivers: Option<&mut Vec<SocketId>>,
     ) -> usize {
         let Some(namespace) = self.find_namespace(target.namespace) else {
             return 0;
@@ -139,9 +139,9 @@ impl Core {
         }
         for user in target.users {
             let mut at = self.first_of_user(namespace, user);
-            while at != NONE {
-                let next = self.next_of_user(at);
-                count += usize::from(self.deliver_member(at, mark, out, &mut receivers));
+            while let Some(socket) = at {
+                let next = self.next_of_user(socket);
+                count += usize::from(self.deliver_member(socket, mark, out, &mut receivers));
                 at = next;
             }
         }
@@ -150,12 +150,12 @@ impl Core {
 
     fn deliver_room(
         &mut self,
-        namespace: u32,
+        namespace: NamespaceId,
         kind: RoomKind,
         name: &str,
         mark: u32,
         out: &mut Outgoing<'_>,
-        receivers: &mut Option<&mut Vec<u32>>,
+        receivers: &mut Option<&mut Vec<SocketId>>,
     ) -> usize {
         let Some(room) = self.rooms.find(namespace, kind, name) else {
             return 0;
@@ -178,10 +178,10 @@ impl Core {
     #[inline]
     fn deliver_member(
         &mut self,
-        index: u32,
+        index: SocketId,
         mark: u32,
         out: &mut Outgoing<'_>,
-        receivers: &mut Option<&mut Vec<u32>>,
+        receivers: &mut Option<&mut Vec<SocketId>>,
     ) -> bool {
         let Some(socket) = self.tables.sockets.get_mut(index) else {
             return false;
@@ -201,7 +201,7 @@ impl Core {
     pub(crate) fn next_mark(&mut self) -> u32 {
         self.mark = self.mark.wrapping_add(1);
         if self.mark == 0 {
-            let all: Vec<u32> = self.tables.sockets.iter().map(|(index, _)| index).collect();
+            let all: Vec<SocketId> = self.tables.sockets.iter().map(|(index, _)| index).collect();
             for index in all {
                 if let Some(socket) = self.tables.sockets.get_mut(index) {
                     socket.mark = 0;
@@ -213,7 +213,7 @@ impl Core {
     }
 
     /// Marks the members of a room (or the socket of that id).
-    pub(crate) fn mark_members(&mut self, namespace: u32, name: &str, mark: u32) {
+    pub(crate) fn mark_members(&mut self, namespace: NamespaceId, name: &str, mark: u32) {
         if let Some(index) = self.socket_named(namespace, name)
             && let Some(socket) = self.tables.sockets.get_mut(index)
         {
@@ -232,7 +232,7 @@ impl Core {
     }
 
     /// The socket whose id (and so whose own room) this is.
-    pub(crate) fn socket_named(&self, namespace: u32, name: &str) -> Option<u32> {
+    pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
         let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
         let socket = self.tables.sockets.get(index)?;
         (socket.namespace == namespace && !socket.nameless).then_some(index)
@@ -240,19 +240,20 @@ impl Core {
 
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
     #[inline]
-    pub(crate) fn deliver(&mut self, index: u32, out: &mut Outgoing<'_>) -> bool {
+    pub(crate) fn deliver(&mut self, index: SocketId, out: &mut Outgoing<'_>) -> bool {
         let Some(socket) = self.tables.sockets.get(index) else {
             return false;
         };
-        let (variant, conn, session) = (socket.variant, socket.conn, socket.session);
+        let (variant, session) = (socket.variant, socket.session);
         let deflate = if out.exempt {
             Deflate::Off
         } else {
             socket.deflate
         };
-        if variant == Variant::Polling {
+        let Some(conn) = socket.conn else {
+            debug_assert_eq!(variant, Variant::Polling, "{index} has no WebSocket");
             return self.deliver_polling(session, out);
-        }
+        };
         if out.volatile
             && !self
                 .tables
@@ -275,7 +276,7 @@ impl Core {
         true
     }
 
-    fn deliver_polling(&mut self, session: u32, out: &mut Outgoing<'_>) -> bool {
+    fn deliver_polling(&mut self, session: SessionId, out: &mut Outgoing<'_>) -> bool {
         let Some(polling) = self
             .tables
             .sessions
@@ -284,7 +285,7 @@ impl Core {
         else {
             return false;
         };
-        if out.volatile && (polling.get == NONE || !polling.queue.is_empty()) {
+        if out.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
             self.counts.dropped_volatile += 1;
             return false;
         }
@@ -306,7 +307,7 @@ impl Core {
     /// Queues payload-ready packets on a polling session, keeping its bound.
     pub(crate) fn queue_packets(
         &mut self,
-        session: u32,
+        session: SessionId,
         text: &[u8],
         packets: usize,
         exempt: bool,
@@ -359,7 +360,7 @@ impl Core {
     #[cold]
     fn encode_deflated(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         variant: Variant,
         deflate: Deflate,
         out: &mut Outgoing<'_>,

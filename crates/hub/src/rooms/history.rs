@@ -4,7 +4,7 @@
 use crate::cluster::relay::Relay;
 use crate::core::Core;
 use crate::seam::context::{Context, Emit};
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::SocketKey;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 

@@ -4,7 +4,7 @@ use crate::books::metrics::Limit;
 use crate::cluster::relay::{Relay, ShardSet, Target};
 use crate::core::Core;
 use crate::rooms::room::RoomKind;
-use crate::tables::conn::NONE;
+use crate::tables::slot::{NamespaceId, RoomId, SocketId};
 use crate::tables::socket::Membership;
 
 /// Why a room was not joined.
@@ -17,7 +17,12 @@ pub enum JoinError {
 
 impl Core {
     /// Puts a socket into a room; joining twice is joining once.
-    pub(crate) fn join(&mut self, index: u32, kind: RoomKind, name: &str) -> Result<(), JoinError> {
+    pub(crate) fn join(
+        &mut self,
+        index: SocketId,
+        kind: RoomKind,
+        name: &str,
+    ) -> Result<(), JoinError> {
         let limits = &self.config.limits;
         let (rooms_max, name_max) = (limits.rooms_per_socket_max, limits.room_name_bytes_max);
         if kind == RoomKind::Named && (name.is_empty() || name.len() > name_max) {
@@ -61,13 +66,13 @@ impl Core {
     }
 
     /// The room of a socket's own id exists without a table entry; leaving it is a flag.
-    fn set_nameless(&mut self, index: u32, nameless: bool) {
+    fn set_nameless(&mut self, index: SocketId, nameless: bool) {
         if let Some(socket) = self.tables.sockets.get_mut(index) {
             socket.nameless = nameless;
         }
     }
 
-    pub(crate) fn add_member(&mut self, index: u32, room: u32) {
+    pub(crate) fn add_member(&mut self, index: SocketId, room: RoomId) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
@@ -79,7 +84,7 @@ impl Core {
         self.count_changed(room);
     }
 
-    pub(crate) fn leave(&mut self, index: u32, name: &str) {
+    pub(crate) fn leave(&mut self, index: SocketId, name: &str) {
         let Some(socket) = self.tables.sockets.get(index) else {
             return;
         };
@@ -102,7 +107,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn leave_all_rooms(&mut self, index: u32) {
+    pub(crate) fn leave_all_rooms(&mut self, index: SocketId) {
         let rooms = self
             .tables
             .sockets
@@ -137,7 +142,7 @@ impl Core {
 
     /// Books a change; the other shards learn at once when the first comes, else with the next announcement. Of the last one's
     /// going too: until then they send what nobody here is told, and who joins and leaves all the time costs them nothing.
-    fn count_changed(&mut self, room: u32) {
+    fn count_changed(&mut self, room: RoomId) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
@@ -149,7 +154,7 @@ impl Core {
         }
     }
 
-    fn announce(&mut self, room: u32, answers: Option<u16>) {
+    fn announce(&mut self, room: RoomId, answers: Option<u16>) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
@@ -193,7 +198,7 @@ impl Core {
     }
 
     /// Another shard told how many it holds; `answers`: because it was told here to let sockets join.
-    pub(crate) fn room_count(&mut self, room: u32, shard: u16, count: u32, answers: bool) {
+    pub(crate) fn room_count(&mut self, room: RoomId, shard: u16, count: u32, answers: bool) {
         let Some(slot) = self.rooms.get_mut(room) else {
             return;
         };
@@ -230,7 +235,7 @@ impl Core {
     }
 
     /// Local sockets the target means.
-    pub(crate) fn select(&mut self, target: &Target<'_>) -> Vec<u32> {
+    pub(crate) fn select(&mut self, target: &Target<'_>) -> Vec<SocketId> {
         let Some(namespace) = self.find_namespace(target.namespace) else {
             return Vec::new();
         };
@@ -248,9 +253,9 @@ impl Core {
         }
         for user in target.users {
             let mut at = self.first_of_user(namespace, user);
-            while at != NONE {
-                candidates.push(at);
-                at = self.next_of_user(at);
+            while let Some(socket) = at {
+                candidates.push(socket);
+                at = self.next_of_user(socket);
             }
         }
         candidates.retain(|index| match self.tables.sockets.get_mut(*index) {
@@ -263,7 +268,13 @@ impl Core {
         candidates
     }
 
-    fn add_members(&self, namespace: u32, kind: RoomKind, name: &str, out: &mut Vec<u32>) {
+    fn add_members(
+        &self,
+        namespace: NamespaceId,
+        kind: RoomKind,
+        name: &str,
+        out: &mut Vec<SocketId>,
+    ) {
         let room = self.rooms.find(namespace, kind, name);
         out.extend(
             room.and_then(|room| self.rooms.get(room))
@@ -273,7 +284,7 @@ impl Core {
     }
 
     /// Names of the rooms a socket is in, its own id first.
-    pub(crate) fn rooms_of(&self, index: u32) -> Vec<String> {
+    pub(crate) fn rooms_of(&self, index: SocketId) -> Vec<String> {
         let Some(socket) = self.tables.sockets.get(index) else {
             return Vec::new();
         };

@@ -2,6 +2,7 @@
 //! A namespace's sockets are a room of its own kind, which no client can name.
 
 use crate::tables::slab::Slab;
+use crate::tables::slot::{NamespaceId, RoomId, SocketId};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
@@ -25,11 +26,11 @@ pub(crate) struct Away {
 
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) namespace: u32,
+    pub(crate) namespace: NamespaceId,
     pub(crate) kind: RoomKind,
     pub(crate) name: Box<str>,
     /// Socket slots.
-    pub(crate) members: Vec<u32>,
+    pub(crate) members: Vec<SocketId>,
     /// Only shards that have members or may have some soon.
     pub(crate) away: Vec<Away>,
     /// Count last told to the other shards.
@@ -86,17 +87,22 @@ impl Room {
 /// Rooms by slot and by name. Room names are chosen by clients, hence the keyed hash.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
-    slots: Slab<Room>,
-    by_name: HashTable<u32>,
+    slots: Slab<RoomId, Room>,
+    by_name: HashTable<RoomId>,
     hasher: RandomState,
 }
 
 impl Rooms {
-    fn hash(&self, namespace: u32, kind: RoomKind, name: &str) -> u64 {
+    fn hash(&self, namespace: NamespaceId, kind: RoomKind, name: &str) -> u64 {
         self.hasher.hash_one((namespace, kind as u8, name))
     }
 
-    pub(crate) fn find(&self, namespace: u32, kind: RoomKind, name: &str) -> Option<u32> {
+    pub(crate) fn find(
+        &self,
+        namespace: NamespaceId,
+        kind: RoomKind,
+        name: &str,
+    ) -> Option<RoomId> {
         let hash = self.hash(namespace, kind, name);
         self.by_name
             .find(hash, |index| {
@@ -107,7 +113,12 @@ impl Rooms {
             .copied()
     }
 
-    pub(crate) fn find_or_insert(&mut self, namespace: u32, kind: RoomKind, name: &str) -> u32 {
+    pub(crate) fn find_or_insert(
+        &mut self,
+        namespace: NamespaceId,
+        kind: RoomKind,
+        name: &str,
+    ) -> RoomId {
         if let Some(index) = self.find(namespace, kind, name) {
             return index;
         }
@@ -122,7 +133,7 @@ impl Rooms {
             changed: false,
         };
         let hash = self.hash(namespace, kind, name);
-        let index = self.slots.insert(room).index;
+        let index = self.slots.insert(room).id();
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.by_name.insert_unique(hash, index, |index| {
             slots.get(*index).map_or(0, |room| {
@@ -133,7 +144,7 @@ impl Rooms {
     }
 
     /// Forgets a room without members anywhere; returns it.
-    pub(crate) fn remove_if_empty(&mut self, index: u32) -> Option<Room> {
+    pub(crate) fn remove_if_empty(&mut self, index: RoomId) -> Option<Room> {
         let room = self.slots.get(index)?;
         if !room.members.is_empty() || !room.away.is_empty() || room.changed {
             return None;
@@ -145,11 +156,11 @@ impl Rooms {
         self.slots.remove(index)
     }
 
-    pub(crate) fn get(&self, index: u32) -> Option<&Room> {
+    pub(crate) fn get(&self, index: RoomId) -> Option<&Room> {
         self.slots.get(index)
     }
 
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Room> {
+    pub(crate) fn get_mut(&mut self, index: RoomId) -> Option<&mut Room> {
         self.slots.get_mut(index)
     }
 
@@ -157,12 +168,13 @@ impl Rooms {
         self.slots.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Room)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RoomId, &Room)> {
         self.slots.iter()
     }
 
-    pub(crate) fn slots(&self) -> u32 {
-        self.slots.slots()
+    /// The slot with this number, in use or free; none behind the last one.
+    pub(crate) fn nth(&self, index: u32) -> Option<RoomId> {
+        self.slots.nth(index)
     }
 
     /// Bytes of the tables; those behind a room are its own.

@@ -1,5 +1,4 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
-
 use crate::access::claims::Grants;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::Limit;
@@ -11,11 +10,12 @@ use crate::rooms::membership::JoinError;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Effect, Notice};
-use crate::seam::handler::{AckTo, Data, SessionKey};
+use crate::seam::handler::{AckTo, Data};
 use crate::tables::clock::Now;
 use crate::tables::id;
 use crate::tables::session::Protocol;
-use crate::tables::socket::{Extra, SocketKey, Variant};
+use crate::tables::slot::{SessionId, SessionKey, SocketId, SocketKey};
+use crate::tables::socket::{Extra, Variant};
 use std::net::IpAddr;
 use std::time::Duration;
 use wire::engineio::payload;
@@ -119,7 +119,7 @@ impl Context<'_> {
         out.volatile = emit.volatile;
         out.ack = ack;
         out.exempt = exempt || self.core.config.compression.exempt.holds(&namespace, &[]);
-        self.core.deliver(to.0.index, &mut out);
+        self.core.deliver(to.id(), &mut out);
     }
 
     /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
@@ -253,12 +253,12 @@ impl Context<'_> {
     /// Joins a room. Joining twice is joining once; a socket is always in the room of its own id.
     pub fn join(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
         self.core.socket(socket).ok_or(JoinError::Gone)?;
-        self.core.join(socket.0.index, RoomKind::Named, room)
+        self.core.join(socket.id(), RoomKind::Named, room)
     }
 
     pub fn leave(&mut self, socket: SocketKey, room: &str) {
         if self.core.socket(socket).is_some() {
-            self.core.leave(socket.0.index, room);
+            self.core.leave(socket.id(), room);
         }
     }
 
@@ -266,7 +266,7 @@ impl Context<'_> {
     pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
         self.core
             .socket(socket)
-            .map_or_else(Vec::new, |_| self.core.rooms_of(socket.0.index))
+            .map_or_else(Vec::new, |_| self.core.rooms_of(socket.id()))
     }
 
     pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
@@ -292,14 +292,14 @@ impl Context<'_> {
     /// Makes the socket one of a user's.
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         self.core.socket(socket).ok_or(JoinError::Gone)?;
-        self.core.set_user(socket.0.index, user);
+        self.core.set_user(socket.id(), user);
         Ok(())
     }
 
     /// The user a socket belongs to.
     pub fn user(&self, socket: SocketKey) -> Option<&str> {
         self.core.socket(socket)?;
-        self.core.user_of(socket.0.index)
+        self.core.user_of(socket.id())
     }
 
     /// What the socket's token allows with rooms; `None` = it says nothing of them.
@@ -323,17 +323,17 @@ impl Context<'_> {
         change: impl FnOnce(&mut Extra) -> R,
     ) -> Option<R> {
         self.core.socket(socket)?;
-        let slot = self.core.tables.sockets.live_mut(socket.0)?;
+        let slot = self.core.tables.sockets.live_mut(socket)?;
         Some(change(slot.extra.get_or_insert_default()))
     }
 
     pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
-        self.core.tables.sockets.live(socket.0).map(|slot| slot.id)
+        self.core.tables.sockets.live(socket).map(|slot| slot.id)
     }
 
     /// The namespace a socket is in; also while `disconnected` runs.
     pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
-        let slot = self.core.tables.sockets.live(socket.0)?;
+        let slot = self.core.tables.sockets.live(socket)?;
         Some(&self.core.tables.namespaces.get(slot.namespace)?.name)
     }
 
@@ -355,7 +355,7 @@ impl Context<'_> {
     /// Ends the socket's membership in its namespace; with `close` the whole session.
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
         if self.core.socket(socket).is_some() {
-            self.core.disconnect_socket(socket.0.index, close, None);
+            self.core.disconnect_socket(socket.id(), close, None);
         }
     }
 
@@ -468,7 +468,7 @@ impl Context<'_> {
 
     /// Sends a message to a bare Engine.IO or raw WebSocket session.
     pub fn send(&mut self, to: SessionKey, data: Data<'_>) {
-        let Some(session) = self.core.tables.sessions.live(to.0) else {
+        let Some(session) = self.core.tables.sessions.live(to) else {
             return;
         };
         let (conn, engineio) = (session.conn, session.protocol.is_engineio());
@@ -482,7 +482,7 @@ impl Context<'_> {
                 }
                 Data::Binary(data) => payload::write_binary(&mut text, data),
             }
-            self.core.queue_packets(to.0.index, &text, 1, false);
+            self.core.queue_packets(to.id(), &text, 1, false);
             return;
         }
         self.core.reply_message(conn, false, |out| match data {
@@ -562,7 +562,12 @@ impl Core {
     }
 
     /// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
-    pub(crate) fn disconnect_socket(&mut self, index: u32, close: bool, why: Option<CloseReason>) {
+    pub(crate) fn disconnect_socket(
+        &mut self,
+        index: SocketId,
+        close: bool,
+        why: Option<CloseReason>,
+    ) {
         let Some(socket) = self.tables.sockets.get(index) else {
             return;
         };
@@ -590,7 +595,7 @@ impl Core {
         }
     }
 
-    fn send_disconnect(&mut self, index: u32) {
+    fn send_disconnect(&mut self, index: SocketId) {
         let Some(socket) = self.tables.sockets.get(index) else {
             return;
         };
@@ -611,7 +616,7 @@ impl Core {
     }
 
     /// Sends one Engine.IO text packet by whatever transport the session has now.
-    pub(crate) fn send_packet(&mut self, session: u32, text: &[u8]) {
+    pub(crate) fn send_packet(&mut self, session: SessionId, text: &[u8]) {
         let Some(slot) = self.tables.sessions.get(session) else {
             return;
         };

@@ -3,8 +3,8 @@
 use crate::books::close::DisconnectReason;
 use crate::books::close::{CloseReason, Departure};
 use crate::cluster::relay::Relay;
-use crate::seam::question::{Ask, AskKey};
-use crate::tables::socket::SocketKey;
+use crate::seam::question::Ask;
+use crate::tables::slot::{AskKey, ConnId, SocketKey};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use wire::base64url::Id20;
 #[derive(Debug)]
 pub enum Effect {
     /// Drop the connection now.
-    Close { conn: u32 },
+    Close { conn: ConnId },
     /// Shut the sending side; the peer's end of stream or a `Close` follows.
-    Shutdown { conn: u32 },
+    Shutdown { conn: ConnId },
     /// The request in `read` belongs to another shard: give it the connection, whose peer is this.
     Move {
-        conn: u32,
+        conn: ConnId,
         shard: u16,
         read: Vec<u8>,
         peer: IpAddr,
     },
     /// The request in `read` is not a realtime one: give the connection to the control plane. `peer` is the client.
     Handover {
-        conn: u32,
+        conn: ConnId,
         read: Vec<u8>,
         peer: IpAddr,
     },

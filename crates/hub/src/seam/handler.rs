@@ -8,8 +8,7 @@ use crate::cluster::relay::Fetched;
 use crate::cluster::rounds::Collected;
 use crate::seam::context::Context;
 use crate::tables::session::Protocol;
-use crate::tables::slab::Key;
-use crate::tables::socket::SocketKey;
+use crate::tables::slot::{SessionKey, SocketKey};
 use std::net::IpAddr;
 
 /// A client asks to join a namespace.
@@ -63,10 +62,6 @@ pub struct AckTo {
     pub(crate) socket: SocketKey,
     pub(crate) id: u64,
 }
-
-/// A session without sockets (bare Engine.IO, raw WebSocket).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionKey(pub(crate) Key);
 
 /// A message of such a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,12 @@
 //! Asking: the one way in which a hub learns what it cannot know itself. It emits an [`Ask`]; the control plane answers through
 //! the mailbox; whoever asked waits meanwhile without holding up the turn. Bounded in number and in time: an answer that comes
 //! late, or never, is `Denied::Unavailable`.
-
 use crate::access::claims::{Claims, Denied};
 use crate::books::metrics::Limit;
 use crate::core::Core;
 use crate::hub::Hub;
 use crate::seam::effect::Effect;
-use crate::tables::slab::Key;
-use crate::tables::socket::SocketKey;
-use crate::tables::timer::Kind;
+use crate::tables::slot::{AskKey, SessionId, SessionKey, SocketKey};
 
 /// What the control plane is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +21,11 @@ pub enum Reply {
     Verified(Result<Claims, Denied>),
 }
 
-/// Names one question of one hub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskKey(pub(crate) Key);
-
 /// A question without an answer yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// Whom it is about.
-    pub(crate) session: Key,
+    pub(crate) session: SessionKey,
     pub(crate) purpose: Purpose,
     asked_ms: u64,
 }
@@ -50,7 +43,7 @@ pub(crate) enum Purpose {
 
 impl Core {
     /// Asks whether a token is good. `false`: too many questions are open.
-    pub(crate) fn ask_about(&mut self, session: u32, token: &str, purpose: Purpose) -> bool {
+    pub(crate) fn ask_about(&mut self, session: SessionId, token: &str, purpose: Purpose) -> bool {
         if self.asks.len() >= self.config.limits.asks_outstanding_max {
             self.counts.hit(Limit::AsksOutstanding);
             return false;
@@ -68,20 +61,20 @@ impl Core {
         self.counts.asks_outstanding += 1;
         let due = self.after(self.config.auth.timeout);
         let settled = |key| self.asks.live(key).is_none();
-        self.clock.timers.forget(Kind::Ask, settled);
-        self.clock.timers.arm(Kind::Ask, due, key);
+        self.clock.timers.asks.forget((), settled);
+        self.clock.timers.asks.arm((), due, key);
         let token = token.to_owned();
         self.outbound.effects.push(Effect::Ask {
-            key: AskKey(key),
+            key,
             ask: Ask::Verify { token },
         });
         true
     }
 
     /// Takes a question off the table, unless that was done already.
-    fn settle_ask(&mut self, key: Key) -> Option<Pending> {
+    fn settle_ask(&mut self, key: AskKey) -> Option<Pending> {
         self.asks.live(key)?;
-        let pending = self.asks.remove(key.index)?;
+        let pending = self.asks.remove(key.id())?;
         self.counts.asks_outstanding -= 1;
         self.counts.asks_answered += 1;
         let took_ms = self.clock.now.mono_ms - pending.asked_ms;
@@ -99,7 +92,7 @@ impl Core {
 impl Hub {
     /// The answer to an `Effect::Ask`.
     pub fn answered(&mut self, key: AskKey, reply: Reply) {
-        if let Some(pending) = self.core.settle_ask(key.0) {
+        if let Some(pending) = self.core.settle_ask(key) {
             let Reply::Verified(verdict) = reply;
             self.on_verdict(pending, verdict);
         }
@@ -107,7 +100,7 @@ impl Hub {
     }
 
     /// Nobody answered in time.
-    pub(crate) fn ask_due(&mut self, key: Key) {
+    pub(crate) fn ask_due(&mut self, key: AskKey) {
         if let Some(pending) = self.core.settle_ask(key) {
             self.core.counts.hit(Limit::AskTimeout);
             self.on_verdict(pending, Err(Denied::Unavailable));

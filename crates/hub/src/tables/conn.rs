@@ -2,11 +2,9 @@
 
 use crate::output::compression::Deflate;
 use crate::output::outbox::Outbox;
+use crate::tables::slot::SessionId;
 use std::net::IpAddr;
 use wire::websocket::message::Assembler;
-
-/// "No such slot" in index fields.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// What the next bytes of a connection are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +30,8 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) state: State,
-    /// Session this connection serves now, or `NONE`.
-    pub(crate) session: u32,
+    /// Session this connection serves now.
+    pub(crate) session: Option<SessionId>,
     pub(crate) outbox: Outbox,
     pub(crate) assembler: Assembler,
     /// Received but incomplete.
@@ -90,7 +88,7 @@ impl Conn {
     pub(crate) fn new(peer: IpAddr) -> Self {
         Self {
             state: State::Head,
-            session: NONE,
+            session: None,
             outbox: Outbox::default(),
             assembler: Assembler::default(),
             input: None,

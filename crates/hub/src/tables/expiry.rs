@@ -1,7 +1,7 @@
 //! Sockets whose tokens end soon. A heartbeat looks at the tokens of its session, so only those whose warning is due before the
 //! next one wait here, in buckets of a second of the wall clock: an idle connection with an hour left pays nothing.
 
-use crate::tables::slab::Key;
+use crate::tables::slot::SocketKey;
 use std::collections::BTreeMap;
 
 /// Entries of sockets that are gone which may wait for their time, beside as many as there are live ones.
@@ -9,21 +9,21 @@ const STALE_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Expiries {
-    buckets: BTreeMap<u64, Vec<Key>>,
+    buckets: BTreeMap<u64, Vec<SocketKey>>,
     entries: usize,
     /// Entries whose socket left before its time.
     stale: usize,
 }
 
 impl Expiries {
-    pub(crate) fn add(&mut self, due_s: u64, socket: Key) {
+    pub(crate) fn add(&mut self, due_s: u64, socket: SocketKey) {
         self.entries += 1;
         let bucket = self.buckets.entry(due_s).or_default();
         bucket.push(socket);
     }
 
     /// A bucket that is due.
-    pub(crate) fn pop_due(&mut self, now_s: u64) -> Option<Vec<Key>> {
+    pub(crate) fn pop_due(&mut self, now_s: u64) -> Option<Vec<SocketKey>> {
         let bucket = self.buckets.first_entry()?;
         if *bucket.key() > now_s {
             return None;
@@ -39,7 +39,7 @@ impl Expiries {
     }
 
     /// A socket with an entry is gone. Churn must not fill the buckets of a distant time.
-    pub(crate) fn forget_one(&mut self, is_live: impl Fn(Key) -> bool) {
+    pub(crate) fn forget_one(&mut self, is_live: impl Fn(SocketKey) -> bool) {
         self.stale += 1;
         if self.stale <= self.entries / 2 + STALE_MAX {
             return;
@@ -54,10 +54,10 @@ impl Expiries {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let entry = size_of::<(u64, Vec<Key>)>();
+        let entry = size_of::<(u64, Vec<SocketKey>)>();
         self.buckets
             .values()
-            .map(|bucket| entry + bucket.capacity() * size_of::<Key>())
+            .map(|bucket| entry + bucket.capacity() * size_of::<SocketKey>())
             .sum()
     }
 }
@@ -65,14 +65,12 @@ impl Expiries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::slot::{SlotId, SocketId};
 
     #[test]
     fn churn_does_not_fill_a_distant_second() {
         let mut expiries = Expiries::default();
-        let key = |index| Key {
-            index,
-            generation: 0,
-        };
+        let key = |index| SocketKey::new(SocketId::at(index), 0);
         expiries.add(5, key(0));
         for index in 1..100_000 {
             expiries.add(1_000_000 + u64::from(index % 10), key(index));

@@ -6,10 +6,12 @@ pub(crate) mod expiry;
 pub(crate) mod id;
 pub(crate) mod session;
 pub(crate) mod slab;
+pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod timer;
 pub(crate) mod users;
 
+use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId};
 use conn::Conn;
 use hashbrown::HashTable;
 use session::Session;
@@ -28,12 +30,12 @@ pub(crate) struct Namespace {
 
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    pub(crate) conns: Slab<Conn>,
-    pub(crate) sessions: Slab<Session>,
-    pub(crate) sockets: Slab<Socket>,
-    pub(crate) sids: HashTable<u32>,
-    pub(crate) socket_ids: HashTable<u32>,
+    pub(crate) conns: Slab<ConnId, Conn>,
+    pub(crate) sessions: Slab<SessionId, Session>,
+    pub(crate) sockets: Slab<SocketId, Socket>,
+    pub(crate) sids: HashTable<SessionId>,
+    pub(crate) socket_ids: HashTable<SocketId>,
     pub(crate) users: Users,
-    pub(crate) namespaces: Slab<Namespace>,
-    pub(crate) namespace_names: HashMap<Arc<str>, u32>,
+    pub(crate) namespaces: Slab<NamespaceId, Namespace>,
+    pub(crate) namespace_names: HashMap<Arc<str>, NamespaceId>,
 }

@@ -1,7 +1,7 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::access::claims::Claims;
-use crate::tables::conn::NONE;
+use crate::tables::slot::{ConnId, SocketId};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -47,15 +47,15 @@ pub(crate) struct Session {
     pub(crate) flags: Flags,
     /// Low 32 bits of the millisecond clock at the last ping.
     pub(crate) pinged_ms: u32,
-    /// The WebSocket, or `NONE` while polling.
-    pub(crate) conn: u32,
+    /// The WebSocket; none while polling.
+    pub(crate) conn: Option<ConnId>,
     /// WebSocket that probes for an upgrade.
-    pub(crate) probe: u32,
+    pub(crate) probe: Option<ConnId>,
     /// Low 32 bits of the millisecond clock when it came.
     pub(crate) probed_ms: u32,
     pub(crate) peer: IpAddr,
     /// Sockets, one per namespace.
-    pub(crate) sockets: SmallVec<[u32; 4]>,
+    pub(crate) sockets: SmallVec<[SocketId; 4]>,
     pub(crate) polling: Option<Box<Polling>>,
     pub(crate) binary: Option<Box<Partial>>,
     pub(crate) rare: Option<Box<Rare>>,
@@ -103,14 +103,14 @@ impl Session {
         any
     }
 
-    pub(crate) fn new(sid: Id20, protocol: Protocol, conn: u32, peer: IpAddr) -> Self {
+    pub(crate) fn new(sid: Id20, protocol: Protocol, conn: Option<ConnId>, peer: IpAddr) -> Self {
         Self {
             sid,
             protocol,
             flags: Flags::default(),
             pinged_ms: 0,
             conn,
-            probe: NONE,
+            probe: None,
             probed_ms: 0,
             peer,
             sockets: SmallVec::new(),
@@ -174,12 +174,12 @@ impl RequestToken {
 }
 
 /// What only polling sessions need.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Polling {
     /// Connection of the waiting GET.
-    pub(crate) get: u32,
+    pub(crate) get: Option<ConnId>,
     /// Connection of the POST being received.
-    pub(crate) post: u32,
+    pub(crate) post: Option<ConnId>,
     pub(crate) queue: Queue,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
@@ -192,26 +192,9 @@ pub(crate) struct Polling {
     /// CORS header lines for the POST's answer.
     pub(crate) post_cors: Option<Box<[u8]>>,
     /// Connection of the last GET that was answered with packets: no longer its own, but they may still be on their way there.
-    pub(crate) answered: u32,
+    pub(crate) answered: Option<ConnId>,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
-}
-
-impl Default for Polling {
-    fn default() -> Self {
-        Self {
-            get: NONE,
-            post: NONE,
-            queue: Queue::default(),
-            cors: None,
-            takes_all: false,
-            encoding: None,
-            chunked: None,
-            post_cors: None,
-            answered: NONE,
-            violated: false,
-        }
-    }
 }
 
 /// Packets waiting for a poll, already in payload form (text, or `b` + base64). A unit is a packet with its attachments.

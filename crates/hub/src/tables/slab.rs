@@ -1,14 +1,9 @@
 //! Slots in pages: growing never moves a slot, so a million connections are added without one long copy, and an index with
 //! its generation names a slot for as long as it lives.
 
-const PAGE: usize = 1024;
+use crate::tables::slot::{Key, SlotId};
 
-/// Names a slot; a reused slot has another generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    pub index: u32,
-    pub generation: u32,
-}
+const PAGE: usize = 1024;
 
 /// What tells the uses of a slot apart: a counter, or nothing where no key outlives its slot.
 pub(crate) trait Generation: Copy + Default {
@@ -41,13 +36,13 @@ struct Slot<T, G> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Slab<T, G = u32> {
+pub(crate) struct Slab<I, T, G = u32> {
     pages: Vec<Vec<Slot<T, G>>>,
-    free: Vec<u32>,
+    free: Vec<I>,
     len: usize,
 }
 
-impl<T, G> Default for Slab<T, G> {
+impl<I, T, G> Default for Slab<I, T, G> {
     fn default() -> Self {
         Self {
             pages: Vec::new(),
@@ -57,20 +52,17 @@ impl<T, G> Default for Slab<T, G> {
     }
 }
 
-impl<T, G: Generation> Slab<T, G> {
+impl<I: SlotId, T, G: Generation> Slab<I, T, G> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, value: T) -> Key {
+    pub(crate) fn insert(&mut self, value: T) -> Key<I> {
         self.len += 1;
-        if let Some(index) = self.free.pop() {
-            let slot = &mut self.pages[index as usize / PAGE][index as usize % PAGE];
+        if let Some(id) = self.free.pop() {
+            let slot = &mut self.pages[id.index() as usize / PAGE][id.index() as usize % PAGE];
             slot.value = Some(value);
-            return Key {
-                index,
-                generation: slot.generation.number(),
-            };
+            return Key::new(id, slot.generation.number());
         }
         if self.pages.last().is_none_or(|page| page.len() == PAGE) {
             self.pages.push(Vec::with_capacity(PAGE));
@@ -82,75 +74,58 @@ impl<T, G: Generation> Slab<T, G> {
             generation: G::default(),
             value: Some(value),
         });
-        Key {
-            index,
-            generation: 0,
-        }
+        Key::new(I::at(index), 0)
     }
 
-    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
-        let slot = self
-            .pages
-            .get_mut(index as usize / PAGE)?
-            .get_mut(index as usize % PAGE)?;
+    fn slot(&self, id: I) -> Option<&Slot<T, G>> {
+        let index = id.index() as usize;
+        self.pages.get(index / PAGE)?.get(index % PAGE)
+    }
+
+    fn slot_mut(&mut self, id: I) -> Option<&mut Slot<T, G>> {
+        let index = id.index() as usize;
+        self.pages.get_mut(index / PAGE)?.get_mut(index % PAGE)
+    }
+
+    pub(crate) fn remove(&mut self, id: I) -> Option<T> {
+        let slot = self.slot_mut(id)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.next();
-        self.free.push(index);
+        self.free.push(id);
         self.len -= 1;
         Some(value)
     }
 
-    pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        self.pages
-            .get(index as usize / PAGE)?
-            .get(index as usize % PAGE)?
-            .value
-            .as_ref()
+    /// What a reference names; an absent one names nothing.
+    #[inline]
+    pub(crate) fn get(&self, id: impl Into<Option<I>>) -> Option<&T> {
+        self.slot(id.into()?)?.value.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.pages
-            .get_mut(index as usize / PAGE)?
-            .get_mut(index as usize % PAGE)?
-            .value
-            .as_mut()
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: impl Into<Option<I>>) -> Option<&mut T> {
+        self.slot_mut(id.into()?)?.value.as_mut()
     }
 
     /// The slot, if the key still names what it named.
-    pub(crate) fn live(&self, key: Key) -> Option<&T> {
-        let slot = self
-            .pages
-            .get(key.index as usize / PAGE)?
-            .get(key.index as usize % PAGE)?;
-        if slot.generation.number() == key.generation {
-            slot.value.as_ref()
-        } else {
-            None
-        }
+    pub(crate) fn live(&self, key: Key<I>) -> Option<&T> {
+        let slot = self.slot(key.id())?;
+        let same = slot.generation.number() == key.generation();
+        slot.value.as_ref().filter(|_| same)
     }
 
-    pub(crate) fn live_mut(&mut self, key: Key) -> Option<&mut T> {
-        let slot = self
-            .pages
-            .get_mut(key.index as usize / PAGE)?
-            .get_mut(key.index as usize % PAGE)?;
-        if slot.generation.number() == key.generation {
-            slot.value.as_mut()
-        } else {
-            None
-        }
+    pub(crate) fn live_mut(&mut self, key: Key<I>) -> Option<&mut T> {
+        let slot = self.slot_mut(key.id())?;
+        let same = slot.generation.number() == key.generation();
+        slot.value.as_mut().filter(|_| same)
     }
 
-    pub(crate) fn key(&self, index: u32) -> Key {
-        let generation = self
-            .pages
-            .get(index as usize / PAGE)
-            .and_then(|page| page.get(index as usize % PAGE))
-            .map_or(0, |slot| slot.generation.number());
-        Key { index, generation }
+    pub(crate) fn key(&self, id: I) -> Key<I> {
+        let slot = self.slot(id);
+        Key::new(id, slot.map_or(0, |slot| slot.generation.number()))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
         self.pages
             .iter()
             .enumerate()
@@ -158,13 +133,17 @@ impl<T, G: Generation> Slab<T, G> {
                 page.iter().enumerate().filter_map(move |(at, slot)| {
                     slot.value
                         .as_ref()
-                        .map(|value| ((page_number * PAGE + at) as u32, value))
+                        .map(|value| (I::at((page_number * PAGE + at) as u32), value))
                 })
             })
     }
 
-    /// One more than the highest index in use or free.
-    pub(crate) fn slots(&self) -> u32 {
+    /// The slot with this number, in use or free; none behind the last one.
+    pub(crate) fn nth(&self, index: u32) -> Option<I> {
+        (index < self.slots()).then(|| I::at(index))
+    }
+
+    fn slots(&self) -> u32 {
         let last = self.pages.last().map_or(0, Vec::len);
         (self.pages.len().saturating_sub(1) * PAGE + last) as u32
     }
@@ -178,22 +157,23 @@ impl<T, G: Generation> Slab<T, G> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::slot::ConnId;
 
     #[test]
     fn reused_slot_has_another_generation() {
-        let mut slab: Slab<_> = Slab::default();
+        let mut slab: Slab<ConnId, _> = Slab::default();
         let first = slab.insert("a");
-        assert_eq!(slab.remove(first.index), Some("a"));
+        assert_eq!(slab.remove(first.id()), Some("a"));
         let second = slab.insert("b");
-        assert_eq!(first.index, second.index);
+        assert_eq!(first.id(), second.id());
         assert_eq!(slab.live(first), None);
         assert_eq!(slab.live(second), Some(&"b"));
-        assert_eq!(slab.key(second.index), second);
+        assert_eq!(slab.key(second.id()), second);
     }
 
     #[test]
     fn grows_over_pages() {
-        let mut slab: Slab<_> = Slab::default();
+        let mut slab: Slab<ConnId, _> = Slab::default();
         let keys: Vec<_> = (0..PAGE * 2 + 5).map(|n| slab.insert(n)).collect();
         assert_eq!(slab.len(), keys.len());
         for (n, key) in keys.iter().enumerate() {

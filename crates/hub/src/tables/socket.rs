@@ -2,14 +2,10 @@
 
 use crate::access::claims::Grants;
 use crate::output::compression::Deflate;
-use crate::tables::slab::Key;
+use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId};
 use crate::tables::users::Place;
 use smallvec::SmallVec;
 use wire::base64url::Id20;
-
-/// Names a socket on this shard for as long as it is connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SocketKey(pub(crate) Key);
 
 /// In which form a socket receives events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +23,7 @@ pub(crate) enum Variant {
 /// A room a socket is in, and where in the room's list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Membership {
-    pub(crate) room: u32,
+    pub(crate) room: RoomId,
     pub(crate) at: u32,
 }
 
@@ -44,9 +40,9 @@ pub(crate) struct Socket {
     /// Its token ends soon: it waits in `Expiries`.
     pub(crate) ending: bool,
     /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
-    pub(crate) conn: u32,
-    pub(crate) session: u32,
-    pub(crate) namespace: u32,
+    pub(crate) conn: Option<ConnId>,
+    pub(crate) session: SessionId,
+    pub(crate) namespace: NamespaceId,
     /// Fan-out that visited this socket last.
     pub(crate) mark: u32,
     pub(crate) rooms: SmallVec<[Membership; 2]>,

@@ -2,55 +2,97 @@
 //! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that when others come in behind it. Odd
 //! durations go through a heap.
 
-use crate::tables::slab::Key;
+use crate::tables::slot::{AskId, ConnId, Key, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What comes due. Each kind has one duration per process.
+/// What comes due for a session. Each kind has one duration per process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// Session: send an Engine.IO ping.
+pub(crate) enum SessionTimer {
+    /// Send an Engine.IO ping.
     Ping,
-    /// Session: pong overdue.
+    /// Pong overdue.
     Pong,
-    /// Session: plain protocol, check for silence.
+    /// Plain protocol, check for silence.
     PlainPing,
-    /// Session: no namespace joined.
+    /// No namespace joined.
     Connect,
-    /// Session: upgrade not finished.
+    /// Upgrade not finished.
     Upgrade,
-    /// Session: polling close not fetched.
+    /// Polling close not fetched.
     PollClose,
-    /// Session: announced attachments not complete.
+    /// Announced attachments not complete.
     Attachments,
-    /// Question to the control plane: no answer.
-    Ask,
-    /// Conn: head not complete.
+}
+
+/// What comes due for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ConnTimer {
+    /// Head not complete.
     Handshake,
-    /// Conn: message or body not complete.
+    /// Message or body not complete.
     Message,
-    /// Conn: kept alive without a request.
+    /// Kept alive without a request.
     KeepAlive,
-    /// Conn: peer did not close after us.
+    /// Peer did not close after us.
     Linger,
 }
 
-const KINDS: usize = Kind::Linger as usize + 1;
-const ALL: [Kind; KINDS] = [
-    Kind::Ping,
-    Kind::Pong,
-    Kind::PlainPing,
-    Kind::Connect,
-    Kind::Upgrade,
-    Kind::PollClose,
-    Kind::Attachments,
-    Kind::Ask,
-    Kind::Handshake,
-    Kind::Message,
-    Kind::KeepAlive,
-    Kind::Linger,
-];
+/// What an id's owner may wait for.
+pub(crate) trait Timed: Copy + Ord {
+    type Kind: Copy + Ord + std::fmt::Debug + 'static;
+    const KINDS: &'static [Self::Kind];
+    fn lane(kind: Self::Kind) -> usize;
+}
+
+impl Timed for SessionId {
+    type Kind = SessionTimer;
+    const KINDS: &'static [SessionTimer] = &[
+        SessionTimer::Ping,
+        SessionTimer::Pong,
+        SessionTimer::PlainPing,
+        SessionTimer::Connect,
+        SessionTimer::Upgrade,
+        SessionTimer::PollClose,
+        SessionTimer::Attachments,
+    ];
+
+    fn lane(kind: SessionTimer) -> usize {
+        kind as usize
+    }
+}
+
+impl Timed for ConnId {
+    type Kind = ConnTimer;
+    const KINDS: &'static [ConnTimer] = &[
+        ConnTimer::Handshake,
+        ConnTimer::Message,
+        ConnTimer::KeepAlive,
+        ConnTimer::Linger,
+    ];
+
+    fn lane(kind: ConnTimer) -> usize {
+        kind as usize
+    }
+}
+
+/// A question has one deadline.
+impl Timed for AskId {
+    type Kind = ();
+    const KINDS: &'static [()] = &[()];
+
+    fn lane(_: ()) -> usize {
+        0
+    }
+}
+
+/// Whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Session(SessionTimer, Key<SessionId>),
+    Conn(ConnTimer, Key<ConnId>),
+    Ask(Key<AskId>),
+}
 
 /// Due time on the monotonic clock, milliseconds.
 pub(crate) type Millis = u64;
@@ -59,17 +101,27 @@ pub(crate) type Millis = u64;
 const CHUNK: usize = 512;
 
 /// A queue in chunks: growing never copies, and what has come due gives its memory back.
-#[derive(Debug, Default)]
-struct Lane {
-    chunks: VecDeque<Vec<(Millis, Key)>>,
+#[derive(Debug)]
+struct Lane<I> {
+    chunks: VecDeque<Vec<(Millis, Key<I>)>>,
     /// Entries of the first chunk that are gone.
     gone: usize,
     /// An empty chunk for the next one: a steady lane allocates nothing.
-    spare: Option<Vec<(Millis, Key)>>,
+    spare: Option<Vec<(Millis, Key<I>)>>,
 }
 
-impl Lane {
-    fn push(&mut self, entry: (Millis, Key)) {
+impl<I> Default for Lane<I> {
+    fn default() -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            gone: 0,
+            spare: None,
+        }
+    }
+}
+
+impl<I> Lane<I> {
+    fn push(&mut self, entry: (Millis, Key<I>)) {
         match self.chunks.back_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(entry),
             _ => {
@@ -81,11 +133,11 @@ impl Lane {
         }
     }
 
-    fn front(&self) -> Option<&(Millis, Key)> {
+    fn front(&self) -> Option<&(Millis, Key<I>)> {
         self.chunks.front()?.get(self.gone)
     }
 
-    fn back(&self) -> Option<&(Millis, Key)> {
+    fn back(&self) -> Option<&(Millis, Key<I>)> {
         self.chunks.back()?.last()
     }
 
@@ -108,19 +160,30 @@ impl Lane {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Timers {
-    lanes: [Lane; KINDS],
+/// A timer that comes due when it likes.
+type Odd<I> = (Millis, <I as Timed>::Kind, Key<I>);
+
+/// All timers of one table.
+#[derive(Debug)]
+pub(crate) struct Timetable<I: Timed> {
+    lanes: Vec<Lane<I>>,
     /// Timers that are not armed in the order in which they come due.
-    odd: BinaryHeap<Reverse<(Millis, Kind, Key)>>,
-    /// (due, id) of server-side ack requests.
-    acks: BinaryHeap<Reverse<(Millis, u64)>>,
+    odd: BinaryHeap<Reverse<Odd<I>>>,
 }
 
-impl Timers {
+impl<I: Timed> Default for Timetable<I> {
+    fn default() -> Self {
+        Self {
+            lanes: I::KINDS.iter().map(|_| Lane::default()).collect(),
+            odd: BinaryHeap::new(),
+        }
+    }
+}
+
+impl<I: Timed> Timetable<I> {
     /// Arms a timer. `due` must not be earlier than that of the last one of this kind.
-    pub(crate) fn arm(&mut self, kind: Kind, due: Millis, key: Key) {
-        let lane = &mut self.lanes[kind as usize];
+    pub(crate) fn arm(&mut self, kind: I::Kind, due: Millis, key: Key<I>) {
+        let lane = &mut self.lanes[I::lane(kind)];
         debug_assert!(
             lane.back().is_none_or(|(last, _)| *last <= due),
             "lane {kind:?} not sorted"
@@ -128,10 +191,15 @@ impl Timers {
         lane.push((due, key));
     }
 
-    /// Forgets timers at the head of a queue that have nothing to do any more: more than one arming adds. So while others come, a
-    /// queue begins with the oldest that is still waited for, not with what was armed a deadline ago.
-    pub(crate) fn forget(&mut self, kind: Kind, is_settled: impl Fn(Key) -> bool) {
-        let lane = &mut self.lanes[kind as usize];
+    /// Arms a timer for any time.
+    pub(crate) fn arm_odd(&mut self, kind: I::Kind, due: Millis, key: Key<I>) {
+        self.odd.push(Reverse((due, kind, key)));
+    }
+
+    /// Forgets up to two settled timers at the head of a queue. Called once per arming, it lets a queue shrink faster than it
+    /// grows: a queue begins with the oldest timer that is still waited for, not with one that was armed a deadline ago.
+    pub(crate) fn forget(&mut self, kind: I::Kind, is_settled: impl Fn(Key<I>) -> bool) {
+        let lane = &mut self.lanes[I::lane(kind)];
         for _ in 0..2 {
             match lane.front() {
                 Some((_, key)) if is_settled(*key) => lane.pop(),
@@ -140,11 +208,43 @@ impl Timers {
         }
     }
 
-    /// Arms a timer for any time.
-    pub(crate) fn arm_odd(&mut self, kind: Kind, due: Millis, key: Key) {
-        self.odd.push(Reverse((due, kind, key)));
+    fn pop_due(&mut self, now: Millis) -> Option<(I::Kind, Key<I>)> {
+        if let Some(Reverse((due, kind, key))) = self.odd.peek().copied()
+            && due <= now
+        {
+            self.odd.pop();
+            return Some((kind, key));
+        }
+        I::KINDS.iter().find_map(|kind| {
+            let lane = &mut self.lanes[I::lane(*kind)];
+            let (_, key) = *lane.front().filter(|(due, _)| *due <= now)?;
+            lane.pop();
+            Some((*kind, key))
+        })
     }
 
+    fn next_due(&self) -> Option<Millis> {
+        let lanes = self.lanes.iter().filter_map(Lane::front);
+        let odd = self.odd.peek().map(|Reverse((due, _, _))| *due);
+        lanes.map(|(due, _)| *due).chain(odd).min()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let chunks: usize = self.lanes.iter().map(|lane| lane.chunks.len()).sum();
+        chunks * CHUNK * size_of::<(Millis, Key<I>)>() + self.odd.capacity() * size_of::<Odd<I>>()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    pub(crate) sessions: Timetable<SessionId>,
+    pub(crate) conns: Timetable<ConnId>,
+    pub(crate) asks: Timetable<AskId>,
+    /// (due, id) of server-side ack requests.
+    acks: BinaryHeap<Reverse<(Millis, u64)>>,
+}
+
+impl Timers {
     pub(crate) fn arm_ack(&mut self, due: Millis, id: u64) {
         self.acks.push(Reverse((due, id)));
     }
@@ -156,24 +256,15 @@ impl Timers {
         }
     }
 
-    pub(crate) fn pop_due(&mut self, now: Millis) -> Option<(Kind, Key)> {
-        if let Some(Reverse((due, kind, key))) = self.odd.peek().copied()
-            && due <= now
-        {
-            self.odd.pop();
-            return Some((kind, key));
+    pub(crate) fn pop_due(&mut self, now: Millis) -> Option<Due> {
+        if let Some((kind, key)) = self.sessions.pop_due(now) {
+            return Some(Due::Session(kind, key));
         }
-        ALL.into_iter().find_map(|kind| {
-            let lane = &mut self.lanes[kind as usize];
-            match lane.front() {
-                Some((due, key)) if *due <= now => {
-                    let key = *key;
-                    lane.pop();
-                    Some((kind, key))
-                }
-                _ => None,
-            }
-        })
+        if let Some(((), key)) = self.asks.pop_due(now) {
+            return Some(Due::Ask(key));
+        }
+        let (kind, key) = self.conns.pop_due(now)?;
+        Some(Due::Conn(kind, key))
     }
 
     pub(crate) fn pop_ack_due(&mut self, now: Millis) -> Option<u64> {
@@ -188,23 +279,19 @@ impl Timers {
     }
 
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        let lanes = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.front().map(|(due, _)| *due));
-        let odd = self.odd.peek().map(|Reverse((due, _, _))| *due);
-        lanes
-            .chain(odd)
-            .chain(self.acks.peek().map(|Reverse((due, _))| *due))
-            .min()
+        let acks = self.acks.peek().map(|Reverse((due, _))| *due);
+        let tables = [
+            self.sessions.next_due(),
+            self.conns.next_due(),
+            self.asks.next_due(),
+        ];
+        tables.into_iter().flatten().chain(acks).min()
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.lanes
-            .iter()
-            .map(|lane| lane.chunks.len() * CHUNK * size_of::<(Millis, Key)>())
-            .sum::<usize>()
-            + self.odd.capacity() * size_of::<(Millis, Kind, Key)>()
+        self.sessions.heap_bytes()
+            + self.conns.heap_bytes()
+            + self.asks.heap_bytes()
             + self.acks.capacity() * size_of::<(Millis, u64)>()
     }
 }
@@ -212,18 +299,20 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::slot::SlotId;
 
     #[test]
     fn a_queue_is_as_long_as_what_it_waits_for() {
         let mut timers = Timers::default();
-        let key = |index| Key {
-            index,
-            generation: 0,
-        };
+        let key = |index| Key::new(ConnId::at(index), 0);
         for n in 0..100_000 {
             // Of the last ten, the oldest is still waited for.
-            timers.forget(Kind::Handshake, |key| key.index + 10 < n);
-            timers.arm(Kind::Handshake, 10_000 + u64::from(n), key(n));
+            timers
+                .conns
+                .forget(ConnTimer::Handshake, |key| SlotId::index(key.id()) + 10 < n);
+            timers
+                .conns
+                .arm(ConnTimer::Handshake, 10_000 + u64::from(n), key(n));
         }
         assert!(
             timers.heap_bytes() <= 3 * CHUNK * 16,
@@ -232,26 +321,29 @@ mod tests {
         );
         assert_eq!(
             timers.pop_due(200_000),
-            Some((Kind::Handshake, key(99_989)))
+            Some(Due::Conn(ConnTimer::Handshake, key(99_989)))
         );
     }
 
     #[test]
     fn pops_what_is_due_and_no_more() {
         let mut timers = Timers::default();
-        let key = |index| Key {
-            index,
-            generation: 0,
-        };
-        timers.arm(Kind::Pong, 50, key(1));
-        timers.arm(Kind::Ping, 30, key(2));
+        let key = |index| Key::new(SessionId::at(index), 0);
+        timers.sessions.arm(SessionTimer::Pong, 50, key(1));
+        timers.sessions.arm(SessionTimer::Ping, 30, key(2));
         timers.arm_ack(40, 7);
         assert_eq!(timers.next_due(), Some(30));
-        assert_eq!(timers.pop_due(49), Some((Kind::Ping, key(2))));
+        assert_eq!(
+            timers.pop_due(49),
+            Some(Due::Session(SessionTimer::Ping, key(2)))
+        );
         assert_eq!(timers.pop_due(49), None);
         assert_eq!(timers.pop_ack_due(39), None);
         assert_eq!(timers.pop_ack_due(40), Some(7));
-        assert_eq!(timers.pop_due(50), Some((Kind::Pong, key(1))));
+        assert_eq!(
+            timers.pop_due(50),
+            Some(Due::Session(SessionTimer::Pong, key(1)))
+        );
         assert_eq!(timers.next_due(), None);
     }
 }

@@ -2,53 +2,53 @@
 //! each byte here, so a user's sockets are a list threaded through the sockets themselves.
 
 use crate::core::Core;
-use crate::tables::conn::NONE;
 use crate::tables::slab::Slab;
+use crate::tables::slot::{NamespaceId, SocketId, UserId};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) name: Box<str>,
-    pub(crate) namespace: u32,
+    pub(crate) namespace: NamespaceId,
     /// The first of its sockets.
-    pub(crate) first: u32,
+    pub(crate) first: Option<SocketId>,
 }
 
 /// A socket's place among the sockets of its user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    pub(crate) user: u32,
-    before: u32,
-    after: u32,
+    pub(crate) user: Option<UserId>,
+    before: Option<SocketId>,
+    after: Option<SocketId>,
 }
 
 impl Place {
     pub(crate) const NOBODY: Self = Self {
-        user: NONE,
-        before: NONE,
-        after: NONE,
+        user: None,
+        before: None,
+        after: None,
     };
 }
 
 /// Users by slot and by name. Names come from tokens others issue, hence the keyed hash.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
-    slots: Slab<User, ()>,
-    by_name: HashTable<u32>,
+    slots: Slab<UserId, User, ()>,
+    by_name: HashTable<UserId>,
     hasher: RandomState,
 }
 
 impl Users {
-    fn hash(&self, namespace: u32, name: &str) -> u64 {
+    fn hash(&self, namespace: NamespaceId, name: &str) -> u64 {
         self.hasher.hash_one((namespace, name))
     }
 
-    pub(crate) fn get(&self, index: u32) -> Option<&User> {
+    pub(crate) fn get(&self, index: UserId) -> Option<&User> {
         self.slots.get(index)
     }
 
-    pub(crate) fn find(&self, namespace: u32, name: &str) -> Option<u32> {
+    pub(crate) fn find(&self, namespace: NamespaceId, name: &str) -> Option<UserId> {
         let hash = self.hash(namespace, name);
         let found = self.by_name.find(hash, |index| {
             let user = self.slots.get(*index);
@@ -57,7 +57,7 @@ impl Users {
         found.copied()
     }
 
-    fn find_or_insert(&mut self, namespace: u32, name: &str) -> u32 {
+    fn find_or_insert(&mut self, namespace: NamespaceId, name: &str) -> UserId {
         if let Some(index) = self.find(namespace, name) {
             return index;
         }
@@ -65,9 +65,9 @@ impl Users {
         let user = User {
             name: name.into(),
             namespace,
-            first: NONE,
+            first: None,
         };
-        let index = self.slots.insert(user).index;
+        let index = self.slots.insert(user).id();
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.by_name.insert_unique(hash, index, |index| {
             slots
@@ -77,7 +77,7 @@ impl Users {
         index
     }
 
-    fn remove(&mut self, index: u32) {
+    fn remove(&mut self, index: UserId) {
         let Some(user) = self.slots.remove(index) else {
             return;
         };
@@ -87,7 +87,7 @@ impl Users {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &User)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (UserId, &User)> {
         self.slots.iter()
     }
 
@@ -99,7 +99,7 @@ impl Users {
 
 impl Core {
     /// Makes a socket one of a user's; it stops being another's.
-    pub(crate) fn set_user(&mut self, socket: u32, name: &str) {
+    pub(crate) fn set_user(&mut self, socket: SocketId, name: &str) {
         if let Some(session) = self.tables.sockets.get(socket).map(|slot| slot.session) {
             self.book_rest(session, Some(socket));
         }
@@ -111,20 +111,20 @@ impl Core {
         let Some(slot) = self.tables.users.slots.get_mut(user) else {
             return;
         };
-        let after = std::mem::replace(&mut slot.first, socket);
+        let after = slot.first.replace(socket);
         if let Some(next) = self.tables.sockets.get_mut(after) {
-            next.place.before = socket;
+            next.place.before = Some(socket);
         }
         if let Some(slot) = self.tables.sockets.get_mut(socket) {
             slot.place = Place {
-                user,
-                before: NONE,
+                user: Some(user),
+                before: None,
                 after,
             };
         }
     }
 
-    pub(crate) fn leave_user(&mut self, socket: u32) {
+    pub(crate) fn leave_user(&mut self, socket: SocketId) {
         let Some(slot) = self.tables.sockets.get_mut(socket) else {
             return;
         };
@@ -133,15 +133,15 @@ impl Core {
             before,
             after,
         } = std::mem::replace(&mut slot.place, Place::NOBODY);
-        if user == NONE {
+        let Some(user) = user else {
             return;
-        }
+        };
         if let Some(next) = self.tables.sockets.get_mut(after) {
             next.place.before = before;
         }
         if let Some(previous) = self.tables.sockets.get_mut(before) {
             previous.place.after = after;
-        } else if after == NONE {
+        } else if after.is_none() {
             self.tables.users.remove(user);
         } else if let Some(slot) = self.tables.users.slots.get_mut(user) {
             slot.first = after;
@@ -149,22 +149,18 @@ impl Core {
     }
 
     /// The first socket of a user in a namespace; `next_of_user` has the others.
-    pub(crate) fn first_of_user(&self, namespace: u32, name: &str) -> u32 {
-        let user = self.tables.users.find(namespace, name);
-        user.and_then(|user| self.tables.users.get(user))
-            .map_or(NONE, |user| user.first)
+    pub(crate) fn first_of_user(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
+        let user = self.tables.users.find(namespace, name)?;
+        self.tables.users.get(user)?.first
     }
 
-    pub(crate) fn next_of_user(&self, socket: u32) -> u32 {
-        self.tables
-            .sockets
-            .get(socket)
-            .map_or(NONE, |slot| slot.place.after)
+    pub(crate) fn next_of_user(&self, socket: SocketId) -> Option<SocketId> {
+        self.tables.sockets.get(socket)?.place.after
     }
 
     /// Name of the user a socket belongs to.
-    pub(crate) fn user_of(&self, socket: u32) -> Option<&str> {
+    pub(crate) fn user_of(&self, socket: SocketId) -> Option<&str> {
         let place = self.tables.sockets.get(socket)?.place;
-        Some(&self.tables.users.get(place.user)?.name)
+        Some(&self.tables.users.get(place.user?)?.name)
     }
 }

@@ -3,7 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::hub::Hub;
 use crate::seam::context::{Context, Emit};
-use crate::tables::conn::NONE;
+use crate::tables::slot::{ConnId, SessionId, SocketId};
 use crate::tables::socket::Variant;
 use wire::plain;
 use wire::websocket::frame::{self, OpCode};
@@ -24,7 +24,7 @@ pub(crate) struct Drain {
     /// Sessions when it began.
     total: usize,
     /// Sessions still to be closed.
-    left: Vec<u32>,
+    left: Vec<SessionId>,
 }
 
 impl Hub {
@@ -34,8 +34,8 @@ impl Hub {
             return;
         }
         self.core.draining = true;
-        self.call(NONE, |handler, cx| handler.draining(cx));
-        let left: Vec<u32> = self
+        self.call(None, |handler, cx| handler.draining(cx));
+        let left: Vec<SessionId> = self
             .core
             .tables
             .sessions
@@ -54,7 +54,7 @@ impl Hub {
 
     /// Every client is told in its protocol's words, and when to come back: the one closed last has left by then.
     fn notify_shutdown(&mut self) {
-        let sockets: Vec<u32> = self
+        let sockets: Vec<SocketId> = self
             .core
             .tables
             .sockets
@@ -131,7 +131,7 @@ impl Hub {
 
     /// Connections without a session: kept-alive HTTP and half-made requests.
     fn close_idle_conns(&mut self) {
-        let idle: Vec<u32> = self
+        let idle: Vec<ConnId> = self
             .core
             .tables
             .conns

@@ -6,10 +6,11 @@ use crate::books::config::Cors;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
 use crate::seam::effect::Effect;
-use crate::tables::conn::{NONE, State};
+use crate::tables::conn::State;
 use crate::tables::id;
 use crate::tables::session::{Protocol, Rare, RequestToken, Session};
-use crate::tables::timer::Kind;
+use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::timer::ConnTimer;
 use wire::base64url::Id20;
 use wire::engineio::RequestError;
 use wire::http::{self, Expectation, Head, HeadError, Method};
@@ -32,7 +33,7 @@ enum Endpoint {
 
 impl Hub {
     /// Takes one request head off the front of `data`.
-    pub(crate) fn on_head(&mut self, conn: u32, data: &[u8]) -> usize {
+    pub(crate) fn on_head(&mut self, conn: ConnId, data: &[u8]) -> usize {
         let head = match http::parse_head(data) {
             Ok(Some(head)) => head,
             Ok(None) => return 0,
@@ -85,7 +86,7 @@ impl Hub {
 
     /// The request was accepted and its body is still to come: a client that waits to be asked for it need not do so until
     /// it loses patience (RFC 9110 §10.1.1).
-    fn ask_for_body(&mut self, conn: u32, head: &Head<'_>) {
+    fn ask_for_body(&mut self, conn: ConnId, head: &Head<'_>) {
         let reads_on = self
             .core
             .tables
@@ -98,7 +99,7 @@ impl Hub {
         }
     }
 
-    fn refuse_head(&mut self, conn: u32, error: HeadError) {
+    fn refuse_head(&mut self, conn: ConnId, error: HeadError) {
         if matches!(
             error,
             HeadError::TooLarge | HeadError::TooManyHeaders | HeadError::TargetTooLong
@@ -153,7 +154,7 @@ impl Hub {
     }
 
     /// Gives the connection, with the request, to another shard or the control plane.
-    fn leave_hub(&mut self, conn: u32, data: &[u8], shard: Option<u16>) -> usize {
+    fn leave_hub(&mut self, conn: ConnId, data: &[u8], shard: Option<u16>) -> usize {
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return data.len();
         };
@@ -189,7 +190,7 @@ impl Hub {
         data.len()
     }
 
-    fn engine_request(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) {
+    fn engine_request(&mut self, conn: ConnId, head: &Head<'_>, protocol: Protocol) {
         if !self.origin_allowed(head) {
             self.refuse(conn, head, RequestError::Forbidden);
             return;
@@ -244,7 +245,7 @@ impl Hub {
             .any(|part| agent.contains(&part.to_ascii_lowercase()))
     }
 
-    fn speaks(&self, session: u32, protocol: Protocol) -> bool {
+    fn speaks(&self, session: SessionId, protocol: Protocol) -> bool {
         self.core
             .tables
             .sessions
@@ -254,9 +255,9 @@ impl Hub {
 
     fn session_request(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         head: &Head<'_>,
-        session: u32,
+        session: SessionId,
         websocket: bool,
         upgrade: bool,
     ) {
@@ -285,7 +286,7 @@ impl Hub {
 
     fn new_session_request(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         head: &Head<'_>,
         protocol: Protocol,
         websocket: bool,
@@ -318,7 +319,7 @@ impl Hub {
         }
     }
 
-    fn plain_request(&mut self, conn: u32, head: &Head<'_>) {
+    fn plain_request(&mut self, conn: ConnId, head: &Head<'_>) {
         if !self.origin_allowed(head) {
             self.refuse(conn, head, RequestError::Forbidden);
         } else if self.core.draining {
@@ -334,7 +335,7 @@ impl Hub {
     }
 
     /// Whether a newcomer gets in now; if not, it was told when to come again.
-    fn admits(&mut self, conn: u32) -> bool {
+    fn admits(&mut self, conn: ConnId) -> bool {
         if self.core.asks.len() == 0 {
             // Nobody waits for an answer any more: how long one takes now, only the next one shows.
             self.core.access.admission.forget_answers();
@@ -354,7 +355,12 @@ impl Hub {
     }
 
     /// Makes a session for a request; the caller attaches its transport.
-    pub(crate) fn new_session(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) -> u32 {
+    pub(crate) fn new_session(
+        &mut self,
+        conn: ConnId,
+        head: &Head<'_>,
+        protocol: Protocol,
+    ) -> SessionId {
         let random = self.core.random();
         let sid = id::session_id(self.core.ids.me, random);
         let peer = self
@@ -363,7 +369,7 @@ impl Hub {
             .conns
             .get(conn)
             .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
-        let mut session = Session::new(sid, protocol, NONE, peer);
+        let mut session = Session::new(sid, protocol, None, peer);
         if self.core.config.keep_handshake {
             session.rare = Some(Box::new(Rare::of_query(head.query)));
         }
@@ -381,7 +387,7 @@ impl Hub {
     /// Writes a response and makes the connection ready for the next request, or ends it.
     pub(crate) fn respond(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         status: u16,
         content_type: &str,
         extra: &[u8],
@@ -394,7 +400,7 @@ impl Hub {
         let drained = self.core.draining && self.drain.is_none();
         debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
         let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;
-        slot.session = NONE;
+        slot.session = None;
         slot.state = State::Head;
         let arm = keep_alive && !std::mem::replace(&mut slot.flags.keep_alive_timer, true);
         self.core.reply(conn, |out| {
@@ -404,12 +410,12 @@ impl Hub {
             self.core.finish_conn(conn);
         } else if arm {
             let timeout = self.core.config.limits.keep_alive_timeout;
-            self.core.arm_conn(Kind::KeepAlive, timeout, conn);
+            self.core.arm_conn(ConnTimer::KeepAlive, timeout, conn);
         }
     }
 
     /// An Engine.IO error. The request's body, if any, is not read, so the connection ends.
-    pub(crate) fn refuse(&mut self, conn: u32, head: &Head<'_>, error: RequestError) {
+    pub(crate) fn refuse(&mut self, conn: ConnId, head: &Head<'_>, error: RequestError) {
         self.core.counts.refused += 1;
         let mut extra = self.cors_headers(head);
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
@@ -439,7 +445,7 @@ impl Hub {
         self.respond(conn, error.status(), "application/json", &extra, &body);
     }
 
-    fn refuse_expectation(&mut self, conn: u32, head: &Head<'_>) {
+    fn refuse_expectation(&mut self, conn: ConnId, head: &Head<'_>) {
         self.core.counts.refused += 1;
         let extra = self.cors_headers(head);
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
@@ -449,7 +455,7 @@ impl Hub {
     }
 
     /// A method that no request here has. A handshake by another one than GET is `BadMethod`, as clients know it.
-    fn refuse_method(&mut self, conn: u32, head: &Head<'_>) {
+    fn refuse_method(&mut self, conn: ConnId, head: &Head<'_>) {
         self.core.counts.shed += 1;
         let mut extra = self.cors_headers(head);
         extra.extend_from_slice(ALLOW);
@@ -461,13 +467,13 @@ impl Hub {
     }
 
     /// For those who come back before the process is gone: not until then, and not all at once.
-    pub(crate) fn refuse_draining(&mut self, conn: u32) {
+    pub(crate) fn refuse_draining(&mut self, conn: ConnId) {
         self.core.counts.shed += 1;
         let seconds = self.drain_delay_ms().div_ceil(1000);
         self.respond_retry(conn, 503, seconds, b"Server is shutting down");
     }
 
-    fn refuse_unavailable(&mut self, conn: u32, text: &[u8]) {
+    fn refuse_unavailable(&mut self, conn: ConnId, text: &[u8]) {
         self.core.counts.shed += 1;
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
@@ -478,7 +484,7 @@ impl Hub {
         self.respond_retry(conn, 503, seconds, text);
     }
 
-    pub(crate) fn respond_retry(&mut self, conn: u32, status: u16, seconds: u64, text: &[u8]) {
+    pub(crate) fn respond_retry(&mut self, conn: ConnId, status: u16, seconds: u64, text: &[u8]) {
         let extra = format!("Retry-After: {seconds}\r\n");
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
@@ -486,7 +492,7 @@ impl Hub {
         self.respond(conn, status, "text/plain", extra.as_bytes(), text);
     }
 
-    fn preflight(&mut self, conn: u32, head: &Head<'_>) {
+    fn preflight(&mut self, conn: ConnId, head: &Head<'_>) {
         let mut extra = self.cors_headers(head);
         if self.core.config.cors == Cors::Off {
             return self.refuse_method(conn, head);

@@ -5,10 +5,10 @@ use crate::books::metrics::Limit;
 use crate::core::Core;
 use crate::hub::Hub;
 use crate::seam::effect::{Effect, Notice};
-use crate::tables::conn::{NONE, State};
+use crate::tables::conn::State;
 use crate::tables::session::Protocol;
-use crate::tables::slab::Key;
-use crate::tables::timer::Kind;
+use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::timer::{ConnTimer, Due, SessionTimer};
 use wire::engineio::PacketType;
 use wire::websocket::close;
 use wire::websocket::frame::{self, OpCode};
@@ -17,23 +17,17 @@ use wire::websocket::frame::{self, OpCode};
 const BEHIND_GRACE_MS: u64 = 500;
 
 /// Ends a connection for what it did not send, which may be waiting unread.
-fn blames_the_peer(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Pong
-            | Kind::PlainPing
-            | Kind::Connect
-            | Kind::Upgrade
-            | Kind::Attachments
-            | Kind::Handshake
-            | Kind::Message
-            | Kind::KeepAlive
-    )
+fn blames_the_peer(due: Due) -> bool {
+    match due {
+        Due::Session(kind, _) => !matches!(kind, SessionTimer::Ping | SessionTimer::PollClose),
+        Due::Conn(kind, _) => kind != ConnTimer::Linger,
+        Due::Ask(_) => false,
+    }
 }
 
 impl Hub {
     /// Arms what a new session needs.
-    pub(crate) fn start_session(&mut self, session: u32) {
+    pub(crate) fn start_session(&mut self, session: SessionId) {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
@@ -45,24 +39,27 @@ impl Hub {
         );
         match slot.protocol {
             Protocol::SocketIo => {
-                self.core.arm_session(Kind::Ping, ping, session);
-                self.core.arm_session(Kind::Connect, connect, session);
+                self.core.arm_session(SessionTimer::Ping, ping, session);
+                self.core
+                    .arm_session(SessionTimer::Connect, connect, session);
             }
-            Protocol::EngineIo => self.core.arm_session(Kind::Ping, ping, session),
-            _ => self.core.arm_session(Kind::PlainPing, plain, session),
+            Protocol::EngineIo => self.core.arm_session(SessionTimer::Ping, ping, session),
+            _ => self
+                .core
+                .arm_session(SessionTimer::PlainPing, plain, session),
         }
     }
 
     /// A sign of life that is not a pong.
     #[inline]
-    pub(crate) fn heard(&mut self, session: u32) {
+    pub(crate) fn heard(&mut self, session: SessionId) {
         if let Some(slot) = self.core.tables.sessions.get_mut(session) {
             slot.flags.heard = true;
         }
     }
 
     /// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
-    pub(crate) fn on_pong(&mut self, session: u32) {
+    pub(crate) fn on_pong(&mut self, session: SessionId) {
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
@@ -73,45 +70,45 @@ impl Hub {
         slot.flags.heard = false;
         slot.flags.extended = false;
         let (kind, interval) = if slot.protocol.is_engineio() {
-            (Kind::Ping, self.core.config.ping_interval)
+            (SessionTimer::Ping, self.core.config.ping_interval)
         } else {
-            (Kind::PlainPing, self.core.config.plain_ping_interval)
+            (
+                SessionTimer::PlainPing,
+                self.core.config.plain_ping_interval,
+            )
         };
         self.core.arm_session(kind, interval, session);
     }
 
-    pub(crate) fn on_timer(&mut self, kind: Kind, key: Key) {
-        if self.core.clock.behind && blames_the_peer(kind) {
-            let due = self.core.clock.now.mono_ms + BEHIND_GRACE_MS;
-            self.core.clock.timers.arm_odd(kind, due, key);
-            return;
-        }
-        match kind {
-            Kind::Ask => self.ask_due(key),
-            Kind::Handshake | Kind::Message | Kind::KeepAlive | Kind::Linger => {
-                if self.core.tables.conns.live(key).is_some() {
-                    self.on_conn_timer(kind, key.index);
-                }
+    pub(crate) fn on_timer(&mut self, due: Due) {
+        let spares = self.core.clock.behind && blames_the_peer(due);
+        let (tables, timers) = (&self.core.tables, &mut self.core.clock.timers);
+        let later = self.core.clock.now.mono_ms + BEHIND_GRACE_MS;
+        match due {
+            Due::Session(kind, key) if spares => timers.sessions.arm_odd(kind, later, key),
+            Due::Conn(kind, key) if spares => timers.conns.arm_odd(kind, later, key),
+            Due::Session(kind, key) if tables.sessions.live(key).is_some() => {
+                self.on_session_timer(kind, key.id());
             }
-            _ => {
-                if self.core.tables.sessions.live(key).is_some() {
-                    self.on_session_timer(kind, key.index);
-                }
+            Due::Conn(kind, key) if tables.conns.live(key).is_some() => {
+                self.on_conn_timer(kind, key.id());
             }
+            Due::Ask(key) => self.ask_due(key),
+            Due::Session(..) | Due::Conn(..) => {}
         }
     }
 
-    fn on_session_timer(&mut self, kind: Kind, session: u32) {
-        if matches!(kind, Kind::Ping | Kind::PlainPing) {
+    fn on_session_timer(&mut self, kind: SessionTimer, session: SessionId) {
+        if matches!(kind, SessionTimer::Ping | SessionTimer::PlainPing) {
             self.core.look_at_tokens(session);
         }
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
         match kind {
-            Kind::Ping => self.ping(session),
-            Kind::Pong => self.pong_due(session),
-            Kind::PlainPing => {
+            SessionTimer::Ping => self.ping(session),
+            SessionTimer::Pong => self.pong_due(session),
+            SessionTimer::PlainPing => {
                 let heard = std::mem::replace(&mut slot.flags.heard, false);
                 let reads = self
                     .core
@@ -122,18 +119,19 @@ impl Hub {
                 // Who talks and does not read has to show that a pong still gets out.
                 if heard && reads {
                     let interval = self.core.config.plain_ping_interval;
-                    self.core.arm_session(Kind::PlainPing, interval, session);
+                    self.core
+                        .arm_session(SessionTimer::PlainPing, interval, session);
                 } else {
                     self.ping(session);
                 }
             }
-            Kind::Connect if !slot.flags.joined => {
+            SessionTimer::Connect if !slot.flags.joined => {
                 self.core.counts.hit(Limit::ConnectTimeout);
                 self.core
                     .close_session(session, CloseReason::ConnectTimeout);
             }
-            Kind::Upgrade if slot.probe != NONE => {
-                let probe = slot.probe;
+            SessionTimer::Upgrade => {
+                let Some(probe) = slot.probe else { return };
                 let waited = (self.core.clock.now.mono_ms as u32).wrapping_sub(slot.probed_ms);
                 // The timer may be that of an earlier probe, which was given up.
                 if u128::from(waited) < self.core.config.upgrade_timeout.as_millis() {
@@ -141,15 +139,15 @@ impl Hub {
                 }
                 self.core.abort_upgrade(session, probe);
             }
-            Kind::Attachments => self.attachments_due(session),
-            Kind::PollClose if slot.flags.closing => {
+            SessionTimer::Attachments => self.attachments_due(session),
+            SessionTimer::PollClose if slot.flags.closing => {
                 self.core.remove_session(session);
             }
             _ => {}
         }
     }
 
-    fn ping(&mut self, session: u32) {
+    fn ping(&mut self, session: SessionId) {
         let now = self.core.clock.now.mono_ms as u32;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
@@ -169,10 +167,10 @@ impl Hub {
                 .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
         }
         let timeout = self.core.config.ping_timeout;
-        self.core.arm_session(Kind::Pong, timeout, session);
+        self.core.arm_session(SessionTimer::Pong, timeout, session);
     }
 
-    fn pong_due(&mut self, session: u32) {
+    fn pong_due(&mut self, session: SessionId) {
         let (now, timeout) = (
             self.core.clock.now.mono_ms as u32,
             self.core.config.ping_timeout,
@@ -188,23 +186,23 @@ impl Hub {
         if slot.flags.heard && !slot.flags.extended {
             slot.flags.extended = true;
             slot.pinged_ms = now;
-            self.core.arm_session(Kind::Pong, timeout, session);
+            self.core.arm_session(SessionTimer::Pong, timeout, session);
             return;
         }
         self.core.close_session(session, CloseReason::PingTimeout);
     }
 
-    fn on_conn_timer(&mut self, kind: Kind, conn: u32) {
+    fn on_conn_timer(&mut self, kind: ConnTimer, conn: ConnId) {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
         match kind {
-            Kind::Handshake if !slot.flags.served => {
+            ConnTimer::Handshake if !slot.flags.served => {
                 self.core.counts.hit(Limit::HandshakeTimeout);
                 self.cut(conn, CloseReason::HandshakeTimeout);
             }
-            Kind::Message => self.message_due(conn),
-            Kind::KeepAlive => {
+            ConnTimer::Message => self.message_due(conn),
+            ConnTimer::KeepAlive => {
                 slot.flags.keep_alive_timer = false;
                 let active = std::mem::replace(&mut slot.flags.active, false);
                 let timeout = self.core.config.limits.keep_alive_timeout;
@@ -212,12 +210,12 @@ impl Hub {
                     State::Head if !active => self.lost(conn, CloseReason::TransportClose),
                     State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                         slot.flags.keep_alive_timer = true;
-                        self.core.arm_conn(Kind::KeepAlive, timeout, conn);
+                        self.core.arm_conn(ConnTimer::KeepAlive, timeout, conn);
                     }
                     _ => {}
                 }
             }
-            Kind::Linger if matches!(slot.state, State::Finishing | State::Linger) => {
+            ConnTimer::Linger if matches!(slot.state, State::Finishing | State::Linger) => {
                 self.lost(conn, CloseReason::TransportClose);
             }
             _ => {}
@@ -225,7 +223,7 @@ impl Hub {
     }
 
     /// Something incomplete was seen a message timeout ago: is it that same message still?
-    fn message_due(&mut self, conn: u32) {
+    fn message_due(&mut self, conn: ConnId) {
         let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
         let now = self.core.clock.now.mono_ms;
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
@@ -248,11 +246,12 @@ impl Hub {
         self.core
             .clock
             .timers
-            .arm_odd(Kind::Message, now + timeout_ms - waited, key);
+            .conns
+            .arm_odd(ConnTimer::Message, now + timeout_ms - waited, key);
     }
 
     /// Attachments were announced a message timeout ago: are they still missing?
-    fn attachments_due(&mut self, session: u32) {
+    fn attachments_due(&mut self, session: SessionId) {
         let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
         let now = self.core.clock.now.mono_ms;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
@@ -274,18 +273,30 @@ impl Hub {
         }
         slot.flags.attachments_timer = true;
         let key = self.core.tables.sessions.key(session);
-        self.core.clock.timers.arm_odd(Kind::Attachments, due, key);
+        self.core
+            .clock
+            .timers
+            .sessions
+            .arm_odd(SessionTimer::Attachments, due, key);
     }
 
     /// Ends a connection that took too long, with its session.
-    fn cut(&mut self, conn: u32, reason: CloseReason) {
+    fn cut(&mut self, conn: ConnId, reason: CloseReason) {
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };
         let (state, session, peer) = (slot.state, slot.session, slot.peer);
         match state {
-            State::WebSocket => self.core.close_session(session, reason),
-            State::Probe => self.core.abort_upgrade(session, conn),
+            State::WebSocket => {
+                if let Some(session) = session {
+                    self.core.close_session(session, reason);
+                }
+            }
+            State::Probe => {
+                if let Some(session) = session {
+                    self.core.abort_upgrade(session, conn);
+                }
+            }
             State::Head => {
                 self.core.count_close(reason);
                 self.core
@@ -304,7 +315,7 @@ impl Hub {
 
 impl Core {
     /// Ends a session: its sockets leave, its transport is closed in an orderly way.
-    pub(crate) fn close_session(&mut self, session: u32, reason: CloseReason) {
+    pub(crate) fn close_session(&mut self, session: SessionId, reason: CloseReason) {
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
         };
@@ -324,7 +335,7 @@ impl Core {
         let waiting = slot
             .polling
             .as_ref()
-            .is_some_and(|polling| polling.get != NONE);
+            .is_some_and(|polling| polling.get.is_some());
         self.count_close(reason);
         self.log_refusal(session, reason);
         let sockets = self
@@ -335,7 +346,7 @@ impl Core {
         for socket in sockets.into_iter().flatten() {
             self.retire_socket(socket, Departure::Session(reason));
         }
-        if conn != NONE {
+        if let Some(conn) = conn {
             self.close_websocket(conn, reason);
         }
         let gone = match reason {
@@ -347,7 +358,9 @@ impl Core {
             _ => false,
         };
         // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
-        if probe != NONE && (gone || !upgrading) {
+        if let Some(probe) = probe
+            && (gone || !upgrading)
+        {
             self.abort_upgrade(session, probe);
         }
         if polls && !gone {
@@ -357,7 +370,7 @@ impl Core {
         }
     }
 
-    fn log_refusal(&mut self, session: u32, reason: CloseReason) {
+    fn log_refusal(&mut self, session: SessionId, reason: CloseReason) {
         // Of who was in, a line tells that it left.
         let joined = self
             .tables
@@ -370,7 +383,7 @@ impl Core {
     }
 
     /// A line of the connection log: this client is not let in.
-    pub(crate) fn log_refused(&mut self, session: u32, reason: CloseReason) {
+    pub(crate) fn log_refused(&mut self, session: SessionId, reason: CloseReason) {
         if let Some(slot) = self.tables.sessions.get(session) {
             let peer = slot.peer;
             self.outbound
@@ -379,7 +392,7 @@ impl Core {
         }
     }
 
-    fn close_websocket(&mut self, conn: u32, reason: CloseReason) {
+    fn close_websocket(&mut self, conn: ConnId, reason: CloseReason) {
         let open = self
             .tables
             .conns
@@ -400,20 +413,20 @@ impl Core {
     }
 
     /// The requests of a polling session that is gone need no session any more.
-    pub(crate) fn release_polling(&mut self, session: u32) {
+    pub(crate) fn release_polling(&mut self, session: SessionId) {
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
         };
         let Some(polling) = slot.polling.take() else {
             return;
         };
-        for conn in [polling.get, polling.post] {
+        for conn in [polling.get, polling.post].into_iter().flatten() {
             let serves = self.tables.conns.get(conn).is_some_and(|slot| {
                 let asks = matches!(
                     slot.state,
                     State::Poll | State::Body { .. } | State::ChunkedBody
                 );
-                asks && slot.session == session
+                asks && slot.session == Some(session)
             });
             if serves {
                 self.finish_conn(conn);

@@ -3,9 +3,10 @@
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
-use crate::tables::conn::{NONE, State};
+use crate::tables::conn::State;
 use crate::tables::session::{Polling, Protocol};
-use crate::tables::timer::Kind;
+use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::timer::SessionTimer;
 use crate::transport::websocket::Data;
 use wire::engineio::{self, PacketType, RequestError, payload};
 use wire::http::{ChunkError, Encoding, Head};
@@ -17,7 +18,7 @@ const TEXT: &str = "text/plain; charset=UTF-8";
 
 impl Hub {
     /// A handshake over polling: the open packet is the answer.
-    pub(crate) fn open_polling(&mut self, conn: u32, head: &Head<'_>, protocol: Protocol) {
+    pub(crate) fn open_polling(&mut self, conn: ConnId, head: &Head<'_>, protocol: Protocol) {
         let session = self.new_session(conn, head, protocol);
         if let Some(slot) = self.core.tables.sessions.get_mut(session) {
             slot.polling = Some(Box::default());
@@ -31,7 +32,7 @@ impl Hub {
     }
 
     /// Appends the open packet of a session.
-    pub(crate) fn write_open(&self, session: u32, out: &mut Vec<u8>) {
+    pub(crate) fn write_open(&self, session: SessionId, out: &mut Vec<u8>) {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
@@ -53,24 +54,24 @@ impl Hub {
     }
 
     /// A GET for packets. A second one while the first waits ends the session.
-    pub(crate) fn poll(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+    pub(crate) fn poll(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
         let cors = self.cors_headers(head);
         let encoding = Encoding::accepted(head);
         let Some(polling) = self.polling(session) else {
             return;
         };
-        if polling.get != NONE {
+        if polling.get.is_some() {
             self.core.close_session(session, CloseReason::ParseError);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
-        polling.get = conn;
+        polling.get = Some(conn);
         polling.takes_all = is_javascript(head);
         polling.encoding = encoding;
         polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.state = State::Poll;
-            slot.session = session;
+            slot.session = Some(session);
         }
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
@@ -85,7 +86,7 @@ impl Hub {
         }
     }
 
-    fn polling(&mut self, session: u32) -> Option<&mut Polling> {
+    fn polling(&mut self, session: SessionId) -> Option<&mut Polling> {
         self.core
             .tables
             .sessions
@@ -95,7 +96,7 @@ impl Hub {
     }
 
     /// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
-    pub(crate) fn on_pipelined(&mut self, conn: u32, len: usize) -> usize {
+    pub(crate) fn on_pipelined(&mut self, conn: ConnId, len: usize) -> usize {
         if len > wire::http::HEAD_BYTES_MAX {
             self.lost(conn, CloseReason::ProtocolError);
             return len;
@@ -104,7 +105,7 @@ impl Hub {
     }
 
     /// A body of which nothing has come yet has its deadline too.
-    pub(crate) fn watch_body(&mut self, conn: u32) {
+    pub(crate) fn watch_body(&mut self, conn: ConnId) {
         let slot = self.core.tables.conns.get(conn);
         if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
             self.watch_input(conn);
@@ -112,13 +113,13 @@ impl Hub {
     }
 
     /// The connection of a request of this session is gone: its slot may soon be another's.
-    pub(crate) fn forget_request(&mut self, session: u32, conn: u32) {
+    pub(crate) fn forget_request(&mut self, session: SessionId, conn: ConnId) {
         let Some(polling) = self.polling(session) else {
             return;
         };
         for request in [&mut polling.get, &mut polling.post] {
-            if *request == conn {
-                *request = NONE;
+            if *request == Some(conn) {
+                *request = None;
             }
         }
     }
@@ -135,7 +136,7 @@ impl Hub {
             let Some(polling) = slot.polling.as_deref_mut() else {
                 continue;
             };
-            if polling.get == NONE {
+            if polling.get.is_none() {
                 continue;
             }
             let packets_max = match polling.takes_all {
@@ -161,16 +162,15 @@ impl Hub {
     }
 
     /// Ends the waiting poll, if there is one, with this payload.
-    pub(crate) fn answer_poll(&mut self, session: u32, body: &[u8], exempt: bool) {
+    pub(crate) fn answer_poll(&mut self, session: SessionId, body: &[u8], exempt: bool) {
         let Some(polling) = self.polling(session) else {
             return;
         };
-        let conn = std::mem::replace(&mut polling.get, NONE);
+        let Some(conn) = polling.get.take() else {
+            return;
+        };
         let encoding = polling.encoding.filter(|_| !exempt);
         let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
-        if conn == NONE {
-            return;
-        }
         extra.extend_from_slice(b"cache-control: no-store\r\n");
         let coded = self.core.encode_body(encoding, body, &mut extra);
         self.respond(conn, 200, TEXT, &extra, &coded);
@@ -183,14 +183,14 @@ impl Hub {
             let now_ms = self.core.clock.now.mono_ms;
             self.core.polls.answering.insert(conn, (key, now_ms));
             if let Some(polling) = self.polling(session) {
-                polling.answered = conn;
+                polling.answered = Some(conn);
             }
         }
         self.revive(conn);
     }
 
     /// Goes on with what was pipelined behind an answered poll.
-    pub(crate) fn revive(&mut self, conn: u32) {
+    pub(crate) fn revive(&mut self, conn: ConnId) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn)
             && slot.input.is_some()
             && !std::mem::replace(&mut slot.flags.stalled, true)
@@ -200,7 +200,7 @@ impl Hub {
     }
 
     /// The head of a POST: checks it and waits for the body.
-    pub(crate) fn post(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+    pub(crate) fn post(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
         // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
         if self
             .polling(session)
@@ -225,17 +225,17 @@ impl Hub {
         let Some(polling) = self.polling(session) else {
             return;
         };
-        if polling.post != NONE || binary {
+        if polling.post.is_some() || binary {
             self.core.close_session(session, CloseReason::ParseError);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
-        polling.post = conn;
+        polling.post = Some(conn);
         polling.post_cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
-        slot.session = session;
+        slot.session = Some(session);
         if head.chunked {
             slot.state = State::ChunkedBody;
             if let Some(polling) = self.polling(session) {
@@ -250,8 +250,9 @@ impl Hub {
     }
 
     /// A POST body in chunks: decoded as it comes, taken in when it is whole.
-    pub(crate) fn on_chunks(&mut self, conn: u32, data: &[u8]) -> usize {
-        let Some(session) = self.core.tables.conns.get(conn).map(|slot| slot.session) else {
+    pub(crate) fn on_chunks(&mut self, conn: ConnId, data: &[u8]) -> usize {
+        let slot = self.core.tables.conns.get(conn);
+        let Some(session) = slot.and_then(|slot| slot.session) else {
             return 0;
         };
         let bytes_max = self.core.config.max_payload;
@@ -283,7 +284,7 @@ impl Hub {
     }
 
     /// A body whose chunks are decoded. What the turn has no room for is the connection's input, before what came behind it.
-    fn on_unchunked(&mut self, conn: u32, mut body: Vec<u8>) {
+    fn on_unchunked(&mut self, conn: ConnId, mut body: Vec<u8>) {
         let taken = self.on_body(conn, body.len(), &body);
         if taken < body.len()
             && let Some(slot) = self.core.tables.conns.get_mut(conn)
@@ -293,9 +294,9 @@ impl Hub {
         }
     }
 
-    fn refuse_chunks(&mut self, conn: u32, session: u32, error: ChunkError) {
+    fn refuse_chunks(&mut self, conn: ConnId, session: SessionId, error: ChunkError) {
         let extra = self.polling(session).and_then(|polling| {
-            polling.post = NONE;
+            polling.post = None;
             polling.post_cors.take()
         });
         let extra = extra.map_or_else(Vec::new, Vec::from);
@@ -311,22 +312,23 @@ impl Hub {
     }
 
     /// The body of a POST, once it is all there.
-    pub(crate) fn on_body(&mut self, conn: u32, len: usize, data: &[u8]) -> usize {
+    pub(crate) fn on_body(&mut self, conn: ConnId, len: usize, data: &[u8]) -> usize {
         if data.len() < len {
             return 0;
         }
-        let Some(session) = self.core.tables.conns.get(conn).map(|slot| slot.session) else {
+        let slot = self.core.tables.conns.get(conn);
+        let Some(session) = slot.and_then(|slot| slot.session) else {
             return len;
         };
         // Whatever the packets do to the session: this request is answered here.
         let cors = self.polling(session).and_then(|polling| {
-            polling.post = NONE;
+            polling.post = None;
             polling.post_cors.take()
         });
         let taken = self.take_packets(session, &data[..len]);
         if let Taken::Some(bytes) = taken {
             if let Some(polling) = self.polling(session) {
-                polling.post = conn;
+                polling.post = Some(conn);
                 polling.post_cors = cors;
             }
             if let Some(slot) = self.core.tables.conns.get_mut(conn) {
@@ -349,7 +351,7 @@ impl Hub {
     }
 
     /// Takes in the packets of a body, or those that the turn has room for.
-    fn take_packets(&mut self, session: u32, body: &[u8]) -> Taken {
+    fn take_packets(&mut self, session: SessionId, body: &[u8]) -> Taken {
         let separators = body
             .iter()
             .filter(|byte| **byte == payload::SEPARATOR)
@@ -380,7 +382,7 @@ impl Hub {
     }
 
     /// Takes in one packet; `false` = not Engine.IO, the session ends.
-    fn take_packet(&mut self, session: u32, packet: &[u8]) -> bool {
+    fn take_packet(&mut self, session: SessionId, packet: &[u8]) -> bool {
         match payload::split(packet).and_then(|mut packets| packets.next()) {
             Some(Ok(payload::Packet::Text(kind, data))) => {
                 self.on_engine_packet(session, kind, data)
@@ -398,7 +400,7 @@ impl Hub {
     }
 
     /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
-    pub(crate) fn client_closed_polling(&mut self, session: u32) {
+    pub(crate) fn client_closed_polling(&mut self, session: SessionId) {
         self.answer_poll(session, b"6", false);
         self.core
             .close_session(session, CloseReason::TransportClose);
@@ -447,7 +449,7 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
 
 impl crate::core::Core {
     /// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
-    pub(crate) fn close_polling(&mut self, session: u32) {
+    pub(crate) fn close_polling(&mut self, session: SessionId) {
         const POLL_CLOSE: std::time::Duration = std::time::Duration::from_secs(30);
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
@@ -456,6 +458,6 @@ impl crate::core::Core {
         if !std::mem::replace(&mut slot.flags.poll_ready, true) {
             self.polls.poll_ready.push(session);
         }
-        self.arm_session(Kind::PollClose, POLL_CLOSE, session);
+        self.arm_session(SessionTimer::PollClose, POLL_CLOSE, session);
     }
 }

@@ -5,10 +5,11 @@
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
-use crate::tables::conn::{NONE, State};
+use crate::tables::conn::State;
 use crate::tables::session::Protocol;
+use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::socket::Variant;
-use crate::tables::timer::Kind;
+use crate::tables::timer::SessionTimer;
 use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
 use wire::websocket::deflate::InflateError;
@@ -30,7 +31,7 @@ impl Hub {
     /// Answers an opening handshake and starts the session on it.
     pub(crate) fn open_websocket(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         head: &Head<'_>,
         protocol: Protocol,
         subprotocol: Option<&str>,
@@ -40,11 +41,11 @@ impl Hub {
         }
         let session = self.new_session(conn, head, protocol);
         if let Some(slot) = self.core.tables.sessions.get_mut(session) {
-            slot.conn = conn;
+            slot.conn = Some(conn);
         }
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.state = State::WebSocket;
-            slot.session = session;
+            slot.session = Some(session);
         }
         if protocol.is_engineio() {
             let mut open = std::mem::take(&mut self.core.output.scratch);
@@ -62,7 +63,7 @@ impl Hub {
 
     pub(crate) fn accept_websocket(
         &mut self,
-        conn: u32,
+        conn: ConnId,
         head: &Head<'_>,
         subprotocol: Option<&str>,
     ) -> bool {
@@ -93,7 +94,7 @@ impl Hub {
     }
 
     /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
-    pub(crate) fn open_probe(&mut self, conn: u32, head: &Head<'_>, session: u32) {
+    pub(crate) fn open_probe(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
         if handshake::accept(head).is_err() {
             return self.refuse(conn, head, RequestError::BadRequest);
         }
@@ -101,27 +102,31 @@ impl Hub {
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
-        if slot.polling.is_none() || slot.probe != NONE || slot.flags.closing {
+        if slot.polling.is_none() || slot.probe.is_some() || slot.flags.closing {
             self.core.reply(conn, |out| close::write(out, None, ""));
             self.core.finish_conn(conn);
             return;
         }
-        slot.probe = conn;
+        slot.probe = Some(conn);
         slot.probed_ms = self.core.clock.now.mono_ms as u32;
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.state = State::Probe;
-            slot.session = session;
+            slot.session = Some(session);
         }
         let timeout = self.core.config.upgrade_timeout;
-        self.core.arm_session(Kind::Upgrade, timeout, session);
+        self.core
+            .arm_session(SessionTimer::Upgrade, timeout, session);
     }
 
     /// Takes complete frames off the front of `data`; returns how many bytes that were.
-    pub(crate) fn on_frames(&mut self, conn: u32, data: &mut [u8]) -> usize {
+    pub(crate) fn on_frames(&mut self, conn: ConnId, data: &mut [u8]) -> usize {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return data.len();
         };
-        let (mut state, session, deflate) = (slot.state, slot.session, slot.flags.inflates);
+        let Some(session) = slot.session else {
+            return data.len();
+        };
+        let (mut state, deflate) = (slot.state, slot.flags.inflates);
         let mut assembler = std::mem::take(&mut slot.assembler);
         let limits = self.message_limits(session, deflate);
         let (mut at, mut complete, mut inflated) = (0, false, 0);
@@ -184,7 +189,7 @@ impl Hub {
         at
     }
 
-    fn message_limits(&self, session: u32, deflate: bool) -> Limits {
+    fn message_limits(&self, session: SessionId, deflate: bool) -> Limits {
         let config = &self.core.config;
         let protocol = self
             .core
@@ -210,7 +215,7 @@ impl Hub {
     #[cold]
     fn on_compressed(
         &mut self,
-        (conn, state, session): (u32, State, u32),
+        (conn, state, session): (ConnId, State, SessionId),
         payload: &[u8],
         text: bool,
         limits: &Limits,
@@ -237,7 +242,13 @@ impl Hub {
     }
 
     #[inline]
-    fn on_message(&mut self, conn: u32, state: State, session: u32, message: Message<'_>) -> Next {
+    fn on_message(
+        &mut self,
+        conn: ConnId,
+        state: State,
+        session: SessionId,
+        message: Message<'_>,
+    ) -> Next {
         match message {
             Message::Text(text) if state == State::Probe => self.on_probe(conn, session, text),
             Message::Binary(_) if state == State::Probe => {
@@ -278,7 +289,7 @@ impl Hub {
     }
 
     /// Engine.IO has a heartbeat of its own: a pong frame is no answer to its ping.
-    fn on_pong_frame(&mut self, session: u32) {
+    fn on_pong_frame(&mut self, session: SessionId) {
         let protocol = self
             .core
             .tables
@@ -293,7 +304,7 @@ impl Hub {
     }
 
     #[inline]
-    fn on_text(&mut self, session: u32, text: &str) -> Next {
+    fn on_text(&mut self, session: SessionId, text: &str) -> Next {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return Next::Stop;
         };
@@ -313,7 +324,7 @@ impl Hub {
     }
 
     /// `b` + base64 in a text frame: binary from clients that cannot send it.
-    fn on_base64(&mut self, session: u32, text: &str) -> bool {
+    fn on_base64(&mut self, session: SessionId, text: &str) -> bool {
         let Some(text) = text.strip_prefix('b') else {
             return false;
         };
@@ -325,7 +336,7 @@ impl Hub {
         true
     }
 
-    fn violated(&mut self, conn: u32, state: State, session: u32, violation: Violation) {
+    fn violated(&mut self, conn: ConnId, state: State, session: SessionId, violation: Violation) {
         let reason = match violation {
             Violation::InvalidUtf8 => CloseReason::InvalidUtf8,
             Violation::MessageTooBig => CloseReason::MessageTooBig,
@@ -349,7 +360,7 @@ impl Hub {
     }
 
     /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
-    fn on_probe(&mut self, conn: u32, session: u32, text: &str) {
+    fn on_probe(&mut self, conn: ConnId, session: SessionId, text: &str) {
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
@@ -368,7 +379,7 @@ impl Hub {
     }
 
     /// The WebSocket takes over: everything queued goes to it, in order.
-    fn upgrade(&mut self, conn: u32, session: u32) {
+    fn upgrade(&mut self, conn: ConnId, session: SessionId) {
         if self.core.queue_overflows(session) {
             // Packets over the bound were not kept: there is no whole stream to carry over.
             return self.core.close_session(session, CloseReason::SlowConsumer);
@@ -377,13 +388,13 @@ impl Hub {
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
-        slot.probe = NONE;
-        slot.conn = conn;
+        slot.probe = None;
+        slot.conn = Some(conn);
         slot.flags.upgrading = false;
         // The pong timer is cleared, the ping timer goes on (protocol 3.5).
         if std::mem::replace(&mut slot.flags.awaiting_pong, false) {
             let interval = self.core.config.ping_interval;
-            self.core.arm_session(Kind::Ping, interval, session);
+            self.core.arm_session(SessionTimer::Ping, interval, session);
         }
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
@@ -397,23 +408,25 @@ impl Hub {
         } else {
             Variant::WebSocket
         };
-        self.core.route_sockets(session, conn, variant);
+        self.core.route_sockets(session, Some(conn), variant);
         let Some(mut polling) = polling else { return };
         // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
-        self.core.answer_arrived(session, polling.answered);
+        if let Some(answered) = polling.answered {
+            self.core.answer_arrived(session, answered);
+        }
         while let Some(unit) = polling.queue.pop() {
             self.core.reply_message(conn, unit.exempt, |out| {
                 write_unit(out, &unit.text, base64);
             });
         }
-        if polling.post != NONE {
-            self.core.finish_conn(polling.post);
+        if let Some(post) = polling.post {
+            self.core.finish_conn(post);
         }
         self.close_upgraded(conn, session);
     }
 
     /// The session ended while its client was upgrading: it has its packets now, and hears of the end.
-    fn close_upgraded(&mut self, conn: u32, session: u32) {
+    fn close_upgraded(&mut self, conn: ConnId, session: SessionId) {
         if self
             .core
             .tables
@@ -446,11 +459,11 @@ fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
 
 impl crate::core::Core {
     /// Drops a probing WebSocket; the session stays with polling.
-    pub(crate) fn abort_upgrade(&mut self, session: u32, conn: u32) {
+    pub(crate) fn abort_upgrade(&mut self, session: SessionId, conn: ConnId) {
         if let Some(slot) = self.tables.sessions.get_mut(session)
-            && slot.probe == conn
+            && slot.probe == Some(conn)
         {
-            slot.probe = NONE;
+            slot.probe = None;
             slot.flags.upgrading = false;
         }
         if self

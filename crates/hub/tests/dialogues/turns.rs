@@ -2,6 +2,7 @@
 
 use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, dice};
+use hub::ConnId;
 use hub::config::{Config, SlowConsumer};
 use hub::metrics::Cells;
 use hub::{
@@ -66,14 +67,14 @@ fn the_end_of_the_stream_waits_for_input_that_waits() {
 
 /// Encrypts in records as TLS does: of the first write it takes so many bytes, which then wait for the kernel in it.
 struct Holding {
-    conn: u32,
+    conn: ConnId,
     first: usize,
     held: bool,
     stream: Vec<u8>,
 }
 
 impl Sink for Holding {
-    fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
         if conn != self.conn {
             return Written::Bytes(all.len());
@@ -205,7 +206,7 @@ fn the_namespace_of_the_last_socket_is_known_while_handlers_hear_that_it_left() 
 /// One of two hubs, whose messages to the other are carried by hand.
 struct Half {
     hub: Hub,
-    conn: u32,
+    conn: ConnId,
 }
 
 impl Half {

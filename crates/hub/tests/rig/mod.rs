@@ -2,6 +2,7 @@
 //! after the hub has given their slot to another one.
 
 use fastrand::Rng;
+use hub::ConnId;
 use hub::claims::{Claims, Denied};
 use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
 use hub::metrics::Cells;
@@ -22,7 +23,7 @@ pub type Kernel = Box<dyn FnMut(usize, usize) -> Written>;
 /// One client's end.
 #[derive(Debug, Default)]
 pub struct Link {
-    conn: Option<u32>,
+    conn: Option<ConnId>,
     /// What the hub wrote and nobody has taken yet.
     pub out: Vec<u8>,
     /// The hub ended its side.
@@ -34,12 +35,12 @@ pub struct Link {
 /// The kernel's side of all connections.
 pub struct Wires {
     pub links: Vec<Link>,
-    by_conn: HashMap<u32, usize>,
+    by_conn: HashMap<ConnId, usize>,
     pub kernel: Kernel,
 }
 
 impl Sink for Wires {
-    fn write(&mut self, conn: u32, slices: &[IoSlice<'_>]) -> Written {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let name = *self
             .by_conn
             .get(&conn)
@@ -130,7 +131,7 @@ impl Rig {
         self.wires.links.len() - 1
     }
 
-    pub fn conn(&self, name: usize) -> Option<u32> {
+    pub fn conn(&self, name: usize) -> Option<ConnId> {
         self.wires.links[name].conn
     }
 
@@ -247,7 +248,7 @@ impl Rig {
         self.hub.recycle_effects(effects);
     }
 
-    fn closed(&mut self, conn: u32) {
+    fn closed(&mut self, conn: ConnId) {
         let name = self.wires.by_conn.remove(&conn).expect("closed once");
         let link = &mut self.wires.links[name];
         (link.conn, link.ended) = (None, true);

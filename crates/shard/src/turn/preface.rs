@@ -4,6 +4,7 @@
 
 use super::Shard;
 use crate::sockets::Got;
+use hub::ConnId;
 use hub::trust::ProxyProtocol;
 use std::net::IpAddr;
 use wire::proxy::{self, HEADER_BYTES_MAX, ProxyError};
@@ -29,7 +30,7 @@ enum Preface {
 
 impl Shard {
     /// Reads what a proxy has to say first; `true` when all that follows is the client's.
-    pub(super) fn read_preface(&mut self, conn: u32) -> bool {
+    pub(super) fn read_preface(&mut self, conn: ConnId) -> bool {
         let preface = self.peek_preface(conn);
         match preface {
             Preface::Header(len, client) => {
@@ -67,7 +68,7 @@ impl Shard {
         self.sockets.get_mut(conn).is_some()
     }
 
-    fn peek_preface(&mut self, conn: u32) -> Preface {
+    fn peek_preface(&mut self, conn: ConnId) -> Preface {
         let window = &mut self.buf[..HEADER_BYTES_MAX];
         let len = match self.sockets.peek(conn, window) {
             Got::Bytes(len) => len,
@@ -88,7 +89,7 @@ impl Shard {
     }
 
     /// Closes without a word to whom does not keep to the protocol, with one to whom does not speak it.
-    fn turn_away(&mut self, conn: u32, say_why: bool) {
+    fn turn_away(&mut self, conn: ConnId, say_why: bool) {
         self.sockets.set_ready(conn, false);
         if say_why {
             // With input unread the end would be a reset, and the answer lost.

@@ -3,6 +3,7 @@
 
 use super::Shard;
 use crate::tls::{End, Session};
+use hub::ConnId;
 use hub::tls::TlsCells;
 use rustls::ServerConfig;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl Shard {
     }
 
     /// Reads records once and tells the hub what they say.
-    pub(super) fn read_secure(&mut self, conn: u32) {
+    pub(super) fn read_secure(&mut self, conn: ConnId) {
         let Some(received) = self.sockets.receive(conn, &self.parts.cells.tls) else {
             return;
         };
@@ -78,7 +79,7 @@ impl Shard {
     }
 
     /// Puts a connection with something to read into its line.
-    pub(super) fn enqueue(&mut self, conn: u32) {
+    pub(super) fn enqueue(&mut self, conn: ConnId) {
         if self.sockets.is_handshaking(conn) {
             self.handshakes.push_back(conn);
         } else {
