@@ -9,9 +9,25 @@ use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
+/// With commit, its day and the target, as far as they are known.
+pub const VERSION: &str = env!("SOCKEYE_VERSION");
+
+const EXAMPLES: &str = "Examples:
+  sockeye                                  serve on port 3000 with the chat page
+  sockeye --config /etc/sockeye.toml       serve what a file says
+  sockeye config check                     find every mistake in sockeye.toml
+  sockeye config reference --toml          a commented file to start from
+  sockeye doctor                           how many connections this machine allows
+  sockeye bench run chat-10k --scale 0.1   a load test";
+
 /// Real-time gateway: Socket.IO, plain WebSocket and long-polling on one port.
 #[derive(Debug, Parser)]
-#[command(name = "sockeye", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "sockeye",
+    version = VERSION,
+    args_conflicts_with_subcommands = true,
+    after_help = EXAMPLES
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<CommandArgs>,
@@ -38,6 +54,16 @@ enum CommandArgs {
     /// Load tests: scenarios, comparisons, reports.
     #[command(subcommand)]
     Bench(Box<bench::cli::Command>),
+    /// Print a completion script: `sockeye completions bash > /etc/bash_completion.d/sockeye`.
+    Completions {
+        /// The shell it is for.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write a page for each command into a folder.
+    Man {
+        /// The folder, such as `/usr/local/share/man/man1`.
+        folder: Option<PathBuf>,
+    },
     /// Make an API key for the operators' listener.
     ApiKey {
         /// Who it is for.
@@ -72,7 +98,7 @@ enum ConfigArgs {
 struct DoctorArgs {
     #[command(flatten)]
     overrides: Overrides,
-    /// Connections to prepare for; without it `limits.conns_max` of the configuration.
+    /// Connections to prepare for; without it `limits.conns_max`, if that is set, else as many as there is room for.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     connections: Option<u64>,
     /// As JSON.
@@ -119,6 +145,8 @@ pub enum Command {
     Bench(Box<bench::cli::Command>),
     Token(Box<TokenArgs>),
     ApiKey(String),
+    Completions(clap_complete::Shell),
+    Man(Option<PathBuf>),
 }
 
 #[derive(Debug)]
@@ -146,6 +174,8 @@ impl Cli {
             Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order()),
             Some(CommandArgs::Token(token)) => Command::Token(token),
+            Some(CommandArgs::Completions { shell }) => Command::Completions(shell),
+            Some(CommandArgs::Man { folder }) => Command::Man(folder),
             Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check(overrides) => ConfigCommand::Check {

@@ -6,11 +6,13 @@ mod api_key;
 mod cli;
 mod config;
 mod doctor;
+mod greeting;
 mod inside;
 mod memory;
 mod outside;
 mod secure;
 mod serve;
+mod shell;
 mod signals;
 mod telemetry;
 mod tls;
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Metrics => print(&control::metrics::page::markdown()),
         Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
+        Command::Completions(shell) => done(shell::completions(shell)),
+        Command::Man(folder) => done(shell::manual(folder.as_deref())),
         Command::Token(args) => token::run(&args).unwrap_or_else(|error| {
             eprintln!("{error:#}");
             ExitCode::from(2)
@@ -57,6 +61,17 @@ fn main() -> ExitCode {
 fn print(page: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(page.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// Who reads only the beginning of what is printed has not failed.
+fn done(result: std::io::Result<()>) -> ExitCode {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("cannot write: {error}");
+            ExitCode::from(1)
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// Of a command that is done when it returns.

@@ -1,6 +1,7 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
 use crate::config::{self, Loaded, Request, Resolved};
+use crate::greeting;
 use crate::inside::Inside;
 use crate::memory;
 use crate::outside::{Link, TokenDesk};
@@ -78,7 +79,7 @@ pub fn start<'a>(
         }
         None => None,
     };
-    announce(&loaded.resolved, &shards, admin_addr);
+    greeting::say(&loaded, &shards, admin_addr);
     drop(context);
     Ok(Node {
         request,
@@ -219,27 +220,6 @@ fn note_expiry(facts: &Facts, certificates: Option<&Rotation>) {
         .store(expiry.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// The line that says: ready.
-fn announce(config: &Resolved, shards: &Shards, admin: Option<SocketAddr>) {
-    let list = |addrs: &[SocketAddr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let unix = config.server.unix.iter();
-    let unix = unix.map(|path| format!("unix:{}", path.display()));
-    let addresses: Vec<_> = list(shards.local_addrs()).into_iter().chain(unix).collect();
-    tracing::info!(
-        addresses = addresses.join(","),
-        tls = config
-            .tls
-            .as_ref()
-            .map(|_| list(shards.tls_addrs()).join(",")),
-        admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),
-        profile = config.profile.name(),
-        shards = config.server.shards,
-        node = config.server.node,
-        version = env!("CARGO_PKG_VERSION"),
-        "listening"
-    );
-}
-
 /// A node that runs.
 #[derive(Debug)]
 pub struct Node<'a> {
@@ -293,6 +273,7 @@ impl Node<'_> {
         tracing::info!(
             connections = self.shards.open_conns(),
             window_ms = window.as_millis() as u64,
+            hurry = greeting::HURRY,
             "draining"
         );
         self.facts.readiness.drain();

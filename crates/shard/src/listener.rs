@@ -5,6 +5,7 @@ use crate::stream::Stream;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -58,7 +59,7 @@ pub(crate) fn listen(addr: SocketAddr) -> io::Result<Listener> {
 
 fn open(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    if addr.is_ipv6() && addr.ip().is_unspecified() {
+    if is_any_ipv6(addr) {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
@@ -71,18 +72,56 @@ fn open(addr: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// Binds without sharing first: a port that another process serves is refused, not silently split with it.
+/// Binds without sharing first: a port that another process serves is refused, not silently split with it. Where there is no
+/// IPv6, all addresses are those of IPv4.
 pub(crate) fn claim(addr: SocketAddr) -> io::Result<SocketAddr> {
+    let bound = match probe(addr) {
+        Err(error) if is_any_ipv6(addr) && lacks_ipv6(&error) => {
+            probe((Ipv4Addr::UNSPECIFIED, addr.port()).into())
+        }
+        bound => bound,
+    };
+    bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}")))
+}
+
+fn probe(addr: SocketAddr) -> io::Result<SocketAddr> {
     let probe = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    if addr.is_ipv6() && addr.ip().is_unspecified() {
+    if is_any_ipv6(addr) {
         probe.set_only_v6(false)?;
     }
     probe.set_reuse_address(true)?;
-    let bound = probe.bind(&addr.into()).and_then(|()| probe.local_addr());
-    let bound = bound.map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}"))
-    })?;
-    bound
-        .as_socket()
-        .ok_or_else(|| io::Error::other("not an IP address"))
+    probe.bind(&addr.into())?;
+    let bound = probe.local_addr()?.as_socket();
+    bound.ok_or_else(|| io::Error::other("not an IP address"))
+}
+
+fn is_any_ipv6(addr: SocketAddr) -> bool {
+    addr.is_ipv6() && addr.ip().is_unspecified()
+}
+
+/// Of a kernel that was built or started without it, or where the process may not use it.
+fn lacks_ipv6(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An address that is taken is no reason to listen elsewhere.
+    #[test]
+    fn only_missing_ipv6_is_replaced() {
+        for (errno, is_missing) in [
+            (Errno::AFNOSUPPORT, true),
+            (Errno::ADDRNOTAVAIL, true),
+            (Errno::ADDRINUSE, false),
+            (Errno::ACCESS, false),
+        ] {
+            assert_eq!(lacks_ipv6(&errno.into()), is_missing, "{errno}");
+        }
+        let addr = |text: &str| text.parse::<SocketAddr>().expect(text);
+        assert!(is_any_ipv6(addr("[::]:1")));
+        assert!(!is_any_ipv6(addr("[::1]:1")) && !is_any_ipv6(addr("0.0.0.0:1")));
+    }
 }

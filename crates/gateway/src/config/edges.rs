@@ -2,7 +2,7 @@
 //! why there is none out.
 
 use hub::trust::{Cidr, ClientHeader, Proxies, ProxyProtocol};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Longest path of a Unix socket (unix(7): 108 bytes with the NUL behind it).
@@ -41,11 +41,14 @@ fn unix_path(path: &str) -> Result<PathBuf, String> {
     Ok(path.into())
 }
 
-/// `IP:PORT`, `localhost:PORT`, or `:PORT` for all addresses.
+/// `IP:PORT`, `localhost:PORT`, or `:PORT` for all addresses of IPv4 and IPv6.
 pub fn address(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.rsplit_once(':')?;
     match host {
-        "" => Some(SocketAddr::from(([0, 0, 0, 0], port.parse().ok()?))),
+        "" => Some(SocketAddr::from((
+            Ipv6Addr::UNSPECIFIED,
+            port.parse().ok()?,
+        ))),
         "localhost" => Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?))),
         _ => text.parse().ok(),
     }
@@ -107,7 +110,7 @@ mod tests {
     fn listeners_are_addresses_or_paths() {
         let tcp = |text: &str| Ok(Listen::Tcp(text.parse().expect(text)));
         assert_eq!(listen("localhost:1"), tcp("127.0.0.1:1"));
-        assert_eq!(listen(":2"), tcp("0.0.0.0:2"));
+        assert_eq!(listen(":2"), tcp("[::]:2"));
         assert_eq!(listen("[::1]:3"), tcp("[::1]:3"));
         let path = "/run/sockeye/public.sock";
         assert_eq!(

@@ -247,8 +247,9 @@ fn server() -> Vec<Key> {
         Key::new(
             "server.listen",
             Kind::List,
-            "0.0.0.0:3000",
-            "Public addresses, `IP:PORT`, and Unix sockets, `unix:/run/sockeye.sock`.",
+            "[::]:3000",
+            "Public addresses, `IP:PORT`, and Unix sockets, `unix:/run/sockeye.sock`. `[::]` or no IP is every address of IPv6 and \
+             IPv4 (of IPv4 only, where there is no IPv6).",
         ),
         Key::new(
             "server.admin",

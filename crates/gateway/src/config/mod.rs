@@ -113,6 +113,14 @@ pub struct Changes {
 }
 
 impl Loaded {
+    /// Whether somebody set this key, which holds no name of the operator's choice.
+    pub fn is_set(&self, key: &str) -> bool {
+        !matches!(
+            self.settings.source(key),
+            Source::Default | Source::Profile(_)
+        )
+    }
+
     /// Compares with a later load of the same request.
     pub fn changes(&self, later: &Loaded) -> Changes {
         let mut changes = Changes::default();

@@ -38,10 +38,7 @@ fn problem(text: &str) -> String {
 fn nothing_configured_is_the_chat_profile() {
     let config = resolved("");
     assert_eq!(config.profile, Profile::Chat);
-    assert_eq!(
-        config.server.listen,
-        ["0.0.0.0:3000".parse().expect("addr")]
-    );
+    assert_eq!(config.server.listen, ["[::]:3000".parse().expect("addr")]);
     assert_eq!(
         config.server.admin,
         Some("127.0.0.1:9090".parse().expect("addr"))
@@ -113,7 +110,7 @@ fn addresses_are_checked() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(texts, ["127.0.0.1:1", "0.0.0.0:2", "[::1]:3"]);
+    assert_eq!(texts, ["127.0.0.1:1", "[::]:2", "[::1]:3"]);
     assert_eq!(resolved("[server]\nadmin = \"off\"").server.admin, None);
 }
 

@@ -79,20 +79,29 @@ fn no_snapshot(path: &Path, problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// For a number that was asked for, by flag or configuration; else for what there is room for, up to the default.
 fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &Snapshot) -> Need {
-    let config = loaded.as_ref().ok().map(|loaded| &loaded.resolved);
+    let loaded = loaded.as_ref().ok();
+    let config = loaded.map(|loaded| &loaded.resolved);
     let configured = config.map_or_else(
         || hub::limits::Limits::default().conns_max,
         |config| config.hub.limits.conns_max,
     );
-    Need {
+    let is_wish = loaded.is_some_and(|loaded| loaded.is_set("limits.conns_max"));
+    let mut need = Need {
         connections: connections.unwrap_or(configured as u64),
         shards: config.map_or_else(
             || snapshot.cores().unwrap_or(1),
             |config| config.server.shards as u64,
         ),
         tls: config.is_some_and(|config| config.tls.is_some()),
+    };
+    if connections.is_none() && !is_wish {
+        let findings = checks::examine(snapshot, &need);
+        let ceilings = findings.iter().filter_map(|finding| finding.ceiling);
+        need.connections = ceilings.fold(need.connections, u64::min);
     }
+    need
 }
 
 /// One for each certificate; one that cannot be read is a problem of the configuration.

@@ -8,6 +8,7 @@ mod access;
 mod application;
 mod chat;
 mod client;
+mod contact;
 mod crowd;
 mod hold;
 mod identity;
