@@ -9,7 +9,7 @@
 #                                        --tls-cert FILE --tls-key FILE
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
-#   --only js|python|java|autobahn       may be repeated; default: all four
+#   --only js|timing|python|java|autobahn   may be repeated; default: all five
 #   --cases quick|all                    Autobahn's case set; default: quick
 #
 # The servers are the conformance application. What a suite needs is installed beside it, in folders
@@ -40,8 +40,8 @@ while (($#)); do
   esac
 done
 [[ -n "$url" || -n "$server" ]] || usage
-((${#suites[@]})) || suites=(js python java autobahn)
-for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|python|java|autobahn)$ ]] || usage; done
+((${#suites[@]})) || suites=(js timing python java autobahn)
+for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|timing|python|java|autobahn)$ ]] || usage; done
 wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 
 # A folder per run: two runs at once must not count each other's results. Old ones go after a day.
@@ -129,7 +129,7 @@ run_clients() {
   for job in "${jobs[@]}"; do wait "$job"; done
   if [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
   # Alone, because these measure the time between packets.
-  if wants js; then CONFORMANCE_URL="$url" record js-timing js_timing_suite; fi
+  if wants timing; then CONFORMANCE_URL="$url" record js-timing js_timing_suite; fi
 }
 
 other_languages() {
@@ -140,13 +140,13 @@ other_languages() {
 
 # --- the run ------------------------------------------------------------------------------------
 
-if wants js; then npm_install js; fi
+if wants js || wants timing; then npm_install js; fi
 if wants python; then python_install; fi
 if [[ "$peer" == reference ]]; then npm_install reference; fi
 if [[ -n "$server" ]]; then start_servers; else say_what_has_no_url; fi
 patient_url="${patient_url:-$url}"
 
-if wants js || wants python || wants java; then run_clients; fi
+if wants js || wants timing || wants python || wants java; then run_clients; fi
 if wants autobahn; then record autobahn autobahn/run.sh "${deflate_url:-$url}" "$cases"; fi
 
 awk '{passed += $1; failed += $2; skipped += $3}

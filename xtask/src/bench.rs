@@ -43,7 +43,7 @@ pub fn demo() -> Result<()> {
 /// A release build.
 pub fn release(args: &[&str]) -> Step {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-    Step::new("release build", "cargo build --release").args(&args)
+    Step::new("release build", "cargo build --release --locked").args(&args)
 }
 
 #[cfg(test)]

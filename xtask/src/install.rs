@@ -1,122 +1,325 @@
-//! Installs what tests need and a machine may lack. Says what it does before doing it, and does
-//! nothing when all is there.
+//! Brings what tests need and a machine may lack: it says what it does and why before it does it, starts no service, and asks for
+//! root only where a package can be had in no other way.
 
 use crate::repository;
 use crate::steps::Step;
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A tool: how to see that it is there, and Debian's packages that bring it.
-struct Tool {
-    name: &'static str,
-    probe: &'static [&'static str],
-    packages: &'static [&'static str],
+/// Whose tests need a tool. What `cargo test` alone runs needs none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    Fast,
+    Binary,
+    Foreign,
 }
 
-const BROWSER: Tool = Tool {
-    name: "Chromium",
-    probe: &["chromium", "--version"],
-    packages: &["chromium"],
-};
+enum From {
+    /// Debian's packages, installed by root.
+    Debian(&'static [&'static str]),
+    /// Servers: Debian's packages unpacked into a folder of ours. Installed, each would be started at every boot.
+    Unpacked {
+        packages: &'static [&'static str],
+        programs: &'static [&'static str],
+    },
+    /// Node itself is on npm, newer than in some distributions.
+    Npm,
+}
 
-const TOOLS: [Tool; 10] = [
+struct Tool {
+    name: &'static str,
+    first_for: For,
+    /// A command that succeeds where the tool is.
+    probe: &'static [&'static str],
+    from: From,
+}
+
+/// What web/package.json asks for.
+const NODE_IS_NEW: &str = "const [a, b] = process.versions.node.split('.').map(Number); \
+                           process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
+const NODE_VERSION: &str = "20.20.2";
+
+const TOOLS: [Tool; 12] = [
+    Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
-        name: "a C++ compiler",
-        probe: &["g++", "--version"],
-        packages: &["g++"],
+        name: "Node 20.19 or newer",
+        first_for: For::Fast,
+        probe: &["node", "-e", NODE_IS_NEW],
+        from: From::Npm,
     },
-    Tool {
-        name: "Node",
-        probe: &["node", "--version"],
-        packages: &["nodejs", "npm"],
-    },
-    Tool {
-        name: "Python with venv",
-        probe: &["python3", "-c", "import ensurepip, venv"],
-        packages: &["python3", "python3-venv"],
-    },
-    Tool {
-        name: "a Java compiler",
-        probe: &["javac", "-version"],
-        packages: &["openjdk-17-jdk-headless"],
-    },
-    Tool {
-        name: "Maven",
-        probe: &["mvn", "--version"],
-        packages: &["maven"],
-    },
-    Tool {
-        name: "nginx",
-        probe: &["nginx", "-v"],
-        packages: &["nginx"],
-    },
-    Tool {
-        name: "HAProxy",
-        probe: &["haproxy", "-v"],
-        packages: &["haproxy"],
-    },
-    Tool {
-        name: "OpenSSL",
-        probe: &["openssl", "version"],
-        packages: &["openssl"],
-    },
-    Tool {
-        name: "Prometheus",
-        probe: &["promtool", "--version"],
-        packages: &["prometheus"],
-    },
-    BROWSER,
+    Tool::debian(
+        "a C++ compiler",
+        For::Binary,
+        &["g++", "--version"],
+        &["g++"],
+    ),
+    Tool::debian(
+        "OpenSSL",
+        For::Foreign,
+        &["openssl", "version"],
+        &["openssl"],
+    ),
+    Tool::debian(
+        "Python with venv",
+        For::Foreign,
+        &["python3", "-c", "import ensurepip, venv"],
+        &["python3", "python3-venv"],
+    ),
+    // Which Java that is differs from release to release.
+    Tool::debian(
+        "a Java compiler",
+        For::Foreign,
+        &["javac", "-version"],
+        &["default-jdk-headless"],
+    ),
+    Tool::debian("Maven", For::Foreign, &["mvn", "--version"], &["maven"]),
+    Tool::debian(
+        "Chromium",
+        For::Foreign,
+        &["chromium", "--version"],
+        &["chromium"],
+    ),
+    Tool::server("nginx", &["nginx", "-v"], &["nginx"], &["nginx"]),
+    Tool::server("HAProxy", &["haproxy", "-v"], &["haproxy"], &["haproxy"]),
+    Tool::server(
+        "Prometheus",
+        &["prometheus", "--version"],
+        &["prometheus"],
+        &["prometheus"],
+    ),
+    Tool::server(
+        "promtool",
+        &["promtool", "--version"],
+        &["prometheus"],
+        &["promtool"],
+    ),
 ];
 
-/// Everything the tests need.
-pub fn all() -> Result<()> {
-    tools(&TOOLS)?;
+impl Tool {
+    const fn debian(
+        name: &'static str,
+        first_for: For,
+        probe: &'static [&'static str],
+        packages: &'static [&'static str],
+    ) -> Tool {
+        let from = From::Debian(packages);
+        Tool {
+            name,
+            first_for,
+            probe,
+            from,
+        }
+    }
+
+    const fn server(
+        name: &'static str,
+        probe: &'static [&'static str],
+        packages: &'static [&'static str],
+        programs: &'static [&'static str],
+    ) -> Tool {
+        let from = From::Unpacked { packages, programs };
+        Tool {
+            name,
+            first_for: For::Foreign,
+            probe,
+            from,
+        }
+    }
+}
+
+/// Everything that these tests need.
+pub fn tools(needs: &[For]) -> Result<()> {
+    let needed = TOOLS.iter().filter(|tool| needs.contains(&tool.first_for));
+    install(&needed.collect::<Vec<_>>())?;
     // The runners in conformance/ install what they need beside themselves.
     npm("web")
 }
 
 pub fn browser() -> Result<()> {
-    tools(&[BROWSER])
+    let needed = ["Chromium", "npm", "Node 20.19 or newer"];
+    let needed = TOOLS.iter().filter(|tool| needed.contains(&tool.name));
+    install(&needed.collect::<Vec<_>>())
 }
 
-fn tools(tools: &[Tool]) -> Result<()> {
-    let missing: Vec<&Tool> = tools.iter().filter(|tool| !works(tool.probe)).collect();
+fn install(tools: &[&Tool]) -> Result<()> {
+    let missing: Vec<_> = tools.iter().filter(|tool| !works(tool.probe)).collect();
+    let (mut installed, mut packages, mut programs) = (Vec::new(), Vec::new(), Vec::new());
+    for tool in &missing {
+        match tool.from {
+            From::Debian(names) => installed.extend_from_slice(names),
+            From::Unpacked {
+                packages: of,
+                programs: its,
+            } => {
+                packages.extend_from_slice(of);
+                programs.extend_from_slice(its);
+            }
+            From::Npm => {}
+        }
+    }
     if missing.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
     println!("install: missing: {}", names.join(", "));
-    if !works(&["apt-get", "--version"]) {
-        println!("install: this system has no apt-get: install them by hand");
+    if !installed.is_empty() {
+        apt_install(&installed)?;
+    }
+    if !programs.is_empty() {
+        unpack(&packages, &programs)?;
+    }
+    if missing.iter().any(|tool| matches!(tool.from, From::Npm))
+        && !works(&["node", "-e", NODE_IS_NEW])
+    {
+        node_from_npm()?;
+    }
+    Ok(())
+}
+
+/// What is unpacked here comes first in the PATH of all steps.
+pub fn search_path() -> OsString {
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(folder().join("bin")).chain(std::env::split_paths(&before));
+    std::env::join_paths(paths).unwrap_or(before)
+}
+
+fn folder() -> PathBuf {
+    repository::built("tools")
+}
+
+/// Words that let apt work on lists and files of ours, without root.
+fn private_apt() -> Vec<String> {
+    let apt = folder().join("apt").display().to_string();
+    let settings = [
+        format!("Dir::State::lists={apt}/lists"),
+        format!("Dir::Cache={apt}/cache"),
+        "Debug::NoLocking=1".to_owned(),
+        "APT::Sandbox::User=".to_owned(),
+    ];
+    settings
+        .into_iter()
+        .flat_map(|setting| ["-o".to_owned(), setting])
+        .collect()
+}
+
+fn apt_install(packages: &[&str]) -> Result<()> {
+    need_apt(packages)?;
+    let root = if is_root() { "" } else { "sudo " };
+    println!(
+        "install: {}: with apt{}, 1 to 3 minutes",
+        packages.join(" "),
+        if root.is_empty() { "" } else { " and sudo" }
+    );
+    Step::new("apt", &format!("{root}apt-get update --quiet")).run()?;
+    let packages: Vec<String> = packages.iter().map(|name| (*name).to_owned()).collect();
+    Step::new(
+        "apt",
+        &format!("{root}apt-get install --yes --quiet --no-install-recommends"),
+    )
+    .args(&packages)
+    .env("DEBIAN_FRONTEND", "noninteractive")
+    .run()
+}
+
+fn unpack(packages: &[&str], programs: &[&str]) -> Result<()> {
+    need_apt(packages)?;
+    let folder = folder();
+    println!(
+        "install: {}: unpacked into {}, without root, about 25 MB",
+        programs.join(" "),
+        folder.display()
+    );
+    let cache = folder.join("apt/cache/archives");
+    for needed in [
+        cache.join("partial"),
+        folder.join("apt/lists/partial"),
+        folder.join("bin"),
+    ] {
+        fs::create_dir_all(&needed).with_context(|| format!("cannot make {}", needed.display()))?;
+    }
+    let apt = Step::new("apt", "apt-get --quiet").args(&private_apt());
+    apt.clone().args(&["update".to_owned()]).run()?;
+    let packages = packages.iter().map(|name| (*name).to_owned());
+    let words = [
+        "install",
+        "--download-only",
+        "--yes",
+        "--no-install-recommends",
+    ]
+    .map(str::to_owned);
+    apt.args(&words).args(&packages.collect::<Vec<_>>()).run()?;
+    let root = folder.join("debian");
+    for entry in fs::read_dir(&cache)? {
+        let archive = entry?.path();
+        if archive.extension().is_some_and(|end| end == "deb") {
+            let archive = [archive, root.clone()].map(|path| path.display().to_string());
+            Step::new("dpkg", "dpkg --extract").args(&archive).run()?;
+        }
+    }
+    programs.iter().try_for_each(|program| wrap(&root, program))
+}
+
+/// A script that runs an unpacked program with the libraries that were unpacked beside it.
+fn wrap(root: &Path, program: &str) -> Result<()> {
+    let places = ["usr/sbin", "usr/bin"].map(|place| root.join(place).join(program));
+    let Some(file) = places.iter().find(|path| path.exists()) else {
+        bail!("cannot find {program} in {}", root.display());
+    };
+    let libraries = fs::read_dir(root.join("usr/lib"))?
+        .flatten()
+        .map(|entry| entry.path());
+    let libraries = libraries.filter(|path| path.display().to_string().ends_with("-linux-gnu"));
+    let libraries: Vec<_> = libraries.map(|path| path.display().to_string()).collect();
+    let text = format!(
+        "#!/bin/sh\nLD_LIBRARY_PATH='{}' exec '{}' \"$@\"\n",
+        libraries.join(":"),
+        file.display()
+    );
+    script(program, &text)
+}
+
+fn script(name: &str, text: &str) -> Result<()> {
+    let path = folder().join("bin").join(name);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Step::new("chmod", "chmod +x")
+        .args(&[path.display().to_string()])
+        .run()
+}
+
+fn node_from_npm() -> Result<()> {
+    let machine = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        "x86_64" => "x64",
+        other => bail!("npm has no Node for {other}: install Node 20.19 or newer"),
+    };
+    let folder = folder();
+    let prefix = folder.join("node").display().to_string();
+    println!("install: Node {NODE_VERSION}: from npm into {prefix}, about 45 MB");
+    fs::create_dir_all(folder.join("bin"))?;
+    let package = format!("node-linux-{machine}");
+    Step::new("npm", "npm install --no-audit --no-fund --no-save --prefix")
+        .args(&[prefix.clone(), format!("{package}@{NODE_VERSION}")])
+        .run()?;
+    let text = format!("#!/bin/sh\nexec '{prefix}/node_modules/{package}/bin/node' \"$@\"\n");
+    script("node", &text)
+}
+
+fn need_apt(packages: &[&str]) -> Result<()> {
+    if works(&["apt-get", "--version"]) {
         return Ok(());
     }
-    let packages: Vec<String> = missing
-        .iter()
-        .flat_map(|tool| tool.packages)
-        .map(|name| (*name).to_owned())
-        .collect();
-    apt("apt-get update --quiet", &[])?;
-    apt(
-        "apt-get install --yes --quiet --no-install-recommends",
-        &packages,
+    bail!(
+        "this system has no apt-get: install by hand what Debian calls {}",
+        packages.join(", ")
     )
 }
 
-fn apt(command: &str, packages: &[String]) -> Result<()> {
-    let is_root = Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|out| out.stdout.starts_with(b"0"));
-    let command = if is_root {
-        command.to_owned()
-    } else {
-        format!("sudo {command}")
-    };
-    Step::new("apt", &command)
-        .args(packages)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .run()
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
 }
 
 /// The exact packages of a folder's package-lock.json.
@@ -128,6 +331,7 @@ pub fn npm(folder: &str) -> Result<()> {
     if !lock.exists() || is_newer(&installed, &lock) {
         return Ok(());
     }
+    println!("install: npm packages of {folder}, half a minute");
     Step::new("npm", "npm ci --no-audit --no-fund")
         .in_folder(folder)
         .run()
@@ -177,6 +381,7 @@ pub fn works(command: &[&str]) -> bool {
     let mut command = Command::new(program);
     command
         .args(args)
+        .env("PATH", search_path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());

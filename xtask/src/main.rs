@@ -3,10 +3,13 @@
 
 mod bench;
 mod check;
+mod dist;
 mod generate;
 mod install;
 mod law;
 mod law_table;
+mod notices;
+mod plan;
 mod repository;
 mod steps;
 mod suite;
@@ -42,25 +45,21 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Install what is missing, then run `check` and every test there is.
+    /// Install what is missing, then run every test there is, in three lanes: fast, binary, foreign.
     Test {
-        /// Only steps whose name contains one of these.
+        /// Only these lanes (fast, binary, foreign, nightly), or steps whose name contains one of these words.
         only: Vec<String>,
         /// Take the machine as it is.
         #[arg(long)]
         no_install: bool,
-    },
-    /// All WebSocket conformance cases (Autobahn), compression included.
-    Conformance {
-        /// Passed on to conformance/autobahn/run.sh.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
     },
     /// Measure: `sockeye-bench` with the release binary; further arguments are passed on.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Build what a release ships for this kind of machine, into target/dist.
+    Dist,
     /// Take the screenshots of the chat page that the documents show.
     Demo,
 }
@@ -82,8 +81,8 @@ fn run(command: Command) -> Result<()> {
         Command::Tidy => tidy::run(),
         Command::Gen { check } => generate::run(check),
         Command::Test { only, no_install } => suite::run(&only, !no_install),
-        Command::Conformance { args } => suite::conformance(&args),
         Command::Bench { args } => bench::run(&args),
+        Command::Dist => dist::run(),
         Command::Demo => bench::demo(),
     }
 }

@@ -1,14 +1,19 @@
-//! Runs commands one after another: each is announced and timed, the output of one that fails is
-//! shown whole, what one that passes left out is said again at the end, and the tests that its runner
-//! reports are counted.
+//! Runs commands: each is announced with the time it usually takes, says now and then how far it is, and is timed. The output of one
+//! that fails is shown whole, what one that passes left out is said again at the end, and the tests that its runner reports are
+//! counted.
 
-use crate::repository;
 use crate::tally::Tally;
+use crate::{install, repository};
 use anyhow::{Context, Result};
-use std::fs::File;
-use std::io::{IsTerminal, Read, Seek, Write};
+use std::fs::{self, File};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+/// How often a step that takes long says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(20);
 
 /// A command to run in the repository.
 #[derive(Clone, Debug)]
@@ -18,6 +23,8 @@ pub struct Step {
     args: Vec<String>,
     folder: String,
     env: Vec<(String, String)>,
+    takes: &'static str,
+    leaves_foreign_tests: bool,
 }
 
 impl Step {
@@ -31,7 +38,21 @@ impl Step {
             args: words.collect(),
             folder: String::new(),
             env: Vec::new(),
+            takes: "",
+            leaves_foreign_tests: false,
         }
+    }
+
+    /// How long it usually takes: on two cores, with nothing built before.
+    pub fn takes(mut self, time: &'static str) -> Self {
+        self.takes = time;
+        self
+    }
+
+    /// What its runner calls ignored is a test of another step.
+    pub fn leaves_foreign_tests(mut self) -> Self {
+        self.leaves_foreign_tests = true;
+        self
     }
 
     pub fn args(mut self, args: &[String]) -> Self {
@@ -55,6 +76,7 @@ impl Step {
         command
             .args(&self.args)
             .current_dir(repository::root().join(&self.folder));
+        command.env("PATH", install::search_path());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -97,6 +119,7 @@ pub struct Outcome {
     pub skipped: Option<String>,
     /// What its runner says that it did not run.
     pub left_out: Vec<String>,
+    leaves_foreign_tests: bool,
 }
 
 /// How runners begin a line about something that they do not run.
@@ -111,29 +134,25 @@ pub struct Report {
 impl Report {
     /// Runs a step, quietly if all is well.
     pub fn step(&mut self, step: &Step) -> bool {
-        println!("· {}: {}", step.name, step.shown());
-        let _ = std::io::stdout().flush();
-        let start = Instant::now();
-        let (ok, output) = match captured(step) {
-            Ok(result) => result,
-            Err(error) => (false, format!("{error:#}\n")),
-        };
-        let tally = Tally::read(&output).settle(ok);
-        self.finish(Outcome {
-            name: step.name.clone(),
-            took: start.elapsed(),
-            tally,
-            ok,
-            skipped: None,
-            left_out: left_out(&output),
+        let (outcome, output) = step.outcome();
+        self.finish(outcome, &output)
+    }
+
+    /// Runs steps beside each other; most of their time they wait.
+    pub fn together(&mut self, steps: &[Step]) {
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = steps
+                .iter()
+                .map(|step| scope.spawn(|| step.outcome()))
+                .collect();
+            running
+                .into_iter()
+                .map(|step| step.join().expect("steps do not panic"))
+                .collect()
         });
-        if !ok {
-            println!(
-                "---- output of {} ----\n{}---- end of {} ----",
-                step.name, output, step.name
-            );
+        for (outcome, output) in outcomes {
+            self.finish(outcome, &output);
         }
-        ok
     }
 
     /// Runs a check that lives in this program.
@@ -144,16 +163,19 @@ impl Report {
         if let Err(error) = &result {
             println!("{name}: {error:#}");
         }
-        let ok = result.is_ok();
-        let tally = Tally::default().settle(ok);
-        self.finish(Outcome {
+        let (ok, took) = (result.is_ok(), start.elapsed());
+        let word = if ok { "ok" } else { "FAILED" };
+        println!("  {word} {name} ({:.1} s)", took.as_secs_f64());
+        let outcome = Outcome {
             name: name.to_owned(),
-            took: start.elapsed(),
-            tally,
+            took,
+            tally: Tally::default().settle(ok),
             ok,
             skipped: None,
             left_out: Vec::new(),
-        });
+            leaves_foreign_tests: false,
+        };
+        self.finish(outcome, "");
     }
 
     /// Notes loudly what is not run.
@@ -172,19 +194,28 @@ impl Report {
             ok: true,
             skipped,
             left_out: Vec::new(),
+            leaves_foreign_tests: false,
         };
         self.outcomes.push(outcome);
     }
 
-    fn finish(&mut self, outcome: Outcome) {
-        let word = if outcome.ok { "ok" } else { "FAILED" };
-        let seconds = outcome.took.as_secs_f64();
-        println!(
-            "  {word} {} ({seconds:.1} s){}",
-            outcome.name,
-            outcome.tally.shown()
-        );
+    fn finish(&mut self, outcome: Outcome, output: &str) -> bool {
+        let name = &outcome.name;
+        if !outcome.ok && !output.is_empty() {
+            println!("---- output of {name} ----\n{output}---- end of {name} ----");
+        }
+        let ok = outcome.ok;
         self.outcomes.push(outcome);
+        ok
+    }
+
+    /// The tests that steps left to another one were run by it.
+    pub fn foreign_tests_were_run(&mut self) {
+        let left = self
+            .outcomes
+            .iter_mut()
+            .filter(|outcome| outcome.leaves_foreign_tests);
+        left.for_each(|outcome| outcome.tally.skipped = 0);
     }
 
     /// The table of all steps and the closing line that CI reads. True if all is well.
@@ -222,37 +253,102 @@ fn left_out(output: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Both streams in the order they were written, in a file: a pipe can be held open by a child that
-/// outlives its parent.
-fn captured(step: &Step) -> Result<(bool, String)> {
-    let path = std::env::temp_dir().join(format!("xtask-{}.log", std::process::id()));
-    let mut log = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&path)?;
-    std::fs::remove_file(&path)?;
-    let mut command = step.command();
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?);
-    if !std::io::stdout().is_terminal() {
-        command
-            .env("CARGO_TERM_COLOR", "never")
-            .env("NO_COLOR", "1");
+impl Step {
+    /// Runs to its end; says when it begins, how far it is, and how it ended.
+    fn outcome(&self) -> (Outcome, String) {
+        let usually = match self.takes {
+            "" => String::new(),
+            time => format!(" (about {time})"),
+        };
+        println!("· {}{usually}: {}", self.name, self.shown());
+        let _ = std::io::stdout().flush();
+        let start = Instant::now();
+        let (ok, output) = match self.captured() {
+            Ok(result) => result,
+            Err(error) => (false, format!("{error:#}\n")),
+        };
+        let (took, tally) = (start.elapsed(), Tally::read(&output).settle(ok));
+        let word = if ok { "ok" } else { "FAILED" };
+        println!(
+            "  {word} {} ({:.1} s){}",
+            self.name,
+            took.as_secs_f64(),
+            tally.shown()
+        );
+        let outcome = Outcome {
+            name: self.name.clone(),
+            took,
+            tally,
+            ok,
+            skipped: None,
+            left_out: left_out(&output),
+            leaves_foreign_tests: self.leaves_foreign_tests,
+        };
+        (outcome, output)
     }
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {}", step.program))?;
-    log.rewind()?;
-    let mut output = Vec::new();
-    log.read_to_end(&mut output)?;
-    Ok((
-        status.success(),
-        String::from_utf8_lossy(&output).into_owned(),
-    ))
+
+    /// Both streams in the order they were written, in a file: a pipe can be held open by a child that outlives its parent.
+    fn captured(&self) -> Result<(bool, String)> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("xtask-{}-{number}.log", std::process::id()));
+        let log = Log(path);
+        let file = File::create(&log.0)?;
+        let mut command = self.command();
+        command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
+        if !std::io::stdout().is_terminal() {
+            command
+                .env("CARGO_TERM_COLOR", "never")
+                .env("NO_COLOR", "1");
+        }
+        let child = command.spawn();
+        let mut child = child.with_context(|| format!("cannot run {}", self.program))?;
+        let (start, mut told) = (Instant::now(), Duration::ZERO);
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            if start.elapsed() >= told + PROGRESS_EVERY {
+                told = start.elapsed();
+                println!(
+                    "  … {}, {} s: {}",
+                    self.name,
+                    told.as_secs(),
+                    log.last_line()
+                );
+            }
+        };
+        Ok((status.success(), log.text()))
+    }
+}
+
+/// Removed when dropped.
+struct Log(PathBuf);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.0).unwrap_or_default()).into_owned()
+    }
+
+    fn last_line(&self) -> String {
+        let text = self.text();
+        let line = text.lines().rev().find(|line| !line.trim().is_empty());
+        line.unwrap_or("nothing said yet")
+            .trim()
+            .chars()
+            .take(100)
+            .collect()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 #[cfg(test)]

@@ -1,192 +1,157 @@
-//! `cargo xtask test`: checks, then every test there is, each against the real thing. What CI runs.
+//! `cargo xtask test`: checks, then every test there is, each against the real thing, in lanes. What CI runs.
 
-use crate::repository::built;
+use crate::install::{self, For};
+use crate::plan;
 use crate::steps::{Report, Step};
-use crate::{bench, check, generate, install};
 use anyhow::{Result, bail};
 
-/// Seconds that each fuzz target runs.
-const FUZZ_SECONDS: &str = "10";
 /// Cases of Autobahn's sections 1-7, 9 and 10.
 const AUTOBAHN_QUICK_CASES: u64 = 301;
 
-/// Steps that run against what users run.
-const RELEASE_STEPS: [&str; 6] = [
-    "generated files",
-    "js clients",
-    "python clients",
-    "java clients",
-    "autobahn",
-    "browser",
-];
+/// Which tests belong together, by what they need and how long they take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Before each commit: checks and the tests that need no process.
+    Fast,
+    /// The real binary, and fuzz targets; nothing but Rust and a C++ compiler.
+    Binary,
+    /// Programs of others: clients in three languages, proxies, Prometheus, a browser.
+    Foreign,
+    /// Long runs; only when asked for.
+    Nightly,
+}
 
-/// All steps, in order.
-const STEPS: [&str; 11] = [
-    "check",
-    "web check",
-    "cargo test of the cores",
-    "cargo test of the rest",
-    "fuzz smoke",
-    RELEASE_STEPS[0],
-    RELEASE_STEPS[1],
-    RELEASE_STEPS[2],
-    RELEASE_STEPS[3],
-    RELEASE_STEPS[4],
-    RELEASE_STEPS[5],
-];
+impl Lane {
+    pub fn name(self) -> &'static str {
+        match self {
+            Lane::Fast => "fast",
+            Lane::Binary => "binary",
+            Lane::Foreign => "foreign",
+            Lane::Nightly => "nightly",
+        }
+    }
+
+    fn needs(self) -> For {
+        match self {
+            Lane::Fast => For::Fast,
+            Lane::Binary => For::Binary,
+            Lane::Foreign | Lane::Nightly => For::Foreign,
+        }
+    }
+}
+
+/// A step of a lane. Neighbours of the same `group` run beside each other.
+#[derive(Debug)]
+pub struct Entry {
+    pub lane: Lane,
+    pub name: &'static str,
+    pub group: u8,
+    pub run: Run,
+}
+
+/// How a step is run.
+#[derive(Debug)]
+pub enum Run {
+    Command(fn() -> Step),
+    Check(fn() -> Result<()>),
+    /// Needs a Python 2.7, which is not to be had everywhere.
+    Autobahn(fn() -> Step),
+}
 
 pub fn run(only: &[String], may_install: bool) -> Result<()> {
-    check_names(only)?;
-    let mut suite = Suite {
-        only,
-        report: Report::default(),
-    };
+    let chosen = choose(only)?;
+    let mut report = Report::default();
     if may_install {
-        suite.report.check("install", install::all);
+        let needs: Vec<For> = chosen.iter().map(|entry| entry.lane.needs()).collect();
+        report.check("install", || install::tools(&needs));
     }
-    suite.group("check", check::steps);
-    suite.step(Step::new("web check", "npm run --silent check").in_folder("web"));
-    suite.cargo_tests();
-    let fuzz = Step::new("fuzz smoke", "sh fuzz/run.sh").args(&[FUZZ_SECONDS.to_owned()]);
-    suite.step(fuzz);
-    if RELEASE_STEPS.iter().any(|name| suite.wants(name)) && suite.report.step(&release_build()) {
-        suite.against_release();
+    let mut rest = &chosen[..];
+    while let Some(first) = rest.first() {
+        let alike = |entry: &&&Entry| first.group != 0 && entry.group == first.group;
+        let count = rest.iter().take_while(alike).count().max(1);
+        let (now, later) = rest.split_at(count);
+        run_group(now, &mut report);
+        rest = later;
     }
-    if !suite.report.close() {
+    if chosen.iter().any(|entry| entry.name == plan::FOREIGN_TESTS) {
+        report.foreign_tests_were_run();
+    }
+    if !report.close() {
         bail!("not everything passed");
     }
     Ok(())
 }
 
-/// A name that is no step's would pass without running anything.
-fn check_names(only: &[String]) -> Result<()> {
-    for part in only {
-        if !STEPS.iter().any(|name| name.contains(part.as_str())) {
+fn run_group(entries: &[&Entry], report: &mut Report) {
+    let mut steps = Vec::new();
+    for entry in entries {
+        match entry.run {
+            Run::Check(check) => report.check(entry.name, check),
+            Run::Command(step) => steps.push(step()),
+            Run::Autobahn(step) if install::python27().is_some() => steps.push(step()),
+            Run::Autobahn(_) => {
+                let why = "no Python 2.7, which the suite is written in: pyenv install 2.7.18, or name one with PYTHON27";
+                report.skip(entry.name, AUTOBAHN_QUICK_CASES, why);
+            }
+        }
+    }
+    report.together(&steps);
+}
+
+/// Lanes by their names, or steps whose name contains a word; without any, all that CI runs. A word that means nothing would pass
+/// without running anything.
+fn choose(words: &[String]) -> Result<Vec<&'static Entry>> {
+    let means = |word: &str, entry: &Entry| {
+        entry.lane.name() == word || (!is_lane(word) && entry.name.contains(word))
+    };
+    for word in words {
+        if !plan::ENTRIES.iter().any(|entry| means(word, entry)) {
+            let names: Vec<_> = plan::ENTRIES.iter().map(|entry| entry.name).collect();
             bail!(
-                "no step is called {part:?}; there are: {}",
-                STEPS.join(", ")
+                "no lane and no step is called {word:?}; lanes: fast, binary, foreign, nightly; steps: {}",
+                names.join(", ")
             );
         }
     }
-    Ok(())
+    let chosen = plan::ENTRIES.iter().filter(|entry| match words {
+        [] => entry.lane != Lane::Nightly,
+        words => words.iter().any(|word| means(word, entry)),
+    });
+    Ok(chosen.collect())
 }
 
-/// What users run, and the application that conformance suites talk to.
-fn release_build() -> Step {
-    bench::release(&[
-        "--package",
-        "gateway",
-        "--bin",
-        "sockeye",
-        "--example",
-        "conformance",
-    ])
-}
-
-struct Suite<'a> {
-    only: &'a [String],
-    report: Report,
-}
-
-impl Suite<'_> {
-    fn wants(&self, name: &str) -> bool {
-        assert!(
-            STEPS.contains(&name),
-            "{name} is missing in the list of steps"
-        );
-        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
-    }
-
-    /// The cores with debug assertions; what has heavy dependencies as released, so that those are compiled once.
-    fn cargo_tests(&mut self) {
-        let (mut core, mut release) = (String::new(), String::new());
-        for heavy in ["gateway", "control", "shard", "bench"] {
-            core.push_str(&format!(" --exclude {heavy}"));
-            release.push_str(&format!(" -p {heavy}"));
-        }
-        let core = format!("cargo test --workspace --no-fail-fast{core}");
-        self.step(Step::new("cargo test of the cores", &core));
-        let release = format!("cargo test --release --no-fail-fast{release}");
-        self.step(Step::new("cargo test of the rest", &release));
-    }
-
-    /// True unless it ran and failed.
-    fn step(&mut self, step: Step) -> bool {
-        !self.wants(&step.name) || self.report.step(&step)
-    }
-
-    fn group(&mut self, name: &str, steps: fn(&mut Report)) {
-        if self.wants(name) {
-            steps(&mut self.report);
-        }
-    }
-
-    /// Foreign clients, foreign suites and a browser.
-    fn against_release(&mut self) {
-        if self.wants("generated files") {
-            self.report.check("generated files", || generate::run(true));
-        }
-        for client in ["js", "python", "java"] {
-            self.step(conformance_step(
-                &format!("{client} clients"),
-                &["--only", client],
-            ));
-        }
-        self.autobahn();
-        let bin = built("release/sockeye").display().to_string();
-        self.step(
-            Step::new("browser", "npm run --silent test")
-                .in_folder("web")
-                .env("SOCKEYE_BIN", &bin),
-        );
-    }
-
-    fn autobahn(&mut self) {
-        if !self.wants("autobahn") {
-            return;
-        }
-        if install::python27().is_some() {
-            self.report
-                .step(&conformance_step("autobahn", &["--only", "autobahn"]));
-        } else {
-            let why = "no Python 2.7, which the suite is written in: pyenv install 2.7.18, or \
-                       name one with PYTHON27";
-            self.report.skip("autobahn", AUTOBAHN_QUICK_CASES, why);
-        }
-    }
-}
-
-/// Every Autobahn case, those of compression included: minutes.
-pub fn conformance(args: &[String]) -> Result<()> {
-    release_build().run()?;
-    conformance_step("autobahn", &["--only", "autobahn", "--cases", "all"])
-        .args(args)
-        .run()
-}
-
-fn conformance_step(name: &str, args: &[&str]) -> Step {
-    let server = built("release/examples/conformance").display().to_string();
-    let args = ["--server", &server]
-        .into_iter()
-        .chain(args.iter().copied());
-    let args: Vec<String> = args.map(str::to_owned).collect();
-    Step::new(name, "bash conformance/run.sh").args(&args)
+fn is_lane(word: &str) -> bool {
+    plan::ENTRIES.iter().any(|entry| entry.lane.name() == word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn chosen(words: &[&str]) -> Result<Vec<&'static str>, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let entries = choose(&words).map_err(|error| error.to_string())?;
+        Ok(entries.iter().map(|entry| entry.name).collect())
+    }
+
     #[test]
-    fn only_steps_that_exist_can_be_asked_for() {
-        let check = |words: &[&str]| {
-            let only: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            check_names(&only).map_err(|error| error.to_string())
-        };
-        assert_eq!(check(&[]), Ok(()));
-        assert_eq!(check(&["js", "cargo test"]), Ok(()));
-        let error = check(&["js", "jss"]).expect_err("a slip");
-        assert!(error.starts_with("no step is called \"jss\"; there are: check, "));
-        assert!(error.ends_with("autobahn, browser"), "{error}");
+    fn only_lanes_and_steps_that_exist_can_be_asked_for() {
+        assert_eq!(chosen(&["js"]), Ok(vec!["js clients", "js timing"]));
+        let error = chosen(&["js", "jss"]).expect_err("a slip");
+        assert!(
+            error.starts_with("no lane and no step is called \"jss\""),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_a_word_all_but_the_nights_are_run() {
+        let all = chosen(&[]).expect("all");
+        let lanes = chosen(&["fast", "binary", "foreign"]).expect("three lanes");
+        assert_eq!(all, lanes);
+        assert!(
+            !all.contains(&"long fuzz") && all.contains(&"browser"),
+            "{all:?}"
+        );
     }
 }

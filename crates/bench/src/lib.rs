@@ -4,7 +4,6 @@
 //! `swarm` holds the connections of one process, `worker` carries out commands on a swarm, `fleet`
 //! commands several workers, `measure` turns that into figures, `suite` into a comparison.
 //! `scenario` reads scenario files, `engine` runs them, `outcome` is what comes out.
-#![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod clock;

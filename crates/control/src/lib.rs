@@ -1,6 +1,5 @@
 //! The tokio side: pages for browsers, metrics and health for operators, everything that may wait.
 //! It meets the shards only through what they publish and what they hand over.
-#![forbid(unsafe_code)]
 
 pub mod admin;
 mod assets;

@@ -42,6 +42,8 @@ enum CommandArgs {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigArgs),
+    /// Ask the gateway of this configuration whether it is ready; ends with 0 if it is, else with 1.
+    Health(Overrides),
     /// Print the reference of all metrics.
     Metrics,
     /// Tell what this machine or container allows and what to change for a number of connections.
@@ -139,6 +141,7 @@ struct Overrides {
 pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
+    Health(Request),
     Metrics,
     Doctor(Order),
     Plan(Box<bench::plan::PlanArgs>),
@@ -171,6 +174,7 @@ impl Cli {
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Bench(command)) => Command::Bench(command),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
+            Some(CommandArgs::Health(overrides)) => Command::Health(overrides.request()),
             Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order()),
             Some(CommandArgs::Token(token)) => Command::Token(token),

@@ -1,12 +1,12 @@
 //! `sockeye`: assembly and command line. This file is the boot in one screen; `serve.rs` is the
 //! life after it.
-#![forbid(unsafe_code)]
 
 mod api_key;
 mod cli;
 mod config;
 mod doctor;
 mod greeting;
+mod health;
 mod inside;
 mod memory;
 mod outside;
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
     match cli.command() {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
+        Command::Health(request) => ended(health::run(&request).map(|()| ExitCode::SUCCESS)),
         Command::Metrics => print(&control::metrics::page::markdown()),
         Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
         Command::Completions(shell) => done(shell::completions(shell)),

@@ -1,5 +1,10 @@
 //! The hot path of a hub allocates nothing once it is warm: counted, not believed.
 
+#![expect(
+    unsafe_code,
+    reason = "an allocator that counts is unsafe by its trait"
+)]
+
 #[expect(dead_code, reason = "shared by several test binaries")]
 mod rig;
 

@@ -1,5 +1,10 @@
 //! The hot path allocates nothing: counted, not believed.
 
+#![expect(
+    unsafe_code,
+    reason = "an allocator that counts is unsafe by its trait"
+)]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use wire::websocket::deflate::{Deflater, Inflater};

@@ -46,6 +46,7 @@ fn the_scenarios_are_listed_and_can_be_checked() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn scale_shrinks_connections_and_rates_and_is_told() {
     let text = "name='s'\n[[phases]]\nduration='1s'\nconnections=1000\narrivals='500/s'\nrate='50/s'\n\
                 [flows.a]\nsteps=[{connect=true},{loop=[{emit='got',ack=true}],pace='phase'}]";
@@ -79,6 +80,7 @@ fn scale_shrinks_connections_and_rates_and_is_told() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_low_soft_limit_of_files_costs_no_connection() {
     let node = Node::start();
     let folder = tempfile::tempdir().unwrap();
@@ -165,6 +167,7 @@ fn a_scenario_has_users_for_all_its_counts() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn ctrl_c_gives_what_there_is() {
     let node = Node::start();
     let json = tempfile::NamedTempFile::new().unwrap();
@@ -209,6 +212,7 @@ fn ctrl_c_gives_what_there_is() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_saturated_generator_refuses_its_latencies() {
     // More random letters than any machine can roll, and none of them is sent.
     let text = r#"
@@ -231,6 +235,7 @@ steps = [{ connect = true }, { loop = [{ emit = "got", ack = true }], every = "1
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_generator_with_time_to_spare_shows_its_latencies() {
     let flows = "[flows.a]\nsteps = [{ connect = true }, { loop = [{ emit = \"got\", ack = true }], every = \"500ms\" }]";
     let outcome = run(&scenario(2, "", flows), &Node::start().url, 1);

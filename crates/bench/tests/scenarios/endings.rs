@@ -26,6 +26,7 @@ steps = [{ connect = true, room = "lobby" }]
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn what_a_user_says_last_is_sent_before_it_leaves() {
     // Who sent it needs not be there any more for the server to hand it on.
     let flows = r#"
@@ -52,6 +53,7 @@ steps = [{ connect = true }, { join = "bench" }]
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_may_end_a_connection_behind_any_answer() {
     let flows = r#"
 [flows.member]
@@ -108,6 +110,7 @@ fn rounds_that_a_slow_server_kept_users_from_are_told() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_phase_has_its_first_round_and_its_last() {
     let flows = "[flows.a]\nsteps = [{ connect = true }, { loop = [{ emit = \"got\" }], pace = \"phase\" }]";
     for workers in [1, 3] {

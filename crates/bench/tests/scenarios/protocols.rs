@@ -34,21 +34,25 @@ fn everyone_hears_everything(head: &str, url: &str, workers: u32) {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn socket_io_over_websocket() {
     everyone_hears_everything("", &Node::start().url, 1);
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn socket_io_over_websocket_with_three_workers() {
     everyone_hears_everything("", &Node::start().url, 3);
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn socket_io_over_polling() {
     everyone_hears_everything("transport = \"polling\"", &Node::start().url, 2);
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn socket_io_that_upgrades_from_polling() {
     everyone_hears_everything("transport = \"upgrade\"", &Node::start().url, 1);
 }
@@ -80,6 +84,7 @@ steps = [{ connect = true, room = "lobby" }, { expect = "message", count = 3 }]
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn own_messages_do_not_come_back_unless_said_so() {
     let flows = r#"
 [flows.pusher]
@@ -107,6 +112,7 @@ steps = [
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn users_come_and_go_think_and_return() {
     let flows = r#"
 [flows.wanderer]
@@ -142,6 +148,7 @@ steps = [
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_phase_is_waited_for_and_arrivals_follow_their_rate() {
     let text = r#"
 name = "phases"
@@ -184,6 +191,7 @@ steps = [
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_that_refuses_is_named() {
     let flows = "[flows.a]\ncount = 3\nnamespace = \"/nowhere\"\nsteps = [{ connect = true }]\n\
                  [flows.b]\nsteps = [{ connect = true }]";

@@ -106,6 +106,7 @@ const HEARD: &str =
 const UNANSWERED: &str = "{ emit = 'nobody-answers', ack = true, within = '50s' }";
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn what_is_expected_in_vain_is_a_fault() {
     let steps = "{ loop = [{ expect = 'never', within = '200ms' }] }";
     let ended = Run::start(&scenario(1, "", steps), &Node::start().url, &[]).end();
@@ -134,6 +135,7 @@ fn where_nobody_listens_a_run_ends_before_it_begins() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_run_that_nobody_can_take_part_in_ends_before_its_phases() {
     let text =
         scenario(600, "", HEARD).replace("name = 'test'", "name = 'test'\nnamespace = '/nowhere'");
@@ -149,6 +151,7 @@ fn a_run_that_nobody_can_take_part_in_ends_before_its_phases() {
 
 /// The Node peer sends `push` to the others in the room, never to its sender.
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_that_sends_no_echo_is_not_called_lossy() {
     let steps = "{ join = 'hot' }, { loop = [{ emit = 'push', to = 'hot', echo = true }], every = '100ms' }";
     let ended = Run::start(
@@ -171,6 +174,7 @@ fn a_server_that_sends_no_echo_is_not_called_lossy() {
 
 /// The Node peer sends `pub` to everyone in `bench`, whatever the scenario takes the room to be.
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_with_other_rooms_is_not_called_lossy() {
     let steps = "{ join = 'bench' }, { loop = [{ emit = 'pub', to = 'elsewhere', echo = true }], every = '100ms' }";
     let ended = Run::start(
@@ -184,6 +188,7 @@ fn a_server_with_other_rooms_is_not_called_lossy() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_strict_run_ends_with_a_code_of_its_own_where_its_figures_are_doubtful() {
     let node = Node::start();
     let run = Run::start(&scenario(60, "", HEARD), &node.url, &["--strict"]).begun();
@@ -194,6 +199,7 @@ fn a_strict_run_ends_with_a_code_of_its_own_where_its_figures_are_doubtful() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn returns_are_not_counted_among_first_connects() {
     let steps = "{ wait = 'go' }, { disconnect = true }, { reconnect = true }";
     let ended = Run::start(&scenario(2, "", steps), &Node::start().url, &[]).end();
@@ -203,6 +209,7 @@ fn returns_are_not_counted_among_first_connects() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn load_that_was_not_offered_is_told() {
     let steps = format!("{{ loop = [{UNANSWERED}], pace = 'phase' }}");
     let text = scenario(1, "rate = '50/s'", &steps);
@@ -218,6 +225,7 @@ fn load_that_was_not_offered_is_told() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn messages_that_nobody_waits_for_are_told_as_such() {
     let steps = "{ loop = [{ emit = 'message', to = 'hot', echo = true }], every = '100ms' }";
     let ended = Run::start(&scenario(1, "", steps), &Node::start().url, &[]).end();
@@ -226,6 +234,7 @@ fn messages_that_nobody_waits_for_are_told_as_such() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_run_cut_short_has_the_rates_of_a_whole_one() {
     let node = Node::start();
     let mut run = Run::start(&scenario(60, "", HEARD), &node.url, &[]).begun();
@@ -252,6 +261,7 @@ fn a_run_cut_short_has_the_rates_of_a_whole_one() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn stragglers_are_waited_for_no_longer_than_one_likes() {
     let steps = UNANSWERED.to_owned();
     let node = Node::start();
@@ -270,6 +280,7 @@ fn stragglers_are_waited_for_no_longer_than_one_likes() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn what_is_under_way_when_nobody_waits_any_longer_is_not_called_lost() {
     let steps = "{ join = 'hot' }, { wait = 'go' }, \
                  { emit = 'nobody-answers', to = 'hot', echo = true, ack = true, within = '50s' }";
@@ -308,6 +319,7 @@ fn connects_that_are_never_answered_have_failed() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_worker_that_dies_takes_only_what_it_knew() {
     let node = Node::start();
     let run = Run::start(&scenario(60, "", HEARD), &node.url, &["--workers", "2"]).begun();
@@ -324,6 +336,7 @@ fn a_worker_that_dies_takes_only_what_it_knew() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn two_runs_on_one_server_notice_each_other() {
     let node = Node::start();
     let runs = [(); 2].map(|()| Run::start(&scenario(4, "", HEARD), &node.url, &[]));
@@ -339,6 +352,7 @@ fn two_runs_on_one_server_notice_each_other() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_full_disk_does_not_cost_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenario.toml");

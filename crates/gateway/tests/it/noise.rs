@@ -4,7 +4,7 @@
 //! `SOCKEYE_NOISE_SECONDS=600 cargo test --release -p gateway --test it noise -- --nocapture` is the long run; the short one is a
 //! smoke test of the same.
 
-use crate::harness::{Gateway, SocketIo};
+use crate::harness::{Alone, Gateway, SocketIo};
 use crate::player::{Received, Script, World, play};
 use fastrand::Rng;
 use serde_json::json;
@@ -163,6 +163,7 @@ fn client(seed: u64, addr: SocketAddr, scripts: &[Script], over: &AtomicBool, pl
 
 #[test]
 fn noise_neither_ends_the_gateway_nor_makes_it_grow() {
+    let _alone = Alone::wait();
     let seconds = std::env::var("SOCKEYE_NOISE_SECONDS").ok();
     let seconds = seconds.map_or(SHORT_SECONDS, |text| text.parse().expect("seconds"));
     let report = std::panic::take_hook();

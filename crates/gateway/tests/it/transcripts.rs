@@ -1,7 +1,7 @@
 //! Every transcript against the real binary over TCP: a gateway each, with the transcript's own settings, and time that
 //! really passes.
 
-use crate::harness::{Gateway, PATIENCE};
+use crate::harness::{Beside, Gateway, PATIENCE};
 use crate::player::{Profile, Received, Script, Settings, World, play};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -131,6 +131,7 @@ fn play_over_tcp(script: &Script) -> Result<(), String> {
 
 #[test]
 fn every_transcript_holds_for_the_gateway() {
+    let _beside = Beside::wait();
     let waiting = Mutex::new(crate::player::all());
     let problems = Mutex::new(Vec::new());
     let next = || waiting.lock().expect("no player panics").pop();

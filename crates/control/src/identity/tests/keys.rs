@@ -59,6 +59,7 @@ async fn every_public_key_algorithm_from_a_key_set() {
 
 /// openssl makes keys and signatures here: not one line of it is shared with what checks them.
 #[tokio::test]
+#[ignore = "needs OpenSSL: cargo xtask test foreign"]
 async fn public_keys_in_pem_as_openssl_writes_them() {
     for (algorithm, make) in [
         ("RS256", &["RSA", "-pkeyopt", "rsa_keygen_bits:2048"][..]),

@@ -5,7 +5,7 @@ use super::memory::{Growth, MIB, assert_bounded};
 use super::{Attacked, SOON, assert_serves, noise};
 use crate::harness::client::{PLAIN, SOCKETIO};
 use crate::harness::raw::{masked, upgrade_request};
-use crate::harness::{Gateway, RawConn, SocketIo};
+use crate::harness::{Alone, Gateway, RawConn, SocketIo};
 use fastrand::Rng;
 use serde_json::json;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn settings() -> String {
 }
 
 fn gateway() -> Attacked {
-    Attacked::start(&settings())
+    Attacked::weighed(&settings())
 }
 
 /// A WebSocket of each protocol that agreed on compression.
@@ -95,6 +95,7 @@ fn impossible_parameters_are_declined() {
 /// Attack H14: as many offers as a head holds; what counts is the gateway's own time.
 #[test]
 fn a_head_full_of_offers_is_read_once() {
+    let _alone = Alone::wait();
     let gateway = Gateway::start(&settings());
     let offers = "permessage-deflate;x,".repeat(700);
     let before = gateway.cpu();
@@ -297,7 +298,7 @@ fn marked_rooms_are_not_compressed() {
 #[test]
 fn windows_are_not_shared_between_users() {
     let takeover = "websocket = true\nserver_takeover = true\n";
-    let gateway = Attacked::start(&settings().replace("websocket = true\n", takeover));
+    let gateway = Attacked::weighed(&settings().replace("websocket = true\n", takeover));
     let text = "a line that nobody else may find out about, said once to each of them. ".repeat(20);
     let event = format!("421[\"echo\",\"{text}\"]");
     let mut lengths = Vec::new();

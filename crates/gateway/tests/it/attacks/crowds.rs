@@ -7,7 +7,7 @@ use super::memory::MIB;
 use super::{Attacked, SOON, assert_serves, warmed};
 use crate::harness::client::{PLAIN, SOCKETIO, poll_request};
 use crate::harness::raw::{masked, upgrade_request};
-use crate::harness::{Gateway, Plain, RawConn, Response, SocketIo, eventually};
+use crate::harness::{Alone, Gateway, Plain, RawConn, Response, SocketIo, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 use std::fs;
@@ -73,7 +73,8 @@ impl Echoes {
 /// in between, and hold up nobody.
 #[test]
 fn a_burst_of_tiny_messages_does_not_hold_up_others() {
-    let gateway = Attacked::start(&on_one_shard(""));
+    let _alone = Alone::wait();
+    let gateway = Attacked::weighed(&on_one_shard(""));
     let mut victims = [(); 2].map(|()| SocketIo::connect(gateway.addr));
     let mut flooder = SocketIo::connect(gateway.addr);
     let burst = masked(true, OpCode::Text, b"42[\"nobody listens\"]").repeat(100_000);
@@ -105,7 +106,7 @@ fn a_burst_of_tiny_messages_does_not_hold_up_others() {
 #[test]
 fn a_flood_over_the_rate_is_cut() {
     let settings = on_one_shard("flood_rejections_max = 100\n");
-    let gateway = Attacked::start(&format!("{settings}\n[rates]\nsession = \"20/60s\"\n"));
+    let gateway = Attacked::weighed(&format!("{settings}\n[rates]\nsession = \"20/60s\"\n"));
     let mut flooder = SocketIo::connect(gateway.addr);
     let burst = masked(true, OpCode::Text, b"42[\"nobody listens\"]").repeat(100_000);
     let flood = std::thread::spawn(move || {
@@ -124,6 +125,7 @@ fn a_flood_over_the_rate_is_cut() {
 /// little of that work, and the queues stay within their bound.
 #[test]
 fn amplification_is_bounded_and_fair() {
+    let _alone = Alone::wait();
     let settings = on_one_shard("outbox_bytes_max = \"128KiB\"")
         .replace("[socketio]", "[socketio]\nmax_http_buffer_size = \"64KiB\"");
     let gateway = Gateway::start(&settings);
@@ -154,6 +156,7 @@ fn amplification_is_bounded_and_fair() {
 /// arrives, once with each, and nothing more.
 #[test]
 fn a_rate_bounds_what_a_large_room_multiplies() {
+    let _alone = Alone::wait();
     const MEMBERS: usize = 10_000;
     // Else the speaker would be put out after a thousand.
     let settings = on_one_shard("flood_rejections_max = 10000\n").replace(
@@ -255,6 +258,7 @@ fn is_open(conn: &mut RawConn) -> bool {
 /// once and newcomers get in.
 #[test]
 fn a_full_backlog_is_emptied_at_once() {
+    let _alone = Alone::wait();
     use socket2::{Domain, Socket, Type};
     let gateway = Gateway::start(&on_one_shard(""));
     warmed(&gateway);
@@ -326,9 +330,10 @@ fn handshakes_of_an_address_are_counted() {
 /// flat, and the gateway is not the one that is left with `TIME_WAIT`.
 #[test]
 fn churn_leaves_nothing() {
+    let _alone = Alone::wait();
     let seconds = std::env::var("SOCKEYE_CHURN_SECONDS").ok();
     let seconds: u64 = seconds.map_or(6, |text| text.parse().expect("seconds"));
-    let gateway = Attacked::start(&format!(
+    let gateway = Attacked::weighed(&format!(
         "{}\n[log]\nconnections = false\n",
         super::SETTINGS
     ));
@@ -404,7 +409,7 @@ fn churn(addr: SocketAddr, lane: u8, over: &AtomicBool, churned: &AtomicU64) {
 /// Attack A15: who joins and leaves a thousand times is told of to the other shards a few times: once a turn at most.
 #[test]
 fn storms_of_joins_are_coalesced() {
-    let gateway = Attacked::start(super::SETTINGS);
+    let gateway = Attacked::weighed(super::SETTINGS);
     let mut client = SocketIo::connect(gateway.addr);
     let before = gateway.metric("sockeye_relayed_total");
     let both = ["42[\"join\",\"storm\"]", "42[\"leave\",\"storm\"]"];

@@ -3,7 +3,7 @@
 use super::{SOON, assert_serves, gateway};
 use crate::harness::client::{SOCKETIO, poll_request, post_request};
 use crate::harness::raw::upgrade_request;
-use crate::harness::{Ended, Gateway, Poller, RawConn, Response, SocketIo, eventually};
+use crate::harness::{Alone, Ended, Gateway, Poller, RawConn, Response, SocketIo, eventually};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use wire::websocket::frame::OpCode;
@@ -261,6 +261,7 @@ fn a_session_that_was_ended_joins_nothing() {
 /// Attack E11.
 #[test]
 fn a_hundred_thousand_packets_in_one_post_are_refused_quickly() {
+    let _alone = Alone::wait();
     let gateway = gateway();
     for packet in ["6", "42[\"x\"]"] {
         let poller = Poller::connect(gateway.addr);

@@ -2,7 +2,7 @@
 
 use super::{SOON, assert_serves, gateway, noise};
 use crate::harness::raw::{KEY, upgrade_request};
-use crate::harness::{Ended, RawConn, Response};
+use crate::harness::{Alone, Ended, RawConn, Response};
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 use wire::websocket::frame::OpCode;
@@ -161,6 +161,7 @@ fn assert_answered_within_a_second(extra: &str) {
 /// Attack H12: lists are split in linear time. The second list fits into a request head.
 #[test]
 fn fifteen_thousand_blanks_in_the_protocol_list_cost_no_time() {
+    let _alone = Alone::wait();
     for blanks in [15_000, 7_000] {
         let list = " ,".repeat(blanks / 2);
         assert_answered_within_a_second(&format!("Sec-WebSocket-Protocol: x{list}y\r\n"));
@@ -172,6 +173,7 @@ fn fifteen_thousand_blanks_in_the_protocol_list_cost_no_time() {
 /// Attack H15.
 #[test]
 fn a_thousand_extension_offers_cost_no_time() {
+    let _alone = Alone::wait();
     for offers in [1_000, 300] {
         let list = vec!["permessage-deflate"; offers].join(", ");
         assert_answered_within_a_second(&format!("Sec-WebSocket-Extensions: {list}\r\n"));
@@ -344,11 +346,7 @@ fn other_protocols_and_noise_are_closed() {
     for opening in openings {
         let mut conn = RawConn::connect(gateway.addr);
         conn.try_send(&opening);
-        assert_ne!(
-            conn.ended(Duration::from_secs(5)),
-            Ended::Open,
-            "{opening:?}"
-        );
+        assert_ne!(conn.ended(SOON), Ended::Open, "{opening:?}");
     }
     assert_serves(gateway.addr);
 }

@@ -173,7 +173,7 @@ fn abandoned_polling_sessions_are_small_and_go() {
     assert!(grown < 1_000 * 2_000, "{grown} bytes for 1,000 sessions");
     let gone = || gateway.metric("sockeye_sessions") == 0.0;
     assert!(
-        eventually(Duration::from_secs(8), gone),
+        eventually(SOON, gone),
         "{}",
         gateway.metric("sockeye_sessions")
     );

@@ -13,7 +13,7 @@ mod page;
 mod slow;
 mod socketio;
 
-use crate::harness::{Gateway, RawConn, SocketIo, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, RawConn, SocketIo, eventually};
 use fastrand::Rng;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -44,18 +44,22 @@ chat = true
 client_joins = true
 "#;
 
-/// Deadlines of a second pass within this, on a busy machine too.
-const SOON: Duration = Duration::from_secs(4);
+/// What is due is waited for so long, on a machine that is busy with other tests.
+const SOON: Duration = PATIENCE;
+
+/// Deadlines of a second pass within this, where a test is alone.
+const IN_TIME: Duration = Duration::from_secs(4);
 
 /// Bytes of the largest message there is by default.
 const LARGEST: u64 = 1_000_000;
 
-/// A gateway that ordinary clients have used before. When its test is over it must be as it was then: nobody connected, no
-/// descriptor more, and its memory back. Clients of the test are dropped before, being declared later.
+/// A gateway that must be as it was before when its test is over: nobody connected and no descriptor more. Clients of the test
+/// are dropped before, being declared later.
 struct Attacked {
     gateway: Gateway,
-    memory: u64,
     descriptors: usize,
+    /// What it held when ordinary clients had used it; it must come back to that, where a test looks at memory.
+    memory: Option<u64>,
 }
 
 /// With the settings that most attacks need.
@@ -66,8 +70,22 @@ fn gateway() -> Attacked {
 impl Attacked {
     fn start(settings: &str) -> Attacked {
         let gateway = Gateway::start(settings);
+        // What it opens for its first client, it keeps.
+        drop(SocketIo::open(gateway.addr));
+        let open = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+        assert!(open.is_ok(), "{open:?} connections left");
         Attacked {
-            memory: warmed(&gateway),
+            descriptors: gateway.descriptors(),
+            memory: None,
+            gateway,
+        }
+    }
+
+    /// With its memory looked at in the end.
+    fn weighed(settings: &str) -> Attacked {
+        let gateway = Gateway::start(settings);
+        Attacked {
+            memory: Some(warmed(&gateway)),
             descriptors: gateway.descriptors(),
             gateway,
         }
@@ -96,19 +114,17 @@ impl Drop for Attacked {
             self.gateway.descriptors(),
             self.descriptors
         );
+        let Some(before) = self.memory else { return };
         // What comes on top is what an allocator keeps for the next few messages of the largest size.
-        let limit = self.memory * 11 / 10 + 4 * LARGEST;
+        let limit = before * 11 / 10 + 4 * LARGEST;
         let returned = eventually(SOON, || self.gateway.memory() <= limit);
         let after = self.gateway.memory();
-        println!(
-            "resident memory: {} bytes before, {after} after",
-            self.memory
-        );
-        assert!(returned, "{after} bytes, {} before", self.memory);
+        println!("resident memory: {before} bytes before, {after} after");
+        assert!(returned, "{after} bytes, {before} before");
     }
 }
 
-/// A new well-behaved client gets in and is answered within two seconds.
+/// A new well-behaved client gets in and is answered; where a test is alone, within two seconds.
 fn assert_serves(addr: SocketAddr) {
     let started = Instant::now();
     let mut client = SocketIo::connect(addr);
@@ -118,7 +134,7 @@ fn assert_serves(addr: SocketAddr) {
     );
     let took = started.elapsed();
     assert!(
-        took < Duration::from_secs(2),
+        took < Duration::from_secs(2) || !Alone::is_held(),
         "a newcomer had to wait {took:?}"
     );
 }

@@ -3,7 +3,7 @@
 use super::{SOON, assert_serves, gateway};
 use crate::harness::client::{SOCKETIO, poll_request};
 use crate::harness::raw::upgrade_request;
-use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo};
+use crate::harness::{Alone, Gateway, Plain, Poller, RawConn, SocketIo};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
@@ -143,6 +143,7 @@ fn a_client_joins_a_bounded_number_of_rooms() {
 /// with the length and not with its square. (There is nothing to make keys collide in: none is put into a table.)
 #[test]
 fn objects_with_many_keys_cost_linear_time() {
+    let _alone = Alone::wait();
     let gateway = gateway();
     let mut client = SocketIo::connect(gateway.addr);
     client.join_namespace("/chat", "");

@@ -1,5 +1,6 @@
 //! The conformance application as a child process: an in-process handler on the same data plane.
 
+use crate::harness::Beside;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 pub struct Application {
     pub addr: SocketAddr,
     child: Child,
+    _beside: Beside,
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -22,6 +24,7 @@ fn path() -> PathBuf {
 impl Application {
     /// Heartbeats are slow, so that a busy machine does not end sessions.
     pub fn start() -> Self {
+        let beside = Beside::wait();
         let path = path();
         assert!(
             path.exists(),
@@ -49,6 +52,7 @@ impl Application {
         Self {
             addr,
             child,
+            _beside: beside,
             _stdout: stdout,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::client::{Encoding, PATIENCE, Plain, SocketIo, request};
 use crate::harness::client::{Poller, poll_request};
-use crate::harness::{Ended, Gateway, RawConn, eventually};
+use crate::harness::{Alone, Ended, Gateway, RawConn, eventually};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -118,6 +118,7 @@ fn publish(mut client: SocketIo, started: &AtomicBool) -> (u64, Option<u16>) {
 
 #[test]
 fn everyone_is_told_and_closed_in_time() {
+    let _alone = Alone::wait();
     let config = "profile = \"socket.io\"\n[server]\nshards = 4\ndrain_window = \"3s\"\ndrain_grace = \"5s\"\n";
     let mut gateway = Gateway::start(config);
     let addr = gateway.addr;
@@ -135,7 +136,7 @@ fn everyone_is_told_and_closed_in_time() {
         std::thread::spawn(move || publish(publisher, &started))
     };
     assert!(
-        eventually(Duration::from_secs(10), || started.load(Ordering::Acquire)),
+        eventually(PATIENCE, || started.load(Ordering::Acquire)),
         "no load"
     );
 
@@ -143,7 +144,7 @@ fn everyone_is_told_and_closed_in_time() {
     gateway.terminate();
     let polling = std::thread::spawn(|| poll_to_the_end(polling));
     let readiness = || request(gateway.admin, "GET", "/ready", "", "");
-    let unready = eventually(Duration::from_secs(2), || readiness().status == 503);
+    let unready = eventually(PATIENCE, || readiness().status == 503);
     assert!(unready, "{:?}", readiness());
     assert_eq!(
         request(gateway.admin, "GET", "/health", "", "").status,
@@ -152,7 +153,7 @@ fn everyone_is_told_and_closed_in_time() {
     );
     // Not ready is told first: those who came because of the last "ready" are still served.
     assert!(
-        eventually(Duration::from_secs(2), || is_refused(addr)),
+        eventually(PATIENCE, || is_refused(addr)),
         "new clients are taken"
     );
     assert!((0..10).all(|_| is_refused(addr)), "and none later");
@@ -174,9 +175,7 @@ fn everyone_is_told_and_closed_in_time() {
         last >= WINDOW * 2 / 3,
         "all at once, after {last:?}, is not paced"
     );
-    let status = gateway
-        .exit_status(Duration::from_secs(10))
-        .expect("the process ends");
+    let status = gateway.exit_status(PATIENCE).expect("the process ends");
     assert_eq!(status.code(), Some(0));
     let took = asked.elapsed();
     assert!(took < WINDOW + Duration::from_secs(5), "{took:?}");
@@ -184,7 +183,7 @@ fn everyone_is_told_and_closed_in_time() {
     let (sent, code) = publishing.join().expect("the publisher");
     assert_eq!(code, Some(1001), "the publisher too, after {sent} events");
     assert!(
-        gateway.logged("\"message\":\"stopped\"", Duration::from_secs(2)),
+        gateway.logged("\"message\":\"stopped\"", PATIENCE),
         "{:?}",
         gateway.log().last()
     );
@@ -196,7 +195,7 @@ fn is_refused(addr: SocketAddr) -> bool {
         return true;
     };
     conn.try_send("GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: a\r\n\r\n");
-    match conn.response_within(Duration::from_secs(5)) {
+    match conn.response_within(PATIENCE) {
         Ok(answer) => answer.status == 503,
         Err(ended) => ended != Ended::Open,
     }
@@ -207,7 +206,7 @@ fn an_interrupt_ends_an_idle_process_at_once_and_a_second_one_a_busy_one() {
     let mut gateway = Gateway::start("profile = \"socket.io\"\n");
     gateway.signal(rustix::process::Signal::INT);
     let status = gateway
-        .exit_status(Duration::from_secs(4))
+        .exit_status(PATIENCE)
         .expect("nobody is there to wait for");
     assert_eq!(status.code(), Some(0));
 
@@ -216,15 +215,13 @@ fn an_interrupt_ends_an_idle_process_at_once_and_a_second_one_a_busy_one() {
         .map(|_| SocketIo::websocket(gateway.addr, "/", json!({})))
         .collect();
     gateway.terminate();
-    assert!(gateway.logged("\"message\":\"draining\"", Duration::from_secs(5)));
+    assert!(gateway.logged("\"message\":\"draining\"", PATIENCE));
     assert!(
         gateway.exit_status(Duration::from_millis(500)).is_none(),
         "the window is a minute"
     );
     gateway.terminate();
-    let status = gateway
-        .exit_status(Duration::from_secs(5))
-        .expect("hurried");
+    let status = gateway.exit_status(PATIENCE).expect("hurried");
     assert_eq!(status.code(), Some(0));
     drop(clients);
 }

@@ -1,7 +1,7 @@
 //! Starts that cannot succeed, and what is said about them: configuration, addresses, the level of the log, the environment.
 
 use super::client::SocketIo;
-use crate::harness::Gateway;
+use crate::harness::{Gateway, PATIENCE};
 use serde_json::json;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -221,4 +221,34 @@ fn a_variable_with_one_underscore_was_ignored_without_a_word() {
     let output = run_in(&env, &["--listen", &taken, "--admin", "off"], "");
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(log.contains(warning), "{log}");
+}
+
+/// What a container's health check asks: 0 while the gateway is ready, 1 while it drains and when it is gone.
+#[test]
+fn health_is_told_by_the_exit_code() {
+    let mut gateway = Gateway::start("profile = \"chat\"\n[server]\ndrain_window = \"60s\"\n");
+    let admin = gateway.admin.to_string();
+    let health = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        let output = command.args(["health", "--admin", &admin]).output();
+        let output = output.expect("run sockeye");
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told).into_owned();
+        (output.status.code(), told)
+    };
+    assert_eq!(health(), (Some(0), "ready\n".to_owned()));
+    let _client = SocketIo::websocket(gateway.addr, "/", json!({}));
+    gateway.terminate();
+    assert!(gateway.logged("\"message\":\"draining\"", PATIENCE));
+    let (code, told) = health();
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("/ready answers 503"), "{told}");
+    gateway.terminate();
+    assert!(gateway.exit_status(PATIENCE).is_some());
+    let (code, told) = health();
+    assert_eq!(code, Some(1), "{told}");
+    assert!(
+        told.contains(&format!("cannot ask http://{admin}/ready")),
+        "{told}"
+    );
 }

@@ -8,7 +8,6 @@ use serde_json::json;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
 
 /// Shards may be one message behind, then their peers stop reading.
 const CLOSE_BEHIND: &str = "profile = \"socket.io\"\nserver.shards = 2\nlimits.mailbox_messages_max = 1\nlimits.deliveries_per_turn = 1\n";
@@ -188,9 +187,7 @@ fn counts_per_address_are_exact_after_a_hundred_thousand() {
 fn assert_counts_nothing(gateway: &Gateway) {
     let gone = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
     assert!(gone.is_ok(), "{gone:?} connections are left");
-    assert!(eventually(Duration::from_secs(5), || gateway
-        .metric("sockeye_addresses")
-        == 0.0));
+    assert!(eventually(PATIENCE, || gateway.metric("sockeye_addresses") == 0.0));
 }
 
 fn dial(addr: SocketAddr, from: Ipv4Addr) -> TcpStream {

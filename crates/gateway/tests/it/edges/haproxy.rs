@@ -46,6 +46,7 @@ fn everybody_is_known(gateway: &Gateway, proxy: &Server) {
 }
 
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn proxy_protocol_version_1() {
     let gateway = gateway_behind("\"127.0.0.1\"", "proxy_protocol = \"required\"");
     let proxy = haproxy("tcp", "", &format!("{} send-proxy", gateway.addr));
@@ -53,6 +54,7 @@ fn proxy_protocol_version_1() {
 }
 
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn proxy_protocol_version_2_with_extensions() {
     let gateway = gateway_behind("\"127.0.0.1\"", "proxy_protocol = \"required\"");
     let server = format!(
@@ -64,6 +66,7 @@ fn proxy_protocol_version_2_with_extensions() {
 }
 
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn proxy_protocol_over_a_unix_socket() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("s.sock").display().to_string();
@@ -74,6 +77,7 @@ fn proxy_protocol_over_a_unix_socket() {
 }
 
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn x_forwarded_for() {
     let gateway = gateway_behind("\"127.0.0.1\"", "");
     let proxy = haproxy("http", "    option forwardfor\n", &gateway.addr.to_string());
@@ -81,6 +85,7 @@ fn x_forwarded_for() {
 }
 
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn rfc_7239() {
     let gateway = gateway_behind("\"127.0.0.1\"", "client_header = \"forwarded\"");
     let add = "    http-request add-header Forwarded for=%[src];proto=http\n";
@@ -90,6 +95,7 @@ fn rfc_7239() {
 
 /// Attack A12: its own questions come with a `LOCAL` header: the proxy is the client then.
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn health_checks_are_the_proxys_own() {
     let gateway = gateway_behind("\"127.0.0.1\"", "proxy_protocol = \"required\"");
     let server = format!(
@@ -110,6 +116,7 @@ fn health_checks_are_the_proxys_own() {
 /// The header comes before TLS, which ends in the gateway. The proxy is made to say something else than the truth, as the
 /// truth would be its own address.
 #[test]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn tls_passes_through_behind_a_header() {
     let pki = Pki::new();
     let settings = settings("\"127.0.0.1\"", "proxy_protocol = \"required\"");

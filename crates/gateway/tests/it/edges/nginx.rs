@@ -92,6 +92,7 @@ fn everybody_is_known(gateway: &Gateway, proxy: &Server) {
 }
 
 #[test]
+#[ignore = "needs nginx: cargo xtask test foreign"]
 fn over_tcp_everybody_is_known() {
     let gateway = gateway_behind("\"127.0.0.1\"", "");
     let proxy = nginx(&gateway.addr.to_string());
@@ -99,6 +100,7 @@ fn over_tcp_everybody_is_known() {
 }
 
 #[test]
+#[ignore = "needs nginx: cargo xtask test foreign"]
 fn over_a_unix_socket_everybody_is_known() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = format!("unix:{}", folder.path().join("s.sock").display());
@@ -108,6 +110,7 @@ fn over_a_unix_socket_everybody_is_known() {
 }
 
 #[test]
+#[ignore = "needs nginx: cargo xtask test foreign"]
 fn a_session_moves_from_polling_to_websocket_through_it() {
     let gateway = gateway_behind("\"127.0.0.1\"", "");
     let proxy = nginx(&gateway.addr.to_string());
@@ -124,6 +127,7 @@ fn a_session_moves_from_polling_to_websocket_through_it() {
 
 /// Without a word in the configuration a proxy is a client like any other.
 #[test]
+#[ignore = "needs nginx: cargo xtask test foreign"]
 fn a_proxy_nobody_trusts_is_the_client() {
     let gateway = gateway_behind("\"10.0.0.0/8\"", "");
     let proxy = nginx(&gateway.addr.to_string());

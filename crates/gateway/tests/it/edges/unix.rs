@@ -145,7 +145,7 @@ fn a_dead_process_does_not_keep_its_place_and_a_living_one_does() {
         .arg(&config)
         .output()
         .expect("run a second gateway");
-    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(said.contains("another process listens there"), "{said}");
     assert_eq!(client.ask(3, &json!(["echo", "here"])), json!(["here"]));

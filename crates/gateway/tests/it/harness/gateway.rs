@@ -1,7 +1,7 @@
 //! One gateway process: start, addresses, log, metrics, memory, end.
 
 use super::raw::RawConn;
-use super::{PATIENCE, eventually};
+use super::{Beside, PATIENCE, eventually};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ pub struct Gateway {
     log: Log,
     reader: Reader,
     files: TempDir,
+    _beside: Beside,
 }
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -53,6 +54,7 @@ impl Gateway {
     }
 
     fn launch(config: &str, descriptors: Option<u32>, flags: &[&str]) -> Gateway {
+        let beside = Beside::wait();
         raise_descriptor_limit();
         let files = tempfile::tempdir().expect("a temporary folder");
         let path = files.path().join(CONFIG_FILE);
@@ -87,6 +89,7 @@ impl Gateway {
             log,
             reader,
             files,
+            _beside: beside,
         }
     }
 

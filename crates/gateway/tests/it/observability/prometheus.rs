@@ -155,6 +155,7 @@ fn load(addr: SocketAddr, stop: &AtomicBool) {
 }
 
 #[test]
+#[ignore = "needs Prometheus: cargo xtask test foreign"]
 fn every_query_of_dashboard_and_alerts_returns_data() {
     let files = tempfile::tempdir().expect("a folder");
     let gateway = Gateway::start(&format!("{CONFIG}{}", tls(files.path())));

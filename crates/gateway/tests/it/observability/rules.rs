@@ -4,6 +4,7 @@ use super::{promtool, read};
 use crate::harness::{Gateway, RawConn};
 
 #[test]
+#[ignore = "needs Prometheus: cargo xtask test foreign"]
 fn the_rules_are_valid_and_each_fires_and_stays_quiet() {
     let (ok, said) = promtool(&["check", "rules", "alerts.yml"], "");
     assert!(ok, "{said}");
@@ -60,6 +61,7 @@ fn the_rules_that_were_agreed_are_there() {
 
 /// The names that are older than Prometheus' advice are the only ones its linter may object to.
 #[test]
+#[ignore = "needs Prometheus: cargo xtask test foreign"]
 fn the_linter_objects_only_to_the_common_names() {
     let gateway = Gateway::start("profile = \"socket.io\"\n");
     let request = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

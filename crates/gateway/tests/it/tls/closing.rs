@@ -5,7 +5,6 @@ use crate::harness::client::SOCKETIO;
 use crate::harness::{Ended, PATIENCE, RawConn, SocketIo, eventually};
 use std::io::Write;
 use std::net::Shutdown;
-use std::time::Duration;
 
 const GET: &str = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -119,10 +118,6 @@ fn a_hundred_who_come_and_go_leave_nothing() {
     }
     assert!(settles_at(&secure, 0.0));
     let held = || secure.gateway.metric("sockeye_tls_memory_bytes");
-    assert!(
-        eventually(Duration::from_secs(5), || held() == 0.0),
-        "{}",
-        held()
-    );
+    assert!(eventually(PATIENCE, || held() == 0.0), "{}", held());
     assert_eq!(client.exchange(secure.addr, GET).status, 200);
 }

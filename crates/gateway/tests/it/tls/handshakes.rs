@@ -1,7 +1,7 @@
 //! Who gets in: versions, names, protocols, tickets, and what happens to those who speak something else or stop half-way.
 
 use super::pki::{Pki, shown};
-use crate::harness::{Ended, RawConn, eventually};
+use crate::harness::{Alone, Ended, PATIENCE, RawConn, eventually};
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -147,7 +147,7 @@ fn plain_http_on_a_tls_port_is_told_so() {
         response.body.contains("This port speaks TLS"),
         "{response:?}"
     );
-    assert_ne!(conn.ended(Duration::from_secs(5)), Ended::Open);
+    assert_ne!(conn.ended(PATIENCE), Ended::Open);
     assert_eq!(secure.errors("not_tls"), 1.0);
     assert_eq!(pki.client().exchange(secure.addr, GET).status, 200);
 }
@@ -178,9 +178,7 @@ fn noise_gets_an_alert_and_the_end() {
     ] {
         let mut stream = TcpStream::connect(secure.addr).expect("connect");
         stream.write_all(noise).expect("send");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .expect("timeout");
+        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         // A fatal alert: content type 21, level 2.
@@ -193,6 +191,7 @@ fn noise_gets_an_alert_and_the_end() {
 /// Attack A13.
 #[test]
 fn a_client_that_stops_in_the_handshake_is_closed_in_time() {
+    let _alone = Alone::wait();
     let pki = Pki::new();
     let secure = pki.gateway("", "[limits]\nhandshake_timeout = \"500ms\"\n");
     let mut hello = Vec::new();
@@ -203,13 +202,13 @@ fn a_client_that_stops_in_the_handshake_is_closed_in_time() {
         let started = Instant::now();
         let mut conn = RawConn::connect(secure.addr);
         conn.send(&hello[..len]);
-        assert_ne!(conn.ended(Duration::from_secs(5)), Ended::Open, "{len}");
+        assert_ne!(conn.ended(PATIENCE), Ended::Open, "{len}");
         let took = started.elapsed();
         assert!(took >= Duration::from_millis(400), "{len} {took:?}");
         assert!(took < Duration::from_secs(3), "{len} {took:?}");
     }
     assert_eq!(secure.counts("unfinished", 3.0), Ok(3.0));
-    assert!(eventually(Duration::from_secs(5), || {
+    assert!(eventually(PATIENCE, || {
         secure.gateway.metric("sockeye_tls_connections") == 0.0
     }));
 }

@@ -28,6 +28,7 @@ fn s_client(secure: &Secure, args: &[&str], input: &str) -> (String, bool) {
 const GET: &str = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
+#[ignore = "needs OpenSSL: cargo xtask test foreign"]
 fn it_talks_both_versions() {
     let pki = Pki::new();
     let secure = pki.gateway("", "");
@@ -41,6 +42,7 @@ fn it_talks_both_versions() {
 }
 
 #[test]
+#[ignore = "needs OpenSSL: cargo xtask test foreign"]
 fn it_resumes_with_a_ticket() {
     let pki = Pki::new();
     let secure = pki.gateway("", "");
@@ -58,6 +60,7 @@ fn it_resumes_with_a_ticket() {
 
 /// Attack A13.
 #[test]
+#[ignore = "needs OpenSSL: cargo xtask test foreign"]
 fn versions_before_1_2_are_refused() {
     let pki = Pki::new();
     let secure = pki.gateway("", "");
@@ -76,6 +79,7 @@ fn versions_before_1_2_are_refused() {
 
 /// Attack A13.
 #[test]
+#[ignore = "needs OpenSSL: cargo xtask test foreign"]
 fn renegotiation_is_refused() {
     let pki = Pki::new();
     let secure = pki.gateway("", "");

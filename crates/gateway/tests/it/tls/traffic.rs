@@ -4,7 +4,6 @@ use super::pki::{Client, Pki, Secure};
 use crate::harness::client::{PLAIN, SOCKETIO, poll_request, post_request};
 use crate::harness::{PATIENCE, SocketIo, eventually};
 use serde_json::{Value, json};
-use std::time::Duration;
 use wire::websocket::frame::OpCode;
 
 /// Relays every event of `/` to the others.
@@ -221,7 +220,7 @@ fn plain_protocol_pings_and_binary_pass_too() {
     let secure = relay(&pki, "");
     let mut conn = pki.client().connect(secure.addr).upgraded(PLAIN, "");
     conn.send_frame(true, OpCode::Ping, b"still there?");
-    let pong = conn.frame_within(Duration::from_secs(5)).expect("a pong");
+    let pong = conn.frame_within(PATIENCE).expect("a pong");
     assert_eq!(
         (pong.opcode, &pong.payload[..]),
         (OpCode::Pong, &b"still there?"[..])

@@ -1,0 +1,94 @@
+//! Tests whose subject is time run with no other gateway beside them: a bound on time says nothing where eight gateways share two cores.
+
+use std::cell::Cell;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Held by a test that measures time; nothing else runs while it is.
+#[derive(Debug)]
+#[must_use = "other tests run again once this is dropped"]
+pub struct Alone(());
+
+/// Held by everything else, as long as it has a process under test.
+#[derive(Debug)]
+#[must_use = "a test that measures time may begin once this is dropped"]
+pub struct Beside {
+    counted: bool,
+}
+
+struct Gate {
+    running: usize,
+    alone: bool,
+    /// Tests that wait to be alone.
+    waiting: usize,
+}
+
+static GATE: Mutex<Gate> = Mutex::new(Gate {
+    running: 0,
+    alone: false,
+    waiting: 0,
+});
+static CHANGED: Condvar = Condvar::new();
+
+thread_local! {
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Alone {
+    pub fn wait() -> Alone {
+        let mut gate = lock();
+        gate.waiting += 1;
+        let busy = |gate: &mut Gate| gate.alone || gate.running > 0;
+        let gate = CHANGED.wait_while(gate, busy);
+        let mut gate = gate.unwrap_or_else(PoisonError::into_inner);
+        gate.waiting -= 1;
+        gate.alone = true;
+        IS_ALONE.set(true);
+        Alone(())
+    }
+
+    /// Whether this test is alone.
+    pub fn is_held() -> bool {
+        IS_ALONE.get()
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        IS_ALONE.set(false);
+        lock().alone = false;
+        CHANGED.notify_all();
+    }
+}
+
+impl Beside {
+    /// Waits only when nothing runs or one test runs alone: whoever has one process may always have another, or two tests could
+    /// wait for each other.
+    pub fn wait() -> Beside {
+        // A thread that a test has made has no name; the test itself is known to the gate already.
+        let is_test = std::thread::current().name().is_some();
+        let mut gate = lock();
+        if IS_ALONE.get() || (gate.alone && !is_test) {
+            return Beside { counted: false };
+        }
+        let shut = |gate: &mut Gate| gate.alone || (gate.running == 0 && gate.waiting > 0);
+        if is_test {
+            let waited = CHANGED.wait_while(gate, shut);
+            gate = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        gate.running += 1;
+        Beside { counted: true }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if self.counted {
+            lock().running -= 1;
+            CHANGED.notify_all();
+        }
+    }
+}
+
+fn lock() -> MutexGuard<'static, Gate> {
+    GATE.lock().unwrap_or_else(PoisonError::into_inner)
+}

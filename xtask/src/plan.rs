@@ -1,0 +1,241 @@
+//! The steps of each lane, in order. Everything is built once, in the profile `ci`; times are those of two cores that had built
+//! nothing before.
+
+use crate::repository::{self, built};
+use crate::steps::Step;
+use crate::suite::{Entry, Lane, Run};
+use crate::{generate, law, tidy};
+use cargo_metadata::{MetadataCommand, TargetKind};
+use std::collections::BTreeSet;
+
+/// Tests that `cargo test` alone leaves out: they are marked `#[ignore = "needs …"]`.
+pub const FOREIGN_TESTS: &str = "foreign tests";
+
+/// Packages whose tests run a process: they belong to the lane `binary`.
+const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
+
+/// Most of their time tests of the gateway wait, so more run at once than there are cores.
+const WAITING_TESTS: &str = "12";
+
+/// Alone, neighbours to nobody.
+const ALONE: u8 = 0;
+const CLIENTS: u8 = 1;
+
+const fn step(lane: Lane, name: &'static str, run: fn() -> Step) -> Entry {
+    let run = Run::Command(run);
+    Entry {
+        lane,
+        name,
+        group: ALONE,
+        run,
+    }
+}
+
+const fn beside(name: &'static str, run: fn() -> Step) -> Entry {
+    let (lane, run) = (Lane::Foreign, Run::Command(run));
+    Entry {
+        lane,
+        name,
+        group: CLIENTS,
+        run,
+    }
+}
+
+pub const ENTRIES: [Entry; 22] = [
+    step(Lane::Fast, "format", format),
+    Entry {
+        lane: Lane::Fast,
+        name: "law",
+        group: ALONE,
+        run: Run::Check(law::run),
+    },
+    Entry {
+        lane: Lane::Fast,
+        name: "tidy",
+        group: ALONE,
+        run: Run::Check(tidy::run),
+    },
+    step(Lane::Fast, "lints", lints),
+    step(Lane::Fast, "unit tests", unit_tests),
+    step(Lane::Fast, "web check", web_check),
+    step(Lane::Binary, "build", build),
+    step(Lane::Binary, "gateway tests", gateway_tests),
+    step(Lane::Binary, "bench tests", bench_tests),
+    Entry {
+        lane: Lane::Binary,
+        name: "generated files",
+        group: ALONE,
+        run: Run::Check(generated_files),
+    },
+    step(Lane::Binary, "fuzz smoke", fuzz_smoke),
+    step(Lane::Foreign, FOREIGN_TESTS, foreign_tests),
+    beside("js clients", js_clients),
+    beside("python clients", python_clients),
+    beside("java clients", java_clients),
+    Entry {
+        lane: Lane::Foreign,
+        name: "autobahn",
+        group: CLIENTS,
+        run: Run::Autobahn(autobahn),
+    },
+    beside("browser", browser),
+    step(Lane::Foreign, "js timing", js_timing),
+    step(Lane::Nightly, "all histories", all_histories),
+    step(Lane::Nightly, "long noise and churn", long_noise),
+    step(Lane::Nightly, "long fuzz", long_fuzz),
+    Entry {
+        lane: Lane::Nightly,
+        name: "all of autobahn",
+        group: ALONE,
+        run: Run::Autobahn(all_of_autobahn),
+    },
+];
+
+/// A call of cargo on the whole workspace: the same crates with the same features each time, so that nothing is built twice.
+fn cargo(name: &str, command: &str, more: &str) -> Step {
+    Step::new(
+        name,
+        &format!("cargo {command} --profile ci --workspace --locked {more}"),
+    )
+}
+
+pub fn format() -> Step {
+    Step::new("format", "cargo fmt --all --check")
+}
+
+pub fn lints() -> Step {
+    cargo("lints", "clippy", "--all-targets -- --deny warnings").takes("2 min")
+}
+
+fn unit_tests() -> Step {
+    let tests = test_targets(|package| !WITH_PROCESSES.contains(&package));
+    cargo("unit tests", "test", "--no-fail-fast --lib --bins")
+        .args(&tests)
+        .leaves_foreign_tests()
+        .takes("3 min")
+}
+
+fn web_check() -> Step {
+    Step::new("web check", "npm run --silent check")
+        .in_folder("web")
+        .takes("10 s")
+}
+
+/// Also what tests of the gateway start beside it: the conformance application.
+fn build() -> Step {
+    cargo("build", "build", "--bins --examples").takes("1 min")
+}
+
+fn gateway_tests() -> Step {
+    cargo(
+        "gateway tests",
+        "test",
+        "--no-fail-fast --test it -- --test-threads",
+    )
+    .args(&[WAITING_TESTS.to_owned()])
+    .leaves_foreign_tests()
+    .takes("3 min")
+}
+
+fn bench_tests() -> Step {
+    let tests = test_targets(|package| package == "bench");
+    cargo("bench tests", "test", "--no-fail-fast")
+        .args(&tests)
+        .leaves_foreign_tests()
+        .takes("1 min")
+}
+
+fn generated_files() -> anyhow::Result<()> {
+    generate::printed(true, &["--profile", "ci", "--locked"])
+}
+
+fn fuzz_smoke() -> Step {
+    Step::new("fuzz smoke", "sh fuzz/run.sh 2").takes("2 min")
+}
+
+fn foreign_tests() -> Step {
+    cargo(FOREIGN_TESTS, "test", "--no-fail-fast --tests -- --ignored").takes("2 min")
+}
+
+fn js_clients() -> Step {
+    conformance("js clients", "--only js").takes("1 min")
+}
+
+fn python_clients() -> Step {
+    conformance("python clients", "--only python").takes("30 s")
+}
+
+fn java_clients() -> Step {
+    conformance("java clients", "--only java").takes("1 min")
+}
+
+fn autobahn() -> Step {
+    conformance("autobahn", "--only autobahn").takes("2 min")
+}
+
+/// Alone, because these measure the time between packets.
+fn js_timing() -> Step {
+    conformance("js timing", "--only timing").takes("20 s")
+}
+
+fn browser() -> Step {
+    Step::new("browser", "npm run --silent test")
+        .in_folder("web")
+        .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
+        .takes("2 min")
+}
+
+fn all_histories() -> Step {
+    cargo("all histories", "test", "--test histories")
+        .env("SIM_SEEDS", "10000")
+        .takes("10 min")
+}
+
+fn long_noise() -> Step {
+    cargo(
+        "long noise and churn",
+        "test",
+        "--test it -- noise:: churn --test-threads 1",
+    )
+    .env("SOCKEYE_NOISE_SECONDS", "600")
+    .env("SOCKEYE_CHURN_SECONDS", "300")
+    .takes("16 min")
+}
+
+fn long_fuzz() -> Step {
+    Step::new("long fuzz", "sh fuzz/run.sh 600").takes("2 h")
+}
+
+fn all_of_autobahn() -> Step {
+    conformance("all of autobahn", "--only autobahn --cases all").takes("17 min")
+}
+
+fn conformance(name: &str, more: &str) -> Step {
+    let server = built("ci/examples/conformance").display().to_string();
+    let more = more.split_whitespace().map(str::to_owned);
+    let args: Vec<String> = ["--server".to_owned(), server]
+        .into_iter()
+        .chain(more)
+        .collect();
+    Step::new(name, "bash conformance/run.sh").args(&args)
+}
+
+/// `--test NAME` for all integration tests of these packages.
+fn test_targets(of: fn(&str) -> bool) -> Vec<String> {
+    let manifest = repository::root().join("Cargo.toml");
+    let metadata = MetadataCommand::new()
+        .manifest_path(manifest)
+        .no_deps()
+        .exec();
+    let packages = metadata
+        .map(|metadata| metadata.packages)
+        .unwrap_or_default();
+    let packages = packages.iter().filter(|package| of(package.name.as_str()));
+    let targets = packages.flat_map(|package| &package.targets);
+    let tests = targets.filter(|target| target.kind.contains(&TargetKind::Test));
+    let names: BTreeSet<String> = tests.map(|target| target.name.clone()).collect();
+    names
+        .into_iter()
+        .flat_map(|name| ["--test".to_owned(), name])
+        .collect()
+}
