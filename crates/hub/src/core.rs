@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::{Config, SlowConsumer};
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::rounds::Acks;
+use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::output::Output;
 use crate::output::outbox::{Bound, Range};
@@ -43,7 +43,7 @@ pub(crate) struct Core {
     pub(crate) output: Output,
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
-    pub(crate) acks: Acks,
+    pub(crate) rounds: Rounds,
     pub(crate) asks: Slab<AskId, question::Pending>,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
@@ -86,7 +86,7 @@ impl Core {
             output: Output::default(),
             polls: Polls::default(),
             intake: Intake::default(),
-            acks: Acks::default(),
+            rounds: Rounds::default(),
             asks: Slab::default(),
             access: Access::new(&config, process),
             outbound: Outbound::default(),
@@ -432,6 +432,7 @@ impl Core {
         self.leave_all_rooms(index);
         self.leave_user(index);
         self.forget_expiry(index);
+        self.forget_acks(self.socket_key(index));
         if let Ok(entry) = self
             .tables
             .socket_ids

@@ -3,10 +3,8 @@
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
 use crate::books::metrics::{Cells, Limit};
-use crate::cluster::relay::{Broadcast, Relay};
 use crate::cluster::shared::Process;
 use crate::core::Core;
-use crate::rooms::fanout::Outgoing;
 use crate::seam::context::Context;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Effect, Notice};
@@ -383,88 +381,6 @@ impl Hub {
         }
     }
 
-    /// A message from another hub.
-    pub fn relay(&mut self, relay: &Relay) {
-        match relay {
-            Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast),
-            Relay::Join { of, rooms, shard } => {
-                of.with(|target| {
-                    self.core.join_selected(target, &borrowed(rooms));
-                    self.core.answer_join(target.namespace, rooms, *shard);
-                });
-            }
-            Relay::Leave { of, rooms } => {
-                of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));
-            }
-            Relay::Disconnect { of, close } => {
-                of.with(|target| self.core.disconnect_selected(target, *close));
-            }
-            Relay::Fetch { of, reply } => {
-                let sockets = of.with(|target| self.core.describe(target));
-                self.core.send(
-                    reply.shard,
-                    Relay::Fetched {
-                        request: reply.request,
-                        sockets,
-                    },
-                );
-            }
-            Relay::AckCount { request, count } => self.core.ack_count(*request, *count),
-            Relay::Ack { request, answer } => self.core.ack_answer(*request, answer.clone()),
-            Relay::Fetched { request, sockets } => self.core.fetched(*request, sockets),
-            Relay::Record {
-                namespace,
-                room,
-                event,
-            } => self.core.record(namespace, room, event),
-            Relay::Replay {
-                namespace,
-                room,
-                shard,
-                socket,
-            } => {
-                self.core.replay(namespace, room, *shard, *socket);
-            }
-            Relay::Replayed {
-                socket,
-                args,
-                exempt,
-            } => self.core.replayed(*socket, args, *exempt),
-            Relay::RoomCount {
-                namespace,
-                kind,
-                room,
-                shard,
-                count,
-                answers,
-            } => {
-                let room = self.core.room(namespace, *kind, room);
-                let answers = *answers == Some(self.core.ids.me.shard);
-                self.core.room_count(room, *shard, *count, answers);
-            }
-        }
-        self.settle();
-    }
-
-    fn relayed_broadcast(&mut self, relayed: &Broadcast) {
-        relayed.to.with(|target| {
-            let mut out = Outgoing::new(target.namespace, &relayed.name, &relayed.args);
-            out.attachments = &relayed.attachments;
-            out.volatile = relayed.volatile;
-            if let ([room], []) = (target.rooms, target.users) {
-                out.room = Some(room);
-            }
-            let Some(reply) = relayed.ack else {
-                self.core.fan_out(target, &mut out, None);
-                return;
-            };
-            let count = self.core.fan_out_asking(target, &mut out, reply);
-            let request = reply.request;
-            self.core
-                .send(reply.shard, Relay::AckCount { request, count });
-        });
-    }
-
     /// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
     /// whatever would end them is put off.
     pub fn tick(&mut self, behind: bool) {
@@ -618,14 +534,10 @@ impl Hub {
                 Told::Collected { token, collected } => {
                     self.call(None, |handler, cx| handler.collected(cx, token, collected));
                 }
-                Told::Fetched { token, sockets } => {
-                    self.call(None, |handler, cx| handler.fetched(cx, token, sockets));
+                Told::Found { token, found } => {
+                    self.call(None, |handler, cx| handler.found(cx, token, found));
                 }
             }
         }
     }
-}
-
-fn borrowed(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
 }

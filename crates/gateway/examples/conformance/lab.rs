@@ -1,6 +1,6 @@
 //! Namespace `/lab`: every operation of the seam behind an event of its own.
 
-use hub::{AckTo, Collected, Context, Emit, Event, Fetched, Refusal, SocketKey, Target};
+use hub::{AckTo, Collected, Context, Emit, Event, Found, Refusal, SocketKey, Target};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -205,18 +205,24 @@ impl Lab {
         cx.fetch(&target, FETCH_TIMEOUT, token);
     }
 
-    pub(crate) fn fetched(&mut self, cx: &mut Context<'_>, token: u64, sockets: &[Fetched]) {
-        let sockets: Vec<Value> = sockets
+    pub(crate) fn found(&mut self, cx: &mut Context<'_>, token: u64, found: &Found) {
+        let sockets: Vec<Value> = found
+            .sockets
             .iter()
             .map(|socket| {
                 let data: Value = serde_json::from_str(&socket.data).unwrap_or_default();
                 json!({ "id": socket.id, "rooms": socket.rooms, "data": data })
             })
             .collect();
+        let error = if found.complete {
+            "null"
+        } else {
+            r#""timeout reached: missing responses""#
+        };
         answer(
             cx,
             self.waiting.remove(&token),
-            &format!("null,{}", Value::from(sockets)),
+            &format!("{error},{}", Value::from(sockets)),
         );
     }
 }

@@ -208,8 +208,8 @@ impl Handler for Application {
         self.lab.collected(cx, token, &collected);
     }
 
-    fn fetched(&mut self, cx: &mut Context<'_>, token: u64, sockets: Vec<hub::Fetched>) {
-        self.lab.fetched(cx, token, &sockets);
+    fn found(&mut self, cx: &mut Context<'_>, token: u64, found: hub::Found) {
+        self.lab.found(cx, token, &found);
     }
 
     /// Bare Engine.IO and raw WebSocket: everything comes back as it came.

@@ -110,7 +110,7 @@ bounds! {
     sockets_per_session_max: Count, "Namespaces that one session may be connected to.",
         "close 1008", "sockets_per_session";
     acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.",
-        "the server asks without ack, or not at all", "acks_outstanding";
+        "not sent, and the asker is told", "acks_outstanding";
     asks_outstanding_max: Count, "Tokens being verified at a time, per shard; a client beyond it is refused.",
         "refused: `Authentication unavailable`", "asks_outstanding";
     conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. One more is closed with 1008.",

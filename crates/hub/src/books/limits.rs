@@ -9,6 +9,10 @@ pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use wire::json::DEPTH_MAX;
 pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
 
+/// Bytes of the answers and lists that all open rounds of a shard keep, and of one shard's list for a fetch. What is above
+/// it is left out, and the result says that it is not complete.
+pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {

@@ -74,6 +74,7 @@ impl MemoryWalk {
             ),
             ("outboxes", self.outboxes),
             ("history", core.history.heap_bytes()),
+            ("rounds", core.rounds.heap_bytes()),
             ("timers", core.clock.timers.heap_bytes()),
             ("turn log", core.output.log.heap_bytes()),
             ("deflate", core.output.codecs.heap_bytes()),

@@ -1,6 +1,8 @@
 //! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
 
+pub(crate) mod asking;
 pub mod mailbox;
+pub(crate) mod receive;
 pub(crate) mod relay;
 pub(crate) mod rounds;
 pub(crate) mod shared;

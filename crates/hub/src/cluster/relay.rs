@@ -1,10 +1,11 @@
 //! Messages between hubs: the set and the names of Socket.IO's cluster adapter, so that other shards and, through an adapter,
 //! other nodes are asked in the same words.
 
+use crate::cluster::rounds::Found;
 use crate::core::Core;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
-use crate::tables::id;
+use crate::tables::id::{self, Place};
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -31,7 +32,6 @@ pub struct Address {
 
 impl From<&Target<'_>> for Address {
     fn from(target: &Target<'_>) -> Self {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Self {
             namespace: target.namespace.to_owned(),
             rooms: owned(target.rooms),
@@ -43,9 +43,6 @@ impl From<&Target<'_>> for Address {
 
 impl Address {
     pub(crate) fn with<R>(&self, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
-        fn borrowed(names: &[String]) -> Vec<&str> {
-            names.iter().map(String::as_str).collect()
-        }
         let (rooms, users) = (borrowed(&self.rooms), borrowed(&self.users));
         let except = borrowed(&self.except);
         use_it(&Target {
@@ -57,11 +54,19 @@ impl Address {
     }
 }
 
-/// Where answers go.
+pub(crate) fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+pub(crate) fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// Names a round: whose it is, and which of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplyTo {
-    pub shard: u16,
-    pub request: u64,
+pub struct RoundId {
+    pub asker: Place,
+    pub number: u64,
     /// How long the asker waits, milliseconds.
     pub timeout_ms: u64,
 }
@@ -73,6 +78,13 @@ pub struct Answer {
     pub attachments: Vec<Vec<u8>>,
 }
 
+impl Answer {
+    pub(crate) fn bytes(&self) -> usize {
+        let attachments: usize = self.attachments.iter().map(Vec::len).sum();
+        size_of::<Self>() + self.args.len() + attachments
+    }
+}
+
 /// A socket as `fetch` reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
@@ -80,6 +92,14 @@ pub struct Fetched {
     pub rooms: Vec<String>,
     /// Raw JSON; `{}` when a handler attached nothing.
     pub data: String,
+}
+
+impl Fetched {
+    pub(crate) fn bytes(&self) -> usize {
+        let room = |room: &String| size_of::<String>() + room.len();
+        let rooms: usize = self.rooms.iter().map(room).sum();
+        size_of::<Self>() + self.id.len() + rooms + self.data.len()
+    }
 }
 
 /// An event for sockets of another shard.
@@ -90,13 +110,26 @@ pub struct Broadcast {
     pub(crate) args: String,
     pub(crate) attachments: Vec<Vec<u8>>,
     pub(crate) volatile: bool,
-    /// Where the receivers' acks go, if they are asked for.
-    pub(crate) ack: Option<ReplyTo>,
+}
+
+/// What the asker of a round is told.
+#[derive(Debug)]
+pub enum Response {
+    /// So many sockets of a shard were asked, and so many got nothing.
+    Delivered { asked: u64, undelivered: u64 },
+    /// One of them answered.
+    Ack(Answer),
+    /// One of them left without an answer.
+    Gone,
+    /// What a shard has to say to a fetch.
+    Sockets(Found),
 }
 
 #[derive(Debug)]
 pub enum Relay {
     Broadcast(Broadcast),
+    /// The same, and the asker waits for the receivers' acks.
+    Ask(Broadcast, RoundId),
     Join {
         of: Address,
         rooms: Vec<String>,
@@ -113,22 +146,10 @@ pub enum Relay {
     },
     Fetch {
         of: Address,
-        reply: ReplyTo,
+        round: RoundId,
     },
-    /// Answer to a broadcast with ack: how many sockets got it.
-    AckCount {
-        request: u64,
-        count: u64,
-    },
-    /// Answer of one of them.
-    Ack {
-        request: u64,
-        answer: Answer,
-    },
-    Fetched {
-        request: u64,
-        sockets: Vec<Fetched>,
-    },
+    /// To the asker of the round with this number.
+    Response(u64, Response),
     /// To the owner of a room's history.
     Record {
         namespace: String,

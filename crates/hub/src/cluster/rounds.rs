@@ -1,375 +1,385 @@
-//! Acks the server asked for: from one socket, or from all receivers of a broadcast on any shard.
+//! Answers that the server waits for: acks of one socket, acks of all receivers of a broadcast, lists of sockets of many shards.
+//!
+//! Each shard asks its own sockets under an ack id of its own and tells the asker what came of it. A part in a round is
+//! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
+//! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
-use crate::books::metrics::Limit;
-use crate::cluster::relay::{Address, Answer, Broadcast, Fetched, Relay, ReplyTo, Target};
-use crate::core::Core;
-use crate::rooms::fanout::Outgoing;
+use crate::books::limits::ROUND_BYTES_MAX;
+use crate::books::metrics::{Counts, Limit};
+use crate::cluster::relay::{Answer, Fetched, Response, RoundId};
 use crate::seam::effect::Told;
 use crate::tables::slot::SocketKey;
-use std::collections::{HashMap, HashSet};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::BTreeSet;
 
-/// What a broadcast with ack brought.
+/// What a broadcast with ack brought. Each socket that was meant is in one of the four counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
+    /// Fewer than `acked` if not all could be kept.
     pub answers: Vec<Answer>,
-    /// Sockets that got the event, as far as known.
-    pub expected: u64,
-    /// Everyone answered in time.
+    pub acked: u64,
+    /// Sockets that got the event and did not answer in time.
+    pub timed_out: u64,
+    /// Sockets that got the event and left before they answered.
+    pub gone: u64,
+    /// Sockets that did not get the event, because a shard waits for too many answers already.
+    pub undelivered: u64,
+    /// Everyone who was meant got the event and answered, and all answers are here.
+    pub complete: bool,
+}
+
+/// The sockets that a fetch found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    pub sockets: Vec<Fetched>,
+    /// `false`: a shard did not answer in time or could not be asked, or the list was too long.
     pub complete: bool,
 }
 
 #[derive(Debug)]
-enum Pending {
+enum Wait {
     /// One socket was asked.
     One { socket: SocketKey, token: u64 },
-    /// A broadcast or fetch of ours that waits for the shards.
+    /// A broadcast of ours.
     Round {
         token: u64,
         silent_shards: u32,
+        asked: u64,
         collected: Collected,
     },
+    /// A fetch of ours.
     Fetch {
         token: u64,
         silent_shards: u32,
-        sockets: Vec<Fetched>,
+        found: Found,
+    },
+    /// Receivers here of a broadcast whose asker may be anywhere.
+    Part {
+        round: RoundId,
+        receivers: Vec<SocketKey>,
+        owing: usize,
     },
 }
 
-/// Local receivers of a broadcast that still owe their answer.
-#[derive(Debug)]
-struct Receivers {
-    waiting: HashSet<SocketKey>,
-    reply: ReplyTo,
+/// A question to many, as its asker opens it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question {
+    Collect,
+    Fetch,
 }
 
-/// Ids count up in steps of the number of shards, so that no two shards give out the same one: a broadcast has one id for all
-/// its receivers, wherever they are.
+/// What the end of a wait means for somebody.
+#[derive(Debug)]
+pub(crate) enum News {
+    Handler(Told),
+    Asker(RoundId, Response),
+}
+
+/// A client's ack.
+#[derive(Debug)]
+pub(crate) enum Acked {
+    /// It answers `Context::ask` with this token.
+    ToHandler(u64),
+    /// It answers a broadcast.
+    ToAsker(RoundId),
+    /// Nobody asked, or nobody waits any more.
+    Ignored,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct Acks {
-    pending: HashMap<u64, Pending>,
-    receivers: HashMap<u64, Receivers>,
+pub(crate) struct Rounds {
+    /// By ack id, which for rounds and fetches is never sent. Ids are ours: no keyed hash.
+    waits: HashMap<u64, Wait, FixedState>,
+    /// Answers that sockets owe. In order of sockets, so that one that goes finds its own.
+    owed: BTreeSet<(SocketKey, u64)>,
+    /// Rounds and fetches of ours.
+    open: usize,
+    /// Bytes of the answers and lists that these keep.
+    kept_bytes: usize,
     given: u64,
 }
 
-impl Acks {
-    fn len(&self) -> usize {
-        self.pending.len() + self.receivers.len()
+impl Rounds {
+    /// Answers that sockets owe.
+    pub(crate) fn owed(&self) -> usize {
+        self.owed.len()
     }
 
-    fn is_live(&self, id: u64) -> bool {
-        self.pending.contains_key(&id) || self.receivers.contains_key(&id)
-    }
-}
-
-/// An answer that the handler gets.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Acked {
-    ToHandler { token: u64 },
-    Settled,
-}
-
-impl Core {
-    fn pend(&mut self, pending: Pending, timeout_ms: u64) -> Option<u64> {
-        if !self.ack_admitted() {
-            return None;
-        }
-        let id = self.acks.given * u64::from(self.ids.me.shards) + u64::from(self.ids.me.shard);
-        self.acks.given += 1;
-        self.acks.pending.insert(id, pending);
-        self.watch_ack(id, timeout_ms);
-        Some(id)
-    }
-
-    fn ack_admitted(&mut self) -> bool {
-        let admitted = self.acks.len() < self.config.limits.acks_outstanding_max;
+    /// Whether so many more may be waited for.
+    pub(crate) fn admits(&self, more: usize, max: usize, counts: &mut Counts) -> bool {
+        let admitted = self.owed.len() + self.open + more <= max;
         if !admitted {
-            self.counts.hit(Limit::AcksOutstanding);
+            counts.hit(Limit::AcksOutstanding);
         }
         admitted
     }
 
-    fn watch_ack(&mut self, id: u64, timeout_ms: u64) {
-        self.counts.acks_outstanding = self.acks.len() as u64;
-        self.clock
-            .timers
-            .arm_ack(self.clock.now.mono_ms + timeout_ms, id);
-        let acks = &self.acks;
-        self.clock
-            .timers
-            .compact_acks(acks.len(), |id| acks.is_live(id));
+    pub(crate) fn is_live(&self, id: u64) -> bool {
+        self.waits.contains_key(&id)
     }
 
-    fn settle(&mut self, id: u64) -> Option<Pending> {
-        let pending = self.acks.pending.remove(&id);
-        self.counts.acks_outstanding = self.acks.len() as u64;
-        pending
+    pub(crate) fn len(&self) -> usize {
+        self.waits.len()
     }
 
-    /// Reserves the ack id for a question to one socket; `None` when too many are outstanding.
-    pub(crate) fn ask_one(
-        &mut self,
-        socket: SocketKey,
-        token: u64,
-        timeout_ms: u64,
-    ) -> Option<u64> {
-        self.pend(Pending::One { socket, token }, timeout_ms)
+    /// The ack id under which receivers of a broadcast will be asked.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.given += 1;
+        self.given - 1
+    }
+
+    fn wait(&mut self, wait: Wait) -> u64 {
+        let id = self.next_id();
+        self.waits.insert(id, wait);
+        id
+    }
+
+    /// One socket is asked; the id of its ack.
+    pub(crate) fn ask(&mut self, socket: SocketKey, token: u64) -> u64 {
+        let id = self.wait(Wait::One { socket, token });
+        self.owed.insert((socket, id));
+        id
+    }
+
+    /// So many shards are asked.
+    pub(crate) fn open(&mut self, question: Question, token: u64, shards: u32) -> u64 {
+        self.open += 1;
+        self.wait(match question {
+            Question::Collect => Wait::Round {
+                token,
+                silent_shards: shards,
+                asked: 0,
+                collected: Collected::default(),
+            },
+            Question::Fetch => Wait::Fetch {
+                token,
+                silent_shards: shards,
+                found: Found {
+                    complete: true,
+                    ..Found::default()
+                },
+            },
+        })
+    }
+
+    /// These sockets here got a broadcast under this ack id.
+    pub(crate) fn take_part(&mut self, id: u64, round: RoundId, receivers: Vec<SocketKey>) {
+        self.owed
+            .extend(receivers.iter().map(|socket| (*socket, id)));
+        let owing = receivers.len();
+        let part = Wait::Part {
+            round,
+            receivers,
+            owing,
+        };
+        self.waits.insert(id, part);
     }
 
     /// A client's ack. Unknown, repeated and foreign ids are ignored.
-    pub(crate) fn acked(
-        &mut self,
-        socket: SocketKey,
-        id: u64,
-        answer: impl FnOnce() -> Answer,
-    ) -> Acked {
-        if let Some(Pending::One {
-            socket: asked,
-            token,
-        }) = self.acks.pending.get(&id)
-            && *asked == socket
-        {
-            let token = *token;
-            self.settle(id);
-            return Acked::ToHandler { token };
+    pub(crate) fn acked(&mut self, socket: SocketKey, id: u64) -> Acked {
+        if !self.owed.remove(&(socket, id)) {
+            return Acked::Ignored;
         }
-        if let Some(receivers) = self.acks.receivers.get_mut(&id)
-            && receivers.waiting.remove(&socket)
-        {
-            let (reply, done) = (receivers.reply, receivers.waiting.is_empty());
-            if done {
-                self.acks.receivers.remove(&id);
-            }
-            self.deliver_answer(reply, answer());
-        }
-        Acked::Settled
-    }
-
-    fn deliver_answer(&mut self, reply: ReplyTo, answer: Answer) {
-        if reply.shard == self.ids.me.shard {
-            self.ack_answer(reply.request, answer);
-        } else {
-            self.send(
-                reply.shard,
-                Relay::Ack {
-                    request: reply.request,
-                    answer,
-                },
-            );
+        match self.one_less(id) {
+            Some(News::Asker(round, _)) => Acked::ToAsker(round),
+            Some(News::Handler(Told::AckTimedOut { token, .. })) => Acked::ToHandler(token),
+            _ => Acked::Ignored,
         }
     }
 
-    /// Broadcast whose receivers must answer; the handler gets `collected` with the token.
-    pub(crate) fn collect(
-        &mut self,
-        target: &Target<'_>,
-        out: &mut Outgoing<'_>,
-        timeout_ms: u64,
-        token: u64,
-    ) {
-        let shards = self.shards_of(target);
-        let round = Pending::Round {
-            token,
-            silent_shards: shards.len() + 1,
-            collected: Collected::default(),
-        };
-        let Some(request) = self.pend(round, timeout_ms) else {
-            self.outbound.told.push_back(Told::Collected {
-                token,
-                collected: Collected::default(),
-            });
-            return;
-        };
-        let reply = ReplyTo {
-            shard: self.ids.me.shard,
-            request,
-            timeout_ms,
-        };
-        if !shards.is_empty() {
-            let relay = Relay::Broadcast(Broadcast {
-                to: Address::from(target),
-                name: out.name.to_owned(),
-                args: out.args.to_owned(),
-                attachments: out.attachments.to_vec(),
-                volatile: false,
-                ack: Some(reply),
-            });
-            self.send_all(shards, relay);
+    /// A socket goes: nobody waits for its answers any more. Returns what that means, in the order of the questions.
+    pub(crate) fn gone(&mut self, socket: SocketKey) -> Vec<News> {
+        if self.owed.is_empty() {
+            return Vec::new();
         }
-        let count = self.fan_out_asking(target, out, reply);
-        self.ack_count(request, count);
-    }
-
-    /// Delivers a broadcast with ack to the local receivers; returns how many.
-    pub(crate) fn fan_out_asking(
-        &mut self,
-        target: &Target<'_>,
-        out: &mut Outgoing<'_>,
-        reply: ReplyTo,
-    ) -> u64 {
-        if !self.ack_admitted() {
-            return 0;
-        }
-        out.ack = Some(reply.request);
-        let mut got = Vec::new();
-        let count = self.fan_out(target, out, Some(&mut got)) as u64;
-        if !got.is_empty() {
-            let receivers = Receivers {
-                waiting: got
-                    .into_iter()
-                    .map(|index| self.socket_key(index))
-                    .collect(),
-                reply,
-            };
-            self.acks.receivers.insert(reply.request, receivers);
-            self.watch_ack(reply.request, reply.timeout_ms);
-        }
-        count
-    }
-
-    pub(crate) fn ack_count(&mut self, request: u64, count: u64) {
-        if let Some(Pending::Round {
-            silent_shards,
-            collected,
-            ..
-        }) = self.acks.pending.get_mut(&request)
-        {
-            *silent_shards = silent_shards.saturating_sub(1);
-            collected.expected += count;
-        }
-        self.finish_round(request);
-    }
-
-    pub(crate) fn ack_answer(&mut self, request: u64, answer: Answer) {
-        if let Some(Pending::Round { collected, .. }) = self.acks.pending.get_mut(&request) {
-            collected.answers.push(answer);
-        }
-        self.finish_round(request);
-    }
-
-    fn finish_round(&mut self, request: u64) {
-        let Some(Pending::Round {
-            silent_shards: 0,
-            collected,
-            ..
-        }) = self.acks.pending.get(&request)
-        else {
-            return;
-        };
-        if (collected.answers.len() as u64) < collected.expected {
-            return;
-        }
-        if let Some(Pending::Round {
-            token,
-            mut collected,
-            ..
-        }) = self.settle(request)
-        {
-            collected.complete = true;
-            self.outbound
-                .told
-                .push_back(Told::Collected { token, collected });
-        }
-    }
-
-    /// Asks every shard for the sockets a target means.
-    pub(crate) fn fetch(&mut self, target: &Target<'_>, timeout_ms: u64, token: u64) {
-        let shards = self.shards_of(target);
-        let here = self.describe(target);
-        let fetch = Pending::Fetch {
-            token,
-            silent_shards: shards.len(),
-            sockets: here,
-        };
-        if shards.is_empty() {
-            if let Pending::Fetch { sockets, .. } = fetch {
-                self.outbound
-                    .told
-                    .push_back(Told::Fetched { token, sockets });
-            }
-            return;
-        }
-        match self.pend(fetch, timeout_ms) {
-            Some(request) => {
-                let reply = ReplyTo {
-                    shard: self.ids.me.shard,
-                    request,
-                    timeout_ms,
-                };
-                self.send_all(
-                    shards,
-                    Relay::Fetch {
-                        of: Address::from(target),
-                        reply,
-                    },
-                );
-            }
-            None => self.outbound.told.push_back(Told::Fetched {
-                token,
-                sockets: Vec::new(),
-            }),
-        }
-    }
-
-    pub(crate) fn fetched(&mut self, request: u64, found: &[Fetched]) {
-        let Some(Pending::Fetch {
-            silent_shards,
-            sockets,
-            ..
-        }) = self.acks.pending.get_mut(&request)
-        else {
-            return;
-        };
-        sockets.extend_from_slice(found);
-        *silent_shards = silent_shards.saturating_sub(1);
-        if *silent_shards == 0
-            && let Some(Pending::Fetch { token, sockets, .. }) = self.settle(request)
-        {
-            self.outbound
-                .told
-                .push_back(Told::Fetched { token, sockets });
-        }
-    }
-
-    /// Local sockets of a target as `fetch` reports them.
-    pub(crate) fn describe(&mut self, target: &Target<'_>) -> Vec<Fetched> {
-        let selected = self.select(target);
-        let sockets = selected.into_iter().filter_map(|index| {
-            let socket = self.tables.sockets.get(index)?;
-            let data = socket
-                .extra
-                .as_ref()
-                .and_then(|extra| extra.data.as_deref());
-            Some(Fetched {
-                id: socket.id.to_string(),
-                rooms: self.rooms_of(index),
-                data: data.unwrap_or("{}").to_owned(),
+        let own = self.owed.range((socket, 0)..=(socket, u64::MAX));
+        let ids: Vec<u64> = own.map(|(_, id)| *id).collect();
+        ids.into_iter()
+            .filter_map(|id| {
+                self.owed.remove(&(socket, id));
+                self.one_less(id)
             })
-        });
-        sockets.collect()
+            .collect()
     }
 
-    /// A question's time is over.
-    pub(crate) fn ack_due(&mut self, id: u64) {
-        self.acks.receivers.remove(&id);
-        match self.settle(id) {
-            Some(Pending::One { socket, token }) => {
-                self.outbound
-                    .told
-                    .push_back(Told::AckTimedOut { socket, token });
+    /// One answer less is owed for this id. What it means if that answer will never come.
+    fn one_less(&mut self, id: u64) -> Option<News> {
+        match self.waits.get_mut(&id)? {
+            Wait::One { socket, token } => {
+                let (socket, token) = (*socket, *token);
+                self.waits.remove(&id);
+                Some(News::Handler(Told::AckTimedOut { socket, token }))
             }
-            Some(Pending::Round {
-                token, collected, ..
-            }) => {
-                self.outbound
-                    .told
-                    .push_back(Told::Collected { token, collected });
+            Wait::Part { round, owing, .. } => {
+                let round = *round;
+                *owing -= 1;
+                if *owing == 0 {
+                    self.waits.remove(&id);
+                }
+                Some(News::Asker(round, Response::Gone))
             }
-            Some(Pending::Fetch { token, sockets, .. }) => {
-                self.outbound
-                    .told
-                    .push_back(Told::Fetched { token, sockets });
-            }
-            None => {}
+            Wait::Round { .. } | Wait::Fetch { .. } => None,
         }
+    }
+
+    /// A shard answers a round or a fetch of ours. Returns the result if it was the last answer.
+    pub(crate) fn respond(
+        &mut self,
+        id: u64,
+        response: &Response,
+        counts: &mut Counts,
+    ) -> Option<Told> {
+        let wait = self.waits.get_mut(&id)?;
+        let room = ROUND_BYTES_MAX.saturating_sub(self.kept_bytes);
+        let kept = match wait {
+            Wait::Round {
+                silent_shards,
+                asked,
+                collected,
+                ..
+            } => collected.take(response, silent_shards, asked, room),
+            Wait::Fetch {
+                silent_shards,
+                found,
+                ..
+            } => found.take(response, silent_shards, room),
+            Wait::One { .. } | Wait::Part { .. } => Some(0),
+        };
+        match kept {
+            Some(bytes) => self.kept_bytes += bytes,
+            None => counts.hit(Limit::AcksOutstanding),
+        }
+        let over = match wait {
+            Wait::Round {
+                silent_shards,
+                asked,
+                collected,
+                ..
+            } => *silent_shards == 0 && collected.acked + collected.gone >= *asked,
+            Wait::Fetch { silent_shards, .. } => *silent_shards == 0,
+            Wait::One { .. } | Wait::Part { .. } => false,
+        };
+        over.then(|| self.end(id)).flatten()
+    }
+
+    /// The time of an id is over.
+    pub(crate) fn due(&mut self, id: u64) -> Option<Told> {
+        if let Some(Wait::One { socket, .. }) = self.waits.get(&id) {
+            let owed = (*socket, id);
+            self.owed.remove(&owed);
+            return match self.one_less(id) {
+                Some(News::Handler(told)) => Some(told),
+                _ => None,
+            };
+        }
+        if let Some(Wait::Part { receivers, .. }) = self.waits.get(&id) {
+            // The asker has a deadline of its own.
+            for socket in receivers {
+                self.owed.remove(&(*socket, id));
+            }
+            self.waits.remove(&id);
+            return None;
+        }
+        self.end(id)
+    }
+
+    /// The result of a round or a fetch, whatever is still missing.
+    fn end(&mut self, id: u64) -> Option<Told> {
+        let told = match self.waits.remove(&id)? {
+            Wait::Round {
+                token,
+                silent_shards,
+                asked,
+                mut collected,
+            } => {
+                let missing = asked.saturating_sub(collected.acked + collected.gone);
+                collected.timed_out = missing;
+                collected.complete = silent_shards == 0
+                    && collected.answers.len() as u64 == asked
+                    && collected.undelivered == 0;
+                let bytes: usize = collected.answers.iter().map(Answer::bytes).sum();
+                self.kept_bytes -= bytes;
+                Told::Collected { token, collected }
+            }
+            Wait::Fetch {
+                token,
+                silent_shards,
+                mut found,
+            } => {
+                found.complete &= silent_shards == 0;
+                let bytes: usize = found.sockets.iter().map(Fetched::bytes).sum();
+                self.kept_bytes -= bytes;
+                Told::Found { token, found }
+            }
+            Wait::One { .. } | Wait::Part { .. } => return None,
+        };
+        self.open -= 1;
+        Some(told)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        // A receiver is in the list of its round and in the tree of owed answers, whose nodes are half full at worst.
+        let receiver = size_of::<SocketKey>() + 2 * size_of::<(SocketKey, u64)>();
+        self.waits.allocation_size() + self.owed.len() * receiver + self.kept_bytes
+    }
+}
+
+impl Collected {
+    /// Takes in what a shard says; the bytes that are kept of it, or `None` if an answer was too large.
+    fn take(
+        &mut self,
+        response: &Response,
+        silent_shards: &mut u32,
+        asked: &mut u64,
+        room: usize,
+    ) -> Option<usize> {
+        match response {
+            Response::Delivered {
+                asked: there,
+                undelivered,
+            } => {
+                *silent_shards = silent_shards.saturating_sub(1);
+                *asked += there;
+                self.undelivered += undelivered;
+            }
+            Response::Gone => self.gone += 1,
+            Response::Ack(answer) => {
+                self.acked += 1;
+                let bytes = answer.bytes();
+                if bytes > room {
+                    return None;
+                }
+                self.answers.push(answer.clone());
+                return Some(bytes);
+            }
+            Response::Sockets(_) => {}
+        }
+        Some(0)
+    }
+}
+
+impl Found {
+    fn take(
+        &mut self,
+        response: &Response,
+        silent_shards: &mut u32,
+        mut room: usize,
+    ) -> Option<usize> {
+        let Response::Sockets(there) = response else {
+            return Some(0);
+        };
+        *silent_shards = silent_shards.saturating_sub(1);
+        self.complete &= there.complete;
+        let before = room;
+        for socket in &there.sockets {
+            let Some(rest) = room.checked_sub(socket.bytes()) else {
+                self.complete = false;
+                break;
+            };
+            room = rest;
+            self.sockets.push(socket.clone());
+        }
+        Some(before - room)
     }
 }

@@ -242,9 +242,7 @@ impl Hub {
             args: args.to_owned(),
             attachments: attachments.to_vec(),
         };
-        if let crate::cluster::rounds::Acked::ToHandler { token } =
-            self.core.acked(socket, id, answer)
-        {
+        if let Some(token) = self.core.acked(socket, id, answer) {
             self.call(session, |handler, cx| {
                 handler.acked(cx, socket, token, args, attachments)
             });

@@ -54,6 +54,15 @@ impl<'a> Outgoing<'a> {
         }
     }
 
+    /// An event for all sockets of a target.
+    pub(crate) fn to(target: &Target<'a>, name: &'a str, args: &'a str) -> Self {
+        let mut out = Self::new(target.namespace, name, args);
+        if let ([room], []) = (target.rooms, target.users) {
+            out.room = Some(room);
+        }
+        out
+    }
+
     /// Text of the Socket.IO packet with the Engine.IO `4` before it.
     fn write_packet(&self, out: &mut Vec<u8>) {
         let binary = !self.attachments.is_empty();
@@ -106,46 +115,40 @@ pub(crate) fn write_payload(out: &mut Vec<u8>, text: &[u8], attachments: &[Vec<u
 }
 
 impl Core {
-    /// Delivers to every local socket the target means; returns how many. With `receivers`, also which.
-    pub(crate) fn fan_out(
-        &mut self,
-        target: &Target<'_>,
-        out: &mut Outgoing<'_>,
-        mut receivers: Option<&mut Vec<SocketId>>,
-    ) -> usize {
-        let Some(namespace) = self.find_namespace(target.namespace) else {
-            return 0;
-        };
+    /// What every fan-out begins with.
+    pub(crate) fn prepare(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
         self.counts.broadcasts += 1;
         out.shared = true;
-        out.exempt |= self
-            .config
-            .compression
-            .exempt
-            .holds(target.namespace, target.rooms);
+        let exempt = &self.config.compression.exempt;
+        out.exempt |= exempt.holds(target.namespace, target.rooms);
+    }
+
+    /// Delivers to every local socket the target means.
+    pub(crate) fn fan_out(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
+        let Some(namespace) = self.find_namespace(target.namespace) else {
+            return;
+        };
+        self.prepare(target, out);
         let mark = self.next_mark();
         for name in target.except {
             self.mark_members(namespace, name, mark);
         }
-        let mut count = 0;
         if target.rooms.is_empty() && target.users.is_empty() {
-            count += self.deliver_room(namespace, RoomKind::All, "", mark, out, &mut receivers);
+            self.deliver_room(namespace, RoomKind::All, "", mark, out);
         }
         for name in target.rooms {
-            count += self.deliver_room(namespace, RoomKind::Named, name, mark, out, &mut receivers);
+            self.deliver_room(namespace, RoomKind::Named, name, mark, out);
             if let Some(index) = self.socket_named(namespace, name) {
-                count += usize::from(self.deliver_member(index, mark, out, &mut receivers));
+                self.deliver_member(index, mark, out);
             }
         }
         for user in target.users {
             let mut at = self.first_of_user(namespace, user);
-            while let Some(socket) = at {
-                let next = self.next_of_user(socket);
-                count += usize::from(self.deliver_member(socket, mark, out, &mut receivers));
-                at = next;
+            while let Some(index) = at {
+                at = self.next_of_user(index);
+                self.deliver_member(index, mark, out);
             }
         }
-        count
     }
 
     fn deliver_room(
@@ -155,46 +158,31 @@ impl Core {
         name: &str,
         mark: u32,
         out: &mut Outgoing<'_>,
-        receivers: &mut Option<&mut Vec<SocketId>>,
-    ) -> usize {
+    ) {
         let Some(room) = self.rooms.find(namespace, kind, name) else {
-            return 0;
+            return;
         };
         // Taken out for the loop: delivery touches sockets, connections and logs, never the room.
         let members = match self.rooms.get_mut(room) {
             Some(room) => std::mem::take(&mut room.members),
-            None => return 0,
+            None => return,
         };
-        let mut count = 0;
         for index in &members {
-            count += usize::from(self.deliver_member(*index, mark, out, receivers));
+            self.deliver_member(*index, mark, out);
         }
         if let Some(room) = self.rooms.get_mut(room) {
             room.members = members;
         }
-        count
     }
 
     #[inline]
-    fn deliver_member(
-        &mut self,
-        index: SocketId,
-        mark: u32,
-        out: &mut Outgoing<'_>,
-        receivers: &mut Option<&mut Vec<SocketId>>,
-    ) -> bool {
-        let Some(socket) = self.tables.sockets.get_mut(index) else {
-            return false;
-        };
-        if socket.mark == mark {
-            return false;
+    fn deliver_member(&mut self, index: SocketId, mark: u32, out: &mut Outgoing<'_>) {
+        if let Some(socket) = self.tables.sockets.get_mut(index)
+            && socket.mark != mark
+        {
+            socket.mark = mark;
+            self.deliver(index, out);
         }
-        socket.mark = mark;
-        let delivered = self.deliver(index, out);
-        if delivered && let Some(receivers) = receivers {
-            receivers.push(index);
-        }
-        delivered
     }
 
     /// A number no socket is marked with.

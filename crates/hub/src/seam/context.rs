@@ -2,7 +2,7 @@
 use crate::access::claims::Grants;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::Limit;
-use crate::cluster::relay::{Address, Broadcast, Relay, Target};
+use crate::cluster::relay::{Address, Broadcast, Relay, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
 use crate::rooms::fanout::{Outgoing, write_frames, write_payload};
@@ -128,7 +128,7 @@ impl Context<'_> {
         if !self.may_emit(emit) {
             return false;
         }
-        match self.core.ask_one(to, token, timeout.as_millis() as u64) {
+        match self.core.ask_one(to, token, millis(timeout)) {
             Some(id) => {
                 self.emit_with(to, emit, Some(id), false);
                 true
@@ -382,7 +382,6 @@ impl Context<'_> {
                 args: emit.args.to_owned(),
                 attachments: emit.attachments.to_vec(),
                 volatile: emit.volatile,
-                ack: None,
             });
             self.core.send_all(shards, relay);
         }
@@ -391,8 +390,7 @@ impl Context<'_> {
 
     /// The same, to this shard's sockets only.
     pub(crate) fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
-        let mut out = outgoing(target, emit);
-        self.core.fan_out(target, &mut out, None);
+        self.core.fan_out(target, &mut outgoing(target, emit));
     }
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
@@ -406,13 +404,12 @@ impl Context<'_> {
             return;
         }
         let mut out = outgoing(target, emit);
-        self.core
-            .collect(target, &mut out, timeout.as_millis() as u64, token);
+        self.core.collect(target, &mut out, millis(timeout), token);
     }
 
-    /// Asks all shards for the sockets a target means; `Handler::fetched` follows.
+    /// Asks all shards for the sockets a target means; `Handler::found` follows.
     pub fn fetch(&mut self, target: &Target<'_>, timeout: Duration, token: u64) {
-        self.core.fetch(target, timeout.as_millis() as u64, token);
+        self.core.fetch(target, millis(timeout), token);
     }
 
     pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
@@ -503,17 +500,15 @@ impl Context<'_> {
 }
 
 fn outgoing<'a>(target: &Target<'a>, emit: &Emit<'a>) -> Outgoing<'a> {
-    let mut out = Outgoing::new(target.namespace, emit.name, emit.args);
+    let mut out = Outgoing::to(target, emit.name, emit.args);
     out.attachments = emit.attachments;
     out.volatile = emit.volatile;
-    if let ([room], []) = (target.rooms, target.users) {
-        out.room = Some(room);
-    }
     out
 }
 
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
+/// Milliseconds of a timeout; those of the longest are no number.
+fn millis(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Text of an ack packet with the Engine.IO `4` before it.

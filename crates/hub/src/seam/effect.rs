@@ -84,9 +84,9 @@ pub(crate) enum Told {
         token: u64,
         collected: crate::cluster::rounds::Collected,
     },
-    Fetched {
+    Found {
         token: u64,
-        sockets: Vec<crate::cluster::relay::Fetched>,
+        found: crate::cluster::rounds::Found,
     },
 }
 

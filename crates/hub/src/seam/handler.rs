@@ -4,8 +4,7 @@
 
 use crate::access::claims::Claims;
 use crate::books::close::DisconnectReason;
-use crate::cluster::relay::Fetched;
-use crate::cluster::rounds::Collected;
+use crate::cluster::rounds::{Collected, Found};
 use crate::seam::context::Context;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionKey, SocketKey};
@@ -96,12 +95,12 @@ pub trait Handler: Send {
         attachments: &[Vec<u8>],
     ) {
     }
-    /// No answer to [`Context::ask`] in time.
+    /// No answer to [`Context::ask`] in time, or the socket is gone: `disconnected` follows.
     fn ack_timed_out(&mut self, cx: &mut Context<'_>, socket: SocketKey, token: u64) {}
     /// Result of [`Context::collect`].
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: Collected) {}
     /// Result of [`Context::fetch`].
-    fn fetched(&mut self, cx: &mut Context<'_>, token: u64, sockets: Vec<Fetched>) {}
+    fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {}
     /// The number of sockets in a room changed (coalesced; over all shards).
     fn room_count_changed(
         &mut self,

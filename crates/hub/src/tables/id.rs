@@ -13,11 +13,20 @@ pub struct Identity {
     pub shards: u16,
 }
 
-/// What an id says about its owner.
+/// A shard of a node: where an id was given out, or a letter goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct Place {
     pub node: u16,
     pub shard: u16,
+}
+
+impl Identity {
+    pub fn place(self) -> Place {
+        Place {
+            node: self.node,
+            shard: self.shard,
+        }
+    }
 }
 
 /// Session id (secret): 12 random bytes, then 10 bits node, 8 bits shard and 6 more random bits.
@@ -31,9 +40,9 @@ pub(crate) fn session_id(me: Identity, random: [u8; 13]) -> Id20 {
     Id20(bytes)
 }
 
-pub(crate) fn session_owner(id: &Id20) -> Owner {
+pub(crate) fn session_owner(id: &Id20) -> Place {
     let tail = u32::from_be_bytes([0, id.0[12], id.0[13], id.0[14]]);
-    Owner {
+    Place {
         node: (tail >> 14) as u16 & 0x3ff,
         shard: (tail >> 6) as u16 & 0xff,
     }
@@ -95,11 +104,11 @@ pub(crate) fn socket_made_ms(id: &Id20) -> u64 {
     EPOCH_MS + (u64::from_be_bytes(snowflake) >> 23)
 }
 
-pub(crate) fn socket_owner(id: &Id20) -> Owner {
+pub(crate) fn socket_owner(id: &Id20) -> Place {
     let mut snowflake = [0; 8];
     snowflake.copy_from_slice(&id.0[..8]);
     let snowflake = u64::from_be_bytes(snowflake);
-    Owner {
+    Place {
         node: (snowflake >> 13) as u16 & 0x3ff,
         shard: (snowflake >> COUNT_BITS) as u16 & 0xff,
     }
@@ -134,7 +143,7 @@ mod tests {
         shard: 200,
         shards: 256,
     };
-    const OWNER: Owner = Owner {
+    const OWNER: Place = Place {
         node: 777,
         shard: 200,
     };

@@ -13,6 +13,7 @@ mod rates;
 mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
+mod rounds;
 mod traffic;
 mod turns;
 

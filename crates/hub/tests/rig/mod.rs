@@ -1,6 +1,8 @@
 //! A hub with a clock, dice and a kernel of the test's own. Connections are named by the order in which they were opened, also
 //! after the hub has given their slot to another one.
 
+pub mod net;
+
 use fastrand::Rng;
 use hub::ConnId;
 use hub::claims::{Claims, Denied};
@@ -78,7 +80,7 @@ pub struct Rig {
 }
 
 /// Unix milliseconds at the beginning of every test.
-const WALL_MS: u64 = 1_750_000_000_000;
+pub(crate) const WALL_MS: u64 = 1_750_000_000_000;
 
 impl Rig {
     pub fn new(config: Config, handler: Box<dyn Handler>, seed: u64) -> Rig {

@@ -1,0 +1,225 @@
+//! Broadcasts with ack and fetches, from the asker's shard and on each shard that takes part.
+
+use crate::books::limits::ROUND_BYTES_MAX;
+use crate::cluster::relay::{
+    Address, Answer, Broadcast, Fetched, Relay, Response, RoundId, Target,
+};
+use crate::cluster::rounds::{Acked, Collected, Found, News, Question};
+use crate::core::Core;
+use crate::rooms::fanout::Outgoing;
+use crate::seam::effect::Told;
+use crate::tables::slot::SocketKey;
+
+impl Core {
+    fn acks_admitted(&mut self, more: usize) -> bool {
+        let max = self.config.limits.acks_outstanding_max;
+        self.rounds.admits(more, max, &mut self.counts)
+    }
+
+    /// Sees to an id's deadline.
+    fn watch_ack(&mut self, id: u64, timeout_ms: u64) {
+        let due = self.clock.now.mono_ms.saturating_add(timeout_ms);
+        self.clock.timers.arm_ack(due, id);
+        let rounds = &self.rounds;
+        self.clock
+            .timers
+            .compact_acks(rounds.len(), |id| rounds.is_live(id));
+        self.counts.acks_outstanding = self.rounds.owed() as u64;
+    }
+
+    /// The ack id for a question to one socket; `None` when too many answers are waited for.
+    pub(crate) fn ask_one(
+        &mut self,
+        socket: SocketKey,
+        token: u64,
+        timeout_ms: u64,
+    ) -> Option<u64> {
+        self.socket(socket)?;
+        if !self.acks_admitted(1) {
+            return None;
+        }
+        let id = self.rounds.ask(socket, token);
+        self.watch_ack(id, timeout_ms);
+        Some(id)
+    }
+
+    /// A client's ack: the token, if it answers a question that the handler asked this socket alone.
+    pub(crate) fn acked(
+        &mut self,
+        socket: SocketKey,
+        id: u64,
+        answer: impl FnOnce() -> Answer,
+    ) -> Option<u64> {
+        let acked = self.rounds.acked(socket, id);
+        self.counts.acks_outstanding = self.rounds.owed() as u64;
+        match acked {
+            Acked::ToHandler(token) => return Some(token),
+            Acked::ToAsker(round) => self.respond(round, Response::Ack(answer())),
+            Acked::Ignored => {}
+        }
+        None
+    }
+
+    /// A socket goes: those who wait for its answers are told.
+    pub(crate) fn forget_acks(&mut self, socket: SocketKey) {
+        for news in self.rounds.gone(socket) {
+            match news {
+                News::Handler(told) => self.outbound.told.push_back(told),
+                News::Asker(round, response) => self.respond(round, response),
+            }
+        }
+        self.counts.acks_outstanding = self.rounds.owed() as u64;
+    }
+
+    /// A deadline has come.
+    pub(crate) fn ack_due(&mut self, id: u64) {
+        let told = self.rounds.due(id);
+        self.outbound.told.extend(told);
+        self.counts.acks_outstanding = self.rounds.owed() as u64;
+    }
+
+    fn respond(&mut self, round: RoundId, response: Response) {
+        if round.asker == self.ids.me.place() {
+            self.response(round.number, &response);
+        } else {
+            self.send(round.asker.shard, Relay::Response(round.number, response));
+        }
+    }
+
+    /// Something about a round or fetch of ours.
+    pub(crate) fn response(&mut self, number: u64, response: &Response) {
+        let told = self.rounds.respond(number, response, &mut self.counts);
+        self.outbound.told.extend(told);
+    }
+
+    /// Opens a round of so many shards.
+    fn round(
+        &mut self,
+        question: Question,
+        token: u64,
+        shards: u32,
+        timeout_ms: u64,
+    ) -> Option<RoundId> {
+        if !self.acks_admitted(1) {
+            return None;
+        }
+        let number = self.rounds.open(question, token, shards);
+        self.watch_ack(number, timeout_ms);
+        Some(RoundId {
+            asker: self.ids.me.place(),
+            number,
+            timeout_ms,
+        })
+    }
+
+    /// Broadcast whose receivers must answer; the handler gets `collected` with the token.
+    pub(crate) fn collect(
+        &mut self,
+        target: &Target<'_>,
+        out: &mut Outgoing<'_>,
+        timeout_ms: u64,
+        token: u64,
+    ) {
+        let shards = self.shards_of(target);
+        let Some(round) = self.round(Question::Collect, token, shards.len() + 1, timeout_ms) else {
+            let collected = Collected::default();
+            let told = Told::Collected { token, collected };
+            return self.outbound.told.push_back(told);
+        };
+        if !shards.is_empty() {
+            let broadcast = Broadcast {
+                to: Address::from(target),
+                name: out.name.to_owned(),
+                args: out.args.to_owned(),
+                attachments: out.attachments.to_vec(),
+                volatile: false,
+            };
+            self.send_all(shards, Relay::Ask(broadcast, round));
+        }
+        self.take_part(target, out, round);
+    }
+
+    /// Delivers a broadcast with ack to all local receivers or, if so many answers may not be waited for, to none; and tells
+    /// the asker which.
+    pub(crate) fn take_part(
+        &mut self,
+        target: &Target<'_>,
+        out: &mut Outgoing<'_>,
+        round: RoundId,
+    ) {
+        let receivers = self.select(target);
+        let meant = receivers.len();
+        let mut count = 0;
+        if self.acks_admitted(meant) {
+            self.prepare(target, out);
+            let id = self.rounds.next_id();
+            out.ack = Some(id);
+            let mut asked = Vec::with_capacity(meant);
+            for socket in receivers {
+                if self.deliver(socket, out) {
+                    asked.push(self.socket_key(socket));
+                }
+            }
+            count = asked.len();
+            if count > 0 {
+                self.rounds.take_part(id, round, asked);
+                self.watch_ack(id, round.timeout_ms);
+            }
+        }
+        let delivered = Response::Delivered {
+            asked: count as u64,
+            undelivered: (meant - count) as u64,
+        };
+        self.respond(round, delivered);
+    }
+
+    /// Asks every shard for the sockets a target means; the handler gets `found` with the token.
+    pub(crate) fn fetch(&mut self, target: &Target<'_>, timeout_ms: u64, token: u64) {
+        let shards = self.shards_of(target);
+        let mut here = self.describe(target);
+        let round = if shards.is_empty() {
+            None
+        } else {
+            self.round(Question::Fetch, token, shards.len() + 1, timeout_ms)
+        };
+        let Some(round) = round else {
+            here.complete &= shards.is_empty();
+            let told = Told::Found { token, found: here };
+            return self.outbound.told.push_back(told);
+        };
+        let of = Address::from(target);
+        self.send_all(shards, Relay::Fetch { of, round });
+        self.response(round.number, &Response::Sockets(here));
+    }
+
+    /// Another shard fetches.
+    pub(crate) fn fetched(&mut self, target: &Target<'_>, round: RoundId) {
+        let found = self.describe(target);
+        self.respond(round, Response::Sockets(found));
+    }
+
+    /// Local sockets of a target.
+    fn describe(&mut self, target: &Target<'_>) -> Found {
+        let (mut sockets, mut bytes) = (Vec::new(), 0);
+        for index in self.select(target) {
+            let Some(socket) = self.tables.sockets.get(index) else {
+                continue;
+            };
+            let extra = socket.extra.as_ref();
+            let data = extra.and_then(|extra| extra.data.as_deref());
+            let fetched = Fetched {
+                id: socket.id.to_string(),
+                rooms: self.rooms_of(index),
+                data: data.unwrap_or("{}").to_owned(),
+            };
+            bytes += fetched.bytes();
+            if bytes > ROUND_BYTES_MAX {
+                let complete = false;
+                return Found { sockets, complete };
+            }
+            sockets.push(fetched);
+        }
+        let complete = true;
+        Found { sockets, complete }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a hub does with a letter of another hub.
+
+use crate::cluster::relay::{Broadcast, Relay, RoundId, Target, borrowed};
+use crate::hub::Hub;
+use crate::rooms::fanout::Outgoing;
+
+impl Hub {
+    /// A letter from another hub.
+    pub fn relay(&mut self, relay: &Relay) {
+        match relay {
+            Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast, None),
+            Relay::Ask(broadcast, round) => self.relayed_broadcast(broadcast, Some(*round)),
+            Relay::Join { of, rooms, shard } => {
+                of.with(|target| {
+                    self.core.join_selected(target, &borrowed(rooms));
+                    self.core.answer_join(target.namespace, rooms, *shard);
+                });
+            }
+            Relay::Leave { of, rooms } => {
+                of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));
+            }
+            Relay::Disconnect { of, close } => {
+                of.with(|target| self.core.disconnect_selected(target, *close));
+            }
+            Relay::Fetch { of, round } => of.with(|target| self.core.fetched(target, *round)),
+            Relay::Response(round, response) => self.core.response(*round, response),
+            Relay::Record {
+                namespace,
+                room,
+                event,
+            } => self.core.record(namespace, room, event),
+            Relay::Replay {
+                namespace,
+                room,
+                shard,
+                socket,
+            } => {
+                self.core.replay(namespace, room, *shard, *socket);
+            }
+            Relay::Replayed {
+                socket,
+                args,
+                exempt,
+            } => self.core.replayed(*socket, args, *exempt),
+            Relay::RoomCount {
+                namespace,
+                kind,
+                room,
+                shard,
+                count,
+                answers,
+            } => {
+                let room = self.core.room(namespace, *kind, room);
+                let answers = *answers == Some(self.core.ids.me.shard);
+                self.core.room_count(room, *shard, *count, answers);
+            }
+        }
+        self.settle();
+    }
+
+    fn relayed_broadcast(&mut self, relayed: &Broadcast, round: Option<RoundId>) {
+        relayed.to.with(|target: &Target<'_>| {
+            let mut out = Outgoing::to(target, &relayed.name, &relayed.args);
+            out.attachments = &relayed.attachments;
+            out.volatile = relayed.volatile;
+            match round {
+                Some(round) => self.core.take_part(target, &mut out, round),
+                None => self.core.fan_out(target, &mut out),
+            }
+        });
+    }
+}

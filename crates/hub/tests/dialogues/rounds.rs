@@ -1,0 +1,322 @@
+//! Questions with many answers: acks of a broadcast, lists of sockets. What was not delivered, not answered or not asked is told.
+
+use crate::rig::net::{Client, Net};
+use hub::config::Config;
+use hub::{
+    Collected, ConnectRequest, Context, DisconnectReason, Emit, Event, Found, Handler, Refusal,
+    SocketKey, Target,
+};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What handlers heard.
+#[derive(Clone, Debug, PartialEq)]
+enum Heard {
+    Asked(bool),
+    Acked,
+    AckTimedOut,
+    Collected(Collected),
+    Found(Found),
+    Disconnected,
+}
+
+/// Puts every socket into `room`, and asks when it is told to.
+#[derive(Clone, Default)]
+struct Asker(Arc<Mutex<Vec<Heard>>>);
+
+impl Asker {
+    fn note(&self, heard: Heard) {
+        self.0.lock().expect("nobody panicked").push(heard);
+    }
+
+    fn heard(&self) -> Vec<Heard> {
+        std::mem::take(&mut *self.0.lock().expect("nobody panicked"))
+    }
+
+    fn collected(&self) -> Collected {
+        match &self.heard()[..] {
+            [Heard::Collected(collected)] => collected.clone(),
+            other => panic!("one result, not {other:?}"),
+        }
+    }
+}
+
+const ROOM: Target<'static> = Target {
+    namespace: "/",
+    rooms: &["room"],
+    users: &[],
+    except: &[],
+};
+
+impl Handler for Asker {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
+        cx.join(socket, "room").expect("a good name");
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let question = Emit {
+            name: "question",
+            ..Emit::default()
+        };
+        match event.name {
+            "collect" => cx.collect(&ROOM, &question, Duration::from_secs(1), 7),
+            "fetch" => cx.fetch(&ROOM, Duration::from_secs(1), 8),
+            _ => {
+                let asked = cx.ask(socket, &question, Duration::from_secs(60), 9);
+                self.note(Heard::Asked(asked));
+            }
+        }
+    }
+
+    fn acked(&mut self, _: &mut Context<'_>, _: SocketKey, _: u64, _: &str, _: &[Vec<u8>]) {
+        self.note(Heard::Acked);
+    }
+
+    fn ack_timed_out(&mut self, _: &mut Context<'_>, _: SocketKey, _: u64) {
+        self.note(Heard::AckTimedOut);
+    }
+
+    fn collected(&mut self, _: &mut Context<'_>, _: u64, collected: Collected) {
+        self.note(Heard::Collected(collected));
+    }
+
+    fn found(&mut self, _: &mut Context<'_>, _: u64, found: Found) {
+        self.note(Heard::Found(found));
+    }
+
+    fn disconnected(&mut self, _: &mut Context<'_>, _: SocketKey, _: DisconnectReason) {
+        self.note(Heard::Disconnected);
+    }
+}
+
+fn world(hubs: usize, acks_max: usize) -> (Asker, Net) {
+    let asker = Asker::default();
+    let mut config = Config::default();
+    config.limits.acks_outstanding_max = acks_max;
+    let net = Net::new(hubs, &config, |_| Box::new(asker.clone()));
+    (asker, net)
+}
+
+/// The id of the ack that the client was asked for.
+fn question(net: &mut Net, client: Client) -> String {
+    let texts = net.texts(client);
+    let [text] = &texts[..] else {
+        panic!("one question, not {texts:?}")
+    };
+    let id = text
+        .strip_prefix("42")
+        .and_then(|text| text.strip_suffix("[\"question\"]"));
+    id.unwrap_or_else(|| panic!("a question, not {text}"))
+        .to_owned()
+}
+
+fn answer(net: &mut Net, client: Client, args: &str) {
+    let id = question(net, client);
+    net.say(client, &format!("43{id}[{args}]"));
+}
+
+#[test]
+fn answers_and_silence_are_counted() {
+    let (asker, mut net) = world(2, 100);
+    let clients = [0, 0, 1, 1].map(|at| net.client(at));
+    net.settle();
+    net.say(clients[0], "42[\"collect\"]");
+    net.settle();
+    for client in [clients[0], clients[2]] {
+        answer(&mut net, client, "1");
+    }
+    net.settle();
+    assert_eq!(asker.heard(), []);
+    net.pass(1_000);
+    let collected = asker.collected();
+    assert_eq!(
+        (
+            collected.acked,
+            collected.timed_out,
+            collected.answers.len()
+        ),
+        (2, 2, 2)
+    );
+    assert!(!collected.complete);
+}
+
+#[test]
+fn a_round_is_over_when_the_last_answer_is_there() {
+    let (asker, mut net) = world(3, 100);
+    let clients = [0, 1, 2].map(|at| net.client(at));
+    net.settle();
+    net.say(clients[1], "42[\"collect\"]");
+    net.settle();
+    clients
+        .iter()
+        .for_each(|client| answer(&mut net, *client, "\"yes\""));
+    net.settle();
+    let collected = asker.collected();
+    assert!(collected.complete, "{collected:?}");
+    assert!(
+        collected
+            .answers
+            .iter()
+            .all(|answer| answer.args == "\"yes\"")
+    );
+}
+
+/// With the table of acks full a broadcast was dropped, and its round called complete.
+#[test]
+fn a_broadcast_that_was_not_delivered_is_not_complete() {
+    let (asker, mut net) = world(1, 3);
+    let clients = [0, 0, 0].map(|at| net.client(at));
+    net.say(clients[0], "42[\"collect\"]");
+    let collected = asker.collected();
+    assert!(!collected.complete, "{collected:?}");
+    assert_eq!((collected.undelivered, collected.acked), (3, 0));
+    assert!(clients.iter().all(|client| net.texts(*client).is_empty()));
+}
+
+/// The same on the shard of the receivers, when the asker's own has room.
+#[test]
+fn a_broadcast_that_another_shard_did_not_deliver_is_not_complete() {
+    let (asker, mut net) = world(2, 3);
+    let (here, there) = (net.client(0), net.client(1));
+    net.settle();
+    (0..3).for_each(|_| net.say(there, "42[\"ask\"]"));
+    assert_eq!(asker.heard(), [(); 3].map(|()| Heard::Asked(true)));
+    net.texts(there);
+    net.say(here, "42[\"collect\"]");
+    net.settle();
+    answer(&mut net, here, "1");
+    let collected = asker.collected();
+    assert!(!collected.complete, "{collected:?}");
+    assert_eq!((collected.acked, collected.undelivered), (1, 1));
+}
+
+/// One broadcast to a hundred thousand was one entry of the table that is bounded.
+#[test]
+fn each_receiver_of_a_broadcast_counts() {
+    let (asker, mut net) = world(1, 5);
+    let clients = [0, 0, 0].map(|at| net.client(at));
+    net.say(clients[0], "42[\"collect\"]");
+    assert_eq!(asker.heard(), []);
+    net.say(clients[1], "42[\"collect\"]");
+    let second = asker.collected();
+    assert_eq!(second.undelivered, 3);
+    clients
+        .iter()
+        .for_each(|client| answer(&mut net, *client, "1"));
+    assert!(asker.collected().complete);
+    net.say(clients[1], "42[\"collect\"]");
+    clients
+        .iter()
+        .for_each(|client| answer(&mut net, *client, "1"));
+    assert!(
+        asker.collected().complete,
+        "the first round's places are free again"
+    );
+}
+
+/// Every answer was kept, however large: ten thousand times the largest payload.
+#[test]
+fn kept_answers_are_bounded_in_bytes() {
+    let (asker, mut net) = world(1, 1_000);
+    let clients: Vec<_> = (0..20).map(|_| net.client(0)).collect();
+    net.say(clients[0], "42[\"collect\"]");
+    let large = format!("\"{}\"", "x".repeat(900_000));
+    clients
+        .iter()
+        .for_each(|client| answer(&mut net, *client, &large));
+    let collected = asker.collected();
+    let kept: usize = collected
+        .answers
+        .iter()
+        .map(|answer| answer.args.len())
+        .sum();
+    assert!(
+        kept <= hub::limits::ROUND_BYTES_MAX && kept > 1_000_000,
+        "{kept}"
+    );
+    assert_eq!(collected.acked, 20);
+    assert!(!collected.complete, "some answers are missing");
+    net.say(clients[0], "42[\"collect\"]");
+    clients
+        .iter()
+        .for_each(|client| answer(&mut net, *client, "1"));
+    assert!(asker.collected().complete, "the bytes were given back");
+}
+
+/// A socket that is gone will not answer: who asked newcomers was shut out of asking until the timeout of those that left.
+#[test]
+fn a_socket_that_goes_gives_its_place_back() {
+    let (asker, mut net) = world(1, 3);
+    for _ in 0..10 {
+        let client = net.client(0);
+        net.say(client, "42[\"ask\"]");
+        net.break_off(client);
+        assert_eq!(
+            asker.heard(),
+            [Heard::Asked(true), Heard::AckTimedOut, Heard::Disconnected]
+        );
+    }
+}
+
+#[test]
+fn a_round_does_not_wait_for_sockets_that_are_gone() {
+    let (asker, mut net) = world(2, 100);
+    let clients = [0, 0, 1, 1].map(|at| net.client(at));
+    net.settle();
+    net.say(clients[0], "42[\"collect\"]");
+    net.settle();
+    net.break_off(clients[1]);
+    net.break_off(clients[3]);
+    for client in [clients[0], clients[2]] {
+        answer(&mut net, client, "1");
+    }
+    net.settle();
+    let heard = asker.heard();
+    let Some(Heard::Collected(collected)) = heard.last() else {
+        panic!("{heard:?}")
+    };
+    assert_eq!(
+        (collected.acked, collected.gone, collected.timed_out),
+        (2, 2, 0)
+    );
+    assert!(!collected.complete);
+}
+
+/// A list without the sockets of a shard that did not answer looked like any other.
+#[test]
+fn a_fetch_that_misses_a_shard_says_so() {
+    let (asker, mut net) = world(2, 100);
+    let clients = [0, 1].map(|at| net.client(at));
+    net.settle();
+    net.say(clients[0], "42[\"fetch\"]");
+    net.settle();
+    let [Heard::Found(whole)] = &asker.heard()[..] else {
+        panic!("one list")
+    };
+    assert_eq!((whole.sockets.len(), whole.complete), (2, true));
+    net.say(clients[0], "42[\"fetch\"]");
+    net.pass(1_000);
+    let [Heard::Found(half)] = &asker.heard()[..] else {
+        panic!("one list")
+    };
+    assert_eq!((half.sockets.len(), half.complete), (1, false));
+}
+
+/// With the table full `fetch` said that there is nobody.
+#[test]
+fn a_fetch_that_could_not_ask_says_so() {
+    let (asker, mut net) = world(2, 1);
+    let clients = [0, 1].map(|at| net.client(at));
+    net.settle();
+    net.say(clients[0], "42[\"ask\"]");
+    net.say(clients[0], "42[\"fetch\"]");
+    let heard = asker.heard();
+    let [Heard::Asked(true), Heard::Found(found)] = &heard[..] else {
+        panic!("{heard:?}")
+    };
+    assert_eq!((found.sockets.len(), found.complete), (1, false));
+}

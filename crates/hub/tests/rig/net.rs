@@ -1,0 +1,161 @@
+//! Several hubs of one process. What they send each other waits until the test carries it, so a test chooses what comes first.
+
+use super::{WALL_MS, dice, masked};
+use hub::config::Config;
+use hub::metrics::Cells;
+use hub::{ConnId, Effect, Handler, Hub, Identity, Now, Process, Relay, Sink, Written};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+use wire::websocket::frame;
+
+/// A kernel that takes everything.
+#[derive(Default)]
+struct Taken(HashMap<ConnId, Vec<u8>>);
+
+impl Sink for Taken {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        let out = self.0.entry(conn).or_default();
+        slices.iter().for_each(|slice| out.extend_from_slice(slice));
+        Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+    }
+}
+
+struct Node {
+    hub: Hub,
+    taken: Taken,
+}
+
+/// A client: the hub it is connected to and its connection there.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub at: usize,
+    conn: ConnId,
+}
+
+pub struct Net {
+    nodes: Vec<Node>,
+    /// By sender and receiver, each in order.
+    mail: BTreeMap<(usize, usize), VecDeque<Arc<Relay>>>,
+    now: Now,
+}
+
+impl Net {
+    pub fn new(hubs: usize, config: &Config, build: impl Fn(u16) -> Box<dyn Handler>) -> Net {
+        let process = Process::new(&config.rates);
+        let now = Now {
+            mono_ms: 1_000,
+            wall_ms: WALL_MS,
+        };
+        let node = |shard: u16| {
+            let me = Identity {
+                node: 1,
+                shard,
+                shards: hubs as u16,
+            };
+            let (config, cells) = (Arc::new(config.clone()), Arc::new(Cells::default()));
+            let entropy = dice(u64::from(shard) + 1);
+            let mut hub = Hub::in_process(config, me, build(shard), cells, entropy, &process);
+            hub.begin_turn(now);
+            Node {
+                hub,
+                taken: Taken::default(),
+            }
+        };
+        Net {
+            nodes: (0..hubs as u16).map(node).collect(),
+            mail: BTreeMap::new(),
+            now,
+        }
+    }
+
+    /// A client that has joined the main namespace; what it was told so far is thrown away.
+    pub fn client(&mut self, at: usize) -> Client {
+        let conn = self.nodes[at].hub.opened([127, 0, 0, 1].into());
+        let client = Client { at, conn };
+        let head = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\n\
+                    Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                    Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+        self.bytes(client, head.as_bytes());
+        self.nodes[at].taken.0.remove(&conn);
+        self.say(client, "40");
+        self.texts(client);
+        client
+    }
+
+    /// One packet of a client, and the turn that it makes.
+    pub fn say(&mut self, client: Client, text: &str) {
+        self.bytes(client, &masked(text.as_bytes()));
+    }
+
+    fn bytes(&mut self, client: Client, bytes: &[u8]) {
+        self.nodes[client.at]
+            .hub
+            .bytes(client.conn, &mut bytes.to_vec());
+        self.end_turn(client.at);
+    }
+
+    /// The connection breaks.
+    pub fn break_off(&mut self, client: Client) {
+        self.nodes[client.at].hub.broken(client.conn);
+        self.end_turn(client.at);
+    }
+
+    /// The next letter of this route arrives.
+    pub fn carry_one(&mut self, (from, to): (usize, usize)) {
+        let Some(queue) = self.mail.get_mut(&(from, to)) else {
+            return;
+        };
+        let letter = queue.pop_front().expect("no empty queue is kept");
+        if queue.is_empty() {
+            self.mail.remove(&(from, to));
+        }
+        self.nodes[to].hub.relay(&letter);
+        self.end_turn(to);
+    }
+
+    /// Everything arrives.
+    pub fn settle(&mut self) {
+        while let Some(route) = self.mail.keys().next().copied() {
+            self.carry_one(route);
+        }
+    }
+
+    /// Time passes for all hubs.
+    pub fn pass(&mut self, ms: u64) {
+        self.now.mono_ms += ms;
+        self.now.wall_ms += ms;
+        for at in 0..self.nodes.len() {
+            self.nodes[at].hub.begin_turn(self.now);
+            self.end_turn(at);
+        }
+    }
+
+    fn end_turn(&mut self, at: usize) {
+        let Node { hub, taken } = &mut self.nodes[at];
+        hub.tick(false);
+        hub.flush(taken);
+        for effect in hub.take_effects() {
+            if let Effect::Send { shard, relay } = effect {
+                let queue = self.mail.entry((at, usize::from(shard))).or_default();
+                queue.push_back(relay);
+            }
+        }
+        hub.check_invariants();
+        hub.begin_turn(self.now);
+    }
+
+    /// Texts that a client got since the last call.
+    pub fn texts(&mut self, client: Client) -> Vec<String> {
+        let bytes = self.nodes[client.at].taken.0.remove(&client.conn);
+        let (bytes, mut at, mut texts) = (bytes.unwrap_or_default(), 0, Vec::new());
+        while at < bytes.len() {
+            let header = frame::parse_header(&bytes[at..]);
+            let header = header.expect("a frame").expect("whole");
+            let end = at + header.len + header.payload_len as usize;
+            texts.push(String::from_utf8_lossy(&bytes[at + header.len..end]).into_owned());
+            at = end;
+        }
+        texts
+    }
+}
