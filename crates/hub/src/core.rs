@@ -427,7 +427,13 @@ impl Core {
         if std::mem::replace(&mut socket.gone, true) {
             return;
         }
-        let (id, session) = (socket.id, socket.session);
+        let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
+        if !matches!(how, Departure::Session(_))
+            && let Some(slot) = self.tables.sessions.get_mut(session)
+            && let Some(namespace) = self.tables.namespaces.get(namespace)
+        {
+            slot.rare.get_or_insert_default().part(&namespace.name);
+        }
         self.book_rest(session, Some(index));
         self.leave_all_rooms(index);
         self.leave_user(index);

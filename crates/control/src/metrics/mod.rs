@@ -121,6 +121,14 @@ impl View<'_> {
         names: impl IntoIterator<Item = (usize, &'n str)>,
         cells: fn(&Cells) -> &[AtomicU64],
     ) -> Samples {
+        Samples::Labelled(self.labelled(names, cells))
+    }
+
+    fn labelled<'n>(
+        &self,
+        names: impl IntoIterator<Item = (usize, &'n str)>,
+        cells: fn(&Cells) -> &[AtomicU64],
+    ) -> Vec<(String, f64)> {
         let total = |index: usize| {
             let counts = self
                 .shards
@@ -129,11 +137,9 @@ impl View<'_> {
             counts.map(load).sum::<u64>() as f64
         };
         let names = names.into_iter();
-        Samples::Labelled(
-            names
-                .map(|(index, name)| (name.to_owned(), total(index)))
-                .collect(),
-        )
+        names
+            .map(|(index, name)| (name.to_owned(), total(index)))
+            .collect()
     }
 
     /// A histogram, summed over all shards.

@@ -151,8 +151,8 @@ const COMMON: &[Metric] = &[
     ),
     counter(
         "websocket_errors_total",
-        "Connections that ended with an error, by reason.",
-        |v| v.by_name(errors(), |c| &c.closes),
+        "Connections that ended with an error, and messages answered with `INVALID_MESSAGE_FORMAT`, by type.",
+        errors,
     )
     .by("type"),
     gauge(
@@ -637,14 +637,19 @@ fn closes() -> impl Iterator<Item = (usize, &'static str)> {
 }
 
 /// Ends of connections that are nobody's intention.
-fn errors() -> impl Iterator<Item = (usize, &'static str)> {
-    ERRORS
+fn errors(view: &View<'_>) -> Samples {
+    let reasons = ERRORS
         .iter()
-        .map(|reason| (*reason as usize, reason.name()))
+        .map(|reason| (*reason as usize, reason.name()));
+    let mut types = view.labelled(reasons, |c| &c.closes);
+    let invalid = view.total(|c| &c.invalid_messages);
+    types.push(("invalid_message_format".to_owned(), invalid));
+    Samples::Labelled(types)
 }
 
 const ERRORS: &[CloseReason] = &[
     CloseReason::TransportError,
+    CloseReason::PingTimeout,
     CloseReason::ParseError,
     CloseReason::ProtocolError,
     CloseReason::InvalidUtf8,

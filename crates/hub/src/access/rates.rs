@@ -51,7 +51,7 @@ impl Hub {
         let meter = meters.of(scope).filter(|_| !meters.dry_run);
         if let Some(message) = meter.map(|meter| meter.message.clone()) {
             if let Some(slot) = self.core.tables.sessions.get_mut(session) {
-                slot.flags.parted = true;
+                slot.rare.get_or_insert_default().part(namespace);
             }
             let refusal = Refusal {
                 message,

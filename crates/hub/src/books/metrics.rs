@@ -205,6 +205,8 @@ counters! {
     dropped_slow,
     /// Messages from clients dropped by a rule, limit or because they were invalid.
     dropped_in,
+    /// Messages that are not of the plain protocol.
+    invalid_messages,
     /// Server-side acks outstanding now.
     acks_outstanding,
     /// Turns taken.

@@ -80,6 +80,7 @@ impl Hub {
         match incoming {
             Ok(incoming) => self.on_incoming(session, socket, incoming),
             Err(Invalid) => {
+                self.core.counts.invalid_messages += 1;
                 self.call(session, |_, cx| cx.reject(socket, INVALID));
             }
         }

@@ -22,6 +22,7 @@ use std::mem;
 use wire::engineio::PacketType as EnginePacket;
 use wire::json;
 use wire::socketio::{self, Packet, PacketType};
+use wire::websocket::close;
 
 impl Hub {
     /// One Engine.IO packet; `false` = a violation, the session ends with `parse error`.
@@ -51,6 +52,8 @@ impl Hub {
         if slot.polling.is_some() {
             self.client_closed_polling(session);
         } else {
+            // The client said goodbye in Engine.IO's words; RFC 6455 §7.1.1 wants a close frame before the end of TCP all the same.
+            self.core.reply(conn, |out| close::write(out, None, ""));
             self.core
                 .close_session(session, CloseReason::TransportClose);
             if let Some(conn) = conn {
@@ -142,8 +145,8 @@ impl Hub {
         let Some(partial) = slot.binary.as_mut() else {
             return self.parse_error(session);
         };
-        // A packet with its attachments is one message and has one message's bound, each attachment as well.
-        if partial.bytes() + bytes.len() > max.saturating_mul(2) {
+        // The text was a message within the bound; its attachments together have that bound once more, however many they are.
+        if partial.attachment_bytes() + bytes.len() > max {
             self.core.counts.hit(Limit::Payload);
             return self.core.close_session(session, CloseReason::MessageTooBig);
         }
@@ -164,7 +167,7 @@ impl Hub {
         let index = self.core.socket_in(session, packet.namespace);
         let Some(index) = index else {
             return if packet.kind != PacketType::Connect {
-                self.on_stranger(session);
+                self.on_stranger(session, packet.namespace);
             } else if self.connect_within_rates(session, packet.namespace) {
                 self.on_connect(session, packet);
             };
@@ -186,11 +189,6 @@ impl Hub {
                 }
             }
             PacketType::Disconnect => {
-                if let Some(slot) = self.core.tables.sessions.get_mut(session) {
-                    slot.flags.parted = true;
-                    // It may come back, and its limiters must know.
-                    slot.rare.get_or_insert_default();
-                }
                 self.core.retire_socket(index, Departure::ByClient);
             }
             PacketType::Connect | PacketType::ConnectError => self.parse_error(session),
@@ -199,9 +197,11 @@ impl Hub {
 
     /// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
     /// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
-    fn on_stranger(&mut self, session: SessionId) {
+    /// A namespace that it never was in is no such case.
+    fn on_stranger(&mut self, session: SessionId, namespace: &str) {
         let slot = self.core.tables.sessions.get(session);
-        if slot.is_some_and(|slot| !slot.flags.parted) {
+        let rare = slot.and_then(|slot| slot.rare.as_deref());
+        if !rare.is_some_and(|rare| rare.has_parted(namespace)) {
             self.parse_error(session);
         } else if self.within_rates(session, None, None) {
             self.core.counts.dropped_in += 1;

@@ -570,7 +570,6 @@ impl Core {
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
         };
-        slot.flags.parted = true;
         let engineio = slot.protocol.is_engineio();
         let close = close || !engineio;
         let why = why.or(close.then_some(CloseReason::ServerClose));

@@ -2,6 +2,7 @@
 
 use crate::tables::expiry::Expiries;
 use crate::tables::timer::Timers;
+use wire::http::Date;
 
 /// The time of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,4 +28,16 @@ pub(crate) struct Clock {
     pub(crate) expiries: Expiries,
     /// Input of some connections is still unread: nobody may be blamed for silence.
     pub(crate) behind: bool,
+    date: Date,
+}
+
+impl Clock {
+    /// The time of the turn in HTTP's words, made once a second.
+    pub(crate) fn date(&mut self) -> Date {
+        let second = self.now.wall_ms / 1_000;
+        if self.date.unix_seconds() != second {
+            self.date = Date::new(second);
+        }
+        self.date
+    }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Flags {
     pub(crate) dirty: bool,
     /// HTTP keep-alive for the request in progress.
     pub(crate) keep_alive: bool,
+    /// The request in progress is HEAD: its answer has no content.
+    pub(crate) head_only: bool,
     /// A `Message` timer is armed.
     pub(crate) message_timer: bool,
     /// A head was completed once (keep-alive timeouts, not handshake timeouts, apply).

@@ -2,8 +2,10 @@
 
 use crate::access::claims::Claims;
 use crate::tables::slot::{ConnId, SocketId};
+use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::net::IpAddr;
 use wire::base64url::Id20;
 use wire::http::{Chunked, Encoding};
@@ -83,8 +85,6 @@ pub(crate) struct Flags {
     pub(crate) b64: bool,
     /// A namespace was joined at least once.
     pub(crate) joined: bool,
-    /// A socket left, or was not let in for a rate: late packets for it are ignored, not punished.
-    pub(crate) parted: bool,
     /// `3probe` was sent: polls are ended with a noop at once.
     pub(crate) upgrading: bool,
     /// In the list of polls to answer at the end of the turn.
@@ -279,7 +279,12 @@ pub(crate) struct Partial {
 
 impl Partial {
     pub(crate) fn bytes(&self) -> usize {
-        self.text.len() + self.attachments.iter().map(Vec::len).sum::<usize>()
+        self.text.len() + self.attachment_bytes()
+    }
+
+    /// Bytes of the attachments that have come.
+    pub(crate) fn attachment_bytes(&self) -> usize {
+        self.attachments.iter().map(Vec::len).sum()
     }
 }
 
@@ -290,6 +295,7 @@ pub(crate) struct Rare {
     pub(crate) query: Box<str>,
     /// Limiter states by number. Who leaves a namespace and comes back finds them as they were.
     rates: SmallVec<[(u32, u64); 2]>,
+    parted: Parted,
     /// Namespaces that it was not let into.
     pub(crate) refusals: u8,
 }
@@ -312,12 +318,52 @@ impl Rare {
         &mut self.rates[at].1
     }
 
-    fn heap_bytes(&self) -> usize {
-        let spilled = if self.rates.spilled() {
-            self.rates.capacity() * size_of::<(u32, u64)>()
-        } else {
-            0
-        };
-        size_of::<Self>() + self.query.len() + spilled
+    /// The session is not in this namespace any more, or was not let in for a rate.
+    pub(crate) fn part(&mut self, namespace: &str) {
+        self.parted.add(namespace);
     }
+
+    pub(crate) fn has_parted(&self, namespace: &str) -> bool {
+        self.parted.holds(namespace)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let rates = spilled_bytes(&self.rates);
+        size_of::<Self>() + self.query.len() + rates + spilled_bytes(&self.parted.0)
+    }
+}
+
+fn spilled_bytes<A: smallvec::Array>(list: &SmallVec<A>) -> usize {
+    if list.spilled() {
+        list.capacity() * size_of::<A::Item>()
+    } else {
+        0
+    }
+}
+
+/// Namespaces that a session left, by hash, the latest last. Packets may still be on their way to them.
+#[derive(Debug, Default)]
+struct Parted(SmallVec<[u64; 2]>);
+
+impl Parted {
+    /// A client may join and leave any number of namespaces; the bytes that wait in its sockets name few.
+    const MAX: usize = 32;
+
+    fn add(&mut self, namespace: &str) {
+        let hash = namespace_hash(namespace);
+        self.0.retain(|known| *known != hash);
+        if self.0.len() == Self::MAX {
+            self.0.remove(0);
+        }
+        self.0.push(hash);
+    }
+
+    fn holds(&self, namespace: &str) -> bool {
+        self.0.contains(&namespace_hash(namespace))
+    }
+}
+
+/// A client that finds two names with one hash is pardoned a packet for the other: no secret is needed.
+fn namespace_hash(namespace: &str) -> u64 {
+    FixedState::with_seed(0).hash_one(namespace)
 }

@@ -12,7 +12,7 @@ use crate::tables::session::{Protocol, Rare, RequestToken, Session};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::ConnTimer;
 use wire::base64url::Id20;
-use wire::engineio::RequestError;
+use wire::engineio::{Query, RequestError, Transport};
 use wire::http::{self, Expectation, Head, HeadError, Method};
 use wire::websocket::handshake::{self, first_subprotocol};
 
@@ -47,10 +47,10 @@ impl Hub {
         };
         slot.flags.served = true;
         slot.flags.active = true;
-        // Answers carry a body also for HEAD, and only POST bodies are read: whatever was in doubt about where the next
-        // message begins, in either direction, ends with the connection.
+        // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
         let in_step = head.method == Method::Post || !head.has_body();
-        slot.flags.keep_alive = head.keep_alive && in_step && head.method != Method::Head;
+        slot.flags.keep_alive = head.keep_alive && in_step;
+        slot.flags.head_only = head.method == Method::Head;
         let len = head.len;
         self.find_client(conn, &head);
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
@@ -68,10 +68,11 @@ impl Hub {
         match endpoint {
             Endpoint::Elsewhere => return self.leave_hub(conn, data, None),
             Endpoint::Engine(protocol) => {
-                if let Some(owner) = self.foreign_owner(&head) {
+                let query = Query::parse(head.query);
+                if let Some(owner) = self.foreign_owner(&query) {
                     return self.leave_hub(conn, data, Some(owner));
                 }
-                self.engine_request(conn, &head, protocol);
+                self.engine_request(conn, &head, &query, protocol);
             }
             Endpoint::Plain => self.plain_request(conn, &head),
             Endpoint::Raw => {
@@ -143,11 +144,11 @@ impl Hub {
     }
 
     /// The shard of this process that owns the request's session, if it is not this one.
-    fn foreign_owner(&self, head: &Head<'_>) -> Option<u16> {
+    fn foreign_owner(&self, query: &Query<'_>) -> Option<u16> {
         if self.core.ids.me.shards == 1 {
             return None;
         }
-        let sid = http::query_param(head.query, "sid")?;
+        let sid = query.sid.as_deref()?;
         let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
         let ours = owner.node == self.core.ids.me.node && owner.shard < self.core.ids.me.shards;
         (ours && owner.shard != self.core.ids.me.shard).then_some(owner.shard)
@@ -190,7 +191,13 @@ impl Hub {
         data.len()
     }
 
-    fn engine_request(&mut self, conn: ConnId, head: &Head<'_>, protocol: Protocol) {
+    fn engine_request(
+        &mut self,
+        conn: ConnId,
+        head: &Head<'_>,
+        query: &Query<'_>,
+        protocol: Protocol,
+    ) {
         if !self.origin_allowed(head) {
             self.refuse(conn, head, RequestError::Forbidden);
             return;
@@ -199,14 +206,10 @@ impl Hub {
             self.preflight(conn, head);
             return;
         }
-        let websocket = match http::query_param(head.query, "transport").as_deref() {
-            Some("websocket") => true,
-            Some("polling") => false,
-            _ => return self.refuse(conn, head, RequestError::UnknownTransport),
-        };
+        let websocket = query.transport == Some(Transport::WebSocket);
         // JSONP is not offered: its client cannot read what it would be given.
-        let jsonp = !websocket && http::query_param(head.query, "j").is_some();
-        if jsonp || !self.transport_enabled(head, websocket) {
+        let jsonp = !websocket && query.jsonp;
+        if query.transport.is_none() || jsonp || !self.transport_enabled(head, websocket) {
             return self.refuse(conn, head, RequestError::UnknownTransport);
         }
         let upgrade = handshake::wants_upgrade(head);
@@ -214,18 +217,15 @@ impl Hub {
         if head.has_body() && (upgrade || head.method != Method::Post) {
             return self.refuse(conn, head, RequestError::BadRequest);
         }
-        match http::query_param(head.query, "sid") {
-            Some(sid) => {
-                let session =
-                    Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
-                match session {
-                    Some(session) if self.speaks(session, protocol) => {
-                        self.session_request(conn, head, session, websocket, upgrade);
-                    }
-                    _ => self.refuse(conn, head, RequestError::UnknownSid),
-                }
-            }
-            None => self.new_session_request(conn, head, protocol, websocket, upgrade),
+        let Some(sid) = &query.sid else {
+            return self.new_session_request(conn, head, query, protocol, upgrade);
+        };
+        let session = Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
+        match session.filter(|session| self.speaks(*session, protocol)) {
+            None => self.refuse(conn, head, RequestError::UnknownSid),
+            // A session speaks version 4, so a request that does not say so is another protocol's.
+            Some(_) if !query.is_version_4 => self.refuse(conn, head, RequestError::BadRequest),
+            Some(session) => self.session_request(conn, head, session, websocket, upgrade),
         }
     }
 
@@ -261,9 +261,6 @@ impl Hub {
         websocket: bool,
         upgrade: bool,
     ) {
-        if http::query_param(head.query, "EIO").is_some_and(|version| version != "4") {
-            return self.refuse(conn, head, RequestError::BadRequest);
-        }
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
@@ -288,17 +285,18 @@ impl Hub {
         &mut self,
         conn: ConnId,
         head: &Head<'_>,
+        query: &Query<'_>,
         protocol: Protocol,
-        websocket: bool,
         upgrade: bool,
     ) {
+        let websocket = query.transport == Some(Transport::WebSocket);
         if head.method != Method::Get && !(websocket && upgrade) {
             return self.refuse(conn, head, RequestError::BadMethod);
         }
         if websocket != upgrade {
             return self.refuse(conn, head, RequestError::BadRequest);
         }
-        if http::query_param(head.query, "EIO").as_deref() != Some("4") {
+        if !query.is_version_4 {
             return self.refuse(conn, head, RequestError::UnsupportedVersion);
         }
         if self.core.draining {
@@ -377,8 +375,7 @@ impl Hub {
             let token = request_token(head, &self.core.config.auth.query_parameter);
             session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
         }
-        session.flags.b64 =
-            http::query_param(head.query, "b64").is_some_and(|v| !v.is_empty() && v != "0");
+        session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
         self.core.insert_session(session)
     }
 
@@ -403,9 +400,16 @@ impl Hub {
         slot.session = None;
         slot.state = State::Head;
         let arm = keep_alive && !std::mem::replace(&mut slot.flags.keep_alive_timer, true);
-        self.core.reply(conn, |out| {
-            http::write_response(out, status, content_type, extra, body, keep_alive);
-        });
+        let answer = http::Response {
+            status,
+            content_type,
+            extra,
+            body,
+            date: &self.core.clock.date(),
+            keep_alive,
+            head_only: slot.flags.head_only,
+        };
+        self.core.reply(conn, |out| answer.write(out));
         if !keep_alive {
             self.core.finish_conn(conn);
         } else if arm {

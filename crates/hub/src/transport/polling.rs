@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
 use crate::tables::conn::State;
-use crate::tables::session::{Polling, Protocol};
+use crate::tables::session::{Polling, Protocol, Queue};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::websocket::Data;
@@ -61,7 +61,7 @@ impl Hub {
             return;
         };
         if polling.get.is_some() {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.end_violated(session);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
@@ -226,7 +226,7 @@ impl Hub {
             return;
         };
         if polling.post.is_some() || binary {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.end_violated(session);
             self.refuse(conn, head, RequestError::BadRequest);
             return;
         }
@@ -307,7 +307,7 @@ impl Hub {
             self.core.counts.hit(Limit::Payload);
             return self.respond(conn, 413, "", &extra, b"");
         }
-        self.core.close_session(session, CloseReason::ParseError);
+        self.end_violated(session);
         self.respond(conn, 400, "text/plain", &extra, b"parse error");
     }
 
@@ -344,10 +344,25 @@ impl Hub {
         if taken == Taken::All {
             self.respond(conn, 200, "text/html", &extra, b"ok");
         } else {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.end_violated(session);
             self.respond(conn, 400, "text/plain", &extra, b"parse error");
         }
         len
+    }
+
+    /// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody
+    /// knows the sid, as with Node's server (protocol 3.3). A broken Socket.IO packet ends a session in the orderly way instead.
+    fn end_violated(&mut self, session: SessionId) {
+        let Some(polling) = self.polling(session) else {
+            return;
+        };
+        // Nothing is left to say but the close packet.
+        polling.queue = Queue::default();
+        let waits = polling.get.is_some();
+        self.core.close_session(session, CloseReason::ParseError);
+        if !waits {
+            self.core.remove_session(session);
+        }
     }
 
     /// Takes in the packets of a body, or those that the turn has room for.

@@ -85,9 +85,17 @@ impl Hub {
             }
             Err(refusal) => {
                 self.core.counts.refused += 1;
-                self.core
-                    .reply(conn, |out| handshake::write_refusal(out, refusal));
-                self.core.finish_conn(conn);
+                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                    slot.flags.keep_alive = false;
+                }
+                let text = refusal.text().as_bytes();
+                self.respond(
+                    conn,
+                    refusal.status(),
+                    "text/plain; charset=utf-8",
+                    refusal.headers(),
+                    text,
+                );
                 false
             }
         }

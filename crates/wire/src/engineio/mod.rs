@@ -1,7 +1,10 @@
 //! Engine.IO protocol 4: packets, the open packet, request errors. Polling payloads are in
-//! [`payload`]. Sessions, heartbeats and upgrades are not a codec's business.
+//! [`payload`], requests in `request`. Sessions, heartbeats and upgrades are not a codec's business.
 
 pub mod payload;
+mod request;
+
+pub use request::{Query, RequestError, Transport};
 
 use crate::json;
 
@@ -93,54 +96,6 @@ impl Open<'_> {
     }
 }
 
-/// Why an Engine.IO request is refused; the numbers are part of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestError {
-    /// `transport` is missing, unknown or switched off.
-    UnknownTransport = 0,
-    /// `sid` names no living session.
-    UnknownSid = 1,
-    /// A handshake that is not GET.
-    BadMethod = 2,
-    /// Transport and request, or request and session, do not fit together.
-    BadRequest = 3,
-    /// The allow hook refused.
-    Forbidden = 4,
-    /// `EIO` is not 4.
-    UnsupportedVersion = 5,
-}
-
-impl RequestError {
-    /// Text of the reference server for it.
-    pub fn message(self) -> &'static str {
-        match self {
-            Self::UnknownTransport => "Transport unknown",
-            Self::UnknownSid => "Session ID unknown",
-            Self::BadMethod => "Bad handshake method",
-            Self::BadRequest => "Bad request",
-            Self::Forbidden => "Forbidden",
-            Self::UnsupportedVersion => "Unsupported protocol version",
-        }
-    }
-
-    /// HTTP status of the answer: 403 for a refusal, 400 for the rest.
-    pub fn status(self) -> u16 {
-        match self {
-            Self::Forbidden => 403,
-            _ => 400,
-        }
-    }
-
-    /// Appends the response body, `{"code":1,"message":"Session ID unknown"}`.
-    pub fn write_json(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"code\":");
-        out.extend_from_slice(itoa::Buffer::new().format(self as u8).as_bytes());
-        out.extend_from_slice(b",\"message\":");
-        json::quote(out, self.message());
-        out.push(b'}');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,49 +146,5 @@ mod tests {
         out.clear();
         open.write(&mut out);
         assert!(String::from_utf8_lossy(&out).contains(r#""upgrades":[],"pingInterval""#));
-    }
-
-    #[test]
-    fn errors_have_the_numbers_and_texts_of_the_reference_server() {
-        let cases = [
-            (
-                RequestError::UnknownTransport,
-                400,
-                r#"{"code":0,"message":"Transport unknown"}"#,
-            ),
-            (
-                RequestError::UnknownSid,
-                400,
-                r#"{"code":1,"message":"Session ID unknown"}"#,
-            ),
-            (
-                RequestError::BadMethod,
-                400,
-                r#"{"code":2,"message":"Bad handshake method"}"#,
-            ),
-            (
-                RequestError::BadRequest,
-                400,
-                r#"{"code":3,"message":"Bad request"}"#,
-            ),
-            (
-                RequestError::Forbidden,
-                403,
-                r#"{"code":4,"message":"Forbidden"}"#,
-            ),
-            (
-                RequestError::UnsupportedVersion,
-                400,
-                r#"{"code":5,"message":"Unsupported protocol version"}"#,
-            ),
-        ];
-        for (error, status, json) in cases {
-            let mut out = Vec::new();
-            error.write_json(&mut out);
-            assert_eq!(
-                (error.status(), String::from_utf8_lossy(&out).as_ref()),
-                (status, json)
-            );
-        }
     }
 }

@@ -2,6 +2,7 @@
 //! timeouts belong to the connection that owns the bytes.
 
 mod chunked;
+mod date;
 mod encoding;
 mod forwarded;
 mod head;
@@ -9,6 +10,7 @@ mod query;
 mod response;
 
 pub use chunked::{ChunkError, Chunked};
+pub use date::Date;
 pub use encoding::Encoding;
 pub use forwarded::{forwarded, x_forwarded_for};
 pub use head::{
@@ -16,4 +18,4 @@ pub use head::{
 };
 pub(crate) use head::{is_token, is_token_byte};
 pub use query::{query_pairs, query_param};
-pub use response::{CONTINUE, reason, write_response};
+pub use response::{CONTINUE, Response, reason};

@@ -91,7 +91,7 @@ pub enum ParseError {
     Shape,
     /// Event name that only the libraries themselves may emit.
     ReservedEvent,
-    /// Placeholder that names no attachment or one that is named already, or is not written as one.
+    /// Placeholder that names no attachment or one that is named already, or is not written as one; attachment that none names.
     Placeholder,
     /// Event or ack without any payload. No violation: the reference server takes it and does
     /// nothing, so ignore the packet.
@@ -102,8 +102,8 @@ pub enum ParseError {
 ///
 /// Payloads: CONNECT takes an object or nothing, DISCONNECT nothing, EVENT an array whose first
 /// item is a number or a string that is not reserved, ACK an array and an id, CONNECT_ERROR an
-/// object or a string. In binary kinds each placeholder must name one of the attachments, and no
-/// two the same.
+/// object or a string. In binary kinds each attachment must be named by exactly one placeholder, and
+/// each placeholder must name one.
 ///
 /// # Errors
 /// Any [`ParseError`].
@@ -236,6 +236,10 @@ fn check_placeholders(packet: &Packet<'_>) -> Result<(), ParseError> {
             return Err(ParseError::Placeholder);
         }
         named |= 1 << index;
+    }
+    // An attachment that nothing names would be kept and sent on for no reader.
+    if named.count_ones() as usize != packet.attachments {
+        return Err(ParseError::Placeholder);
     }
     Ok(())
 }

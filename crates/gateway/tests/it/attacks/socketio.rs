@@ -371,6 +371,53 @@ fn attachments_together_are_bounded() {
     assert_serves(gateway.addr);
 }
 
+/// Two attachments of a packet may be as large as one message together, and not each.
+#[test]
+fn two_attachments_summed_to_twice_the_maximum() {
+    let gateway = gateway();
+    let packet =
+        "452-7[\"echo\",{\"_placeholder\":true,\"num\":0},{\"_placeholder\":true,\"num\":1}]";
+    for (second, fits) in [(500_000, true), (500_001, false)] {
+        let mut client = SocketIo::connect(gateway.addr);
+        client.send(packet);
+        client.conn.send_binary(vec![1; 500_000]);
+        client.conn.send_binary(vec![2; second]);
+        if fits {
+            assert!(client.packet().starts_with("462-7["));
+            let sizes = [(); 2].map(|()| client.conn.frame().payload.len());
+            assert_eq!(sizes, [500_000, second]);
+        } else {
+            assert_eq!(client.conn.close_code(SOON), 1009);
+        }
+    }
+    assert_serves(gateway.addr);
+}
+
+/// What was on its way to a namespace that the client left is forgiven; a namespace that it never was in is not.
+#[test]
+fn a_disconnect_pardoned_packets_to_every_namespace() {
+    let gateway = gateway();
+    let mut client = SocketIo::connect(gateway.addr);
+    client.join_namespace("/chat", "");
+    client.send("41/chat,");
+    client.send("42/chat,[\"late\"]");
+    client.send("43/chat,1[]");
+    assert_eq!(client.ask(7, &json!(["echo", 7])), json!([7]));
+    client.send("42/never,[\"x\"]");
+    assert_eq!(client.conn.close_code(SOON), PARSE_ERROR);
+    assert_serves(gateway.addr);
+}
+
+/// Packets whose attachments nothing names were kept, relayed and read by nobody.
+#[test]
+fn an_attachment_that_nobody_names_was_accepted() {
+    assert_parse_errors(&[
+        "451-[\"x\"]",
+        "452-[\"x\",{\"_placeholder\":true,\"num\":0}]",
+        "461-0[]",
+    ]);
+}
+
 /// More namespaces than a session may be in.
 #[test]
 fn a_session_joins_a_bounded_number_of_namespaces() {

@@ -158,6 +158,12 @@ fn metrics_have_their_names_and_count_what_happened() {
         1.0
     );
     assert_eq!(value("websocket_errors_total{type=\"slow_consumer\"}"), 0.0);
+    let invalid = "websocket_errors_total{type=\"invalid_message_format\"}";
+    assert_eq!(
+        value(invalid),
+        1.0,
+        "they stayed 0 for messages that were answered and not closed for"
+    );
     assert_eq!(value("sockeye_sessions"), 3.0);
     assert_eq!(value("sockeye_sockets"), 3.0);
     assert_eq!(value("message_queue_depth"), 0.0);

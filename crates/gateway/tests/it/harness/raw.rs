@@ -314,6 +314,13 @@ impl RawConn {
         Ok(response)
     }
 
+    /// Everything until the end of the stream, as it came.
+    pub fn rest(&mut self, within: Duration) -> String {
+        let deadline = Instant::now() + within;
+        while self.fill(deadline).is_ok() {}
+        String::from_utf8_lossy(&self.unread).into_owned()
+    }
+
     /// As long as the header says, else to the end of the stream.
     fn body(&mut self, length: Option<&str>, deadline: Instant) -> Result<String, Ended> {
         let length: Option<usize> = length.map(|length| length.parse().expect("a length"));
