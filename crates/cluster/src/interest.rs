@@ -1,0 +1,271 @@
+//! Which node holds which key. A key is a 64-bit hash of a namespace, a room or a user; two that collide cost a needless message.
+//!
+//! A node floods changes of its own keys. They are letters like any other, so they arrive once and in order. A node that is not known
+//! completely counts as interested in everything: a message may be sent needlessly, but never to too few.
+
+use crate::frame::NodeId;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Keys in one letter of a snapshot.
+const SNAPSHOT_KEYS: usize = 1_000;
+
+/// Where to send a letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To the inboxes of these nodes.
+    Nodes(Vec<NodeId>),
+    /// To everyone: more than half of the nodes hold a key.
+    Flood,
+}
+
+/// A change of one key.
+pub(crate) type Change = (u64, bool);
+
+#[derive(Debug, Default)]
+struct Theirs {
+    keys: HashSet<u64>,
+    digest: u64,
+    complete: bool,
+}
+
+/// Own keys and those of the peers.
+#[derive(Debug, Default)]
+pub struct Interest {
+    mine: HashMap<u64, u32>,
+    announced: HashSet<u64>,
+    announced_digest: u64,
+    changed: BTreeSet<u64>,
+    peers: BTreeMap<NodeId, Theirs>,
+    holders: HashMap<u64, Vec<NodeId>>,
+}
+
+/// Makes sums of keys differ where keys differ (SplitMix64's finisher).
+fn mix(key: u64) -> u64 {
+    let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    key ^ (key >> 31)
+}
+
+impl Interest {
+    /// One more local member. `true`: the first, so the peers must be told.
+    pub fn hold(&mut self, key: u64) -> bool {
+        let count = self.mine.entry(key).or_default();
+        *count += 1;
+        let first = *count == 1;
+        if first {
+            self.changed.insert(key);
+        }
+        first
+    }
+
+    /// One member fewer.
+    pub fn release(&mut self, key: u64) {
+        if let Some(count) = self.mine.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.mine.remove(&key);
+                self.changed.insert(key);
+            }
+        }
+    }
+
+    /// Changes that the peers must be told. Those of a key that came and went in between cancel out.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        let changed = std::mem::take(&mut self.changed);
+        let real = changed.into_iter().filter_map(|key| {
+            let on = self.mine.contains_key(&key);
+            (on != self.announced.contains(&key)).then_some((key, on))
+        });
+        let real: Vec<_> = real.collect();
+        for (key, on) in &real {
+            if *on {
+                self.announced.insert(*key);
+            } else {
+                self.announced.remove(key);
+            }
+            self.announced_digest ^= mix(*key);
+        }
+        real
+    }
+
+    /// Number and sum of the keys that the peers were told.
+    pub(crate) fn digest(&self) -> (u64, u64) {
+        (self.announced.len() as u64, self.announced_digest)
+    }
+
+    /// What the peers were told, in parts. There is at least one, perhaps empty.
+    pub(crate) fn snapshot(&self) -> Vec<Vec<u64>> {
+        let keys: Vec<u64> = self.announced.iter().copied().collect();
+        let mut parts: Vec<Vec<u64>> = keys.chunks(SNAPSHOT_KEYS).map(<[u64]>::to_vec).collect();
+        if parts.is_empty() {
+            parts.push(Vec::new());
+        }
+        parts
+    }
+
+    /// A peer that is not known completely yet.
+    pub(crate) fn add(&mut self, node: NodeId) {
+        self.remove(node);
+        self.peers.insert(node, Theirs::default());
+    }
+
+    /// Forgets a peer and its keys.
+    pub(crate) fn remove(&mut self, node: NodeId) {
+        if let Some(theirs) = self.peers.remove(&node) {
+            for key in theirs.keys {
+                self.drop_holder(key, node);
+            }
+        }
+    }
+
+    fn drop_holder(&mut self, key: u64, node: NodeId) {
+        if let Some(nodes) = self.holders.get_mut(&key) {
+            nodes.retain(|holder| *holder != node);
+            if nodes.is_empty() {
+                self.holders.remove(&key);
+            }
+        }
+    }
+
+    /// Letters of the peer are missing: it counts as interested in everything until it was asked.
+    pub(crate) fn doubt(&mut self, node: NodeId) {
+        if let Some(theirs) = self.peers.get_mut(&node) {
+            theirs.complete = false;
+        }
+    }
+
+    /// A peer's key came or went.
+    pub(crate) fn apply(&mut self, node: NodeId, (key, on): Change) {
+        let Some(theirs) = self.peers.get_mut(&node) else {
+            return;
+        };
+        let changed = if on {
+            theirs.keys.insert(key)
+        } else {
+            theirs.keys.remove(&key)
+        };
+        if !changed {
+            return;
+        }
+        theirs.digest ^= mix(key);
+        if on {
+            self.holders.entry(key).or_default().push(node);
+        } else {
+            self.drop_holder(key, node);
+        }
+    }
+
+    /// A part of a peer's snapshot.
+    pub(crate) fn apply_snapshot(&mut self, node: NodeId, keys: &[u64], first: bool, last: bool) {
+        if first && self.peers.contains_key(&node) {
+            self.add(node);
+        }
+        keys.iter().for_each(|key| self.apply(node, (*key, true)));
+        if last && let Some(theirs) = self.peers.get_mut(&node) {
+            theirs.complete = true;
+        }
+    }
+
+    /// A peer's digest. `false`: it does not match, and the peer must be asked.
+    pub(crate) fn agrees(&mut self, node: NodeId, (count, digest): (u64, u64)) -> bool {
+        let Some(theirs) = self.peers.get_mut(&node) else {
+            return true;
+        };
+        let same = theirs.keys.len() as u64 == count && theirs.digest == digest;
+        theirs.complete &= same;
+        theirs.complete
+    }
+
+    /// The nodes that hold any of the keys.
+    pub fn route(&self, keys: &[u64]) -> Route {
+        let incomplete = self.peers.iter().filter(|(_, theirs)| !theirs.complete);
+        let mut nodes: Vec<NodeId> = incomplete.map(|(node, _)| *node).collect();
+        for key in keys {
+            let holders = self.holders.get(key).into_iter().flatten();
+            nodes.extend(holders);
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        if nodes.len() > 1 && nodes.len() * 2 > self.peers.len() {
+            Route::Flood
+        } else {
+            Route::Nodes(nodes)
+        }
+    }
+
+    /// Nodes that hold a key, as far as is known.
+    pub fn holders(&self, key: u64) -> usize {
+        self.holders.get(&key).map_or(0, Vec::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+
+    #[test]
+    fn a_key_that_came_and_went_is_not_told() {
+        let mut interest = Interest::default();
+        assert!(interest.hold(5));
+        assert!(!interest.hold(5));
+        interest.release(5);
+        interest.release(5);
+        assert_eq!(interest.take_changes(), []);
+        assert_eq!(interest.digest(), (0, 0));
+        interest.hold(5);
+        assert_eq!(interest.take_changes(), [(5, true)]);
+        interest.release(5);
+        assert_eq!(interest.take_changes(), [(5, false)]);
+        assert_eq!(interest.digest(), (0, 0));
+    }
+
+    #[test]
+    fn a_peer_that_is_not_known_gets_everything() {
+        let mut interest = Interest::default();
+        (1..=4).map(NodeId).for_each(|node| interest.add(node));
+        for node in [B, NodeId(3), NodeId(4)] {
+            interest.apply_snapshot(node, &[], true, true);
+        }
+        assert_eq!(interest.route(&[9]), Route::Nodes(vec![A]));
+        interest.apply_snapshot(A, &[7], true, true);
+        assert_eq!(interest.route(&[9]), Route::Nodes(vec![]));
+        assert_eq!(interest.route(&[7]), Route::Nodes(vec![A]));
+        interest.doubt(A);
+        assert_eq!(interest.route(&[9]), Route::Nodes(vec![A]));
+    }
+
+    #[test]
+    fn more_than_half_of_the_nodes_are_flooded() {
+        let mut interest = Interest::default();
+        for node in (1..=4).map(NodeId) {
+            interest.add(node);
+            interest.apply_snapshot(node, &[], true, true);
+        }
+        interest.apply(A, (7, true));
+        interest.apply(B, (7, true));
+        assert_eq!(interest.route(&[7]), Route::Nodes(vec![A, B]));
+        interest.apply(NodeId(3), (7, true));
+        assert_eq!(interest.route(&[7]), Route::Flood);
+        interest.remove(NodeId(3));
+        assert_eq!(interest.holders(7), 2);
+    }
+
+    #[test]
+    fn a_digest_finds_a_missed_change() {
+        let (mut ours, mut theirs) = (Interest::default(), Interest::default());
+        ours.add(A);
+        for key in 1..5 {
+            theirs.hold(key);
+        }
+        let changes = theirs.take_changes();
+        ours.apply_snapshot(A, &[], true, true);
+        changes.iter().for_each(|change| ours.apply(A, *change));
+        assert!(ours.agrees(A, theirs.digest()));
+        theirs.release(3);
+        theirs.take_changes();
+        assert!(!ours.agrees(A, theirs.digest()));
+    }
+}

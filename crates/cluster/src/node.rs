@@ -1,0 +1,579 @@
+//! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
+
+use crate::frame::{self, Frame, Known, Malformed, NodeId, Peer, Stream};
+use crate::inlet::{self, Inlet, Output};
+use crate::interest::{Interest, Route};
+use crate::outlet::{self, Channel, Outlet, Publish, Refused};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Microseconds between heartbeats.
+pub const HEARTBEAT_US: u64 = 250_000;
+/// A node hears while its own probe came back within this time, and speaks while its heartbeats did.
+const WORKING_US: u64 = 600_000;
+/// A peer that was silent for so long while the engine worked is dead.
+pub const DEAD_US: u64 = 15_000_000;
+/// Microseconds between digests of the own keys.
+const DIGEST_US: u64 = 10_000_000;
+/// Keys that went are told this late: members who leave and come back cost nothing then.
+const RELEASE_US: u64 = 250_000;
+
+const PAYLOAD: u8 = 0;
+const CHANGES: u8 = 1;
+const DIGEST: u8 = 2;
+const WANT: u8 = 3;
+const SNAPSHOT: u8 = 4;
+const CONFIRM: u8 = 5;
+
+/// News for the process.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A letter for local members.
+    Letter {
+        /// Its publisher. Letters of one publisher come in its order.
+        from: Peer,
+        /// What was given to [`Node::send`].
+        letter: Box<[u8]>,
+    },
+    /// Letters of a publisher cannot be had any more; `None` = nobody knows how many.
+    Lost {
+        /// The publisher.
+        from: Peer,
+        /// How many letters.
+        letters: Option<u64>,
+    },
+    /// A peer is there.
+    Up(Peer),
+    /// A peer left, died, or began a new life: its members are gone.
+    Down(Peer),
+    /// Another process uses this node's number with a later epoch: this one must stop.
+    Superseded(Peer),
+}
+
+/// Bounds of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Of what it sends.
+    pub outlet: outlet::Limits,
+    /// Of what it receives from each publisher.
+    pub inlet: inlet::Limits,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    inlet: Inlet,
+    up: bool,
+    leaving: bool,
+    /// It said that it hears: questions reach it.
+    hears: bool,
+    heard_us: u64,
+    /// Silence while the engine worked.
+    silent_us: u64,
+    /// Position of our flood that it has handed on.
+    confirmed: u64,
+}
+
+/// Counters of a node, besides those of outlet and inlets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Messages of another version of the format.
+    pub versions: u64,
+    /// Messages that are no frames.
+    pub malformed: u64,
+    /// Control letters of a kind that this version does not know.
+    pub unknown_letters: u64,
+}
+
+/// The native plane of one node.
+#[derive(Debug)]
+pub struct Node {
+    me: Peer,
+    limits: Limits,
+    now_us: u64,
+    outlet: Outlet,
+    neighbours: BTreeMap<NodeId, Neighbour>,
+    interest: Interest,
+    events: VecDeque<Event>,
+    probe_back_us: Option<u64>,
+    heartbeat_us: u64,
+    digest_us: u64,
+    changes_us: Option<u64>,
+    refusals: Refusals,
+}
+
+impl Node {
+    /// A node that knows nobody.
+    pub fn new(me: Peer, limits: Limits) -> Self {
+        Self {
+            me,
+            limits,
+            now_us: 0,
+            outlet: Outlet::new(me, limits.outlet),
+            neighbours: BTreeMap::new(),
+            interest: Interest::default(),
+            events: VecDeque::new(),
+            probe_back_us: None,
+            heartbeat_us: 0,
+            digest_us: 0,
+            changes_us: None,
+            refusals: Refusals::default(),
+        }
+    }
+
+    /// Sets the time and does what is due.
+    pub fn begin(&mut self, now_us: u64) {
+        // The first call has no time before it.
+        let passed_us = if self.now_us == 0 {
+            0
+        } else {
+            now_us.saturating_sub(self.now_us)
+        };
+        self.now_us = now_us;
+        let nodes: Vec<NodeId> = self.neighbours.keys().copied().collect();
+        nodes
+            .into_iter()
+            .for_each(|node| self.tick(node, passed_us));
+        if now_us >= self.heartbeat_us {
+            self.heartbeat_us = now_us + HEARTBEAT_US;
+            self.beat();
+        }
+        if now_us >= self.digest_us {
+            self.digest_us = now_us + DIGEST_US;
+            self.flood_digest();
+        }
+        if self.changes_us.is_some_and(|due_us| now_us >= due_us) {
+            self.tell_changes();
+        }
+    }
+
+    fn hears(&self) -> bool {
+        self.probe_back_us
+            .is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
+    }
+
+    fn tick(&mut self, node: NodeId, passed_us: u64) {
+        let (hears, now_us) = (self.hears(), self.now_us);
+        let Some(neighbour) = self.neighbours.get_mut(&node) else {
+            return;
+        };
+        let beats = now_us - neighbour.heard_us <= WORKING_US;
+        neighbour.silent_us = match (beats, hears) {
+            (true, _) => 0,
+            (false, true) => neighbour.silent_us + passed_us,
+            (false, false) => neighbour.silent_us,
+        };
+        let mut out = Vec::new();
+        let asks = neighbour.inlet.tick(
+            now_us,
+            passed_us,
+            hears && beats && neighbour.hears,
+            &mut out,
+        );
+        let dead = neighbour.up && neighbour.silent_us >= DEAD_US;
+        if let Some(lane) = neighbour.inlet.lane() {
+            for ask in asks {
+                let nack = frame::write_nack(self.me, ask.stream, lane, ask.from, ask.to);
+                self.outlet.push_unsequenced(Channel::Inbox(node), nack);
+            }
+        }
+        self.outputs(node, out);
+        let gone = |neighbour: &Neighbour| {
+            neighbour.up && neighbour.leaving && neighbour.inlet.is_complete()
+        };
+        if dead || self.neighbours.get(&node).is_some_and(gone) {
+            self.bury(node);
+        }
+    }
+
+    /// A peer is gone. Its inlet stays: if the peer comes back in the same life, nothing is handed on twice.
+    fn bury(&mut self, node: NodeId) {
+        let Some(neighbour) = self.neighbours.get_mut(&node) else {
+            return;
+        };
+        if !std::mem::replace(&mut neighbour.up, false) {
+            return;
+        }
+        let (peer, mut out) = (neighbour.inlet.peer(), Vec::new());
+        neighbour.inlet.give_up_all(&mut out);
+        self.outputs(node, out);
+        self.outlet.remove(node);
+        self.interest.remove(node);
+        self.events.push_back(Event::Down(peer));
+    }
+
+    fn beat(&mut self) {
+        let known: Vec<Known> = self
+            .outlet
+            .known()
+            .map(|known| {
+                let neighbour = self.neighbours.get(&known.peer.node);
+                let got_flood = neighbour.map_or(0, |neighbour| neighbour.inlet.got_flood());
+                Known { got_flood, ..known }
+            })
+            .collect();
+        let heartbeat =
+            frame::write_heartbeat(self.me, self.outlet.flood_position(), self.hears(), &known);
+        let probe = frame::write_probe(self.me);
+        self.outlet.push_unsequenced(Channel::Flood, heartbeat);
+        let mine = Channel::Inbox(self.me.node);
+        self.outlet.push_unsequenced(mine, probe);
+    }
+
+    // ---- what arrives -------------------------------------------------------------------------------------------------
+
+    /// A message of the own inbox channel or of the flood channel. Malformed ones are counted and change nothing.
+    pub fn arrived(&mut self, message: &[u8]) {
+        let (peer, frame) = match frame::read(message) {
+            Ok(read) => read,
+            Err(Malformed::Version(_)) => {
+                self.refusals.versions += 1;
+                return;
+            }
+            Err(_) => {
+                self.refusals.malformed += 1;
+                return;
+            }
+        };
+        if peer.node == self.me.node {
+            return self.own(peer, &frame);
+        }
+        if self.meet(peer) {
+            self.on_frame(peer, &frame);
+        }
+    }
+
+    fn own(&mut self, peer: Peer, frame: &Frame<'_>) {
+        if peer.epoch > self.me.epoch {
+            self.events.push_back(Event::Superseded(peer));
+        } else if peer == self.me && matches!(frame, Frame::Probe) {
+            self.probe_back_us = Some(self.now_us);
+        }
+    }
+
+    /// Whether the frame's publisher is the present life of its node; a new one is taken up.
+    fn meet(&mut self, peer: Peer) -> bool {
+        if let Some(known) = self.neighbours.get(&peer.node) {
+            let life = known.inlet.peer().epoch;
+            if life > peer.epoch {
+                return false;
+            }
+            if life == peer.epoch {
+                return true;
+            }
+            self.bury(peer.node);
+        }
+        let neighbour = Neighbour {
+            inlet: Inlet::new(peer, self.limits.inlet),
+            up: false,
+            leaving: false,
+            hears: false,
+            heard_us: self.now_us,
+            silent_us: 0,
+            confirmed: 0,
+        };
+        self.neighbours.insert(peer.node, neighbour);
+        true
+    }
+
+    fn on_frame(&mut self, peer: Peer, frame: &Frame<'_>) {
+        let mut out = Vec::new();
+        match frame {
+            Frame::Letters(letters) => {
+                let mine = letters.to.is_none_or(|(to, _)| to == self.me);
+                if mine && let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
+                    neighbour.inlet.letters(letters, &mut out);
+                }
+            }
+            Frame::Heartbeat {
+                flood,
+                hears,
+                known,
+            } => {
+                if let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
+                    neighbour.hears = *hears;
+                }
+                self.on_heartbeat(peer, *flood, known, &mut out);
+            }
+            Frame::Probe => {}
+            Frame::Nack {
+                stream,
+                lane,
+                from,
+                to,
+            } => self.outlet.nack(peer.node, *stream, *lane, *from, *to),
+            Frame::Gone { stream, lane, upto } => {
+                if let Some(neighbour) = self.neighbours.get_mut(&peer.node)
+                    && neighbour.inlet.lane() == Some(*lane)
+                {
+                    neighbour.inlet.gone(*stream, *upto, &mut out);
+                }
+            }
+            Frame::Bye { flood } => {
+                if let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
+                    neighbour.inlet.heartbeat(*flood, None, &mut out);
+                    neighbour.leaving = true;
+                }
+            }
+        }
+        self.outputs(peer.node, out);
+    }
+
+    fn on_heartbeat(&mut self, peer: Peer, flood: u64, known: &[Known], out: &mut Vec<Output>) {
+        let us = known.iter().find(|known| known.peer == self.me).copied();
+        let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
+            return;
+        };
+        neighbour.heard_us = self.now_us;
+        neighbour.inlet.heartbeat(flood, us, out);
+        if let Some(us) = us {
+            neighbour.confirmed = neighbour.confirmed.max(us.got_flood);
+        }
+        if !std::mem::replace(&mut neighbour.up, true) {
+            neighbour.silent_us = 0;
+            neighbour.confirmed = 0;
+            self.outlet.add(peer, self.now_us);
+            self.interest.add(peer.node);
+            self.events.push_back(Event::Up(peer));
+            // The peer must know its lane before letters come in it.
+            self.beat();
+            self.tell(peer.node, &[WANT]);
+        }
+    }
+
+    fn outputs(&mut self, node: NodeId, out: Vec<Output>) {
+        let Some(neighbour) = self.neighbours.get(&node) else {
+            return;
+        };
+        let from = neighbour.inlet.peer();
+        for output in out {
+            let letters = match output {
+                Output::Letter(stream, position, letter) => {
+                    self.on_letter(from, stream, position, &letter);
+                    continue;
+                }
+                Output::Lost(_, letters) => Some(letters),
+                Output::Resync => None,
+            };
+            self.events.push_back(Event::Lost { from, letters });
+            // A change of its keys may have been among them.
+            self.interest.doubt(node);
+            self.tell(node, &[WANT]);
+        }
+    }
+
+    fn on_letter(&mut self, from: Peer, stream: Stream, position: u64, letter: &[u8]) {
+        let node = from.node;
+        let Some((kind, body)) = letter.split_first() else {
+            self.refusals.unknown_letters += 1;
+            return;
+        };
+        match *kind {
+            PAYLOAD => {
+                let letter = body.into();
+                self.events.push_back(Event::Letter { from, letter });
+            }
+            CHANGES => {
+                for change in body.chunks_exact(9) {
+                    self.interest.apply(node, (number(change), change[8] == 1));
+                }
+                if stream == Stream::Flood {
+                    self.tell(node, &tagged(CONFIRM, &[position]));
+                }
+            }
+            DIGEST if body.len() == 16 => {
+                if !self
+                    .interest
+                    .agrees(node, (number(body), number(&body[8..])))
+                {
+                    self.tell(node, &[WANT]);
+                }
+            }
+            WANT => self.send_snapshot(node),
+            SNAPSHOT if body.len() % 8 == 1 => {
+                let keys: Vec<u64> = body[1..].chunks_exact(8).map(number).collect();
+                let (first, last) = (body[0] & 1 != 0, body[0] & 2 != 0);
+                self.interest.apply_snapshot(node, &keys, first, last);
+            }
+            CONFIRM if body.len() == 8 => {
+                if let Some(neighbour) = self.neighbours.get_mut(&node) {
+                    neighbour.confirmed = neighbour.confirmed.max(number(body));
+                }
+            }
+            _ => self.refusals.unknown_letters += 1,
+        }
+    }
+
+    /// A control letter to a peer. If the engine takes nothing the peer asks again, or its digest tells.
+    fn tell(&mut self, node: NodeId, letter: &[u8]) {
+        let _ = self.outlet.send(&[node], letter, self.now_us);
+    }
+
+    fn send_snapshot(&mut self, node: NodeId) {
+        // Changes not told yet would be told twice otherwise, or not at all.
+        self.tell_changes();
+        let parts = self.interest.snapshot();
+        let last = parts.len() - 1;
+        for (at, keys) in parts.iter().enumerate() {
+            let flags = u8::from(at == 0) | u8::from(at == last) << 1;
+            let mut letter = vec![SNAPSHOT, flags];
+            keys.iter()
+                .for_each(|key| letter.extend_from_slice(&key.to_le_bytes()));
+            self.tell(node, &letter);
+        }
+    }
+
+    // ---- what local members do ----------------------------------------------------------------------------------------
+
+    /// A local member of a key more. `Some(position)`: it is the first, and a client may be told of its join once
+    /// [`Self::is_confirmed`] says so of that position.
+    ///
+    /// # Errors
+    /// [`Refused::Full`]: the engine is away; the key is announced when it is back.
+    pub fn hold(&mut self, key: u64) -> Result<Option<u64>, Refused> {
+        if !self.interest.hold(key) {
+            return Ok(None);
+        }
+        self.changes_us = Some(self.now_us);
+        if self.outlet.queued_bytes() > self.limits.outlet.queue_bytes {
+            return Err(Refused::Full);
+        }
+        self.tell_changes();
+        Ok(Some(self.outlet.next_flood() - 1))
+    }
+
+    /// A local member of a key fewer.
+    pub fn release(&mut self, key: u64) {
+        self.interest.release(key);
+        self.changes_us.get_or_insert(self.now_us + RELEASE_US);
+    }
+
+    /// Whether every live peer knows what was flooded up to a position.
+    pub fn is_confirmed(&self, position: u64) -> bool {
+        let mut live = self.neighbours.values().filter(|neighbour| neighbour.up);
+        live.all(|neighbour| neighbour.confirmed >= position)
+    }
+
+    fn tell_changes(&mut self) {
+        // While the engine takes nothing, changes stay where they cancel out.
+        if self.outlet.queued_bytes() > self.limits.outlet.queue_bytes {
+            self.changes_us = Some(self.now_us + RELEASE_US);
+            return;
+        }
+        self.changes_us = None;
+        let changes = self.interest.take_changes();
+        for part in changes.chunks(1_000) {
+            let mut letter = vec![CHANGES];
+            for (key, on) in part {
+                letter.extend_from_slice(&key.to_le_bytes());
+                letter.push(u8::from(*on));
+            }
+            let _ = self.outlet.flood(&letter, self.now_us);
+        }
+    }
+
+    fn flood_digest(&mut self) {
+        self.tell_changes();
+        let (count, digest) = self.interest.digest();
+        let _ = self
+            .outlet
+            .flood(&tagged(DIGEST, &[count, digest]), self.now_us);
+    }
+
+    /// Sends a letter to the nodes that hold any of the keys. Returns to how many inboxes it went; `None` = to all nodes.
+    ///
+    /// # Errors
+    /// [`Refused::Full`]: nothing was sent.
+    pub fn send(&mut self, keys: &[u64], letter: &[u8]) -> Result<Option<usize>, Refused> {
+        let mut tagged = Vec::with_capacity(letter.len() + 1);
+        tagged.push(PAYLOAD);
+        tagged.extend_from_slice(letter);
+        match self.interest.route(keys) {
+            Route::Flood => self.outlet.flood(&tagged, self.now_us).map(|_| None),
+            Route::Nodes(nodes) => {
+                self.outlet.send(&nodes, &tagged, self.now_us)?;
+                Ok(Some(nodes.len()))
+            }
+        }
+    }
+
+    // ---- the driver's side --------------------------------------------------------------------------------------------
+
+    /// Moves what is to be published now to `batch`.
+    pub fn take(&mut self, batch: &mut Vec<Publish>) {
+        self.outlet.take(batch, self.now_us);
+    }
+
+    /// The engine took a batch.
+    pub fn published(&mut self, batch: &[Publish]) {
+        self.outlet.published(batch);
+    }
+
+    /// The engine did not take a batch, or nobody knows.
+    pub fn failed(&mut self, batch: Vec<Publish>) {
+        self.outlet.failed(batch);
+    }
+
+    /// What happened since the last call.
+    pub fn events(&mut self) -> impl Iterator<Item = Event> + '_ {
+        self.events.drain(..)
+    }
+
+    /// When to call [`Self::begin`] and [`Self::take`] if nothing happens before, microseconds.
+    pub fn due(&self) -> u64 {
+        let asks = self
+            .neighbours
+            .values()
+            .filter_map(|neighbour| neighbour.inlet.due_us());
+        let other = [self.changes_us, self.outlet.due_us(self.now_us)];
+        let soonest = asks.chain(other.into_iter().flatten()).min();
+        soonest.map_or(self.heartbeat_us, |due_us| due_us.min(self.heartbeat_us))
+    }
+
+    /// Tells the peers that this node leaves on purpose.
+    pub fn leave(&mut self) {
+        self.beat();
+        let bye = frame::write_bye(self.me, self.outlet.flood_position());
+        self.outlet.push_unsequenced(Channel::Flood, bye);
+    }
+
+    /// Peers that are up.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
+        let up = self.neighbours.values().filter(|neighbour| neighbour.up);
+        up.map(|neighbour| neighbour.inlet.peer())
+    }
+
+    /// Counters of what was sent.
+    pub fn sent(&self) -> outlet::Sent {
+        self.outlet.sent()
+    }
+
+    /// Counters of what each peer sent.
+    pub fn received(&self) -> impl Iterator<Item = (Peer, inlet::Received)> + '_ {
+        self.neighbours
+            .values()
+            .map(|neighbour| (neighbour.inlet.peer(), neighbour.inlet.received()))
+    }
+
+    /// Counters of what was refused.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals
+    }
+
+    /// Microseconds of traffic that can be repaired.
+    pub fn ring_us(&self) -> u64 {
+        self.outlet.ring_us(self.now_us)
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn tagged(kind: u8, numbers: &[u64]) -> Vec<u8> {
+    let mut letter = vec![kind];
+    numbers
+        .iter()
+        .for_each(|number| letter.extend_from_slice(&number.to_le_bytes()));
+    letter
+}

@@ -1,0 +1,680 @@
+//! What a node publishes: letters batched per receiver, positions, and the ring from which lost frames are sent again.
+//!
+//! Batches clock themselves. While nothing is under way to the engine a letter leaves at once; while a batch is under way the next
+//! one fills. A letter never waits longer than [`Limits::linger_us`].
+
+use crate::frame::{self, Batch, Known, NodeId, Peer, Stream};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Bounds of an outlet.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A frame of this many bytes of letters is closed. A larger letter has a frame of its own.
+    pub frame_bytes: usize,
+    /// A frame of this many letters is closed.
+    pub frame_letters: u16,
+    /// Microseconds a letter waits at most for company.
+    pub linger_us: u64,
+    /// Bytes of sent frames kept for repair, over all receivers.
+    pub ring_bytes: usize,
+    /// Bytes of frames that wait for the engine; above it letters are refused.
+    pub queue_bytes: usize,
+    /// Bytes of repairs in one batch, so that repairs do not hold up new letters.
+    pub repair_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frame_bytes: 16 * 1024,
+            frame_letters: 64,
+            linger_us: 200,
+            ring_bytes: 64 * 1024 * 1024,
+            queue_bytes: 32 * 1024 * 1024,
+            repair_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// The channel of the engine that a frame is published to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// A node's own channel.
+    Inbox(NodeId),
+    /// The channel that all nodes read.
+    Flood,
+}
+
+/// A message for the engine.
+#[derive(Clone, Debug)]
+pub struct Publish {
+    /// Where to.
+    pub channel: Channel,
+    /// The frame.
+    pub frame: Arc<[u8]>,
+    /// Its place in the order of publishing.
+    number: u64,
+}
+
+/// The letter was not taken: too much waits for the engine, or the receiver is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// [`Limits::queue_bytes`] are waiting: the engine is slow or away.
+    Full,
+    /// No such peer.
+    UnknownPeer,
+}
+
+/// A sent frame, kept for repair.
+#[derive(Debug)]
+struct Kept {
+    first: u64,
+    last: u64,
+    sent_us: u64,
+    frame: Arc<[u8]>,
+}
+
+/// One sequence of letters: to one peer, or to all.
+#[derive(Debug)]
+struct Lane {
+    /// 0 for the flood.
+    id: u32,
+    to: Option<Peer>,
+    base: u64,
+    /// Position of the last letter in a closed frame.
+    closed: u64,
+    open: Vec<u8>,
+    open_count: u16,
+    opened_us: u64,
+    kept: VecDeque<Kept>,
+}
+
+impl Lane {
+    fn new(id: u32, to: Option<Peer>, base: u64) -> Self {
+        Self {
+            id,
+            to,
+            base,
+            closed: 0,
+            open: Vec::new(),
+            open_count: 0,
+            opened_us: 0,
+            kept: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, letter: &[u8], now_us: u64) {
+        if self.open_count == 0 {
+            self.opened_us = now_us;
+        }
+        self.open_count += 1;
+        frame::push_letter(&mut self.open, letter);
+    }
+
+    /// Position that the next letter gets.
+    fn next(&self) -> u64 {
+        self.closed + u64::from(self.open_count) + 1
+    }
+}
+
+/// Letters of a lane that a peer asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Repair {
+    asker: NodeId,
+    stream: Stream,
+    next: u64,
+    to: u64,
+}
+
+/// Counters of an outlet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Letters, counted once for each receiver or flood.
+    pub letters: u64,
+    /// Frames of letters.
+    pub frames: u64,
+    /// Bytes of these frames.
+    pub bytes: u64,
+    /// Frames sent again because a peer missed them.
+    pub repairs: u64,
+    /// Questions that the ring could not answer any more.
+    pub gone: u64,
+}
+
+/// Everything a node publishes.
+#[derive(Debug)]
+pub struct Outlet {
+    me: Peer,
+    limits: Limits,
+    flood: Lane,
+    lanes: BTreeMap<NodeId, Lane>,
+    /// Lanes with an open frame.
+    open: Vec<NodeId>,
+    last_lane: u32,
+    /// Lanes of kept frames, oldest first.
+    ages: VecDeque<(Option<NodeId>, u32)>,
+    kept_bytes: usize,
+    queue: VecDeque<Publish>,
+    queued_bytes: usize,
+    /// Frames that were ever queued.
+    numbered: u64,
+    under_way: usize,
+    /// A batch with repairs is under way: the next ones wait for it, so that repairs do not outrun the engine.
+    repairing: bool,
+    repairs: VecDeque<Repair>,
+    sent: Sent,
+}
+
+impl Outlet {
+    /// An outlet without peers.
+    pub fn new(me: Peer, limits: Limits) -> Self {
+        Self {
+            me,
+            limits,
+            flood: Lane::new(0, None, 0),
+            lanes: BTreeMap::new(),
+            open: Vec::new(),
+            last_lane: 0,
+            ages: VecDeque::new(),
+            kept_bytes: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            numbered: 0,
+            under_way: 0,
+            repairing: false,
+            repairs: VecDeque::new(),
+            sent: Sent::default(),
+        }
+    }
+
+    /// Begins a lane to a peer, unless it has one. Floods from now on are owed to it.
+    pub fn add(&mut self, peer: Peer, now_us: u64) {
+        let known = self.lanes.get(&peer.node);
+        if known.is_some_and(|lane| lane.to == Some(peer)) {
+            return;
+        }
+        self.remove(peer.node);
+        self.close_flood(now_us);
+        self.last_lane += 1;
+        let lane = Lane::new(self.last_lane, Some(peer), self.flood.closed);
+        self.lanes.insert(peer.node, lane);
+    }
+
+    /// Forgets a peer and what was kept for it.
+    pub fn remove(&mut self, node: NodeId) {
+        if let Some(lane) = self.lanes.remove(&node) {
+            self.kept_bytes -= lane.kept.iter().map(|kept| kept.frame.len()).sum::<usize>();
+        }
+        self.open.retain(|open| *open != node);
+        self.repairs.retain(|repair| repair.asker != node);
+    }
+
+    /// Sends a letter to some peers: to all of them or, with an error, to none.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn send(&mut self, to: &[NodeId], letter: &[u8], now_us: u64) -> Result<(), Refused> {
+        self.admit(letter)?;
+        if !to.iter().all(|node| self.lanes.contains_key(node)) {
+            return Err(Refused::UnknownPeer);
+        }
+        to.iter().for_each(|node| self.post(*node, letter, now_us));
+        Ok(())
+    }
+
+    fn post(&mut self, to: NodeId, letter: &[u8], now_us: u64) {
+        // One order over both sequences: a frame never holds letters from before and after a letter of the other one.
+        self.close_flood(now_us);
+        let limits = self.limits;
+        let Some(lane) = self.lanes.get_mut(&to) else {
+            return;
+        };
+        if lane.open_count == 0 {
+            self.open.push(to);
+        }
+        lane.push(letter, now_us);
+        self.sent.letters += 1;
+        if is_full(lane, &limits) {
+            self.close_inbox(to, now_us);
+            self.open.retain(|open| *open != to);
+        }
+    }
+
+    /// Sends a letter to all nodes. Returns its position.
+    ///
+    /// # Errors
+    /// [`Refused::Full`]; nothing was sent then.
+    pub fn flood(&mut self, letter: &[u8], now_us: u64) -> Result<u64, Refused> {
+        self.admit(letter)?;
+        self.close_inboxes(now_us);
+        let position = self.flood.next();
+        self.flood.push(letter, now_us);
+        self.sent.letters += 1;
+        if is_full(&self.flood, &self.limits) {
+            self.close_flood(now_us);
+        }
+        Ok(position)
+    }
+
+    fn admit(&self, letter: &[u8]) -> Result<(), Refused> {
+        let waiting = self.queued_bytes + letter.len();
+        // A letter larger than the bound passes when nothing else waits: it could never be sent otherwise.
+        let full = waiting > self.limits.queue_bytes && self.queued_bytes > 0;
+        if full { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    /// Queues a frame that is never repaired.
+    pub(crate) fn push_unsequenced(&mut self, channel: Channel, frame: Vec<u8>) {
+        self.enqueue(channel, frame.into());
+    }
+
+    fn enqueue(&mut self, channel: Channel, frame: Arc<[u8]>) {
+        self.queued_bytes += frame.len();
+        self.numbered += 1;
+        self.queue.push_back(Publish {
+            channel,
+            frame,
+            number: self.numbered,
+        });
+    }
+
+    fn close_inboxes(&mut self, now_us: u64) {
+        let mut open = std::mem::take(&mut self.open);
+        open.drain(..)
+            .for_each(|node| self.close_inbox(node, now_us));
+        self.open = open;
+    }
+
+    fn close_inbox(&mut self, node: NodeId, now_us: u64) {
+        let Some(lane) = self.lanes.get_mut(&node) else {
+            return;
+        };
+        if lane.open_count == 0 {
+            return;
+        }
+        let to = lane.to.map(|peer| (peer, lane.id));
+        let frame = close(self.me, lane, to, self.flood.closed, &[], now_us);
+        let id = lane.id;
+        self.keep(Some(node), id, frame.len());
+        self.enqueue(Channel::Inbox(node), frame);
+    }
+
+    fn close_flood(&mut self, now_us: u64) {
+        if self.flood.open_count == 0 {
+            return;
+        }
+        // All of them, not only those with news: the flood frame that brought the news may be lost for good.
+        let linked = self.lanes.values().filter(|lane| lane.closed > 0);
+        let links: Vec<_> = linked.map(|lane| (lane.id, lane.closed)).collect();
+        let frame = close(self.me, &mut self.flood, None, 0, &links, now_us);
+        self.keep(None, 0, frame.len());
+        self.enqueue(Channel::Flood, frame);
+    }
+
+    fn keep(&mut self, node: Option<NodeId>, lane: u32, bytes: usize) {
+        self.sent.frames += 1;
+        self.sent.bytes += bytes as u64;
+        self.kept_bytes += bytes;
+        self.ages.push_back((node, lane));
+        while self.kept_bytes > self.limits.ring_bytes
+            && let Some((node, lane)) = self.ages.pop_front()
+        {
+            let oldest = match node {
+                None => Some(&mut self.flood),
+                // A lane that was removed took its frames along.
+                Some(node) => self.lanes.get_mut(&node).filter(|found| found.id == lane),
+            };
+            if let Some(kept) = oldest.and_then(|lane| lane.kept.pop_front()) {
+                self.kept_bytes -= kept.frame.len();
+            }
+        }
+    }
+
+    /// A peer misses letters: they are sent again with the next batches, as far as they are kept.
+    pub fn nack(&mut self, asker: NodeId, stream: Stream, lane_id: u32, from: u64, to: u64) {
+        let Some(lane) = self.lanes.get(&asker).filter(|lane| lane.id == lane_id) else {
+            return;
+        };
+        let asked = match stream {
+            Stream::Inbox => lane,
+            Stream::Flood => &self.flood,
+        };
+        let to = to.min(asked.closed);
+        let oldest = asked
+            .kept
+            .front()
+            .map_or(asked.closed + 1, |kept| kept.first);
+        if from < oldest {
+            let upto = to.min(oldest - 1);
+            let gone = frame::write_gone(self.me, stream, lane_id, upto);
+            self.sent.gone += 1;
+            self.push_unsequenced(Channel::Inbox(asker), gone);
+        }
+        let next = from.max(oldest);
+        // The peer asks again for what does not come: one question at a time is enough.
+        let asking = |repair: &Repair| repair.asker == asker && repair.stream == stream;
+        if next <= to && !self.repairs.iter().any(asking) {
+            self.repairs.push_back(Repair {
+                asker,
+                stream,
+                next,
+                to,
+            });
+        }
+    }
+
+    /// Queues the next repairs, within their share of a batch.
+    fn repair(&mut self) {
+        let mut share = self.limits.repair_bytes;
+        self.repairing |= !self.repairs.is_empty();
+        while share > 0
+            && let Some(mut repair) = self.repairs.pop_front()
+        {
+            let lane = match repair.stream {
+                Stream::Flood => Some(&self.flood),
+                Stream::Inbox => self.lanes.get(&repair.asker),
+            };
+            let kept = lane.and_then(|lane| {
+                let at = lane.kept.partition_point(|kept| kept.last < repair.next);
+                lane.kept.get(at).filter(|kept| kept.first <= repair.to)
+            });
+            let Some(kept) = kept else { continue };
+            let (frame, last) = (Arc::clone(&kept.frame), kept.last);
+            share = share.saturating_sub(frame.len());
+            self.sent.repairs += 1;
+            self.enqueue(Channel::Inbox(repair.asker), frame);
+            repair.next = last + 1;
+            if repair.next <= repair.to {
+                self.repairs.push_front(repair);
+            }
+        }
+    }
+
+    /// Moves what is to be published now to `batch`; empty = nothing yet. Each batch that is not empty ends with
+    /// [`Self::published`] or [`Self::failed`].
+    pub fn take(&mut self, batch: &mut Vec<Publish>, now_us: u64) {
+        let idle = self.under_way == 0;
+        let linger = self.limits.linger_us;
+        let waited = |lane: &Lane| lane.open_count > 0 && now_us >= lane.opened_us + linger;
+        if idle || waited(&self.flood) {
+            self.close_flood(now_us);
+        }
+        if idle
+            || self
+                .open
+                .iter()
+                .any(|node| self.lanes.get(node).is_some_and(waited))
+        {
+            self.close_inboxes(now_us);
+        }
+        if !self.repairing {
+            self.repair();
+        }
+        if !self.queue.is_empty() {
+            self.under_way += 1;
+            batch.extend(self.queue.drain(..));
+        }
+    }
+
+    /// The engine took a batch.
+    pub fn published(&mut self, batch: &[Publish]) {
+        self.under_way -= 1;
+        self.repairing = false;
+        self.queued_bytes -= bytes(batch);
+    }
+
+    /// The engine did not take a batch, or nobody knows: it is published again before all others. Receivers drop what they have.
+    pub fn failed(&mut self, batch: Vec<Publish>) {
+        self.under_way -= 1;
+        self.repairing = false;
+        // Another batch may have failed before: the oldest frame comes first again.
+        self.queue.extend(batch);
+        let queue = self.queue.make_contiguous();
+        queue.sort_by_key(|publish| publish.number);
+    }
+
+    /// When [`Self::take`] has something, if nothing happens before.
+    pub fn due_us(&self, now_us: u64) -> Option<u64> {
+        let idle = self.under_way == 0;
+        let some_open = self.flood.open_count > 0 || !self.open.is_empty();
+        let repairs = !self.repairing && !self.repairs.is_empty();
+        if !self.queue.is_empty() || repairs || idle && some_open {
+            return Some(now_us);
+        }
+        let opened = self.open.iter().filter_map(|node| self.lanes.get(node));
+        let flood = Some(&self.flood).filter(|lane| lane.open_count > 0);
+        let oldest = opened.chain(flood).map(|lane| lane.opened_us).min();
+        oldest.map(|opened_us| opened_us + self.limits.linger_us)
+    }
+
+    /// Position of the last letter in a flood frame.
+    pub fn flood_position(&self) -> u64 {
+        self.flood.closed
+    }
+
+    /// Position that the next flooded letter gets.
+    pub(crate) fn next_flood(&self) -> u64 {
+        self.flood.next()
+    }
+
+    /// What the heartbeat says of each peer; `got_flood` is filled in by the caller.
+    pub(crate) fn known(&self) -> impl Iterator<Item = Known> + '_ {
+        self.lanes.values().filter_map(|lane| {
+            Some(Known {
+                peer: lane.to?,
+                lane: lane.id,
+                base: lane.base,
+                sent: lane.closed,
+                got_flood: 0,
+            })
+        })
+    }
+
+    /// Microseconds of traffic that the ring holds now: the longest outage that is repaired in full.
+    pub fn ring_us(&self, now_us: u64) -> u64 {
+        let lanes = self.lanes.values().chain([&self.flood]);
+        let oldest = lanes
+            .filter_map(|lane| lane.kept.front())
+            .map(|kept| kept.sent_us);
+        oldest.min().map_or(0, |sent_us| now_us - sent_us)
+    }
+
+    /// Bytes kept for repair.
+    pub fn ring_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// Bytes of frames that the engine has not taken yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Counters.
+    pub fn sent(&self) -> Sent {
+        self.sent
+    }
+}
+
+fn bytes(batch: &[Publish]) -> usize {
+    batch.iter().map(|publish| publish.frame.len()).sum()
+}
+
+fn is_full(lane: &Lane, limits: &Limits) -> bool {
+    lane.open.len() >= limits.frame_bytes || lane.open_count >= limits.frame_letters
+}
+
+/// Makes a frame of a lane's open letters and keeps it.
+fn close(
+    me: Peer,
+    lane: &mut Lane,
+    to: Option<(Peer, u32)>,
+    flood_before: u64,
+    links: &[(u32, u64)],
+    now_us: u64,
+) -> Arc<[u8]> {
+    let count = std::mem::take(&mut lane.open_count);
+    let first = lane.closed + 1;
+    lane.closed += u64::from(count);
+    let batch = Batch {
+        to,
+        first,
+        count,
+        flood_before,
+        links,
+        letters: &lane.open,
+    };
+    let frame: Arc<[u8]> = frame::write_letters(me, &batch).into();
+    lane.open.clear();
+    lane.kept.push_back(Kept {
+        first,
+        last: lane.closed,
+        sent_us: now_us,
+        frame: Arc::clone(&frame),
+    });
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Epoch, Frame};
+
+    fn peer(node: u16) -> Peer {
+        Peer {
+            node: NodeId(node),
+            epoch: Epoch(1),
+        }
+    }
+
+    fn outlet(limits: Limits) -> Outlet {
+        let mut outlet = Outlet::new(peer(0), limits);
+        (1..4).for_each(|node| outlet.add(peer(node), 0));
+        outlet
+    }
+
+    fn take(outlet: &mut Outlet, now_us: u64) -> Vec<Publish> {
+        let mut batch = Vec::new();
+        outlet.take(&mut batch, now_us);
+        batch
+    }
+
+    /// Channel, position of the first letter and number of letters.
+    fn shapes(batch: &[Publish]) -> Vec<(Channel, u64, u16)> {
+        let shape = |publish: &Publish| match frame::read(&publish.frame) {
+            Ok((_, Frame::Letters(letters))) => (publish.channel, letters.first, letters.count),
+            other => panic!("{other:?}"),
+        };
+        batch.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn an_idle_outlet_sends_at_once_and_a_busy_one_gathers() {
+        let mut outlet = outlet(Limits::default());
+        let inbox = Channel::Inbox(NodeId(1));
+        outlet.send(&[NodeId(1)], b"a", 0).expect("taken");
+        let first = take(&mut outlet, 0);
+        assert_eq!(shapes(&first), [(inbox, 1, 1)]);
+        for _ in 0..3 {
+            outlet.send(&[NodeId(1)], b"b", 10).expect("taken");
+        }
+        assert!(take(&mut outlet, 20).is_empty());
+        assert_eq!(outlet.due_us(20), Some(210));
+        outlet.published(&first);
+        assert_eq!(shapes(&take(&mut outlet, 30)), [(inbox, 2, 3)]);
+    }
+
+    #[test]
+    fn a_letter_waits_no_longer_than_it_may() {
+        let mut outlet = outlet(Limits::default());
+        outlet.send(&[NodeId(1)], b"a", 0).expect("taken");
+        take(&mut outlet, 0);
+        outlet.flood(b"b", 100).expect("taken");
+        assert!(take(&mut outlet, 299).is_empty());
+        assert_eq!(shapes(&take(&mut outlet, 300)), [(Channel::Flood, 1, 1)]);
+    }
+
+    #[test]
+    fn frames_of_both_sequences_do_not_overlap() {
+        let mut outlet = outlet(Limits::default());
+        for _ in 0..2 {
+            outlet.send(&[NodeId(1)], b"inbox", 0).expect("taken");
+            outlet.send(&[NodeId(2)], b"inbox", 0).expect("taken");
+            outlet.flood(b"flood", 0).expect("taken");
+        }
+        let batch = take(&mut outlet, 0);
+        let links: Vec<_> = batch
+            .iter()
+            .map(|publish| match frame::read(&publish.frame) {
+                Ok((_, Frame::Letters(letters))) => match letters.stream {
+                    Stream::Inbox => ("inbox", letters.flood_before),
+                    Stream::Flood => ("flood", letters.inbox_before(2)),
+                },
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = [
+            ("inbox", 0),
+            ("inbox", 0),
+            ("flood", 1),
+            ("inbox", 1),
+            ("inbox", 1),
+            ("flood", 2),
+        ];
+        assert_eq!(links, expected);
+    }
+
+    #[test]
+    fn a_ring_that_is_too_short_says_what_is_gone() {
+        let mut outlet = outlet(Limits {
+            ring_bytes: 200,
+            ..Limits::default()
+        });
+        for n in 0..10 {
+            outlet
+                .send(&[NodeId(1)], &[n; 10], u64::from(n))
+                .expect("taken");
+            let batch = take(&mut outlet, u64::from(n));
+            outlet.published(&batch);
+        }
+        assert!(outlet.ring_bytes() <= 200);
+        outlet.nack(NodeId(1), Stream::Inbox, 1, 2, 10);
+        let batch = take(&mut outlet, 20);
+        let gone = batch
+            .iter()
+            .find_map(|publish| match frame::read(&publish.frame) {
+                Ok((_, Frame::Gone { upto, .. })) => Some(upto),
+                _ => None,
+            });
+        let again = batch
+            .iter()
+            .filter_map(|publish| match frame::read(&publish.frame) {
+                Ok((_, Frame::Letters(letters))) => Some(letters.first),
+                _ => None,
+            });
+        let again: Vec<_> = again.collect();
+        let gone = gone.expect("an answer");
+        assert_eq!(again, (gone + 1..=10).collect::<Vec<_>>());
+        assert!(again.len() > 1 && gone >= 2, "{gone} {again:?}");
+    }
+
+    #[test]
+    fn an_engine_that_is_away_fills_a_bounded_queue() {
+        let mut outlet = outlet(Limits {
+            queue_bytes: 1_000,
+            frame_letters: 1,
+            ..Limits::default()
+        });
+        let taken = (0..100).take_while(|_| outlet.flood(&[0; 50], 0).is_ok());
+        assert!((5..20).contains(&taken.count()));
+        assert_eq!(outlet.flood(&[0; 50], 0), Err(Refused::Full));
+        let batch = take(&mut outlet, 0);
+        let count = batch.len();
+        outlet.failed(batch);
+        let batch = take(&mut outlet, 1);
+        assert_eq!(batch.len(), count);
+        outlet.published(&batch);
+        assert_eq!(outlet.queued_bytes(), 0);
+        assert!(outlet.flood(&[0; 50], 0).is_ok());
+    }
+}

@@ -1,0 +1,537 @@
+//! Many nodes over an engine that loses, repeats, delays and reorders messages. Each history is made of a seed.
+//!
+//! Checked of each: letters of one publisher come in its order, none comes twice, and each letter for a room that a node held from
+//! before the first letter to the end is delivered or told as lost. `CLUSTER_SEED=17` plays one history again, `CLUSTER_SEEDS=10000`
+//! that many.
+
+use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::node::{Event, Limits, Node};
+use cluster::outlet::{Channel, Publish};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+const MS: u64 = 1_000;
+const SECOND: u64 = 1_000 * MS;
+/// Rooms with these numbers are held from the start to the end; the others come and go.
+const STEADY_ROOMS: u64 = 8;
+const ROOMS: u64 = 16;
+/// Batches under way to the engine at once.
+const BATCHES_MAX: usize = 4;
+
+/// What is done to the network of a history.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    /// Subscribers are cut off for at most so long, several times.
+    cuts_us: u64,
+    /// The engine acknowledges publishes and loses them for at most so long.
+    loses_us: u64,
+    /// The engine answers nothing for at most so long; what was sent to it meanwhile fails.
+    freezes_us: u64,
+    repeats: bool,
+    reorders: bool,
+    /// Nodes die, and come back as another life.
+    deaths: bool,
+    /// Bytes of the rings; 0 = the default.
+    ring_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Step {
+    Arrive(usize, Arc<[u8]>),
+    Answer(usize, u64, bool),
+    Wake(usize),
+    Act(usize),
+    Kill(usize),
+    Restart(usize),
+}
+
+/// One life of a node, and what its clients saw.
+struct Life {
+    node: Node,
+    peer: Peer,
+    alive: bool,
+    sent: u64,
+    /// Last number of each publisher, and the numbers seen in steady rooms.
+    last: BTreeMap<Peer, u64>,
+    seen: BTreeMap<Peer, Vec<u64>>,
+    lost: BTreeMap<Peer, u64>,
+    batches: BTreeMap<u64, Vec<Publish>>,
+    churn: Vec<u64>,
+    wake_us: u64,
+}
+
+struct World {
+    rng: fastrand::Rng,
+    faults: Faults,
+    now_us: u64,
+    order: u64,
+    steps: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    bodies: Vec<Option<Step>>,
+    lives: Vec<Life>,
+    /// Index of the present life of each node.
+    present: Vec<usize>,
+    /// Time until which a node's subscriptions are cut.
+    cut_until: Vec<u64>,
+    frozen_until: u64,
+    losing_until: u64,
+    /// Keeps the order of messages to a subscriber.
+    last_arrival: Vec<u64>,
+    /// Letters in steady rooms: publisher, number, room.
+    letters: Vec<(Peer, u64, u64)>,
+    ends_us: u64,
+    quiet_us: u64,
+    batch: u64,
+}
+
+impl World {
+    fn new(seed: u64, nodes: usize, faults: Faults) -> Self {
+        let mut world = Self {
+            rng: fastrand::Rng::with_seed(seed),
+            faults,
+            now_us: SECOND,
+            order: 0,
+            steps: BinaryHeap::new(),
+            bodies: Vec::new(),
+            lives: Vec::new(),
+            present: Vec::new(),
+            cut_until: vec![0; nodes],
+            frozen_until: 0,
+            losing_until: 0,
+            last_arrival: vec![0; nodes],
+            letters: Vec::new(),
+            ends_us: 40 * SECOND,
+            quiet_us: 20 * SECOND,
+            batch: 0,
+        };
+        for number in 0..nodes {
+            let life = world.life(number, 1);
+            world.lives.push(life);
+            world.present.push(number);
+        }
+        world
+    }
+
+    fn life(&mut self, number: usize, epoch: u64) -> Life {
+        let peer = Peer {
+            node: NodeId(number as u16),
+            epoch: Epoch(epoch),
+        };
+        let mut limits = Limits::default();
+        if self.faults.ring_bytes > 0 {
+            limits.outlet.ring_bytes = self.faults.ring_bytes;
+        }
+        let mut node = Node::new(peer, limits);
+        node.begin(self.now_us);
+        for room in (0..STEADY_ROOMS).filter(|room| holds(number, *room)) {
+            node.hold(room).expect("an empty queue");
+        }
+        Life {
+            node,
+            peer,
+            alive: true,
+            sent: 0,
+            last: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            churn: Vec::new(),
+            wake_us: u64::MAX,
+        }
+    }
+
+    fn at(&mut self, at_us: u64, step: Step) {
+        self.order += 1;
+        self.bodies.push(Some(step));
+        let index = self.bodies.len() - 1;
+        self.steps.push(Reverse((at_us, self.order, index)));
+    }
+
+    fn run(&mut self) {
+        let nodes = self.present.len();
+        for number in 0..nodes {
+            self.at(self.now_us, Step::Wake(number));
+            // Clients come when the nodes know each other.
+            let first = 3 * SECOND + self.rng.u64(..SECOND);
+            self.at(first, Step::Act(number));
+        }
+        if self.faults.deaths {
+            for _ in 0..2 {
+                let (victim, at) = (
+                    self.rng.usize(..nodes),
+                    self.rng.u64(5 * SECOND..15 * SECOND),
+                );
+                self.at(at, Step::Kill(victim));
+                let back = at + self.rng.u64(MS..20 * SECOND);
+                self.at(back.min(self.quiet_us + 2 * SECOND), Step::Restart(victim));
+            }
+        }
+        while let Some(Reverse((at_us, _, index))) = self.steps.pop() {
+            if at_us > self.ends_us {
+                break;
+            }
+            self.now_us = at_us;
+            let step = self.bodies[index].take().expect("a step once");
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Arrive(life, frame) => {
+                if self.lives[life].alive {
+                    self.lives[life].node.begin(self.now_us);
+                    self.lives[life].node.arrived(&frame);
+                    self.after(life);
+                }
+            }
+            Step::Answer(life, batch, taken) => {
+                if !self.lives[life].alive {
+                    return;
+                }
+                self.lives[life].node.begin(self.now_us);
+                let sent = self.lives[life].batches.remove(&batch).expect("a batch");
+                if taken {
+                    self.lives[life].node.published(&sent);
+                } else {
+                    self.lives[life].node.failed(sent);
+                }
+                self.after(life);
+            }
+            Step::Wake(life) => {
+                let due = self.lives[life].wake_us;
+                if self.lives[life].alive && (due <= self.now_us || due == u64::MAX) {
+                    self.lives[life].wake_us = u64::MAX;
+                    self.lives[life].node.begin(self.now_us);
+                    self.after(life);
+                }
+            }
+            Step::Act(number) => self.act(number),
+            Step::Kill(number) => {
+                let life = self.present[number];
+                self.lives[life].alive = false;
+            }
+            Step::Restart(number) => {
+                let life = self.present[number];
+                if !self.lives[life].alive {
+                    let epoch = self.lives[life].peer.epoch.0 + 1;
+                    let next = self.life(number, epoch);
+                    self.lives.push(next);
+                    self.present[number] = self.lives.len() - 1;
+                    self.after(self.lives.len() - 1);
+                }
+            }
+        }
+    }
+
+    /// A client of the node does something, or the network breaks.
+    fn act(&mut self, number: usize) {
+        if self.now_us > self.quiet_us {
+            return;
+        }
+        let life = self.present[number];
+        if self.lives[life].alive {
+            self.lives[life].node.begin(self.now_us);
+            for _ in 0..self.rng.usize(1..8) {
+                self.publish(life);
+            }
+            if self.rng.u8(..4) == 0 {
+                self.churn(life);
+            }
+            self.after(life);
+        }
+        self.break_something(number);
+        let pause = self.rng.u64(100..20 * MS);
+        self.at(self.now_us + pause, Step::Act(number));
+    }
+
+    fn publish(&mut self, life: usize) {
+        let room = self.rng.u64(..ROOMS);
+        let number = self.lives[life].sent + 1;
+        let mut letter = number.to_le_bytes().to_vec();
+        letter.extend_from_slice(&room.to_le_bytes());
+        letter.resize(16 + self.rng.usize(..200), 0);
+        if self.lives[life].node.send(&[room], &letter).is_ok() {
+            self.lives[life].sent = number;
+            if room < STEADY_ROOMS {
+                self.letters.push((self.lives[life].peer, number, room));
+            }
+        }
+    }
+
+    fn churn(&mut self, life: usize) {
+        let room = self.rng.u64(STEADY_ROOMS..ROOMS);
+        let held = self.lives[life].churn.iter().position(|held| *held == room);
+        match held {
+            Some(at) => {
+                self.lives[life].churn.swap_remove(at);
+                self.lives[life].node.release(room);
+            }
+            None => {
+                // A refused announcement is made up for when the engine is back.
+                let _ = self.lives[life].node.hold(room);
+                self.lives[life].churn.push(room);
+            }
+        }
+    }
+
+    fn break_something(&mut self, number: usize) {
+        if self.now_us > self.quiet_us - 2 * SECOND || self.rng.u16(..400) > 0 {
+            return;
+        }
+        let faults = self.faults;
+        if faults.cuts_us > 0 {
+            self.cut_until[number] = self.now_us + self.rng.u64(..faults.cuts_us);
+        }
+        if faults.loses_us > 0 && self.rng.bool() {
+            self.losing_until = self.now_us + self.rng.u64(..faults.loses_us);
+        }
+        if faults.freezes_us > 0 && self.rng.bool() {
+            self.frozen_until = self.now_us + self.rng.u64(..faults.freezes_us);
+        }
+    }
+
+    /// Carries what a node publishes to the engine, and notes what it delivered.
+    fn after(&mut self, life: usize) {
+        self.note(life);
+        let mut batch = Vec::new();
+        if self.lives[life].batches.len() < BATCHES_MAX {
+            self.lives[life].node.take(&mut batch);
+        }
+        if !batch.is_empty() {
+            self.batch += 1;
+            let number = self.batch;
+            let there = self.now_us + self.rng.u64(30..200);
+            let works = there >= self.frozen_until;
+            if works {
+                batch.iter().for_each(|publish| self.carry(publish, there));
+            }
+            // A frozen engine is given up after a while; half of what it took it had read.
+            let partly = !works && self.rng.bool();
+            if partly {
+                let half = batch.len() / 2;
+                batch[..half]
+                    .iter()
+                    .for_each(|publish| self.carry(publish, self.frozen_until));
+            }
+            let back = if works {
+                there + self.rng.u64(30..200)
+            } else {
+                there + 100 * MS
+            };
+            self.lives[life].batches.insert(number, batch);
+            self.at(back, Step::Answer(life, number, works));
+        }
+        // A driver that waits for answers is woken by them.
+        let waits = self.lives[life].batches.len() >= BATCHES_MAX;
+        let soonest = self.now_us + if waits { MS } else { 10 };
+        let due = self.lives[life].node.due().max(soonest);
+        if due < self.lives[life].wake_us {
+            self.lives[life].wake_us = due;
+            self.at(due, Step::Wake(life));
+        }
+    }
+
+    fn carry(&mut self, publish: &Publish, at_us: u64) {
+        if at_us < self.losing_until {
+            return;
+        }
+        let receivers: Vec<usize> = match publish.channel {
+            Channel::Flood => (0..self.present.len()).collect(),
+            Channel::Inbox(node) => vec![usize::from(node.0)],
+        };
+        for number in receivers {
+            if at_us < self.cut_until[number] {
+                continue;
+            }
+            let mut arrival = (at_us + self.rng.u64(30..150)).max(self.last_arrival[number]);
+            if self.faults.reorders && self.rng.u8(..20) == 0 {
+                arrival += self.rng.u64(..5 * MS);
+            } else {
+                self.last_arrival[number] = arrival;
+            }
+            let life = self.present[number];
+            self.at(arrival, Step::Arrive(life, Arc::clone(&publish.frame)));
+            if self.faults.repeats && self.rng.u8(..10) == 0 {
+                let again = arrival + self.rng.u64(..50 * MS);
+                self.at(again, Step::Arrive(life, Arc::clone(&publish.frame)));
+            }
+        }
+    }
+
+    fn note(&mut self, life: usize) {
+        let me = &mut self.lives[life];
+        let events: Vec<Event> = me.node.events().collect();
+        for event in events {
+            match event {
+                Event::Letter { from, letter } => {
+                    let number = u64::from_le_bytes(letter[..8].try_into().expect("eight bytes"));
+                    let room = u64::from_le_bytes(letter[8..16].try_into().expect("eight bytes"));
+                    let last = me.last.insert(from, number).unwrap_or(0);
+                    assert!(
+                        last < number,
+                        "{:?} got {number} of {from:?} after {last}",
+                        me.peer
+                    );
+                    if room < STEADY_ROOMS && holds(usize::from(me.peer.node.0), room) {
+                        me.seen.entry(from).or_default().push(number);
+                    }
+                }
+                Event::Lost { from, letters } => {
+                    *me.lost.entry(from).or_default() += letters.unwrap_or(u64::MAX / 2);
+                }
+                Event::Up(_) | Event::Down(_) => {}
+                Event::Superseded(by) => panic!("{:?} superseded by {by:?}", me.peer),
+            }
+        }
+    }
+
+    /// Letters that a node should have, has not, and was not told of. Pairs of lives that were there all the time only.
+    fn check(&self) -> Outcome {
+        let mut outcome = Outcome::default();
+        let whole = |life: &&Life| life.alive && life.peer.epoch.0 == 1;
+        for receiver in self.lives.iter().filter(whole) {
+            for publisher in self.lives.iter().filter(whole) {
+                if publisher.peer == receiver.peer {
+                    continue;
+                }
+                let number = usize::from(receiver.peer.node.0);
+                let expected = self
+                    .letters
+                    .iter()
+                    .filter(|(peer, _, room)| *peer == publisher.peer && holds(number, *room));
+                let seen = receiver
+                    .seen
+                    .get(&publisher.peer)
+                    .map_or(&[][..], Vec::as_slice);
+                let missing = expected.filter(|(_, number, _)| seen.binary_search(number).is_err());
+                let missing = missing.count() as u64;
+                let told = receiver.lost.get(&publisher.peer).copied().unwrap_or(0);
+                outcome.delivered += seen.len() as u64;
+                outcome.missing += missing;
+                outcome.told += told;
+                assert!(
+                    missing <= told,
+                    "{:?} misses {missing} letters of {:?} and was told of {told}",
+                    receiver.peer,
+                    publisher.peer
+                );
+            }
+        }
+        for life in self.lives.iter().filter(|life| life.alive) {
+            let peers = life.node.peers().count();
+            assert_eq!(peers, self.present.len() - 1, "{:?}", life.peer);
+            outcome.asked += life
+                .node
+                .received()
+                .map(|(_, received)| received.asked)
+                .sum::<u64>();
+        }
+        outcome
+    }
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    delivered: u64,
+    missing: u64,
+    told: u64,
+    asked: u64,
+}
+
+/// Whether a node has members in a steady room; each room has another set of nodes.
+fn holds(node: usize, room: u64) -> bool {
+    (room >> (node % 3)) & 1 == 1
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match (number("CLUSTER_SEED"), number("CLUSTER_SEEDS")) {
+        (Some(seed), _) => vec![seed],
+        (None, many) => (0..many.unwrap_or(4)).collect(),
+    }
+}
+
+fn play(name: &str, faults: Faults) -> Outcome {
+    let mut all = Outcome::default();
+    for seed in seeds() {
+        let nodes = 2 + (seed % 4) as usize;
+        let mut world = World::new(seed, nodes, faults);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            world.run();
+            world.check()
+        }));
+        let outcome = outcome.unwrap_or_else(|_| panic!("{name}: CLUSTER_SEED={seed}"));
+        all.delivered += outcome.delivered;
+        all.missing += outcome.missing;
+        all.told += outcome.told;
+        all.asked += outcome.asked;
+    }
+    assert!(all.delivered > 0, "{name}: nothing was delivered");
+    println!("{name}: {all:?}");
+    all
+}
+
+#[test]
+fn a_healthy_network_loses_nothing_and_asks_nothing() {
+    let outcome = play("healthy", Faults::default());
+    assert_eq!((outcome.missing, outcome.told, outcome.asked), (0, 0, 0));
+}
+
+#[test]
+fn repeated_and_reordered_messages_come_once_and_in_order() {
+    let faults = Faults {
+        repeats: true,
+        reorders: true,
+        ..Faults::default()
+    };
+    let outcome = play("repeats", faults);
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
+}
+
+#[test]
+fn what_subscribers_missed_is_repaired() {
+    let faults = Faults {
+        cuts_us: SECOND,
+        reorders: true,
+        ..Faults::default()
+    };
+    let outcome = play("cuts", faults);
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
+    assert!(outcome.asked > 0);
+}
+
+#[test]
+fn an_engine_that_freezes_and_forgets_loses_nothing() {
+    let faults = Faults {
+        loses_us: 5 * SECOND,
+        freezes_us: 5 * SECOND,
+        cuts_us: 500 * MS,
+        ..Faults::default()
+    };
+    let outcome = play("failover", faults);
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
+    assert!(outcome.asked > 0);
+}
+
+#[test]
+fn a_ring_that_is_too_short_tells_what_it_lost() {
+    let faults = Faults {
+        cuts_us: 3 * SECOND,
+        ring_bytes: 20_000,
+        ..Faults::default()
+    };
+    let outcome = play("short ring", faults);
+    assert!(outcome.missing > 0 && outcome.told >= outcome.missing);
+}
+
+#[test]
+fn nodes_that_die_and_come_back_disturb_no_others() {
+    let faults = Faults {
+        deaths: true,
+        cuts_us: 500 * MS,
+        ..Faults::default()
+    };
+    let outcome = play("deaths", faults);
+    assert_eq!((outcome.missing, outcome.told), (0, 0));
+}
