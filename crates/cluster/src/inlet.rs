@@ -297,7 +297,6 @@ impl Inlet {
         debug_assert_eq!(from, track.got + 1);
         track.got = to;
         let lost = to + 1 - from;
-
         self.received.lost += lost;
         out.push(Output::Lost(stream, lost));
     }
@@ -336,6 +335,7 @@ impl Inlet {
         asks
     }
 
+    /// Gives up all that is missing now, and hands on the rest in order.
     /// Gives up all that is missing now, and hands on the rest in order.
     pub fn give_up_all(&mut self, out: &mut Vec<Output>) {
         loop {
