@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::{Config, SlowConsumer};
 use crate::books::metrics::{Counts, Limit};
+use crate::cluster::mailbox::Loads;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::output::Output;
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) rounds: Rounds,
     pub(crate) asks: Slab<AskId, question::Pending>,
     pub(crate) access: Access,
+    pub(crate) loads: Arc<Loads>,
     pub(crate) outbound: Outbound,
     pub(crate) counts: Counts,
     pub(crate) draining: bool,
@@ -89,6 +91,7 @@ impl Core {
             rounds: Rounds::default(),
             asks: Slab::default(),
             access: Access::new(&config, process),
+            loads: Arc::clone(&process.loads),
             outbound: Outbound::default(),
             counts: Counts::default(),
             draining: false,
@@ -116,20 +119,26 @@ impl Core {
         }
     }
 
-    /// The turn has done its share: flush before going on. A flush costs a call per receiver, however much it brings: for rooms
-    /// so large that a few events are a turn's share, some more events make each call worth while.
+    /// The turn has done its share: flush before going on.
     pub(crate) fn turn_is_full(&self) -> bool {
-        const LOG_BYTES: usize = 2 * 1024 * 1024;
-        const BROADCASTS_MIN: u64 = 32;
-        let shared_out = self.output.deliveries >= self.config.limits.deliveries_per_turn
-            && self.counts.broadcasts - self.output.broadcasts_before >= BROADCASTS_MIN;
-        shared_out || self.output.log.len() >= LOG_BYTES
+        let log_bytes = self.output.log.len();
+        self.output.budget.is_spent(&self.config.limits, log_bytes)
     }
 
-    /// However many flood, the others wait for the share of a few.
-    pub(crate) fn turn_is_flooded(&self) -> bool {
-        const FLOODS_PER_TURN: u32 = 4;
-        self.intake.turn_rejected / FLOODS_PER_TURN >= self.config.limits.rejections_per_turn
+    /// Another connection's input is worked on from here.
+    pub(crate) fn begin_input(&mut self) {
+        self.output.budget.begin_conn();
+        self.intake.held_by = None;
+    }
+
+    /// Mailboxes that are short again free the connections that waited for them.
+    pub(crate) fn release_held(&mut self) {
+        let (loads, limits) = (&self.loads, &self.config.limits);
+        let free = self
+            .intake
+            .held
+            .extract_if(.., |(_, shard)| !loads.is_long(*shard, limits));
+        self.intake.stalled.extend(free.map(|(conn, _)| conn));
     }
 
     /// A session of this connection had messages rejected of late.
@@ -139,19 +148,22 @@ impl Core {
         session.is_some_and(|slot| slot.rejections > 0)
     }
 
-    /// What makes the connection being worked on wait for the next turn: who floods must not make others wait.
+    /// What makes the connection being worked on wait for the next turn.
     pub(crate) fn why_yield(&self, inflated: usize) -> Option<Limit> {
         let limits = &self.config.limits;
-        let flooded = self.intake.rejected > 0 && self.turn_is_flooded();
-        if flooded || self.intake.rejected >= limits.rejections_per_turn {
+        if self.output.budget.conn_floods(limits) {
             return Some(Limit::RejectionsPerTurn);
+        }
+        if self.intake.held_by.is_some() {
+            return Some(Limit::Mailbox);
         }
         let full = self.turn_is_full() || inflated > limits.read_bytes_per_turn;
         full.then_some(Limit::DeliveriesPerTurn)
     }
 
     pub(crate) fn after(&self, delay: Duration) -> u64 {
-        self.clock.now.mono_ms + delay.as_millis() as u64
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.clock.now.mono_ms.saturating_add(delay_ms)
     }
 
     pub(crate) fn arm_session(&mut self, kind: SessionTimer, delay: Duration, session: SessionId) {
@@ -324,6 +336,7 @@ impl Core {
                 });
         }
         self.counts.sessions += 1;
+        self.access.admission.session_came();
         index
     }
 
@@ -365,6 +378,7 @@ impl Core {
             entry.remove();
         }
         self.counts.sessions -= 1;
+        self.access.admission.session_left();
         self.tables.sessions.remove(index)
     }
 

@@ -88,13 +88,12 @@ impl Hub {
         }
         self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
-        self.core.output.broadcasts_before = self.core.counts.broadcasts;
-        self.core.intake.turn_rejected = 0;
+        self.core.output.budget.begin_turn();
     }
 
     /// Books the deliveries since the last flush and begins to count anew.
     pub(crate) fn count_deliveries(&mut self) {
-        self.core.counts.deliveries += std::mem::take(&mut self.core.output.deliveries) as u64;
+        self.core.counts.deliveries += self.core.output.budget.flushed() as u64;
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
@@ -137,17 +136,20 @@ impl Hub {
                 self.stash(conn, &buf[used..]);
             }
         }
+        self.hold_publisher(conn);
         self.settle();
     }
 
     /// Works on what an earlier turn left unread because it was full.
     pub fn resume(&mut self) {
+        self.core.release_held();
         let mut waiting = std::mem::take(&mut self.core.intake.stalled).into_iter();
         let mut passed_over = Vec::new();
         while !self.core.turn_is_full()
             && let Some(conn) = waiting.next()
         {
-            if self.core.turn_is_flooded() && self.core.floods(conn) {
+            let flooded = self.core.output.budget.is_flooded(&self.core.config.limits);
+            if flooded && self.core.floods(conn) {
                 passed_over.push(conn);
                 continue;
             }
@@ -157,6 +159,7 @@ impl Hub {
             slot.flags.stalled = false;
             if let Some(input) = slot.input.take() {
                 self.process_owned(conn, input);
+                self.hold_publisher(conn);
             }
             self.end_if_read(conn);
         }
@@ -167,8 +170,14 @@ impl Hub {
         self.settle();
     }
 
+    /// The last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
-        !self.core.intake.stalled.is_empty()
+        !self.core.intake.stalled.is_empty() || !self.core.polls.poll_ready.is_empty()
+    }
+
+    /// Connections wait for the mailbox of another shard to be short again.
+    pub fn held_back(&self) -> usize {
+        self.core.intake.held.len()
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
@@ -243,7 +252,7 @@ impl Hub {
     /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
     fn process(&mut self, conn: ConnId, data: &mut [u8]) -> usize {
         let mut at = 0;
-        self.core.intake.rejected = 0;
+        self.core.begin_input();
         while at < data.len() {
             let Some(slot) = self.core.tables.conns.get_mut(conn) else {
                 return data.len();
@@ -304,7 +313,18 @@ impl Hub {
             && !std::mem::replace(&mut slot.flags.stalled, true)
         {
             self.core.counts.hit(limit);
-            self.core.intake.stalled.push(conn);
+            match self.core.intake.held_by {
+                Some(shard) => self.core.intake.held.push((conn, shard)),
+                None => self.core.intake.stalled.push(conn),
+            }
+        }
+    }
+
+    /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
+    fn hold_publisher(&mut self, conn: ConnId) {
+        if self.core.intake.held_by.is_some() {
+            self.stall(conn, Limit::Mailbox);
+            self.core.intake.held_by = None;
         }
     }
 
@@ -387,6 +407,7 @@ impl Hub {
         let now = self.core.clock.now.mono_ms;
         // Connections are read in turn: after a while even a busy shard has heard everyone, and one flood must not keep
         // all the silent ones alive.
+        let behind = behind || self.held_back() > 0;
         self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
         self.core.clock.behind = self
             .behind_since
@@ -495,6 +516,19 @@ impl Hub {
         session: impl Into<Option<SessionId>>,
         f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
     ) -> Option<R> {
+        // What happened before is told before.
+        if !self.core.outbound.told.is_empty() {
+            self.settle();
+        }
+        self.call_now(session, f)
+    }
+
+    #[inline]
+    fn call_now<R>(
+        &mut self,
+        session: impl Into<Option<SessionId>>,
+        f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
+    ) -> Option<R> {
         let (core, handler) = (&mut self.core, &mut *self.handler);
         match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { core }))) {
             Ok(result) => Some(result),
@@ -525,17 +559,17 @@ impl Hub {
         while let Some(told) = self.core.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
-                    self.call(None, |handler, cx| handler.disconnected(cx, socket, reason));
+                    self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.core.tables.sockets.remove(socket.id());
                 }
                 Told::AckTimedOut { socket, token } => {
-                    self.call(None, |handler, cx| handler.ack_timed_out(cx, socket, token));
+                    self.call_now(None, |handler, cx| handler.ack_timed_out(cx, socket, token));
                 }
                 Told::Collected { token, collected } => {
-                    self.call(None, |handler, cx| handler.collected(cx, token, collected));
+                    self.call_now(None, |handler, cx| handler.collected(cx, token, collected));
                 }
                 Told::Found { token, found } => {
-                    self.call(None, |handler, cx| handler.found(cx, token, found));
+                    self.call_now(None, |handler, cx| handler.found(cx, token, found));
                 }
             }
         }

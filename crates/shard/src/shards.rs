@@ -7,7 +7,7 @@ use crate::memory::{Inspector, ShardMemory};
 use crate::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Session};
 use crate::turn::Shard;
-use hub::mailbox::{Receiver, Sender, mailbox, waker};
+use hub::mailbox::{Receiver, SHARDS_MAX, Sender, Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{Ask, AskKey, HandlerFactory, Hub, Identity, Notice, Process, Relay, Reply};
 use mio::{Poll, Token, Waker};
@@ -20,9 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-
-/// Most shards a process may have: the session id names its shard in eight bits.
-pub const SHARDS_MAX: usize = 256;
 
 /// What the shards are told at start.
 #[derive(Debug)]
@@ -132,6 +129,24 @@ pub(crate) enum Mail {
     Stop,
 }
 
+impl Mail {
+    /// Who is where: taken in before everything else.
+    pub(crate) fn is_news(&self) -> bool {
+        matches!(self, Self::Relay(relay) if matches!(**relay, Relay::RoomCount { .. }))
+    }
+}
+
+impl Weigh for Mail {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Relay(relay) => relay.bytes(),
+                Self::Conn { read, .. } => read.len(),
+                _ => 0,
+            }
+    }
+}
+
 /// Running shard threads.
 #[derive(Debug)]
 pub struct Shards {
@@ -163,13 +178,13 @@ pub fn start(
     let config = Arc::new(settings.hub.clone());
     let cells: Arc<[Arc<Cells>]> = (0..shards).map(|_| Arc::default()).collect();
     let (mut polls, mut mail) = (Vec::new(), Vec::new());
-    for _ in 0..shards {
-        let (poll, sender, receiver) = post_office()?;
+    let process = Process::new(&config.rates);
+    for shard in 0..shards {
+        let (poll, sender, receiver) = post_office(&process, shard as u16)?;
         polls.push((poll, receiver));
         mail.push(sender);
     }
     let open = Arc::new(AtomicUsize::new(0));
-    let process = Process::new(&config.rates);
     let (ended_sender, ended) = mpsc::channel();
     let clock = Clock::new();
     let mut unix = deal(std::mem::take(&mut settings.unix), shards);
@@ -199,7 +214,8 @@ pub fn start(
             open: Arc::clone(&open),
             conns_max: settings.conns_max,
             read_bytes: settings.hub.limits.read_bytes_per_turn,
-            mailbox_max: settings.hub.limits.mailbox_messages_max,
+            limits: settings.hub.limits.clone(),
+            loads: Arc::clone(&process.loads),
             secure_from,
             tls: settings.tls.as_ref().map(|tls| Arc::clone(&tls.config)),
             handshakes_per_turn: settings.hub.limits.tls_handshakes_per_turn.max(1),
@@ -228,13 +244,14 @@ fn deal(listeners: Vec<UnixListener>, shards: usize) -> Vec<Vec<UnixListener>> {
     hands
 }
 
-fn post_office() -> io::Result<(Poll, Sender<Mail>, Receiver<Mail>)> {
+fn post_office(process: &Process, shard: u16) -> io::Result<(Poll, Sender<Mail>, Receiver<Mail>)> {
     let poll = Poll::new()?;
     let wake = Waker::new(poll.registry(), WAKE)?;
-    let (sender, receiver) = mailbox(waker(move || {
+    let wake = waker(move || {
         // Fails only if the eventfd is gone, that is, with the shard.
         let _ = wake.wake();
-    }));
+    });
+    let (sender, receiver) = mailbox(wake, Arc::clone(&process.loads), shard);
     Ok((poll, sender, receiver))
 }
 

@@ -13,10 +13,11 @@ use crate::sockets::{Got, Sockets};
 use crate::stream::Stream;
 use crate::tls::{SecureStream, Session};
 use hub::ConnId;
-use hub::mailbox::{Receiver, Sender};
+use hub::limits::Limits;
+use hub::mailbox::{Loads, Receiver, Sender};
 use hub::metrics::Cells;
 use hub::trust::ProxyProtocol;
-use hub::{Effect, Hub, Identity, Relay, Written};
+use hub::{Effect, Hub, Identity, Written};
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
 use rustls::ServerConfig;
@@ -54,8 +55,8 @@ pub(crate) struct Parts {
     pub(crate) conns_max: usize,
     /// Bytes of one read; a connection with more waits for the next turn.
     pub(crate) read_bytes: usize,
-    /// Mailbox length of a peer above which this shard stops reading from its clients.
-    pub(crate) mailbox_max: usize,
+    pub(crate) limits: Limits,
+    pub(crate) loads: Arc<Loads>,
     /// Listeners from this one on speak TLS.
     pub(crate) secure_from: usize,
     pub(crate) tls: Option<Arc<ServerConfig>>,
@@ -214,10 +215,13 @@ impl Shard {
             || self.accept == Accept::Pending
             || !self.parts.receiver.is_empty();
         let unread = !self.ready.is_empty() || !self.handshakes.is_empty();
-        if busy || (unread && !self.congested()) {
+        let held = self.parts.hub.held_back();
+        let free = self.ready.len() + self.handshakes.len() > held && !self.congested();
+        if busy || free {
             return Some(Duration::ZERO);
         }
-        if unread {
+        // Nobody tells when a mailbox is short again.
+        if unread || held > 0 {
             return Some(Duration::from_millis(1));
         }
         let now = Instant::now();
@@ -281,7 +285,7 @@ impl Shard {
             let Some(mail) = self.inbox.pop_front() else {
                 break;
             };
-            self.parts.receiver.handled();
+            self.parts.receiver.handled(&mail);
             self.on_mail(mail);
             self.apply_effects();
             if self.parts.hub.turn_is_full() {
@@ -297,9 +301,9 @@ impl Shard {
     fn sort_mail(&mut self) {
         while let Some(mail) = self.parts.receiver.take() {
             match mail {
-                Mail::Relay(relay) if matches!(*relay, Relay::RoomCount { .. }) => {
-                    self.parts.receiver.handled();
-                    self.parts.hub.relay(&relay);
+                mail @ Mail::Relay(_) if mail.is_news() => {
+                    self.parts.receiver.handled(&mail);
+                    self.on_mail(mail);
                 }
                 mail => self.inbox.push_back(mail),
             }
@@ -336,12 +340,9 @@ impl Shard {
     }
 
     fn congested(&self) -> bool {
-        self.parts.mail.len() > 1
-            && self
-                .parts
-                .mail
-                .iter()
-                .any(|mail| mail.len() > self.parts.mailbox_max)
+        let shards = self.parts.mail.len() as u16;
+        let (loads, limits) = (&self.parts.loads, &self.parts.limits);
+        shards > 1 && (0..shards).any(|shard| loads.is_overfull(shard, limits))
     }
 
     // ---- accepting --------------------------------------------------------------------------------------------------------
@@ -439,7 +440,7 @@ impl Shard {
 
     /// Goes on with input that full turns left. What this fills is flushed, so that others are read in the same turn.
     fn resume_stalled(&mut self) {
-        if !self.parts.hub.has_stalled() {
+        if !self.parts.hub.has_stalled() && !self.parts.hub.held_back() > 0 {
             return;
         }
         self.parts.hub.resume();
@@ -452,13 +453,15 @@ impl Shard {
 
     /// Reads once from each connection that has something, until the turn is full; `true` if all had their turn.
     fn read_ready(&mut self) -> bool {
-        if self.congested() {
-            self.hold_back();
-            return self.ready.is_empty();
+        if !self.congested() {
+            self.held_back = false;
         }
-        self.held_back = false;
         let alone = self.parts.mail.len() == 1;
         for _ in 0..self.ready.len() {
+            if self.congested() {
+                self.hold_back();
+                return false;
+            }
             if self.parts.hub.turn_is_full() {
                 return false;
             }

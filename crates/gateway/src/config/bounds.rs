@@ -120,7 +120,9 @@ bounds! {
     conns_max: Count, "Connections of the process; above it new ones get 503 with Retry-After.",
         "503 with Retry-After", "conns";
     mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.",
-        "nothing: other shards read from their clients more slowly", "mailbox";
+        "nothing: connections that send to it wait until it is short", "mailbox";
+    mailbox_bytes_max: Bytes, "Bytes of the messages that may wait in the mailbox of one shard.",
+        "nothing: connections that send to it wait until it is short", "mailbox";
     takeover_contexts_max: Count, "WebSocket connections per shard that may keep a compression window (see `compression`); further ones compress each message on its own.",
         "its messages are compressed one by one, or not", "takeover_contexts";
     deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.",

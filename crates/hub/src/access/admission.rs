@@ -6,15 +6,16 @@ use crate::books::close::CloseReason;
 use crate::books::config;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
-use crate::tables::conn::State;
-use crate::tables::slot::ConnId;
+use crate::tables::slot::SessionId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// What only the process as a whole knows; written outside, read by all hubs.
 #[derive(Debug, Default)]
 pub struct Pressure {
     memory_percent: AtomicU8,
+    /// Sessions of all hubs.
+    sessions: AtomicUsize,
 }
 
 impl Pressure {
@@ -65,6 +66,19 @@ impl Admission {
         self.pressure.memory_percent()
     }
 
+    pub(crate) fn session_came(&self) {
+        self.pressure.sessions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn session_left(&self) {
+        self.pressure.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Sessions of the process, whichever hub has them.
+    pub(crate) fn sessions(&self) -> usize {
+        self.pressure.sessions.load(Ordering::Relaxed)
+    }
+
     /// The bound that keeps newcomers out now.
     pub(crate) fn closed_by(&self, bounds: &config::Admission) -> Option<Limit> {
         let over = |value: u64, bound: u128| bound > 0 && u128::from(value) > bound;
@@ -98,23 +112,16 @@ impl Hub {
             return;
         }
         admission.shed_due_ms = now + SHED_INTERVAL_MS;
-        let conns = self.core.tables.conns.iter();
-        let mut slow: Vec<(usize, ConnId)> = conns
-            .filter(|(_, slot)| slot.state == State::WebSocket)
-            .map(|(conn, slot)| (slot.outbox.heap_bytes(), conn))
+        let sessions = self.core.tables.sessions.iter();
+        let mut slow: Vec<(usize, SessionId)> = sessions
+            .map(|(session, slot)| (self.core.tables.unsent_bytes(slot), session))
             .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
             .collect();
         slow.sort_unstable_by(|a, b| b.cmp(a));
-        for (_, conn) in slow.into_iter().take(SHED_CONNS) {
-            let Some(slot) = self.core.tables.conns.get_mut(conn) else {
-                continue;
-            };
-            slot.outbox.discard_unstarted();
-            debug_assert!(slot.session.is_some(), "{conn} is a WebSocket of nobody");
+        for (_, session) in slow.into_iter().take(SHED_CONNS) {
             self.core.counts.hit(Limit::MemoryShed);
-            if let Some(session) = slot.session {
-                self.core.close_session(session, CloseReason::OutOfMemory);
-            }
+            self.core.tables.discard_unsent(session);
+            self.core.close_session(session, CloseReason::OutOfMemory);
         }
     }
 }

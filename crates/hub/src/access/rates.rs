@@ -279,8 +279,7 @@ impl Core {
     /// Books a rejected message; a session that goes on and on is closed.
     fn count_rejection(&mut self, session: SessionId) {
         let max = self.config.limits.flood_rejections_max;
-        self.intake.rejected += 1;
-        self.intake.turn_rejected += 1;
+        self.output.budget.reject();
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
         };

@@ -402,7 +402,8 @@ impl Core {
                 !conn.flags.dirty || waits,
                 "conn {index} will not be flushed"
             );
-            let stalled = self.intake.stalled.contains(&index);
+            let held = |(held, _): &(ConnId, u16)| *held == index;
+            let stalled = self.intake.stalled.contains(&index) || self.intake.held.iter().any(held);
             assert!(
                 !conn.flags.stalled || stalled,
                 "conn {index} will not be resumed"

@@ -5,6 +5,25 @@ pub use crate::rooms::history::{
     ROOMS_MAX as HISTORY_ROOMS_MAX, TOTAL_BYTES_MAX as HISTORY_TOTAL_BYTES_MAX,
 };
 use std::time::Duration;
+
+/// Bytes of encoded output after which a turn flushes: a processor's cache holds about as much.
+pub(crate) const LOG_BYTES_PER_TURN: usize = 2 * 1024 * 1024;
+/// A turn that reached its deliveries goes on until it had so many broadcasts: in huge rooms each call of the flush brings more.
+pub(crate) const BROADCASTS_PER_TURN_MIN: u64 = 32;
+/// Messages to other shards after which a turn ends, and their bytes: a mailbox is never filled in one turn.
+pub(crate) const LETTERS_PER_TURN: usize = 16 * 1024;
+pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
+/// Connections that may use up their rejections in one turn before other flooding connections wait for the next.
+pub(crate) const FLOODS_PER_TURN: u32 = 4;
+
+/// Defaults of the mailbox.
+const MAILBOX_MESSAGES_MAX: usize = 65_536;
+const MAILBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+// One turn fills no mailbox, and its log is far from the end of 32-bit positions.
+const _: () = assert!(LETTERS_PER_TURN * 4 <= MAILBOX_MESSAGES_MAX);
+const _: () = assert!(LETTER_BYTES_PER_TURN * 4 <= MAILBOX_BYTES_MAX);
+const _: () = assert!(LOG_BYTES_PER_TURN < u32::MAX as usize / 16);
 pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use wire::json::DEPTH_MAX;
 pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
@@ -53,8 +72,10 @@ pub struct Limits {
     pub flood_rejections_max: u16,
     /// Connections of the process; above it new ones get 503 + Retry-After.
     pub conns_max: usize,
-    /// Messages waiting in the mailbox of one shard; above it the others stop reading from their clients until it is shorter.
+    /// Messages waiting in the mailbox of one shard; above it connections that send to it wait until it is shorter.
     pub mailbox_messages_max: usize,
+    /// Bytes of these messages; the same happens above it.
+    pub mailbox_bytes_max: usize,
     /// WebSocket connections per shard that may keep a compression window; the next ones agree on compression without.
     pub takeover_contexts_max: usize,
     /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
@@ -89,7 +110,8 @@ impl Default for Limits {
             conns_per_address_max: 0,
             flood_rejections_max: 1_000,
             conns_max: 1_000_000,
-            mailbox_messages_max: 65_536,
+            mailbox_messages_max: MAILBOX_MESSAGES_MAX,
+            mailbox_bytes_max: MAILBOX_BYTES_MAX,
             takeover_contexts_max: 1_000,
             deliveries_per_turn: 65_536,
             rejections_per_turn: 64,

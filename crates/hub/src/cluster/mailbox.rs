@@ -3,18 +3,79 @@
 //! The bound is kept by the senders: a hub whose messages find a mailbox above its limit stops reading from its clients until
 //! that mailbox is short again, so nothing is dropped and nothing grows without end.
 
+use crate::books::limits::Limits;
 use crossbeam_queue::SegQueue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
+/// Most shards a process may have: a session id names its shard in eight bits.
+pub const SHARDS_MAX: usize = 256;
+
+/// What waits in one mailbox. Each has a cache line of its own: all shards write here.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Load {
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// What waits in the mailboxes of a process.
+#[derive(Debug)]
+pub struct Loads(Box<[Load; SHARDS_MAX]>);
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self(Box::new(std::array::from_fn(|_| Load::default())))
+    }
+}
+
+impl Loads {
+    fn of(&self, shard: u16) -> &Load {
+        &self.0[usize::from(shard) % SHARDS_MAX]
+    }
+
+    /// Messages waiting (approximate while others send).
+    pub fn messages(&self, shard: u16) -> usize {
+        self.of(shard).messages.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self, shard: u16) -> usize {
+        self.of(shard).bytes.load(Ordering::Relaxed)
+    }
+
+    /// Above its bound: connections that send there wait.
+    pub fn is_long(&self, shard: u16, limits: &Limits) -> bool {
+        self.messages(shard) > limits.mailbox_messages_max
+            || self.bytes(shard) > limits.mailbox_bytes_max
+    }
+
+    /// Far above: too many connections sent one message each. Everybody waits.
+    pub fn is_overfull(&self, shard: u16, limits: &Limits) -> bool {
+        self.messages(shard) / 2 > limits.mailbox_messages_max
+            || self.bytes(shard) / 2 > limits.mailbox_bytes_max
+    }
+}
+
+/// What a message costs while it waits.
+pub trait Weigh {
+    fn bytes(&self) -> usize;
+}
+
 #[derive(Debug)]
 struct Inner<T> {
     queue: SegQueue<T>,
-    len: AtomicUsize,
+    loads: Arc<Loads>,
+    shard: u16,
     /// A wake-up is on its way or the owner is awake and will look.
     signalled: AtomicBool,
     waker: Waker,
+}
+
+impl<T> Inner<T> {
+    fn load(&self) -> &Load {
+        self.loads.of(self.shard)
+    }
 }
 
 /// Sending side; cheap to clone.
@@ -31,11 +92,12 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-/// A mailbox whose owner is woken through `waker`.
-pub fn mailbox<T>(waker: Waker) -> (Sender<T>, Receiver<T>) {
+/// The mailbox of a shard, whose owner is woken through `waker`.
+pub fn mailbox<T>(waker: Waker, loads: Arc<Loads>, shard: u16) -> (Sender<T>, Receiver<T>) {
     let inner = Arc::new(Inner {
         queue: SegQueue::new(),
-        len: AtomicUsize::new(0),
+        loads,
+        shard,
         signalled: AtomicBool::new(false),
         waker,
     });
@@ -56,27 +118,20 @@ pub fn waker(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Call(wake)))
 }
 
-impl<T> Sender<T> {
+impl<T: Weigh> Sender<T> {
     pub fn send(&self, message: T) {
-        self.0.len.fetch_add(1, Ordering::Relaxed);
+        let load = self.0.load();
+        load.messages.fetch_add(1, Ordering::Relaxed);
+        load.bytes.fetch_add(message.bytes(), Ordering::Relaxed);
         self.0.queue.push(message);
         // Pairs with the swap in `begin`: either the owner sees the message, or we see that it must be woken.
         if !self.0.signalled.swap(true, Ordering::SeqCst) {
             self.0.waker.wake_by_ref();
         }
     }
-
-    /// Messages waiting (approximate while others send).
-    pub fn len(&self) -> usize {
-        self.0.len.load(Ordering::Relaxed)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
-impl<T> Receiver<T> {
+impl<T: Weigh> Receiver<T> {
     /// Call before a round of `pop`s: messages sent from now on wake the owner again.
     pub fn begin(&self) {
         self.0.signalled.swap(false, Ordering::SeqCst);
@@ -84,7 +139,7 @@ impl<T> Receiver<T> {
 
     pub fn pop(&self) -> Option<T> {
         let message = self.take()?;
-        self.handled();
+        self.handled(&message);
         Some(message)
     }
 
@@ -94,12 +149,14 @@ impl<T> Receiver<T> {
     }
 
     /// A message that was taken needs no more attention.
-    pub fn handled(&self) {
-        self.0.len.fetch_sub(1, Ordering::Relaxed);
+    pub fn handled(&self, message: &T) {
+        let load = self.0.load();
+        load.messages.fetch_sub(1, Ordering::Relaxed);
+        load.bytes.fetch_sub(message.bytes(), Ordering::Relaxed);
     }
 
     pub fn len(&self) -> usize {
-        self.0.len.load(Ordering::Relaxed)
+        self.0.loads.messages(self.0.shard)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -111,14 +168,24 @@ impl<T> Receiver<T> {
 mod tests {
     use super::*;
 
+    impl Weigh for u64 {
+        fn bytes(&self) -> usize {
+            *self as usize
+        }
+    }
+
     #[test]
     fn wakes_once_per_batch() {
         let wakes = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&wakes);
-        let (sender, receiver) = mailbox(waker(move || {
-            count.fetch_add(1, Ordering::SeqCst);
-        }));
-        for n in 0..5 {
+        let (sender, receiver) = mailbox(
+            waker(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            }),
+            Arc::default(),
+            0,
+        );
+        for n in 0..5u64 {
             sender.send(n);
         }
         assert_eq!(wakes.load(Ordering::SeqCst), 1);
@@ -132,14 +199,29 @@ mod tests {
         assert_eq!(receiver.len(), 1);
     }
 
+    /// Megabytes in few messages are as long a queue as many small ones.
+    #[test]
+    fn few_large_messages_are_a_long_mailbox() {
+        let (limits, loads) = (Limits::default(), Arc::new(Loads::default()));
+        let (sender, receiver) = mailbox(waker(|| {}), Arc::clone(&loads), 3);
+        sender.send(limits.mailbox_bytes_max as u64);
+        assert!(!loads.is_long(3, &limits));
+        sender.send(1);
+        assert!(loads.is_long(3, &limits) && !loads.is_long(2, &limits));
+        assert!(!loads.is_overfull(3, &limits));
+        assert_eq!(receiver.pop(), Some(limits.mailbox_bytes_max as u64));
+        assert!(!loads.is_long(3, &limits));
+        assert_eq!((loads.messages(3), loads.bytes(3)), (1, 1));
+    }
+
     #[test]
     fn nothing_is_lost_between_threads() {
         let (thread, parked) = (std::thread::current(), Arc::new(AtomicBool::new(false)));
-        let (sender, receiver) = mailbox(waker(move || thread.unpark()));
+        let (sender, receiver) = mailbox(waker(move || thread.unpark()), Arc::default(), 0);
         let senders: Vec<_> = (0..4)
             .map(|_| {
                 let sender = sender.clone();
-                std::thread::spawn(move || (0..10_000).for_each(|n| sender.send(n)))
+                std::thread::spawn(move || (0..10_000u64).for_each(|n| sender.send(n)))
             })
             .collect();
         let mut sum = 0u64;

@@ -42,6 +42,15 @@ impl From<&Target<'_>> for Address {
 }
 
 impl Address {
+    fn bytes(&self) -> usize {
+        let lists = [&self.rooms, &self.users, &self.except];
+        let names = lists.into_iter().flatten();
+        self.namespace.len()
+            + names
+                .map(|name| size_of::<String>() + name.len())
+                .sum::<usize>()
+    }
+
     pub(crate) fn with<R>(&self, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
         let (rooms, users) = (borrowed(&self.rooms), borrowed(&self.users));
         let except = borrowed(&self.except);
@@ -125,6 +134,23 @@ pub enum Response {
     Sockets(Found),
 }
 
+impl Response {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Ack(answer) => answer.bytes(),
+            Self::Sockets(found) => found.sockets.iter().map(Fetched::bytes).sum(),
+            Self::Delivered { .. } | Self::Gone => 0,
+        }
+    }
+}
+
+impl Broadcast {
+    fn bytes(&self) -> usize {
+        let attached: usize = self.attachments.iter().map(Vec::len).sum();
+        self.to.bytes() + self.name.len() + self.args.len() + attached
+    }
+}
+
 #[derive(Debug)]
 pub enum Relay {
     Broadcast(Broadcast),
@@ -180,6 +206,26 @@ pub enum Relay {
         /// The shard whose `Join` this answers.
         answers: Option<u16>,
     },
+}
+
+impl Relay {
+    /// Memory it takes while it waits. Shards that share a message count it each: better too early than too late.
+    pub fn bytes(&self) -> usize {
+        let list = |items: &[String]| -> usize {
+            let items = items.iter();
+            items.map(|item| size_of::<String>() + item.len()).sum()
+        };
+        let args = match self {
+            Self::Broadcast(broadcast) | Self::Ask(broadcast, _) => broadcast.bytes(),
+            Self::Join { of, rooms, .. } | Self::Leave { of, rooms } => of.bytes() + list(rooms),
+            Self::Disconnect { of, .. } | Self::Fetch { of, .. } => of.bytes(),
+            Self::Response(_, response) => response.bytes(),
+            Self::Record { event, .. } => event.len(),
+            Self::Replayed { args, .. } => args.len(),
+            Self::Replay { .. } | Self::RoomCount { .. } => 0,
+        };
+        size_of::<Self>() + args
+    }
 }
 
 /// A set of shards.
@@ -246,17 +292,21 @@ impl Core {
     }
 
     pub(crate) fn send(&mut self, shard: u16, relay: Relay) {
-        self.counts.relayed += 1;
-        self.outbound.effects.push(Effect::Send {
-            shard,
-            relay: Arc::new(relay),
-        });
+        let mut one = ShardSet::default();
+        one.insert(shard);
+        self.send_all(one, relay);
     }
 
+    /// Every message to another shard goes through here: it is charged to the turn, and its sender waits for long mailboxes.
     pub(crate) fn send_all(&mut self, shards: ShardSet, relay: Relay) {
+        let bytes = relay.bytes();
         let relay = Arc::new(relay);
         for shard in shards.iter() {
             self.counts.relayed += 1;
+            self.output.budget.post(bytes);
+            if self.loads.is_long(shard, &self.config.limits) {
+                self.intake.held_by = Some(shard);
+            }
             self.outbound.effects.push(Effect::Send {
                 shard,
                 relay: Arc::clone(&relay),

@@ -6,12 +6,15 @@ use crate::access::admission::Pressure;
 use crate::access::gcra::Shared;
 use crate::access::trust::Distrusted;
 use crate::books::config::Rates;
+use crate::cluster::mailbox::Loads;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Connections by address.
     pub addresses: Arc<Addresses>,
+    /// How full the mailboxes of the shards are.
+    pub loads: Arc<Loads>,
     /// How full the process is.
     pub pressure: Arc<Pressure>,
     /// Limiter states of users and addresses.

@@ -49,7 +49,6 @@ impl Hub {
         }
         self.core.output.log.clear();
         self.count_deliveries();
-        self.core.output.broadcasts_before = self.core.counts.broadcasts;
     }
 
     #[inline]

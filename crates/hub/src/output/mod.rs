@@ -1,10 +1,12 @@
 //! Bytes on their way out: the log of a turn, the outboxes that point into it, and the flush.
 
+pub(crate) mod budget;
 pub(crate) mod compression;
 pub(crate) mod droppable;
 pub(crate) mod flush;
 pub(crate) mod outbox;
 
+use budget::Budget;
 use compression::Codecs;
 use outbox::TurnLog;
 
@@ -14,8 +16,5 @@ pub(crate) struct Output {
     pub(crate) codecs: Codecs,
     /// Reused while encoding.
     pub(crate) scratch: Vec<u8>,
-    /// Deliveries of this turn.
-    pub(crate) deliveries: usize,
-    /// Broadcasts counted before this turn.
-    pub(crate) broadcasts_before: u64,
+    pub(crate) budget: Budget,
 }

@@ -19,6 +19,21 @@ pub(crate) struct Range {
     shared: bool,
 }
 
+impl Range {
+    /// A position that wrapped would send a client what is another's: better no shard than that. A turn stops long before; only
+    /// one call of a handler can write so much.
+    fn new(start: usize, end: usize, shared: bool) -> Self {
+        let end = u32::try_from(end).expect("the output of a turn is less than 4 GiB");
+        debug_assert!(start <= end as usize, "{start} is behind {end}");
+        let start = start as u32;
+        Self {
+            start,
+            len: end - start,
+            shared,
+        }
+    }
+}
+
 const NONE: u32 = u32::MAX;
 /// Slices per write (well below UIO_MAXIOV; beyond it the gain is nil).
 const SLICES: usize = 64;
@@ -56,19 +71,11 @@ impl TurnLog {
 
     /// Closes what was appended to a log since `start` into a range.
     pub(crate) fn private_range(&self, start: usize) -> Range {
-        Range {
-            start: start as u32,
-            len: (self.private.len() - start) as u32,
-            shared: false,
-        }
+        Range::new(start, self.private.len(), false)
     }
 
     pub(crate) fn shared_range(&self, start: usize) -> Range {
-        Range {
-            start: start as u32,
-            len: (self.shared.len() - start) as u32,
-            shared: true,
-        }
+        Range::new(start, self.shared.len(), true)
     }
 
     pub(crate) fn bytes(&self, range: Range) -> &[u8] {
@@ -491,6 +498,14 @@ mod tests {
             log.private_range(start)
         };
         outbox.push(log, range);
+    }
+
+    #[test]
+    fn a_position_beyond_32_bits_wrapped_to_anothers_bytes() {
+        let far = u32::MAX as usize;
+        assert_eq!(Range::new(far - 1, far, true).start, u32::MAX - 1);
+        let beyond = std::panic::catch_unwind(|| Range::new(far + 1, far + 2, true));
+        assert!(beyond.is_err());
     }
 
     #[test]

@@ -118,6 +118,7 @@ impl Core {
     /// What every fan-out begins with.
     pub(crate) fn prepare(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
         self.counts.broadcasts += 1;
+        self.output.budget.broadcast();
         out.shared = true;
         let exempt = &self.config.compression.exempt;
         out.exempt |= exempt.holds(target.namespace, target.rooms);
@@ -258,7 +259,7 @@ impl Core {
             None if deflate == Deflate::Off => self.encode(variant, out),
             None => self.encode_deflated(conn, variant, deflate, out),
         };
-        self.output.deliveries += 1;
+        self.output.budget.deliver();
         self.counts.delivered[variant as usize] += 1;
         self.push(conn, range);
         true
@@ -285,7 +286,7 @@ impl Core {
             write_payload(&mut whole, &text, attachments);
             whole
         });
-        self.output.deliveries += 1;
+        self.output.budget.deliver();
         self.counts.delivered[Variant::Polling as usize] += 1;
         self.queue_packets(session, &text, 1 + out.attachments.len(), out.exempt);
         out.polling = Some(text);
@@ -313,7 +314,7 @@ impl Core {
         }
         polling.queue.push(text, packets, exempt);
         if !std::mem::replace(&mut slot.flags.poll_ready, true) {
-            self.polls.poll_ready.push(session);
+            self.polls.poll_ready.push_back(session);
         }
         if polling.queue.cost() > bytes_max {
             self.counts.hit(Limit::OutboxBytes);

@@ -39,3 +39,26 @@ pub(crate) struct Tables {
     pub(crate) namespaces: Slab<NamespaceId, Namespace>,
     pub(crate) namespace_names: HashMap<Arc<str>, NamespaceId>,
 }
+
+impl Tables {
+    /// Output that waits for the client of a session, in whatever way it is fetched.
+    pub(crate) fn unsent_bytes(&self, session: &Session) -> usize {
+        let conn = self.conns.get(session.conn);
+        let polling = session.polling.as_ref();
+        conn.map_or(0, |conn| conn.outbox.heap_bytes())
+            + polling.map_or(0, |polling| polling.queue.cost())
+    }
+
+    /// Drops that output, but for what has begun to leave.
+    pub(crate) fn discard_unsent(&mut self, session: SessionId) {
+        let Some(slot) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if let Some(polling) = &mut slot.polling {
+            polling.queue = session::Queue::default();
+        }
+        if let Some(conn) = self.conns.get_mut(slot.conn) {
+            conn.outbox.discard_unstarted();
+        }
+    }
+}

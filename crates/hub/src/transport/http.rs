@@ -302,8 +302,8 @@ impl Hub {
         if self.core.draining {
             return self.refuse_draining(conn);
         }
-        // A polling session needs no connection to live: sessions have a bound of their own.
-        if self.core.tables.sessions.len() >= self.core.config.limits.conns_max {
+        // A polling session needs no connection to live: sessions are bounded like connections, over all shards.
+        if self.core.access.admission.sessions() >= self.core.config.limits.conns_max {
             self.core.counts.hit(Limit::Conns);
             return self.refuse_unavailable(conn, b"Server is full");
         }

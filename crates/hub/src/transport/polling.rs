@@ -1,6 +1,7 @@
 //! HTTP long-polling: one GET waits for packets, POSTs bring them (protocol 3.3, 3.6).
 
 use crate::books::close::CloseReason;
+use crate::books::limits::LOG_BYTES_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
 use crate::tables::conn::State;
@@ -82,7 +83,7 @@ impl Hub {
             .is_some_and(|polling| !polling.queue.is_empty());
         let due = waiting || slot.flags.upgrading || slot.flags.closing;
         if due && !std::mem::replace(&mut slot.flags.poll_ready, true) {
-            self.core.polls.poll_ready.push(session);
+            self.core.polls.poll_ready.push_back(session);
         }
     }
 
@@ -124,9 +125,12 @@ impl Hub {
         }
     }
 
-    /// Ends waiting polls that have something to bring; packets of a turn travel together.
+    /// Ends waiting polls that have something to bring; packets of a turn travel together. Answers that the turn's log has no
+    /// room for come with the next turn.
     pub(crate) fn answer_polls(&mut self) {
-        while let Some(session) = self.core.polls.poll_ready.pop() {
+        while self.core.output.log.len() < LOG_BYTES_PER_TURN
+            && let Some(session) = self.core.polls.poll_ready.pop_front()
+        {
             let packets_max = self.core.config.limits.poll_packets_max;
             let Some(slot) = self.core.tables.sessions.get_mut(session) else {
                 continue;
@@ -471,7 +475,7 @@ impl crate::core::Core {
         };
         slot.flags.closing = true;
         if !std::mem::replace(&mut slot.flags.poll_ready, true) {
-            self.polls.poll_ready.push(session);
+            self.polls.poll_ready.push_back(session);
         }
         self.arm_session(SessionTimer::PollClose, POLL_CLOSE, session);
     }

@@ -212,3 +212,71 @@ fn a_crowd_does_not_shorten_the_time_of_who_comes_next() {
     rig.pass(Duration::from_millis(150));
     assert_eq!(text(&mut rig, next), "");
 }
+
+/// Many clients whose queues are full poll in one turn: their answers take several turns, each within its share.
+#[test]
+fn one_flush_answered_any_number_of_polls() {
+    const POLLERS: usize = 32;
+    const SHARE: usize = 8 * 1024 * 1024;
+    let mut rig = lab();
+    rig.checks = false;
+    let pollers: Vec<(usize, String)> = (0..POLLERS)
+        .map(|_| {
+            let name = rig.open();
+            (name, joined(&mut rig, name))
+        })
+        .collect();
+    let speaker = websocket(&mut rig, SIO, "");
+    rig.send(speaker, &frame("40"));
+    let event = frame(&format!("42[\"shout\",\"{}\"]", "x".repeat(60_000)));
+    for _ in 0..15 {
+        rig.send(speaker, &event);
+        rig.take(speaker);
+    }
+    for (name, sid) in &pollers {
+        rig.bytes(*name, &get(sid, "User-Agent: Mozilla/5.0\r\n"));
+    }
+    let answered = |rig: &Rig| -> usize {
+        let links = pollers.iter().map(|(name, _)| &rig.wires.links[*name]);
+        links.map(|link| link.out.len()).sum()
+    };
+    let (mut turns, mut before) = (0, 0);
+    while answered(&rig) < POLLERS * 15 * 60_000 {
+        rig.hub.tick(false);
+        rig.hub.flush(&mut rig.wires);
+        let now = answered(&rig);
+        assert!(now > before, "turn {turns} answered nobody");
+        assert!(
+            now - before < SHARE,
+            "turn {turns} wrote {} bytes",
+            now - before
+        );
+        let more = now < POLLERS * 15 * 60_000;
+        assert!(!more || rig.hub.has_stalled(), "nobody answers the others");
+        (turns, before) = (turns + 1, now);
+        rig.hub.begin_turn(rig.now);
+    }
+    rig.hub.check_invariants();
+    assert!(turns > 1);
+}
+
+/// A client that polls no more holds as much memory as a WebSocket that does not read.
+#[test]
+fn short_memory_never_shed_who_polls() {
+    let mut rig = lab();
+    let (silent, lively) = (rig.open(), rig.open());
+    joined(&mut rig, silent);
+    let sid = joined(&mut rig, lively);
+    let speaker = websocket(&mut rig, SIO, "");
+    rig.send(speaker, &frame("40"));
+    let event = frame(&format!("42[\"shout\",\"{}\"]", "x".repeat(60_000)));
+    for _ in 0..2 {
+        rig.send(speaker, &event);
+        rig.send(lively, &get(&sid, ""));
+        rig.take(lively);
+    }
+    rig.log.clear();
+    rig.process.pressure.set_memory_percent(99);
+    rig.pass(Duration::from_millis(300));
+    assert_eq!(rig.log, ["disconnected out_of_memory"]);
+}

@@ -4,10 +4,11 @@ use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, dice};
 use hub::ConnId;
 use hub::config::{Config, SlowConsumer};
+use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
     ConnectRequest, Context, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Now,
-    Refusal, Relay, Sink, SocketKey, Target, Written,
+    Process, Refusal, Relay, Sink, SocketKey, Target, Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -211,27 +212,43 @@ struct Half {
 
 impl Half {
     fn new(shard: u16) -> Half {
+        Half::in_process(shard, Config::default(), &Process::default())
+    }
+
+    fn in_process(shard: u16, config: Config, process: &Process) -> Half {
         let me = Identity {
             node: 1,
             shard,
             shards: 2,
         };
-        let (config, cells) = (Arc::new(Config::default()), Arc::new(Cells::default()));
+        let (config, cells) = (Arc::new(config), Arc::new(Cells::default()));
         let entropy = dice(u64::from(shard) + 1);
-        let mut hub = Hub::new(config, me, Box::new(Doer::default()), cells, entropy);
+        let doer = Box::new(Doer::default());
+        let mut hub = Hub::in_process(config, me, doer, cells, entropy, process);
         hub.begin_turn(Now {
             mono_ms: 1_000,
             wall_ms: 1_750_000_000_000,
         });
         let conn = hub.opened([127, 0, 0, 1].into());
         let mut half = Half { hub, conn };
+        half.greet();
+        half
+    }
+
+    /// One more client of this hub, which speaks from now on.
+    fn newcomer(&mut self) -> ConnId {
+        self.conn = self.hub.opened([127, 0, 0, 1].into());
+        self.greet();
+        self.conn
+    }
+
+    fn greet(&mut self) {
         let request = format!(
             "GET {SIO} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
-        half.hub.bytes(conn, &mut request.into_bytes());
-        half.hear("40");
-        half
+        self.hub.bytes(self.conn, &mut request.into_bytes());
+        self.hear("40");
     }
 
     fn hear(&mut self, text: &str) {
@@ -297,4 +314,150 @@ fn an_old_count_does_not_undo_a_join_that_was_asked_for() {
         .iter()
         .filter(|relay| matches!(***relay, Relay::Broadcast(_)));
     assert_eq!(broadcasts.count(), 0);
+}
+
+/// Two hubs that know of each other's clients; all members of room `x` are B's.
+fn a_room_of_the_other() -> (Half, Half, Process) {
+    let process = Process::default();
+    let (mut a, mut b) = (
+        Half::in_process(0, Config::default(), &process),
+        Half::in_process(1, Config::default(), &process),
+    );
+    b.hear("42[\"join\"]");
+    let (from_a, from_b) = (a.turn(1_000).0, b.turn(1_000).0);
+    a.get(&from_b);
+    b.get(&from_a);
+    (a, b, process)
+}
+
+/// A read of many small events for members elsewhere makes no delivery here, and still it is work: for the others, and for the
+/// mailbox that takes it.
+#[test]
+fn messages_to_another_shard_were_not_part_of_a_turns_share() {
+    const READS: usize = 64;
+    let (mut a, _b, _) = a_room_of_the_other();
+    let event = frame("42[\"say\"]");
+    let read = event.repeat(65_000 / event.len());
+    a.turn(1_001);
+    let full = (0..READS).find(|_| {
+        a.newcomer();
+        a.hub.bytes(a.conn, &mut read.clone());
+        a.hub.turn_is_full()
+    });
+    assert!(full.is_some(), "{READS} reads of {} bytes", read.len());
+    let sent = a.hub.take_effects();
+    let letters = sent
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Send { .. }));
+    let letters = letters.count();
+    assert!((1_000..32_768).contains(&letters), "{letters} in one turn");
+}
+
+struct Parcel(usize);
+
+impl Weigh for Parcel {
+    fn bytes(&self) -> usize {
+        self.0
+    }
+}
+
+/// Who sends to the long mailbox waits until it is short again, and loses nothing; who sends to others is read on.
+#[test]
+fn one_long_mailbox_stopped_all_reading() {
+    let (mut a, mut b, process) = a_room_of_the_other();
+    let talker = a.conn;
+    let (sender, receiver) = mailbox(waker(|| {}), Arc::clone(&process.loads), 1);
+    sender.send(Parcel(Config::default().limits.mailbox_bytes_max + 1));
+    a.turn(1_001);
+    let mut twice = [frame("42[\"say\"]"), frame("42[\"say\"]")].concat();
+    a.hub.bytes(talker, &mut twice);
+    assert!(a.hub.is_stalled(talker), "its next read waits");
+    assert_eq!(a.hub.held_back(), 1);
+    let other = a.newcomer();
+    a.hear("42[\"leave\"]");
+    assert!(!a.hub.is_stalled(other), "it sent nothing there");
+    let broadcasts = |relays: &[Arc<Relay>]| {
+        let all = relays.iter();
+        all.filter(|relay| matches!(***relay, Relay::Broadcast(_)))
+            .count()
+    };
+    let (first, _) = a.turn(1_002);
+    assert_eq!(broadcasts(&first), 1);
+    a.hub.resume();
+    assert_eq!(broadcasts(&a.turn(1_003).0), 0, "still long");
+    receiver.pop();
+    a.hub.resume();
+    let (second, _) = a.turn(1_004);
+    assert_eq!(broadcasts(&second), 1);
+    assert!(!a.hub.is_stalled(talker));
+    b.get(&first);
+    b.get(&second);
+    assert_eq!(b.turn(1_005).1.matches("said").count(), 2);
+}
+
+/// Writes down what it hears.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, what: &str, cx: &Context<'_>, socket: SocketKey) {
+        let id = cx.id(socket).map_or_else(String::new, |id| id.to_string());
+        self.0
+            .lock()
+            .expect("nobody panicked")
+            .push(format!("{what} {id}"));
+    }
+}
+
+impl Handler for Diary {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
+        self.note("connected", cx, socket);
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: Event<'_>) {
+        self.note("event", cx, socket);
+    }
+
+    fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
+        self.note("disconnected", cx, socket);
+    }
+}
+
+/// A client leaves a namespace, comes back and speaks, all in one read.
+#[test]
+fn a_handler_heard_of_the_end_after_what_followed_it() {
+    let diary = Diary::default();
+    let mut rig = Rig::new(Config::default(), Box::new(diary.clone()), 1);
+    let client = websocket(&mut rig, SIO, "");
+    rig.send(client, &frame("40"));
+    let read = ["41", "40", "42[\"hello\"]"].map(frame).concat();
+    rig.send(client, &read);
+    let lines = diary.0.lock().expect("nobody panicked").clone();
+    let [first, second] =
+        [&lines[0], &lines[2]].map(|line| line.rsplit_once(' ').expect("an id").1);
+    assert_ne!(first, second);
+    let expected = [
+        format!("connected {first}"),
+        format!("disconnected {first}"),
+        format!("connected {second}"),
+        format!("event {second}"),
+    ];
+    assert_eq!(lines, expected);
+}
+
+/// Sessions of all shards count, as connections do.
+#[test]
+fn conns_max_was_compared_with_one_shards_sessions() {
+    let process = Process::default();
+    let mut config = Config::default();
+    config.limits.conns_max = 2;
+    let mut a = Half::in_process(0, config.clone(), &process);
+    let _b = Half::in_process(1, config, &process);
+    a.newcomer();
+    let (_, told) = a.turn(1_000);
+    assert!(told.starts_with("HTTP/1.1 503"), "{told}");
 }

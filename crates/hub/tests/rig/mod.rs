@@ -10,8 +10,8 @@ use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
 use hub::metrics::Cells;
 use hub::rules::RulesFactory;
 use hub::{
-    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Reply, Sink,
-    Written,
+    Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Process,
+    Reply, Sink, Written,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
@@ -68,6 +68,7 @@ impl Sink for Wires {
 
 pub struct Rig {
     pub hub: Hub,
+    pub process: Process,
     pub cells: Arc<Cells>,
     pub now: Now,
     pub wires: Wires,
@@ -91,9 +92,12 @@ impl Rig {
         };
         let cells = Arc::new(Cells::default());
         let published = Arc::clone(&cells);
-        let hub = Hub::new(Arc::new(config), me, handler, published, dice(seed));
+        let process = Process::new(&config.rates);
+        let config = Arc::new(config);
+        let hub = Hub::in_process(config, me, handler, published, dice(seed), &process);
         let mut rig = Rig {
             hub,
+            process,
             cells,
             now: Now {
                 mono_ms: 1_000,
