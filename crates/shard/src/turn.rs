@@ -440,7 +440,7 @@ impl Shard {
 
     /// Goes on with input that full turns left. What this fills is flushed, so that others are read in the same turn.
     fn resume_stalled(&mut self) {
-        if !self.parts.hub.has_stalled() && !self.parts.hub.held_back() > 0 {
+        if !self.parts.hub.has_stalled() && self.parts.hub.held_back() == 0 {
             return;
         }
         self.parts.hub.resume();
