@@ -81,7 +81,7 @@ impl Outside for Link {
     fn ask(&self, ask: Ask, answerer: Answerer) {
         let Ask::Verify { token } = ask;
         let Some(desk) = &self.verifier else {
-            return answerer.answer(Reply::Verified(Err(Denied::Unavailable)));
+            return answerer.answer(Reply::Verified(Err(Denied::Unavailable.into())));
         };
         let verifier = Arc::clone(&desk.verifier);
         desk.runtime.spawn(async move {
@@ -110,6 +110,7 @@ fn unix_seconds() -> u64 {
 
 fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
     let mut refusals = Flood::new("refused");
+    let mut tokens = Flood::new("token refused");
     let mut failures = Flood::new("a handler failed");
     let mut reserved = Flood::new("reserved event not sent");
     loop {
@@ -123,12 +124,13 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
             tracing::warn!(count = lost, "connection log lines dropped");
         }
         let now = Instant::now();
-        for lines in [&mut refusals, &mut failures, &mut reserved] {
+        for lines in [&mut refusals, &mut tokens, &mut failures, &mut reserved] {
             lines.pass_time(now);
         }
         let Some(notice) = notice else { continue };
         let admitted = match &notice {
             Notice::Refused { .. } => refusals.admits(),
+            Notice::TokenRefused { .. } => tokens.admits(),
             Notice::HandlerPanic { .. } => failures.admits(),
             Notice::ReservedEvent { .. } => reserved.admits(),
             // One line for each client that comes, and one when it goes: that is what they are for.
@@ -149,10 +151,11 @@ fn line(notice: Notice) {
             peer,
             transport,
             protocol,
+            uid,
         } => {
             let id = socket.encode();
             let id = String::from_utf8_lossy(&id);
-            tracing::info!(%id, %peer, transport, protocol, "connected");
+            tracing::info!(%id, %peer, transport, protocol, uid = uid.as_deref(), "connected");
         }
         Notice::Disconnected { socket, peer, how } => {
             let id = socket.encode();
@@ -161,6 +164,9 @@ fn line(notice: Notice) {
         }
         Notice::Refused { peer, reason } => {
             tracing::info!(%peer, reason = reason.name(), "refused");
+        }
+        Notice::TokenRefused { peer, cause } => {
+            tracing::info!(%peer, cause, "token refused");
         }
         Notice::DistrustedProxy { peer } => tracing::warn!(
             %peer,

@@ -18,7 +18,7 @@ pub use settings::{SECRET_BYTES_MIN, Secret, Settings, SetupError, algorithm};
 pub use stats::Figures;
 
 use files::Files;
-use hub::claims::{Claims, Denied};
+use hub::claims::{Claims, Refused};
 use key_set::KeySet;
 use remote::Remote;
 use stats::Stats;
@@ -50,10 +50,10 @@ impl Verifier {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn new(settings: Settings) -> Result<Arc<Self>, SetupError> {
-        Self::with_floor(settings, remote::FETCH_FLOOR)
+        Self::with_looks_every(settings, remote::LOOK_EVERY)
     }
 
-    fn with_floor(settings: Settings, floor: Duration) -> Result<Arc<Self>, SetupError> {
+    fn with_looks_every(settings: Settings, every: Duration) -> Result<Arc<Self>, SetupError> {
         install_provider();
         if !settings.has_keys() {
             let message = "a key is needed: set auth.secret, auth.secret_file, \
@@ -63,7 +63,7 @@ impl Verifier {
         let stats = Arc::new(Stats::default());
         let files = Arc::new(Files::open(&settings)?);
         let remote = settings.jwks_url.as_deref();
-        let remote = remote.map(|url| Remote::new(url, &settings, floor, Arc::clone(&stats)));
+        let remote = remote.map(|url| Remote::new(url, &settings, every, Arc::clone(&stats)));
         let remote = remote.transpose()?.map(Arc::new);
         if remote.is_some() && settings.audience.is_empty() {
             tracing::warn!(
@@ -87,10 +87,10 @@ impl Verifier {
     }
 
     /// What the token grants at this time (seconds since 1970), or what a client may know of why it grants nothing.
-    pub async fn verify(&self, token: &str, now_s: u64) -> Result<Claims, Denied> {
+    pub async fn verify(&self, token: &str, now_s: u64) -> Result<Claims, Refused> {
         self.explain(token, now_s).await.map_err(|rejection| {
             tracing::debug!(%rejection, "token refused");
-            rejection.denied()
+            rejection.refused()
         })
     }
 
@@ -112,7 +112,7 @@ impl Verifier {
         let (Some(remote), true) = (&self.remote, first.is_err()) else {
             return first;
         };
-        // Only a key that is not there can be had by fetching.
+        // Only a key that is not there can be had by fetching: it may have been published a moment ago.
         let is_missing = || match &token.kid {
             Some(kid) => !self.with_keys(|sets| key_set::knows(sets, kid)),
             None => remote.keys().is_none(),

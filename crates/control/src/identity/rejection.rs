@@ -1,6 +1,6 @@
 //! Why a token was turned down, in the detail that operators need. Clients learn [`Denied`] only.
 
-use hub::claims::Denied;
+use hub::claims::{Denied, Refused};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +62,21 @@ impl Rejection {
         }
     }
 
-    /// What the client may know: the same for all that is wrong with a token. Of one that ran out, too, since `Token expired`
-    /// would tell a thief that the signature is good; the log and `sockeye_auth_tokens_total` tell operators.
+    /// What the client may know: the same for all that is wrong with a token, but that a good one ran out, which it can
+    /// mend by itself. The log and `sockeye_auth_tokens_total` tell operators the rest.
     pub fn denied(&self) -> Denied {
         match self {
             Self::Unavailable => Denied::Unavailable,
+            Self::Expired { .. } => Denied::Expired,
             _ => Denied::Invalid,
+        }
+    }
+
+    /// The same with what operators may know.
+    pub(crate) fn refused(&self) -> Refused {
+        Refused {
+            denied: self.denied(),
+            cause: Self::NAMES[self.index()],
         }
     }
 

@@ -1,6 +1,5 @@
-//! The key set of an identity provider, fetched by HTTP. One task fetches: at start, at intervals,
-//! and when a token names a key that is not there, but never more often than the floor allows. What
-//! was fetched last stays while fetching fails.
+//! The key set of an identity provider, fetched by HTTP. One task fetches: at start, at intervals, and at once when a token
+//! names a key that is not there, a few times in a row and then only so often. What was fetched last stays while fetching fails.
 
 use super::key_set::KeySet;
 use super::settings::{Settings, SetupError};
@@ -9,17 +8,20 @@ use arc_swap::ArcSwapOption;
 use jsonwebtoken::Algorithm;
 use reqwest::{Client, StatusCode, Url, redirect};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Between two fetches, whatever tokens name.
-pub(crate) const FETCH_FLOOR: Duration = Duration::from_secs(30);
-/// After a failure the next attempt comes after this, then twice that, up to the floor.
+/// Fetches that tokens cause in a row, whatever they name; anybody can name anything.
+const LOOKS: u32 = 3;
+/// Then one after each such time.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// After a failure the next attempt comes after this, then twice that, up to the most.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MOST: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -27,7 +29,7 @@ pub(crate) struct Remote {
     client: Client,
     algorithms: Vec<Algorithm>,
     refresh: Duration,
-    floor: Duration,
+    looks: Mutex<Looks>,
     keys: ArcSwapOption<KeySet>,
     progress: watch::Sender<Progress>,
     wanted: Notify,
@@ -38,16 +40,45 @@ pub(crate) struct Remote {
 struct Progress {
     /// Fetches ended, well or not.
     ended: u64,
-    last_end: Option<Instant>,
     last_ok: bool,
     fetching: bool,
+}
+
+/// Fetches that tokens may still cause.
+#[derive(Debug)]
+struct Looks {
+    every: Duration,
+    left: u32,
+    /// Since then `left` has not grown.
+    since: Instant,
+}
+
+impl Looks {
+    fn new(every: Duration, now: Instant) -> Self {
+        let (left, since) = (LOOKS, now);
+        Looks { every, left, since }
+    }
+
+    /// Takes one, if there is one.
+    fn take(&mut self, now: Instant) -> bool {
+        while self.left < LOOKS && now.saturating_duration_since(self.since) >= self.every {
+            self.since += self.every;
+            self.left += 1;
+        }
+        if self.left == LOOKS {
+            self.since = now;
+        }
+        let taken = self.left.checked_sub(1);
+        self.left = taken.unwrap_or(0);
+        taken.is_some()
+    }
 }
 
 impl Remote {
     pub(crate) fn new(
         url: &str,
         settings: &Settings,
-        floor: Duration,
+        looks_every: Duration,
         stats: Arc<Stats>,
     ) -> Result<Self, SetupError> {
         let (url, loopback) = check_url(url)?;
@@ -65,7 +96,6 @@ impl Remote {
         })?;
         let progress = Progress {
             ended: 0,
-            last_end: None,
             last_ok: false,
             // Who asks before the first fetch has ended waits for it.
             fetching: true,
@@ -75,7 +105,7 @@ impl Remote {
             client,
             algorithms: settings.algorithms.clone(),
             refresh: settings.jwks_refresh,
-            floor,
+            looks: Mutex::new(Looks::new(looks_every, Instant::now())),
             keys: ArcSwapOption::empty(),
             progress: watch::Sender::new(progress),
             wanted: Notify::new(),
@@ -92,25 +122,26 @@ impl Remote {
         self.progress.borrow().last_ok
     }
 
-    /// Asks for a fetch, as far as the floor allows one, and waits for its end.
+    /// Asks for a fetch, as far as one is left, and waits for its end.
     pub(crate) async fn refreshed(&self) {
         let mut progress = self.progress.subscribe();
         let now = *progress.borrow_and_update();
-        let rested = now.last_end.is_none_or(|end| end.elapsed() >= self.floor);
         if !now.fetching {
-            if !rested {
+            let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+            if !looks.take(Instant::now()) {
                 return;
             }
+            // Others that ask before the task wakes wait for the same one.
+            self.progress
+                .send_modify(|progress| progress.fetching = true);
             self.wanted.notify_one();
         }
         // An error means that the task ended with the runtime: there is nothing to wait for.
         let _ = progress.wait_for(|later| later.ended > now.ended).await;
     }
 
-    /// SIGHUP: the next fetch is now, floor or not.
+    /// SIGHUP: the next fetch is now.
     pub(crate) fn refresh_now(&self) {
-        self.progress
-            .send_modify(|progress| progress.last_end = None);
         self.wanted.notify_one();
     }
 
@@ -123,27 +154,11 @@ impl Remote {
                 false => failures += 1,
             }
             let pause = match failures {
-                0 => self.refresh.max(self.floor),
-                _ => (RETRY_FIRST * (1 << (failures - 1).min(10))).min(self.floor),
+                0 => self.refresh,
+                _ => (RETRY_FIRST * (1 << (failures - 1).min(10))).min(RETRY_MOST),
             };
-            self.rest(pause).await;
-        }
-    }
-
-    /// Until the time is over, or a fetch is wanted that the floor allows.
-    async fn rest(&self, pause: Duration) {
-        let over = tokio::time::sleep(pause);
-        tokio::pin!(over);
-        loop {
-            tokio::select! {
-                () = &mut over => return,
-                () = self.wanted.notified() => {
-                    let last_end = self.progress.borrow().last_end;
-                    if last_end.is_none_or(|end| end.elapsed() >= self.floor) {
-                        return;
-                    }
-                }
-            }
+            // Until the time is over, or a fetch is wanted.
+            let _ = tokio::time::timeout(pause, self.wanted.notified()).await;
         }
     }
 
@@ -162,7 +177,6 @@ impl Remote {
         }
         self.progress.send_modify(|progress| {
             progress.ended += 1;
-            progress.last_end = Some(Instant::now());
             progress.last_ok = went_well;
             progress.fetching = false;
         });

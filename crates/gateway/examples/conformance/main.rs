@@ -249,7 +249,7 @@ impl Outside for Pager {
 
     /// It has no tokens.
     fn ask(&self, _: Ask, answerer: Answerer) {
-        answerer.answer(Reply::Verified(Err(Denied::Unavailable)));
+        answerer.answer(Reply::Verified(Err(Denied::Unavailable.into())));
     }
 
     fn log(&self, _: Notice) {}

@@ -121,7 +121,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     (
         "admin.conns_max",
         "Connections of operators at once.",
-        "503 with Retry-After",
+        "the connection that was silent for longest is closed",
         "-",
     ),
 ];

@@ -1,5 +1,5 @@
 //! Who a client is: when its token is asked about, what a verdict leads to, and what happens when a token ends.
-use crate::access::claims::{Claims, Denied, Grants};
+use crate::access::claims::{Claims, Denied, Grants, Refused};
 use crate::access::gcra::Gcra;
 use crate::books::close::CloseReason;
 use crate::books::config::{AuthStyle, Rate};
@@ -8,6 +8,7 @@ use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::rules::{first, passes};
 use crate::seam::context::{Context, Emit};
+use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::{AckTo, Refusal};
 use crate::seam::question::{Pending, Purpose};
 use crate::tables::id;
@@ -71,7 +72,7 @@ impl Hub {
                 return self.join_on_claims(session, namespace, auth, &claims);
             }
             (None, None) if self.core.config.auth.required => {
-                self.core.count_denied(Denied::Missing);
+                self.core.note_denied(session, Denied::Missing.into());
                 return self.deny_join(session, namespace, Denied::Missing);
             }
             (None, None) => return self.join_namespace(session, namespace, auth, None),
@@ -81,7 +82,7 @@ impl Hub {
             auth: auth.into(),
         };
         if !self.core.ask_about(session, &token, purpose) {
-            self.core.count_denied(Denied::Unavailable);
+            self.core.note_denied(session, Denied::Unavailable.into());
             self.deny_join(session, namespace, Denied::Unavailable);
         }
     }
@@ -90,7 +91,7 @@ impl Hub {
     fn join_on_claims(&mut self, session: SessionId, namespace: &str, auth: &str, claims: &Claims) {
         let now_s = self.core.clock.now.wall_ms / 1000;
         if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
-            self.core.count_denied(Denied::Expired);
+            self.core.note_denied(session, Denied::Expired.into());
             return self.deny_join(session, namespace, Denied::Expired);
         }
         self.join_namespace(session, namespace, auth, Some(claims));
@@ -105,7 +106,7 @@ impl Hub {
         let token = slot.token.take().map(|token| *token);
         let Some(RequestToken::Unread(token)) = token else {
             return if self.core.config.auth.required {
-                self.core.count_denied(Denied::Missing);
+                self.core.note_denied(session, Denied::Missing.into());
                 self.deny_plain(session, Denied::Missing);
             } else {
                 self.begin_plain(session, None);
@@ -116,17 +117,18 @@ impl Hub {
                 slot.flags.asking = true;
             }
         } else {
-            self.core.count_denied(Denied::Unavailable);
+            self.core.note_denied(session, Denied::Unavailable.into());
             self.deny_plain(session, Denied::Unavailable);
         }
     }
 
     /// The control plane has looked at a token.
-    pub(crate) fn on_verdict(&mut self, pending: Pending, verdict: Result<Claims, Denied>) {
+    pub(crate) fn on_verdict(&mut self, pending: Pending, verdict: Result<Claims, Refused>) {
         match &verdict {
             Ok(_) => self.core.counts.auth_ok += 1,
-            Err(denied) => self.core.count_denied(*denied),
+            Err(refused) => self.core.note_denied(pending.session.id(), *refused),
         }
+        let verdict = verdict.map_err(|refused| refused.denied);
         if self.core.tables.sessions.live(pending.session).is_none() {
             return;
         }
@@ -191,10 +193,11 @@ impl Hub {
     fn deny_join(&mut self, session: SessionId, namespace: &str, denied: Denied) {
         if self.core.config.auth.style == AuthStyle::Strict {
             self.core.log_refused(session, denied.close_reason());
-            let message = denied.message().to_owned();
+            // What the client can mend by itself, it is told in a way that programs read.
+            let code = || format!("{{\"code\":\"{}\"}}", denied.code());
             let refusal = Refusal {
-                message,
-                data: None,
+                message: denied.message().to_owned(),
+                data: (denied == Denied::Expired).then(code),
             };
             return self.refuse_namespace(session, namespace, &refusal);
         }
@@ -247,7 +250,7 @@ impl Hub {
                     .ask_about(session, &token, Purpose::Refresh { socket, ack })
         });
         if !asked {
-            self.core.count_denied(Denied::Invalid);
+            self.core.note_denied(session, Denied::Invalid.into());
             self.on_refresh_verdict(socket, ack, Err(Denied::Invalid));
         }
         true
@@ -402,8 +405,14 @@ impl Core {
         Ok(claims.expires_s)
     }
 
-    fn count_denied(&mut self, denied: Denied) {
-        self.counts.denied[denied as usize] += 1;
+    /// A client showed no token, or one that grants nothing: counted, and told to the log with the cause.
+    fn note_denied(&mut self, session: SessionId, refused: Refused) {
+        self.counts.denied[refused.denied as usize] += 1;
+        if let Some(slot) = self.tables.sessions.get(session) {
+            let (peer, cause) = (slot.peer, refused.cause);
+            let notice = Notice::TokenRefused { peer, cause };
+            self.outbound.effects.push(Effect::Log(notice));
+        }
     }
 
     /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.

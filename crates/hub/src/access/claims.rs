@@ -64,6 +64,23 @@ fn holds(names: &[String], room: &str) -> bool {
     names.iter().any(|name| name == "*" || name == room)
 }
 
+/// A token that grants nothing: what its client is told, and what operators are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub denied: Denied,
+    /// A word for the log.
+    pub cause: &'static str,
+}
+
+impl From<Denied> for Refused {
+    fn from(denied: Denied) -> Self {
+        Self {
+            denied,
+            cause: denied.name(),
+        }
+    }
+}
+
 /// Why a token grants nothing. Clients learn this much and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Denied {

@@ -32,7 +32,7 @@ impl Hub {
         let namespace = self.core.config.plain_namespace.clone();
         match self.ask_handler(session, &namespace, "{}", claims) {
             Some(Ok(())) => {
-                let socket = self.add_socket(session, &namespace, "{}");
+                let socket = self.add_socket(session, &namespace, "{}", claims);
                 if let Some(claims) = claims {
                     self.core.grant(socket, claims);
                 }

@@ -294,7 +294,7 @@ impl Hub {
         }
         match answer {
             Some(Ok(())) => {
-                let socket = self.add_socket(session, namespace, auth);
+                let socket = self.add_socket(session, namespace, auth, claims);
                 if let Some(claims) = claims {
                     self.core.grant(socket, claims);
                 }
@@ -340,6 +340,7 @@ impl Hub {
         session: SessionId,
         namespace: &str,
         auth: &str,
+        claims: Option<&Claims>,
     ) -> SocketKey {
         let room = self.core.room(namespace, RoomKind::All, "");
         let namespace = self.core.namespace(namespace);
@@ -381,6 +382,7 @@ impl Hub {
             peer: slot.peer,
             transport: slot.transport(),
             protocol: slot.protocol.name(),
+            uid: claims.map(|claims| claims.uid.as_str().into()),
         };
         self.core.outbound.effects.push(Effect::Log(notice));
         socket

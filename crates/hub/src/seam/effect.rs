@@ -38,13 +38,15 @@ pub enum Effect {
 }
 
 /// A line of the connection log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Notice {
     Connected {
         socket: Id20,
         peer: IpAddr,
         transport: &'static str,
         protocol: &'static str,
+        /// Of its token.
+        uid: Option<Box<str>>,
     },
     Disconnected {
         socket: Id20,
@@ -55,6 +57,11 @@ pub enum Notice {
     Refused {
         peer: IpAddr,
         reason: CloseReason,
+    },
+    /// A client's token grants nothing, or it has none where one is needed.
+    TokenRefused {
+        peer: IpAddr,
+        cause: &'static str,
     },
     /// Someone at this address names clients as proxies do, and is none of the trusted proxies.
     DistrustedProxy {

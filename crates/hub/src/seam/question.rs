@@ -1,7 +1,7 @@
 //! Asking: the one way in which a hub learns what it cannot know itself. It emits an [`Ask`]; the control plane answers through
 //! the mailbox; whoever asked waits meanwhile without holding up the turn. Bounded in number and in time: an answer that comes
 //! late, or never, is `Denied::Unavailable`.
-use crate::access::claims::{Claims, Denied};
+use crate::access::claims::{Claims, Denied, Refused};
 use crate::books::metrics::Limit;
 use crate::core::Core;
 use crate::hub::Hub;
@@ -18,7 +18,7 @@ pub enum Ask {
 /// What it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    Verified(Result<Claims, Denied>),
+    Verified(Result<Claims, Refused>),
 }
 
 /// A question without an answer yet.
@@ -103,7 +103,7 @@ impl Hub {
     pub(crate) fn ask_due(&mut self, key: AskKey) {
         if let Some(pending) = self.core.settle_ask(key) {
             self.core.counts.hit(Limit::AskTimeout);
-            self.on_verdict(pending, Err(Denied::Unavailable));
+            self.on_verdict(pending, Err(Denied::Unavailable.into()));
         }
     }
 }

@@ -136,8 +136,17 @@ fn strict_refusals_are_connect_errors() {
     let texts = received(&mut rig, client);
     assert_eq!(texts[1], "44{\"message\":\"Authentication required\"}");
     assert_eq!(texts[2], "44{\"message\":\"Invalid token\"}");
-    assert_eq!(texts[3], "44{\"message\":\"Token expired\"}");
-    assert_eq!(rig.log, ["refused unauthorized"; 3]);
+    assert_eq!(
+        texts[3],
+        "44{\"message\":\"Token expired\",\"data\":{\"code\":\"TOKEN_EXPIRED\"}}"
+    );
+    let told = ["missing", "invalid", "expired"].map(|why| {
+        [
+            format!("token refused {why}"),
+            "refused unauthorized".into(),
+        ]
+    });
+    assert_eq!(rig.log, told.concat());
 }
 
 #[test]
@@ -152,7 +161,7 @@ fn chat_refusals_are_an_error_event_and_a_disconnect() {
         "42[\"error\",{\"message\":\"Authentication required\"}]"
     );
     assert_eq!(texts[3..], ["41", "close 4501 unauthorized"]);
-    assert_eq!(rig.log, ["refused unauthorized"]);
+    assert_eq!(rig.log, ["token refused missing", "refused unauthorized"]);
 }
 
 #[test]
@@ -174,7 +183,8 @@ fn who_cannot_be_checked_is_sent_off_so_that_it_comes_back_by_itself() {
     let texts = received(&mut rig, plain);
     assert!(texts[0].contains("AUTHENTICATION_UNAVAILABLE"), "{texts:?}");
     assert_eq!(texts[1], "close 1013 authentication unavailable");
-    assert_eq!(rig.log, ["refused auth_unavailable"; 2]);
+    let told = ["token refused unavailable", "refused auth_unavailable"];
+    assert_eq!(rig.log, [told, told].concat());
 }
 
 #[test]
@@ -185,7 +195,10 @@ fn without_an_answer_the_client_is_refused_in_time() {
     rig.pass(Duration::from_secs(6));
     let texts = received(&mut rig, client);
     assert_eq!(texts[1], "44{\"message\":\"Authentication unavailable\"}");
-    assert_eq!(rig.log, ["refused auth_unavailable"]);
+    assert_eq!(
+        rig.log,
+        ["token refused unavailable", "refused auth_unavailable"]
+    );
     // A late answer is nobody's.
     rig.answer(Ok(claims("ann")));
     assert!(received(&mut rig, client).is_empty());
@@ -627,6 +640,6 @@ fn the_token_of_the_request_holds_as_long_as_the_session() {
     received(&mut rig, client);
     assert_eq!(
         joins(&mut rig, client, "40/c,"),
-        "44/c,{\"message\":\"Token expired\"}"
+        "44/c,{\"message\":\"Token expired\",\"data\":{\"code\":\"TOKEN_EXPIRED\"}}"
     );
 }

@@ -158,6 +158,7 @@ impl Rig {
     /// Answers the oldest question; the token it was about.
     pub fn answer(&mut self, verdict: Result<Claims, Denied>) -> String {
         let (key, token) = self.asked.remove(0);
+        let verdict = verdict.map_err(Into::into);
         self.hub.answered(key, Reply::Verified(verdict));
         self.effects();
         self.finish_turn();
@@ -266,6 +267,7 @@ fn line(notice: Notice) -> String {
         Notice::Connected { protocol, .. } => format!("connected {protocol}"),
         Notice::Disconnected { how, .. } => format!("disconnected {}", how.name()),
         Notice::Refused { reason, .. } => format!("refused {}", reason.name()),
+        Notice::TokenRefused { cause, .. } => format!("token refused {cause}"),
         Notice::DistrustedProxy { peer } => format!("distrusted proxy {peer}"),
         Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
         Notice::ReservedEvent { name } => format!("reserved event {name}"),

@@ -10,6 +10,7 @@ use super::issue::{SigningKey, generate};
 use super::{Algorithm, Secret, Settings, Verifier};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hub::claims::Denied;
 use jsonwebtoken::{EncodingKey, Header};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -113,4 +114,10 @@ fn with_jwks(keys: &[Value]) -> (Settings, tempfile::TempDir) {
         ..Settings::default()
     };
     (settings, folder)
+}
+
+/// What the client is told of a token now.
+async fn denied(verifier: &Verifier, token: &str) -> Option<Denied> {
+    let verdict = verifier.verify(token, NOW).await;
+    verdict.err().map(|refused| refused.denied)
 }

@@ -85,8 +85,8 @@ fn sources() -> Vec<Key> {
             "auth.jwks_refresh",
             Kind::Duration,
             "10m",
-            "How often the set is fetched; also when a token names a key that is not in it, but at \
-             most every 30 s.",
+            "How often the set is fetched, `1s` or more. Also at once when a token names a key that is not in it: \
+             three times in a row, then once in 10 s.",
         ),
     ]
 }

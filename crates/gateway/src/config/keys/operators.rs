@@ -22,7 +22,7 @@ pub fn keys() -> Vec<Key> {
             "admin.conns_max",
             Kind::Integer { min: 1, max: 1_024 },
             "64",
-            "Connections of operators at once; more get 503.",
+            "Connections of operators at once; one more takes the place of the one that was silent for longest.",
         ),
         Key::new(
             "pages.rate_limited",

@@ -102,10 +102,12 @@ impl Resolver<'_> {
     }
 
     fn auth_times(&mut self) {
-        for key in ["auth.timeout", "auth.jwks_refresh"] {
-            if self.duration(key).is_zero() {
-                self.problem(key, "must be longer than zero".to_owned());
-            }
+        if self.duration("auth.timeout").is_zero() {
+            self.problem("auth.timeout", "must be longer than zero".to_owned());
+        }
+        if self.duration("auth.jwks_refresh") < REFRESH_MIN {
+            let message = "must be 1s or longer: the set is fetched over the network";
+            self.problem("auth.jwks_refresh", message.to_owned());
         }
         if self.duration("auth.leeway") > LEEWAY_MAX {
             let message = "clocks that differ by more than 5m should be set instead";
@@ -114,4 +116,5 @@ impl Resolver<'_> {
     }
 }
 
+const REFRESH_MIN: Duration = Duration::from_secs(1);
 const LEEWAY_MAX: Duration = Duration::from_secs(300);

@@ -178,3 +178,86 @@ fn rights_come_with_the_token() {
         assert_eq!(texts[0], told, "{room}: {texts:?}");
     }
 }
+
+/// What a laptop shows that slept longer than its token lived: it cannot know that it must fetch another.
+#[test]
+fn an_expired_token_was_invalid_like_any_other() {
+    let old = token(&["--uid", "ann", "--claim", "exp=1000000000"]);
+    let strict = start("");
+    let mut conn = RawConn::websocket(strict.addr, SIO);
+    conn.send_text(format!("40{}", json!({ "token": old })));
+    let told = r#"44{"message":"Token expired","data":{"code":"TOKEN_EXPIRED"}}"#;
+    assert_eq!(until(&mut conn, "44")[1..], [told]);
+    let mut plain = RawConn::websocket(strict.addr, &format!("/ws?token={old}"));
+    let texts = until(&mut plain, "close");
+    assert!(
+        texts[0].starts_with(r#"{"error":"TOKEN_EXPIRED""#),
+        "{texts:?}"
+    );
+    let chat = start("style = \"chat\"");
+    let mut conn = RawConn::websocket(chat.addr, &format!("{SIO}&token={old}"));
+    conn.send_text("40");
+    let texts = until(&mut conn, "close");
+    assert!(
+        texts.contains(&r#"42["error",{"message":"Token expired"}]"#.to_owned()),
+        "{texts:?}"
+    );
+    for gateway in [&strict, &chat] {
+        assert!(gateway.metric("sockeye_auth_tokens_total{result=\"expired\"}") >= 1.0);
+    }
+}
+
+/// The log said "unauthorized" and not why, and of those who came in not who they were.
+#[test]
+fn the_log_names_the_user_and_the_cause_of_a_refusal() {
+    let gateway = start("audience = [\"chat\"]");
+    let foreign = token(&["--uid", "eve", "--claim", "aud=mail"]);
+    let old = token(&[
+        "--uid",
+        "ann",
+        "--claim",
+        "aud=chat",
+        "--claim",
+        "exp=1000000000",
+    ]);
+    let good = token(&["--uid", "ann", "--claim", "aud=chat"]);
+    let mut causes = Vec::new();
+    for (shown, cause) in [
+        (json!({ "token": foreign }), "audience"),
+        (json!({ "token": old }), "expired"),
+        (json!({ "token": "a.b.c" }), "malformed"),
+        (json!({}), "missing"),
+    ] {
+        let mut conn = RawConn::websocket(gateway.addr, SIO);
+        conn.send_text(format!("40{shown}"));
+        until(&mut conn, "44");
+        causes.push(format!("127.0.0.1 {cause}"));
+    }
+    let mut conn = connect(&gateway, &good);
+    conn.send_text(format!("421{}", json!(["token-refresh", "a.b.c"])));
+    until(&mut conn, "431");
+    causes.push("127.0.0.1 malformed".to_owned());
+    let _plain = RawConn::websocket(gateway.addr, &format!("/ws?token={good}"));
+    let fields = |message: &str, names: &[&str]| -> Vec<String> {
+        let log = gateway.log().into_iter();
+        let lines = log.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let lines = lines.filter(|line| line["message"] == message);
+        let text = |line: &Value, name: &str| line[name].as_str().unwrap_or("none").to_owned();
+        let words = |line: Value| {
+            names
+                .iter()
+                .map(|name| text(&line, name))
+                .collect::<Vec<_>>()
+        };
+        lines.map(|line| words(line).join(" ")).collect()
+    };
+    let told = || fields("token refused", &["peer", "cause"]) == causes;
+    assert!(eventually(PATIENCE, told), "{:?}", gateway.log());
+    let named = || fields("connected", &["uid"]) == ["ann", "ann"];
+    assert!(eventually(PATIENCE, named), "{:?}", gateway.log());
+    let log = gateway.log().join("\n");
+    assert!(
+        !log.contains(&good) && !log.contains(&foreign),
+        "a token is in the log"
+    );
+}
