@@ -1,7 +1,7 @@
 //! JSON Schema for the payload of events (built-in rules). Schemas are compiled once, when the
 //! configuration is read; a shard only runs them.
 
-use hub::rules::PayloadCheck;
+use rules::PayloadCheck;
 
 /// A compiled schema.
 #[derive(Debug)]

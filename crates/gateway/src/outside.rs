@@ -96,7 +96,11 @@ impl Outside for Link {
             return line(notice);
         }
         let Some(notices) = &self.notices else { return };
-        if tracing::enabled!(tracing::Level::INFO) && notices.try_send(notice).is_err() {
+        let wanted = match notice {
+            Notice::UnknownEvent { .. } => tracing::enabled!(tracing::Level::DEBUG),
+            _ => tracing::enabled!(tracing::Level::INFO),
+        };
+        if wanted && notices.try_send(notice).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -113,6 +117,7 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
     let mut tokens = Flood::new("token refused");
     let mut failures = Flood::new("a handler failed");
     let mut reserved = Flood::new("reserved event not sent");
+    let mut unknown = Flood::new("no rule knows this event");
     loop {
         let notice = match queue.recv_timeout(FLOOD_WINDOW) {
             Ok(notice) => Some(notice),
@@ -124,7 +129,8 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
             tracing::warn!(count = lost, "connection log lines dropped");
         }
         let now = Instant::now();
-        for lines in [&mut refusals, &mut tokens, &mut failures, &mut reserved] {
+        let floods = [&mut refusals, &mut tokens, &mut failures, &mut reserved, &mut unknown];
+        for lines in floods {
             lines.pass_time(now);
         }
         let Some(notice) = notice else { continue };
@@ -133,6 +139,7 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
             Notice::TokenRefused { .. } => tokens.admits(),
             Notice::HandlerPanic { .. } => failures.admits(),
             Notice::ReservedEvent { .. } => reserved.admits(),
+            Notice::UnknownEvent { .. } => unknown.admits(),
             // One line for each client that comes, and one when it goes: that is what they are for.
             _ => true,
         };
@@ -173,6 +180,16 @@ fn line(notice: Notice) {
             "X-Forwarded-For or Forwarded from an address that server.trusted_proxies does not name is not read: if a proxy \
              of yours is there, name it, or all its clients count as one address"
         ),
+        Notice::UnknownEvent {
+            socket,
+            namespace,
+            event,
+        } => {
+            let id = socket.encode();
+            let id = String::from_utf8_lossy(&id);
+            let (namespace, event, rule) = (&*namespace, event.as_str(), "default");
+            tracing::debug!(%id, namespace, event, rule, "no rule knows this event");
+        }
         Notice::HandlerPanic { peer } => tracing::error!(%peer, "a handler failed"),
         Notice::ReservedEvent { name } => {
             tracing::error!(

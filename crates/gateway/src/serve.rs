@@ -16,7 +16,7 @@ use control::identity::Verifier;
 use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
-use hub::rules::{PayloadCheck, RulesFactory};
+use rules::{PayloadCheck, RulesFactory};
 use shard::{Settings, Shards};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;

@@ -3,14 +3,12 @@
 
 mod access;
 mod books;
-mod chat;
 mod cluster;
 mod core;
 mod dialect;
 mod hub;
 mod output;
 mod rooms;
-pub mod rules;
 mod seam;
 mod tables;
 mod transport;
@@ -29,8 +27,10 @@ pub use hub::Hub;
 pub use output::outbox::{Sink, Written};
 pub use rooms::membership::JoinError;
 pub use seam::context::{Context, Emit, Rejection, SocketInfo};
-pub use seam::effect::{Effect, Notice};
+pub use seam::effect::{Brief, Effect, Notice};
 pub use seam::handler::{AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal};
+pub use seam::limiter::Limiter;
+pub use seam::notices;
 pub use seam::question::{Ask, Reply};
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};

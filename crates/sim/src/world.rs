@@ -4,10 +4,10 @@ use crate::check::{Report, Sent, Stay};
 use crate::client::{Client, Transport};
 use fastrand::Rng;
 use hub::ConnId;
-use hub::config::{Action, Config, EventRule, NamespaceRules, Rules};
+use hub::config::Config;
 use hub::metrics::Cells;
-use hub::rules::RulesFactory;
 use hub::{Effect, HandlerFactory, Hub, Identity, Now, Relay, Sink, Written};
+use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -606,12 +606,7 @@ fn config() -> Config {
 
 /// Clients join rooms; `say-0` goes to `room-0`, and so on.
 fn rules(rooms: usize) -> Rules {
-    let rule = |action| EventRule {
-        action,
-        schema: None,
-        rate: None,
-        history: false,
-    };
+    let rule = EventRule::new;
     let say = |room| {
         let action = Action::Rooms {
             room: Some(format!("room-{room}")),

@@ -8,7 +8,7 @@ use super::{Samples, View, load};
 use crate::identity::{Figures, RESULTS};
 use hub::CloseReason;
 use hub::claims::Denied;
-use hub::metrics::{DURATION_BOUNDS_MS, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
+use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,9 +334,10 @@ const MESSAGES: &[Metric] = &[
     ),
     counter(
         "sockeye_dropped_received_total",
-        "Messages of clients dropped: invalid, or by a rule.",
-        |v| v.sum(|c| &c.dropped_in),
-    ),
+        "Messages of clients that came to nothing. `refused`: the sender was told; `unknown`: no rule knows the event.",
+        |v| v.by_name(Dropped::NAMES.into_iter().enumerate(), |c| &c.dropped),
+    )
+    .by("reason"),
     gauge(
         "sockeye_acks_outstanding",
         "Acknowledgements the server waits for.",

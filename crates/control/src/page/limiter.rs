@@ -52,7 +52,7 @@ impl Limiter {
         if address.is_loopback() && !self.settings.loopback {
             return None;
         }
-        let Rate { events, per } = self.settings.rate;
+        let Rate { events, per, .. } = self.settings.rate;
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let address = network(address);
         if windows.len() >= ADDRESSES_MAX && !windows.contains_key(&address) {
@@ -119,7 +119,7 @@ mod tests {
     fn limiter(events: u32, loopback: bool) -> Limiter {
         let per = Duration::from_secs(900);
         Limiter::new(PageRate {
-            rate: Rate { events, per },
+            rate: Rate::new(events, per),
             loopback,
         })
     }

@@ -533,13 +533,21 @@ fn event_keys(prefix: &str, action: &str) -> Vec<Key> {
             Kind::Choice(&["rooms", "reply", "backend", "drop"]),
             action,
             "`rooms` sends the event on to the members of a room, `reply` back to its sender, \
-             `drop` nowhere; `backend` is for a later release.",
+             `drop` nowhere; `backend` is for a later release. For `chat-message`, `join` and `leave` an action \
+             replaces what the gateway does itself; a rule without one refines it.",
         ),
         key(
             "room",
             Kind::Text,
             "",
             "Room for `rooms`; unset means every room the sender is in.",
+        ),
+        key(
+            "room_field",
+            Kind::Text,
+            "",
+            "Member of the first argument (an object) by which a client names the room for `rooms`; plain clients may \
+             also say `room` beside the payload.",
         ),
         key("echo", Kind::Bool, "false", "`rooms` includes the sender."),
         key(
@@ -558,7 +566,8 @@ fn event_keys(prefix: &str, action: &str) -> Vec<Key> {
             "rate",
             Kind::Rate,
             "",
-            "Events that one socket may send; more are refused.",
+            "Events that one socket may send; more are refused. `\"100/60s fixed\"`: nothing more in the same 60 seconds; \
+             without `fixed`, what was used comes back evenly. `chat-message` of `chat` has `\"10/s\"` if nothing is set.",
         ),
         key(
             "history",

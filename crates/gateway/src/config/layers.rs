@@ -4,7 +4,7 @@
 use super::keys::{KEYS, Profile, profile_rules};
 use super::problem::Problem;
 use super::raw::{self, Layer, Path, Setting, Source};
-use super::value::Value;
+use super::value::{Kind, Value};
 use super::variables;
 use std::collections::BTreeSet;
 
@@ -150,6 +150,7 @@ fn fill_patterns(layer: &mut Layer) {
             .filter_map(|depth| path.0.get(..depth))
             .map(Path::new)
     }));
+    bound_chat(layer, &mut named);
     let settings = named.iter().flat_map(pattern_defaults);
     for (path, value) in settings.collect::<Vec<_>>() {
         let setting = Setting {
@@ -159,6 +160,35 @@ fn fill_patterns(layer: &mut Layer) {
         layer.settings.entry(path).or_insert(setting);
     }
     layer.named = named;
+}
+
+/// People do not write faster; what does is a program.
+const CHAT_RATE: &str = "10/s";
+
+/// Wherever the chat profile's events are on, their messages have a rate.
+fn bound_chat(layer: &mut Layer, named: &mut BTreeSet<Path>) {
+    let on = |(path, setting): (&Path, &Setting)| match path.0.as_slice() {
+        [_, namespace, key] if key == "chat" && setting.value == Value::Bool(true) => {
+            Some(Path::new(&[
+                "namespaces",
+                namespace,
+                "events",
+                "chat-message",
+            ]))
+        }
+        _ => None,
+    };
+    let events: Vec<Path> = layer.settings.iter().filter_map(on).collect();
+    for event in events {
+        let mut rate = event.clone();
+        rate.0.push("rate".to_owned());
+        if let Ok(value) = Kind::Rate.read_bare(CHAT_RATE) {
+            let source = Source::Default;
+            let setting = Setting { value, source };
+            layer.settings.entry(rate).or_insert(setting);
+        }
+        named.insert(event);
+    }
 }
 
 /// Defaults of the keys directly below a namespace or an event.

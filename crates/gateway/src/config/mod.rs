@@ -52,7 +52,8 @@ pub struct Loaded {
 pub fn load(request: &Request) -> Result<Loaded, Problems> {
     let inputs = inspect(request)?;
     let (settings, mut problems) = merge(&inputs);
-    let doubts = variables::misnamed(&inputs.env);
+    let mut doubts = variables::misnamed(&inputs.env);
+    doubts.extend(rules::doubts(&settings));
     let file = inputs.file.map(|(name, _)| name);
     let folder = file.as_deref().and_then(|name| Path::new(name).parent());
     let machine = Machine {

@@ -11,13 +11,13 @@ use super::edges::{self, Listen};
 use super::keys::Profile;
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
-use super::rules;
 use super::value::Value;
 pub use access::Admin;
 pub use auth::Auth;
-use hub::config::{Admission, Compression, Cors, Rates, Rules, SlowConsumer, Transports};
+use hub::config::{Admission, Compression, Cors, Rates, SlowConsumer, Transports};
 use hub::limits::Limits;
 use hub::trust::Proxies;
+use rules::Rules;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -281,7 +281,7 @@ impl Resolver<'_> {
             window_bits: small("compression.window_bits", 15),
             server_takeover: self.on("compression.server_takeover"),
             client_takeover: self.on("compression.client_takeover"),
-            exempt: rules::exempt(self.layer),
+            exempt: crate::config::rules::exempt(self.layer),
         }
     }
 
@@ -360,7 +360,7 @@ impl Resolver<'_> {
     }
 
     fn rules(&mut self) -> Rules {
-        let (rules, problems) = rules::read(self.layer, &self.machine.folder);
+        let (rules, problems) = crate::config::rules::read(self.layer, &self.machine.folder);
         self.problems.extend(problems);
         rules
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::config::layers::{Inputs, merge};
-use hub::config::{Action, AuthStyle, Rate};
+use ::rules::Action;
+use hub::config::{AuthStyle, Rate};
 
 fn machine() -> Machine {
     Machine {
@@ -174,13 +175,7 @@ fn rules_of_an_event() {
             echo: true
         }
     );
-    assert_eq!(
-        step.rate,
-        Some(Rate {
-            events: 10,
-            per: Duration::from_secs(1)
-        })
-    );
+    assert_eq!(step.rate, Some(Rate::new(10, Duration::from_secs(1))));
     let schema: serde_json::Value =
         serde_json::from_str(step.schema.as_deref().expect("schema")).expect("JSON");
     assert_eq!(

@@ -1,10 +1,12 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
-//! `hub::config::Rules`; what can not work is refused here and not found out by a client.
+//! `rules::Rules`; what can not work is refused here and not found out by a client.
 
 use super::problem::Problem;
-use super::raw::{Layer, Path, Setting};
+use super::raw::{Layer, Path, Setting, Source};
 use super::value::Value;
-use hub::config::{Action, EventRule, Exempt, NamespaceRules, Rate, Rules};
+use hub::config::{Exempt, Rate};
+use hub::notices;
+use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,6 +28,44 @@ pub fn read(layer: &Layer, folder: &std::path::Path) -> (Rules, Vec<Problem>) {
         rules.namespaces.insert(name.to_owned(), rule);
     }
     (rules, reader.problems)
+}
+
+/// Rules that take the place of what the gateway does itself, and what is missing then.
+pub fn doubts(layer: &Layer) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for name in names_below(layer, &["namespaces"]) {
+        for event in names_below(layer, &["namespaces", name, "events"]) {
+            let key = Path::new(&["namespaces", name, "events", event, "action"]);
+            let Some(setting) = layer.settings.get(&key) else {
+                continue;
+            };
+            if let Some(built_in) = built_in(layer, name, event).filter(|_| is_said(setting)) {
+                doubts.push(format!(
+                    "{}: \"{key}\" replaces what the gateway does with {event:?} itself: {}. Without it, the other keys of \
+                     the rule (schema, rate) refine that",
+                    setting.source,
+                    built_in.loss()
+                ));
+            }
+        }
+    }
+    doubts
+}
+
+/// What the gateway does with an event of that name, if nothing replaces it.
+fn built_in(layer: &Layer, namespace: &str, event: &str) -> Option<BuiltIn> {
+    let on = |key| {
+        let setting = layer
+            .settings
+            .get(&Path::new(&["namespaces", namespace, key]));
+        setting.is_some_and(|setting| setting.value == Value::Bool(true))
+    };
+    BuiltIn::of(event, on("chat"), on("client_joins"), || false)
+}
+
+/// Somebody wrote it, rather than that it is so by default.
+fn is_said(setting: &Setting) -> bool {
+    setting.source != Source::Default
 }
 
 /// What is never compressed, by the marks of its namespaces.
@@ -81,7 +121,12 @@ impl<'a> Reader<'a> {
                 let message = format!("cannot use event {event:?}: Socket.IO reserves this name");
                 self.problem(&path, message);
             }
-            events.insert(event.to_owned(), self.event(&path));
+            let rule = self.event(&path);
+            self.check_name(&path, event, &rule.action);
+            if !rule.replaces && built_in(self.layer, name, event).is_some() {
+                self.check_refinement(&path, event);
+            }
+            events.insert(event.to_owned(), rule);
         }
         NamespaceRules {
             chat: self.on(&[root, name, "chat"]),
@@ -89,6 +134,30 @@ impl<'a> Reader<'a> {
             auto_join: self.auto_join(&[root, name, "auto_join"]),
             events,
             default_event: self.event(&[root, name, "default"]),
+        }
+    }
+
+    /// What clients send may not look like the gateway's own word.
+    fn check_name(&mut self, at: &[&str], event: &str, action: &Action) {
+        if notices::is_notice(event) && matches!(action, Action::Rooms { .. }) {
+            let message = format!(
+                "cannot send event {event:?} on to other clients: they take it for the gateway's own word; use another name, \
+                 or action \"reply\" or \"drop\""
+            );
+            self.problem(at, message);
+        }
+    }
+
+    /// A rule that refines what the gateway does itself has no say in where the event goes.
+    fn check_refinement(&mut self, at: &[&str], event: &str) {
+        for name in ["room", "room_field", "echo", "history"] {
+            let key = below(at, name);
+            if self.setting(&key).is_some_and(is_said) {
+                let message = format!(
+                    "has no effect: the gateway handles {event:?} itself; a rule with an action replaces that"
+                );
+                self.problem(&key, message);
+            }
         }
     }
 
@@ -120,6 +189,8 @@ impl<'a> Reader<'a> {
     fn event(&mut self, at: &[&str]) -> EventRule {
         EventRule {
             action: self.action(at),
+            replaces: self.setting(&below(at, "action")).is_some_and(is_said),
+            room_field: self.text(&below(at, "room_field")),
             schema: self.schema(at),
             rate: self.rate(at),
             history: self.on(&below(at, "history")),
@@ -134,6 +205,11 @@ impl<'a> Reader<'a> {
             let history = self.on(&below(at, "history"));
             for (name, noun, given) in [
                 ("room", "a room", room.is_some()),
+                (
+                    "room_field",
+                    "a room",
+                    self.text(&below(at, "room_field")).is_some(),
+                ),
                 ("echo", "an echo", echo),
                 ("history", "a history", history),
             ] {
@@ -232,8 +308,8 @@ impl<'a> Reader<'a> {
             .iter()
             .filter(below)
             .map(|(_, setting)| &setting.source);
-        let mut said = said.filter(|source| **source != super::raw::Source::Default);
-        let source = said.next().cloned().unwrap_or(super::raw::Source::Default);
+        let mut said = said.filter(|source| **source != Source::Default);
+        let source = said.next().cloned().unwrap_or(Source::Default);
         self.problems
             .push(Problem::new(&source, format!("\"{place}\": {message}")));
     }

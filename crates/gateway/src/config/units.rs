@@ -16,6 +16,8 @@ const DECIMAL_UNITS: [(&str, u64); 4] = [
     ("B", 1),
 ];
 
+const FIXED: &str = "fixed";
+
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     let (_, millis) = DURATION_UNITS.iter().find(|(name, _)| *name == unit)?;
@@ -49,8 +51,13 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// `10/s`, `100/60s`, `5/250ms`: events, then the time they are counted over.
+/// `10/s`, `100/60s`, `5/250ms`: events, then the time they are counted over; `100/60s fixed`: nothing more in that time.
 pub fn parse_rate(text: &str) -> Option<Rate> {
+    let text = text.trim();
+    let (text, fixed) = match text.strip_suffix(FIXED) {
+        Some(text) if text.ends_with(char::is_whitespace) => (text, true),
+        _ => (text, false),
+    };
     let (events, per) = text.split_once('/')?;
     let events = events.trim().parse().ok().filter(|events| *events > 0)?;
     let per = per.trim();
@@ -60,17 +67,15 @@ pub fn parse_rate(text: &str) -> Option<Rate> {
     } else {
         parse_duration(&format!("1{per}"))?
     };
-    (!per.is_zero()).then_some(Rate { events, per })
+    (!per.is_zero()).then_some(Rate { events, per, fixed })
 }
 
 pub fn format_rate(rate: Rate) -> String {
     let per = format_duration(rate.per);
-    match per.strip_prefix('1') {
-        Some(unit) if !unit.starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("{}/{unit}", rate.events)
-        }
-        _ => format!("{}/{per}", rate.events),
-    }
+    let one = per.strip_prefix('1');
+    let unit = one.filter(|unit| !unit.starts_with(|c: char| c.is_ascii_digit()));
+    let fixed = if rate.fixed { " fixed" } else { "" };
+    format!("{}/{}{fixed}", rate.events, unit.unwrap_or(&per))
 }
 
 fn split_unit(text: &str) -> Option<(u64, &str)> {
@@ -139,31 +144,26 @@ mod tests {
     #[test]
     fn rates_name_events_and_time() {
         let rate = parse_rate("10/s").expect("rate");
-        assert_eq!(
-            rate,
-            Rate {
-                events: 10,
-                per: Duration::from_secs(1)
-            }
-        );
+        assert_eq!(rate, Rate::new(10, Duration::from_secs(1)));
         assert_eq!(format_rate(rate), "10/s");
         let window = parse_rate("100 / 60s").expect("rate");
-        assert_eq!(
-            window,
-            Rate {
-                events: 100,
-                per: Duration::from_secs(60)
-            }
-        );
+        assert_eq!(window, Rate::new(100, Duration::from_secs(60)));
         assert_eq!(format_rate(window), "100/m");
-        assert_eq!(
-            format_rate(Rate {
-                events: 5,
-                per: Duration::from_secs(15)
-            }),
-            "5/15s"
-        );
-        for text in ["10", "0/s", "10/", "x/s", "10/0s", "-1/s"] {
+        assert_eq!(format_rate(Rate::new(5, Duration::from_secs(15))), "5/15s");
+        let fixed = parse_rate("100/60s fixed").expect("rate");
+        assert_eq!(fixed, window.fixed());
+        assert_eq!(format_rate(fixed), "100/m fixed");
+        let wrong = [
+            "10",
+            "0/s",
+            "10/",
+            "x/s",
+            "10/0s",
+            "-1/s",
+            "1/sfixed",
+            "1/s moving",
+        ];
+        for text in wrong {
             assert_eq!(parse_rate(text), None, "{text}");
         }
     }

@@ -129,7 +129,7 @@ impl Kind {
                 quoted.join(" or ")
             }
             Kind::List => "a list of strings".to_owned(),
-            Kind::Rate => "a rate such as \"10/s\" or \"100/60s\"".to_owned(),
+            Kind::Rate => "a rate such as \"10/s\", \"100/60s\" or \"100/60s fixed\"".to_owned(),
             Kind::Json => "JSON as a string, or a table".to_owned(),
             Kind::Node => format!("a whole number from 0 to {NODE_MAX}, or \"hostname\""),
         }

@@ -6,10 +6,10 @@ use crate::books::config::{AuthStyle, Rate};
 use crate::core::Core;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
-use crate::rules::{first, passes};
 use crate::seam::context::{Context, Emit};
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::{AckTo, Refusal};
+use crate::seam::notices;
 use crate::seam::question::{Pending, Purpose};
 use crate::tables::id;
 use crate::tables::session::{Protocol, RequestToken};
@@ -24,16 +24,12 @@ use wire::plain;
 use wire::socketio::PacketType;
 use wire::websocket::frame::{self, OpCode};
 
-/// Event by which a client shows a new token; its argument is the token, or `{"token": …}`.
-const REFRESH: &str = "token-refresh";
 /// How often a session may do so in a minute, or once for each of its namespaces if they can be more: looking at a token costs
 /// more than taking a message.
 const REFRESHES: u32 = 30;
 const REFRESHES_PER: Duration = Duration::from_secs(60);
 /// Number of that limiter; the rules' limiters count from one.
 const REFRESHES_NUMBER: u32 = 0;
-/// Event that warns of the end.
-const EXPIRING: &str = "token-expiring";
 
 /// The token a request shows: `Authorization: Bearer`, or the query parameter of that name.
 pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Box<str>> {
@@ -50,8 +46,7 @@ pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Box<str>
 fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
     let raw = raw.trim();
     let value = if raw.starts_with('{') {
-        let tokens = json::members(raw).filter(|(name, _)| *name == "\"token\"");
-        tokens.last().map(|(_, value)| value)?
+        json::member(raw, "\"token\"")?
     } else {
         raw
     };
@@ -220,7 +215,7 @@ impl Hub {
 
     // ---- refreshing -------------------------------------------------------------------------------------------------------
 
-    /// Takes the event that shows a new token; `false` = it is another event.
+    /// Takes the event that shows a new token, by its argument or as `{"token": …}`; `false` = it is another event.
     #[inline]
     pub(crate) fn on_refresh(
         &mut self,
@@ -230,19 +225,13 @@ impl Hub {
         args: &str,
         ack: Option<u64>,
     ) -> bool {
-        if !self.core.config.auth.enabled || name != REFRESH {
+        if !self.core.config.auth.enabled || name != notices::REFRESH {
             return false;
         }
-        let token = first(args).and_then(shown_token);
+        let token = json::first(args).and_then(shown_token);
         let sockets_max = self.core.config.limits.sockets_per_session_max as u32;
-        let rate = Gcra::new(Rate {
-            events: REFRESHES.max(sockets_max),
-            per: REFRESHES_PER,
-        });
-        let mut cx = Context {
-            core: &mut self.core,
-        };
-        let in_time = passes(&mut cx, socket, REFRESHES_NUMBER, rate);
+        let rate = Gcra::new(Rate::new(REFRESHES.max(sockets_max), REFRESHES_PER));
+        let in_time = self.core.spend(socket, REFRESHES_NUMBER, rate).is_ok();
         let asked = token.is_some_and(|token| {
             in_time
                 && self
@@ -279,7 +268,7 @@ impl Hub {
             None => cx.emit(
                 socket,
                 &Emit {
-                    name: REFRESH,
+                    name: notices::REFRESH,
                     args: &args,
                     ..Emit::default()
                 },
@@ -335,7 +324,7 @@ impl Hub {
         .emit(
             socket,
             &Emit {
-                name: "error",
+                name: notices::ERROR,
                 args: "{\"message\":\"Token expired\"}",
                 ..Emit::default()
             },
@@ -439,7 +428,7 @@ impl Core {
         Context { core: self }.emit(
             socket,
             &Emit {
-                name: EXPIRING,
+                name: notices::EXPIRING,
                 args: &args,
                 ..Emit::default()
             },

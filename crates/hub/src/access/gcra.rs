@@ -1,4 +1,5 @@
 //! Rate limits: GCRA, eight bytes of state per limiter and no timer. State is the "theoretical arrival time" of the next event.
+//! A fixed window keeps the same state: the time at which its window would be used up, if each event took its share of it.
 
 use crate::books::config::{Rate, Rates};
 use crate::books::metrics::Scope;
@@ -9,58 +10,98 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One limit, prepared: an event costs `interval`, up to `burst` of them may come at once.
+/// One limit, prepared: an event costs `interval`, and the state may be `tolerance` ahead of where it starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
     interval_us: u64,
     tolerance_us: u64,
+    per_us: u64,
+    fixed: bool,
+}
+
+/// A limit has nothing left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    /// Until it has something again.
+    pub(crate) wait_us: u64,
+}
+
+impl Exceeded {
+    /// The same in whole seconds, as clients are told: who waits so long gets in.
+    pub(crate) fn retry_after_s(self) -> u64 {
+        self.wait_us.div_ceil(1_000_000).max(1)
+    }
 }
 
 impl Gcra {
     pub(crate) fn new(rate: Rate) -> Self {
         let per_us = rate.per.as_micros() as u64;
         let interval_us = (per_us / u64::from(rate.events.max(1))).max(1);
+        let tolerance_us = if rate.fixed {
+            // To the event, however the division leaves a rest.
+            interval_us * u64::from(rate.events.max(1) - 1)
+        } else {
+            per_us.saturating_sub(interval_us)
+        };
         Self {
             interval_us,
-            tolerance_us: per_us.saturating_sub(interval_us),
+            tolerance_us,
+            per_us: per_us.max(1),
+            fixed: rate.fixed,
         }
     }
 
-    /// Lets one event pass, or says how many microseconds to wait.
-    pub(crate) fn check(self, state_us: &mut u64, now_us: u64) -> Result<(), u64> {
-        let due = (*state_us).max(now_us);
-        let ahead = due - now_us;
-        if ahead > self.tolerance_us {
-            return Err(ahead - self.tolerance_us);
+    /// From where the state counts: now, or the beginning of the window. Windows are those of the clock, the same for all keys.
+    fn start_us(self, now_us: u64) -> u64 {
+        if self.fixed {
+            now_us - now_us % self.per_us
+        } else {
+            now_us
         }
-        *state_us = due + self.interval_us;
+    }
+
+    /// Whether one more event passes.
+    fn room(self, state_us: u64, now_us: u64) -> Result<(), Exceeded> {
+        let start_us = self.start_us(now_us);
+        let ahead_us = state_us.saturating_sub(start_us);
+        if ahead_us <= self.tolerance_us {
+            return Ok(());
+        }
+        let wait_us = if self.fixed {
+            start_us + self.per_us - now_us
+        } else {
+            ahead_us - self.tolerance_us
+        };
+        Err(Exceeded { wait_us })
+    }
+
+    /// Lets one event pass, or says how long to wait.
+    pub(crate) fn check(self, state_us: &mut u64, now_us: u64) -> Result<(), Exceeded> {
+        self.room(*state_us, now_us)?;
+        *state_us = (*state_us).max(self.start_us(now_us)) + self.interval_us;
         Ok(())
     }
 
     /// Books events that have passed already. They may lead beyond the limit, but nobody owes more than a window.
     fn owe(self, state_us: &mut u64, now_us: u64, events: u8) {
-        let due = (*state_us).max(now_us) + self.interval_us * u64::from(events);
-        let most = now_us + 2 * self.per_us();
+        let start_us = self.start_us(now_us);
+        let due = (*state_us).max(start_us) + self.interval_us * u64::from(events);
+        let most = start_us + 2 * self.per_us;
         *state_us = due.min(most).max(*state_us);
     }
 
     /// More than half of the rate is left.
     fn has_plenty(self, state_us: u64, now_us: u64) -> bool {
-        state_us.saturating_sub(now_us) < self.per_us() / 2
-    }
-
-    fn per_us(self) -> u64 {
-        self.tolerance_us + self.interval_us
+        state_us.saturating_sub(self.start_us(now_us)) < self.per_us / 2
     }
 }
 
-/// A limit and what those hear who pass it.
+/// A limit and what a client hears that passes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     pub(crate) gcra: Gcra,
     /// `Rate limit exceeded: 10 messages/second`
-    pub(crate) message: String,
-    pub(crate) retry_after_s: u64,
+    pub(crate) message: Arc<str>,
 }
 
 impl Meter {
@@ -73,8 +114,7 @@ impl Meter {
         };
         Self {
             gcra: Gcra::new(rate),
-            message,
-            retry_after_s: seconds.max(1),
+            message: message.into(),
         }
     }
 }
@@ -139,8 +179,8 @@ impl<'a> Account<'a> {
         (0..WAYS).filter_map(move |n| cells.get(start.wrapping_add(step * n) % CELLS))
     }
 
-    fn has_room(&self, now_us: u64) -> bool {
-        self.state_us.saturating_sub(now_us) <= self.gcra.tolerance_us
+    fn room(&self, now_us: u64) -> Result<(), Exceeded> {
+        self.gcra.room(self.state_us, now_us)
     }
 
     fn has_plenty(&self, now_us: u64) -> bool {
@@ -214,36 +254,41 @@ impl Meters {
     }
 
     /// A new session of an address, which passes or not.
-    pub(crate) fn connect_passes(&self, address: IpAddr, now_us: u64) -> bool {
+    pub(crate) fn connect(&self, address: IpAddr, now_us: u64) -> Result<(), Exceeded> {
         let Some(meter) = &self.connects else {
-            return true;
+            return Ok(());
         };
         let mut account = self.shared.account(Scope::Connects, address, meter.gcra);
-        let passes = account.has_room(now_us);
-        if passes {
-            account.owe(now_us, 1);
-            account.write();
-        }
-        passes
+        account.room(now_us)?;
+        account.owe(now_us, 1);
+        account.write();
+        Ok(())
     }
 
     /// Books a message with all who have to answer for it, or with none, and in any case what its session owes for those before.
     /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many
     /// as it has paid for so far (1, 3, 7, 15), so that a crowd of short sessions is counted nearly as exactly as a single long one.
-    pub(crate) fn book(&self, sender: Sender<'_>, now_us: u64, owed: u8) -> Result<u8, Scope> {
+    pub(crate) fn book(
+        &self,
+        sender: Sender<'_>,
+        now_us: u64,
+        owed: u8,
+    ) -> Result<u8, (Scope, Exceeded)> {
         let mut accounts = self.accounts(sender);
         let mut refused = None;
         for account in accounts.iter_mut().flatten() {
             account.owe(now_us, owed);
-            if refused.is_none() && !account.has_room(now_us) {
-                refused = Some(account.scope);
+            if refused.is_none()
+                && let Err(exceeded) = account.room(now_us)
+            {
+                refused = Some((account.scope, exceeded));
             }
         }
-        if let Some(scope) = refused {
+        if let Some(refused) = refused {
             if owed > 0 {
                 accounts.iter().flatten().for_each(Account::write);
             }
-            return Err(scope);
+            return Err(refused);
         }
         let mut plenty = true;
         for account in accounts.iter_mut().flatten() {
@@ -290,25 +335,20 @@ mod tests {
 
     #[test]
     fn ten_at_once_then_one_every_hundred_milliseconds() {
-        let gcra = Gcra::new(Rate {
-            events: 10,
-            per: Duration::from_secs(1),
-        });
+        let gcra = Gcra::new(Rate::new(10, Duration::from_secs(1)));
         let (mut state, now) = (0, 5_000_000);
         for _ in 0..10 {
             assert_eq!(gcra.check(&mut state, now), Ok(()));
         }
-        assert_eq!(gcra.check(&mut state, now), Err(100_000));
+        let wait_us = 100_000;
+        assert_eq!(gcra.check(&mut state, now), Err(Exceeded { wait_us }));
         assert_eq!(gcra.check(&mut state, now + 100_000), Ok(()));
         assert!(gcra.check(&mut state, now + 100_000).is_err());
     }
 
     #[test]
     fn keys_of_the_shared_table_have_their_own_rates() {
-        let rate = Rate {
-            events: 5,
-            per: Duration::from_secs(1),
-        };
+        let rate = Rate::new(5, Duration::from_secs(1));
         let rates = Rates {
             user: Some(rate),
             ..Rates::default()
@@ -335,10 +375,7 @@ mod tests {
     }
 
     fn per_minute(events: u32) -> Option<Rate> {
-        Some(Rate {
-            events,
-            per: Duration::from_secs(60),
-        })
+        Some(Rate::new(events, Duration::from_secs(60)))
     }
 
     #[test]
@@ -396,10 +433,8 @@ mod tests {
         meters.owe(sender(None), 1_000_000, 200);
         assert_eq!((0..500).filter(|_| booked(1).is_ok()).count(), 400);
         // A refused message pays what was owed before it, once.
-        assert_eq!(
-            meters.book(sender(None), 1_000_000, 10),
-            Err(Scope::Address)
-        );
+        let refused = meters.book(sender(None), 1_000_000, 10);
+        assert_eq!(refused.map_err(|(scope, _)| scope), Err(Scope::Address));
         assert!(booked(2).is_err());
         assert!((0..10).all(|_| booked(3).is_ok()));
         assert!(booked(3).is_err());
@@ -410,20 +445,60 @@ mod tests {
 
     #[test]
     fn windows_read_as_people_say_them() {
-        let meter = |events, seconds| {
-            Meter::new(Rate {
-                events,
-                per: Duration::from_secs(seconds),
-            })
+        let message = |events, seconds| {
+            let meter = Meter::new(Rate::new(events, Duration::from_secs(seconds)));
+            meter.message.to_string()
         };
+        assert_eq!(message(10, 1), "Rate limit exceeded: 10 messages/second");
         assert_eq!(
-            meter(10, 1).message,
-            "Rate limit exceeded: 10 messages/second"
-        );
-        assert_eq!(
-            meter(100, 60).message,
+            message(100, 60),
             "Rate limit exceeded: 100 messages/60 seconds"
         );
-        assert_eq!(meter(100, 60).retry_after_s, 60);
+    }
+
+    #[test]
+    fn a_fixed_window_has_so_many_and_nothing_more_until_it_ends() {
+        for events in [1, 7, 100, 1_000_000] {
+            let gcra = Gcra::new(Rate::new(events, Duration::from_secs(60)).fixed());
+            let (mut state, mut passed) = (0, 0);
+            // Evenly over the window, twice as many as pass: the first half does, and not one later.
+            for n in 0..2 * u64::from(events) {
+                let now_us = 600_000_000 + n * 30_000_000 / u64::from(events);
+                match gcra.check(&mut state, now_us) {
+                    Ok(()) => passed += 1,
+                    Err(Exceeded { wait_us }) => assert_eq!(now_us + wait_us, 660_000_000),
+                }
+            }
+            assert_eq!(passed, events);
+            assert!(gcra.check(&mut state, 659_999_999).is_err());
+            assert!(gcra.check(&mut state, 660_000_000).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_fixed_window_of_an_address_holds_over_its_connections() {
+        let rates = Rates {
+            address: per_minute(100).map(Rate::fixed),
+            ..Rates::default()
+        };
+        let meters = Meters::new(&rates, Arc::new(Shared::new(&rates)));
+        let passed = |at_s: u64| {
+            let tries = (0..500).map(|_| meters.book(sender(None), at_s * 1_000_000, 0));
+            tries.filter(Result::is_ok).count()
+        };
+        assert_eq!((passed(61), passed(90), passed(119)), (100, 0, 0));
+        assert_eq!((passed(120), passed(179)), (100, 0));
+    }
+
+    #[test]
+    fn a_client_that_waits_as_long_as_it_was_told_gets_in() {
+        let rate = Rate::new(3, Duration::from_secs(10));
+        for gcra in [Gcra::new(rate), Gcra::new(rate.fixed())] {
+            let (mut state, now_us) = (0, 123_456_789);
+            while gcra.check(&mut state, now_us).is_ok() {}
+            let exceeded = gcra.check(&mut state, now_us).expect_err("nothing left");
+            let later_us = now_us + exceeded.retry_after_s() * 1_000_000;
+            assert_eq!(gcra.check(&mut state, later_us), Ok(()));
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Who sends too much, and who comes too often: the rates that hold for all messages, and the bounds per address.
 
 use crate::access::addresses::holder;
-use crate::access::gcra::{Meter, Sender};
+use crate::access::gcra::{Exceeded, Gcra, Sender};
 use crate::books::close::CloseReason;
-use crate::books::metrics::{Limit, Scope};
+use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::core::Core;
 use crate::hub::Hub;
 use crate::seam::context::{Context, Rejection};
@@ -32,10 +32,10 @@ impl Hub {
         if !self.core.access.meters.any {
             return true;
         }
-        let Some(scope) = self.scope_passed(session, socket) else {
-            return true;
-        };
-        self.over_rate(session, socket, asked, scope)
+        match self.book_message(session, socket) {
+            Ok(()) => true,
+            Err(refused) => self.over_rate(session, socket, asked, refused),
+        }
     }
 
     /// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
@@ -44,12 +44,12 @@ impl Hub {
         if !self.core.access.meters.any {
             return true;
         }
-        let Some(scope) = self.scope_passed(session, None) else {
+        let Err(refused) = self.book_message(session, None) else {
             return true;
         };
         let meters = &self.core.access.meters;
-        let meter = meters.of(scope).filter(|_| !meters.dry_run);
-        if let Some(message) = meter.map(|meter| meter.message.clone()) {
+        let meter = meters.of(refused.0).filter(|_| !meters.dry_run);
+        if let Some(message) = meter.map(|meter| meter.message.to_string()) {
             if let Some(slot) = self.core.tables.sessions.get_mut(session) {
                 slot.rare.get_or_insert_default().part(namespace);
             }
@@ -59,36 +59,43 @@ impl Hub {
             };
             self.send_refusal(session, namespace, &refusal);
         }
-        self.over_rate(session, None, None, scope)
+        self.over_rate(session, None, None, refused)
     }
 
     /// The first of the rates that has nothing left for this message, which then costs none of them anything.
     #[inline]
-    fn scope_passed(&mut self, session: SessionId, socket: Option<SocketKey>) -> Option<Scope> {
+    fn book_message(
+        &mut self,
+        session: SessionId,
+        socket: Option<SocketKey>,
+    ) -> Result<(), (Scope, Exceeded)> {
         let core = &mut self.core;
         let now_us = core.now_us();
         core.intake.forgiven = false;
-        let slot = core.tables.sessions.get_mut(session)?;
+        let Some(slot) = core.tables.sessions.get_mut(session) else {
+            return Ok(());
+        };
         let before_us = slot.rate;
-        if let Some(meter) = &core.access.meters.session
-            && meter.gcra.check(&mut slot.rate, now_us).is_err()
-        {
-            return Some(Scope::Session);
+        if let Some(meter) = &core.access.meters.session {
+            let booked = meter.gcra.check(&mut slot.rate, now_us);
+            booked.map_err(|exceeded| (Scope::Session, exceeded))?;
         }
         if slot.granted == 0 && core.access.meters.are_shared() {
             let booked = core.book(session, socket);
-            let slot = core.tables.sessions.get_mut(session)?;
-            if let Err(scope) = booked {
+            let Some(slot) = core.tables.sessions.get_mut(session) else {
+                return Ok(());
+            };
+            if booked.is_err() {
                 slot.rate = before_us;
-                return Some(scope);
+                return booked;
             }
             core.intake.forgiven = slot.forgive();
-            return None;
+            return Ok(());
         }
         slot.unbooked += u8::from(slot.granted > 0);
         slot.granted = slot.granted.saturating_sub(1);
         core.intake.forgiven = slot.forgive();
-        None
+        Ok(())
     }
 
     /// `true` in a dry run: the message passes all the same.
@@ -98,14 +105,14 @@ impl Hub {
         session: SessionId,
         socket: Option<SocketKey>,
         asked: Option<u64>,
-        scope: Scope,
+        (scope, exceeded): (Scope, Exceeded),
     ) -> bool {
         let meter = self.core.access.meters.of(scope).cloned();
         let (Some(meter), Some(socket)) = (meter, socket) else {
             self.core.counts.rated[scope as usize] += 1;
             if !self.core.access.meters.dry_run {
                 self.core.counts.hit(Limit::Rate);
-                self.core.counts.dropped_in += 1;
+                self.core.counts.drop_message(Dropped::Rate);
                 self.core.count_rejection(session);
             }
             return self.core.access.meters.dry_run;
@@ -117,7 +124,8 @@ impl Hub {
             socket,
             &mut asked.map(|id| AckTo { socket, id }),
             scope,
-            &meter,
+            &meter.message,
+            exceeded,
         )
     }
 
@@ -197,13 +205,9 @@ impl Hub {
             return false;
         };
         let meters = &self.core.access.meters;
-        if meters.connect_passes(holder(slot.peer), now_us) {
+        let Err(exceeded) = meters.connect(holder(slot.peer), now_us) else {
             return true;
-        }
-        let retry_after_s = meters
-            .connects
-            .as_ref()
-            .map_or(1, |meter| meter.retry_after_s);
+        };
         self.core.counts.rated[Scope::Connects as usize] += 1;
         if self.core.access.meters.dry_run {
             return true;
@@ -213,7 +217,7 @@ impl Hub {
         self.respond_retry(
             conn,
             429,
-            retry_after_s,
+            exceeded.retry_after_s(),
             b"Too many connections, try again later",
         );
         false
@@ -239,13 +243,33 @@ impl Core {
         }
     }
 
+    /// Books an event with a limiter of the socket's session.
+    pub(crate) fn spend(
+        &mut self,
+        socket: SocketKey,
+        number: u32,
+        gcra: Gcra,
+    ) -> Result<(), Exceeded> {
+        let now_us = self.now_us();
+        let session = self.socket(socket).map(|slot| slot.session);
+        let slot = session.and_then(|session| self.tables.sessions.get_mut(session));
+        slot.map_or(Ok(()), |slot| {
+            let rare = slot.rare.get_or_insert_default();
+            gcra.check(rare.rate(number), now_us)
+        })
+    }
+
     /// The time as limiters count it.
     pub(crate) fn now_us(&self) -> u64 {
         self.clock.now.mono_ms * 1000 + 1
     }
 
     /// Books a message of a session with its user and address, or says which of them has nothing left.
-    fn book(&mut self, session: SessionId, socket: Option<SocketKey>) -> Result<(), Scope> {
+    fn book(
+        &mut self,
+        session: SessionId,
+        socket: Option<SocketKey>,
+    ) -> Result<(), (Scope, Exceeded)> {
         let now_us = self.now_us();
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return Ok(());
@@ -329,19 +353,20 @@ impl Context<'_> {
         socket: SocketKey,
         ack: &mut Option<AckTo>,
         scope: Scope,
-        meter: &Meter,
+        message: &str,
+        exceeded: Exceeded,
     ) -> bool {
         self.core.counts.rated[scope as usize] += 1;
         if self.core.access.meters.dry_run {
             return true;
         }
         let rejection = Rejection::RateLimited {
-            message: &meter.message,
-            retry_after_s: meter.retry_after_s,
+            message,
+            retry_after_s: exceeded.retry_after_s(),
         };
         self.reject(socket, rejection);
         if let Some(ack) = ack.take() {
-            self.ack_error(ack, &meter.message);
+            self.ack_error(ack, message);
         }
         if let Some(session) = self.core.socket(socket).map(|slot| slot.session) {
             self.core.count_rejection(session);

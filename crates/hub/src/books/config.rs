@@ -192,54 +192,32 @@ impl Exempt {
     }
 }
 
-/// Built-in rules: what client events do without any backend, per namespace.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rules {
-    pub namespaces: BTreeMap<String, NamespaceRules>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct NamespaceRules {
-    /// The chat profile's events (`join`, `leave`, `chat-message`; B3).
-    pub chat: bool,
-    /// Clients may `emit("join", room)` / `emit("leave", room)`.
-    pub client_joins: bool,
-    /// Rooms each socket is put into on connect.
-    pub auto_join: Vec<String>,
-    pub events: BTreeMap<String, EventRule>,
-    /// For events not named in `events`.
-    pub default_event: EventRule,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct EventRule {
-    pub action: Action,
-    /// JSON Schema of the first argument, as JSON text.
-    pub schema: Option<String>,
-    /// Events per second allowed to one socket, with this burst.
-    pub rate: Option<Rate>,
-    /// Keep the last events of each room for those who join later.
-    pub history: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Broadcast to `room`, or, without one, to all rooms the sender is in; the sender excluded unless `echo`.
-    Rooms {
-        room: Option<String>,
-        echo: bool,
-    },
-    /// Send the arguments back: through the ack if the client asked for one, else as the same event.
-    Reply,
-    /// Hand to a backend (a later release; refused by `config check` until then).
-    Backend,
-    Drop,
-}
-
+/// So many events in so much time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub events: u32,
     pub per: Duration,
+    /// Time is cut into windows of `per`, and what a window has is all there is until it ends. Otherwise what was used comes
+    /// back evenly: after a burst, one event for each `per / events`.
+    pub fixed: bool,
+}
+
+impl Rate {
+    pub const fn new(events: u32, per: Duration) -> Self {
+        Self {
+            events,
+            per,
+            fixed: false,
+        }
+    }
+
+    #[must_use]
+    pub const fn fixed(self) -> Self {
+        Self {
+            fixed: true,
+            ..self
+        }
+    }
 }
 
 impl Default for Compression {

@@ -121,11 +121,12 @@ fn socket_bytes(socket: &Socket) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::books::config::{Config, Rules};
+    use crate::books::config::Config;
     use crate::books::metrics::Cells;
     use crate::output::outbox::{Sink, Written};
-    use crate::rules::RulesFactory;
-    use crate::seam::handler::HandlerFactory;
+    use crate::seam::context::Context;
+    use crate::seam::handler::{Event, Handler};
+    use crate::tables::slot::SocketKey;
     use crate::{Hub, Identity};
     use std::io::IoSlice;
     use std::sync::Arc;
@@ -139,14 +140,19 @@ mod tests {
         }
     }
 
+    struct Silent;
+
+    impl Handler for Silent {
+        fn event(&mut self, _: &mut Context<'_>, _: SocketKey, _: Event<'_>) {}
+    }
+
     fn hub() -> Hub {
         let me = Identity {
             node: 0,
             shard: 0,
             shards: 1,
         };
-        let rules = RulesFactory::new(&Rules::default(), &|_| Err(String::new()));
-        let handler = rules.expect("no schemas").build(0);
+        let handler = Box::new(Silent);
         let entropy = Box::new(|bytes: &mut [u8]| bytes.fill(7));
         let cells = Arc::new(Cells::default());
         Hub::new(Arc::new(Config::default()), me, handler, cells, entropy)

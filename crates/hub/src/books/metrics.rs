@@ -105,6 +105,26 @@ impl Scope {
     pub const NAMES: [&'static str; 5] = ["session", "user", "address", "connects", "event"];
 }
 
+/// Why a message of a client came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Dropped {
+    /// It could not be read, or came when nothing could be made of it.
+    Invalid,
+    /// A rate had nothing left.
+    Rate,
+    /// The handler refused it, and its sender was told.
+    Refused,
+    /// A rule says that events of this name go nowhere.
+    Rule,
+    /// No rule knows events of this name.
+    Unknown,
+}
+
+impl Dropped {
+    pub const NAMES: [&'static str; 5] = ["invalid", "rate", "refused", "rule", "unknown"];
+}
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// The shard's own numbers.
@@ -118,6 +138,7 @@ macro_rules! counters {
             pub(crate) delivered: [u64; VARIANTS.len()],
             pub(crate) denied: [u64; Denied::ALL.len()],
             pub(crate) rated: [u64; Scope::NAMES.len()],
+            pub(crate) dropped: [u64; Dropped::NAMES.len()],
         }
 
         /// What the exporter reads: one per shard.
@@ -141,6 +162,8 @@ macro_rules! counters {
             pub denied: [AtomicU64; Denied::ALL.len()],
             /// Messages and connects over a rate, by `Scope`, whether rejected or (dry run) not.
             pub rated: [AtomicU64; Scope::NAMES.len()],
+            /// Messages of clients that came to nothing, by `Dropped`.
+            pub dropped: [AtomicU64; Dropped::NAMES.len()],
             /// Counted by the shard itself.
             pub tls: crate::books::tls::TlsCells,
         }
@@ -155,6 +178,7 @@ macro_rules! counters {
                 store(&self.delivered, &counts.delivered);
                 store(&self.denied, &counts.denied);
                 store(&self.rated, &counts.rated);
+                store(&self.dropped, &counts.dropped);
             }
         }
     };
@@ -203,8 +227,6 @@ counters! {
     dropped_volatile,
     /// Events dropped by the slow-consumer policy.
     dropped_slow,
-    /// Messages from clients dropped by a rule, limit or because they were invalid.
-    dropped_in,
     /// Messages that are not of the plain protocol.
     invalid_messages,
     /// Server-side acks outstanding now.
@@ -258,6 +280,10 @@ counters! {
 impl Counts {
     pub(crate) fn hit(&mut self, limit: Limit) {
         self.limits[limit as usize] += 1;
+    }
+
+    pub(crate) fn drop_message(&mut self, why: Dropped) {
+        self.dropped[why as usize] += 1;
     }
 
     /// Books a turn that took `us` microseconds and the messages in it.

@@ -4,7 +4,7 @@
 
 use crate::access::claims::Claims;
 use crate::books::close::{CloseReason, Departure};
-use crate::books::metrics::Limit;
+use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::relay::Answer;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
@@ -71,7 +71,7 @@ impl Hub {
         };
         if slot.flags.closing {
             // Only its last poll is waited for: nothing may join or send on its behalf.
-            self.core.counts.dropped_in += 1;
+            self.core.counts.drop_message(Dropped::Invalid);
             return;
         }
         slot.flags.heard = true;
@@ -87,7 +87,7 @@ impl Hub {
     }
 
     fn parse_error(&mut self, session: SessionId) {
-        self.core.counts.dropped_in += 1;
+        self.core.counts.drop_message(Dropped::Invalid);
         self.core.close_session(session, CloseReason::ParseError);
     }
 
@@ -109,7 +109,9 @@ impl Hub {
                 self.parse_error(session);
             }
             // An event without any data is ignored, as the reference does.
-            Err(_) if !interrupted && is_empty_event(text) => self.core.counts.dropped_in += 1,
+            Err(_) if !interrupted && is_empty_event(text) => {
+                self.core.counts.drop_message(Dropped::Invalid)
+            }
             Err(_) => self.parse_error(session),
         }
     }
@@ -204,7 +206,7 @@ impl Hub {
         if !rare.is_some_and(|rare| rare.has_parted(namespace)) {
             self.parse_error(session);
         } else if self.within_rates(session, None, None) {
-            self.core.counts.dropped_in += 1;
+            self.core.counts.drop_message(Dropped::Invalid);
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::cluster::relay::Relay;
 use crate::core::Core;
 use crate::seam::context::{Context, Emit};
+use crate::seam::notices;
 use crate::tables::slot::SocketKey;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
@@ -166,7 +167,7 @@ impl Core {
         Context { core: self }.emit_with(
             socket,
             &Emit {
-                name: "history",
+                name: notices::HISTORY,
                 args,
                 ..Emit::default()
             },

@@ -16,6 +16,12 @@ pub enum JoinError {
 }
 
 impl Core {
+    /// Whether a room may have that name. NUL ends a name wherever C reads it: two rooms here could be one there.
+    pub(crate) fn is_room_name(&self, name: &str) -> bool {
+        let bytes_max = self.config.limits.room_name_bytes_max;
+        (1..=bytes_max).contains(&name.len()) && !name.contains('\0')
+    }
+
     /// Puts a socket into a room; joining twice is joining once.
     pub(crate) fn join(
         &mut self,
@@ -23,9 +29,8 @@ impl Core {
         kind: RoomKind,
         name: &str,
     ) -> Result<(), JoinError> {
-        let limits = &self.config.limits;
-        let (rooms_max, name_max) = (limits.rooms_per_socket_max, limits.room_name_bytes_max);
-        if kind == RoomKind::Named && (name.is_empty() || name.len() > name_max) {
+        let rooms_max = self.config.limits.rooms_per_socket_max;
+        if kind == RoomKind::Named && !self.is_room_name(name) {
             self.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }

@@ -1,7 +1,7 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 use crate::access::claims::Grants;
 use crate::books::close::{CloseReason, Departure};
-use crate::books::metrics::Limit;
+use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::relay::{Address, Broadcast, Relay, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
@@ -9,8 +9,9 @@ use crate::rooms::fanout::{Outgoing, write_frames, write_payload};
 use crate::rooms::membership::JoinError;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Told;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::{Brief, Effect, Notice};
 use crate::seam::handler::{AckTo, Data};
+use crate::seam::notices;
 use crate::tables::clock::Now;
 use crate::tables::id;
 use crate::tables::session::Protocol;
@@ -60,6 +61,16 @@ pub enum Rejection<'a> {
     },
     /// Everything else; `code` is what plain clients see.
     Refused { message: &'a str, code: &'a str },
+}
+
+impl<'a> Rejection<'a> {
+    /// What programs tell it by.
+    pub fn code(self) -> &'a str {
+        match self {
+            Self::RateLimited { .. } => "RATE_LIMIT_EXCEEDED",
+            Self::Refused { code, .. } => code,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -138,7 +149,7 @@ impl Context<'_> {
     }
 
     /// Answers an event by `{"error": message}`.
-    pub(crate) fn ack_error(&mut self, to: AckTo, message: &str) {
+    pub fn ack_error(&mut self, to: AckTo, message: &str) {
         let mut args = b"{\"error\":".to_vec();
         json::quote(&mut args, message);
         args.push(b'}');
@@ -200,19 +211,21 @@ impl Context<'_> {
 
     /// Tells a client that its event was not carried out, in its protocol's words.
     pub fn reject(&mut self, socket: SocketKey, rejection: Rejection<'_>) {
-        self.core.counts.dropped_in += 1;
-        if matches!(rejection, Rejection::RateLimited { .. }) {
-            self.core.counts.hit(Limit::Rate);
+        match rejection {
+            Rejection::RateLimited { .. } => {
+                self.core.counts.drop_message(Dropped::Rate);
+                self.core.counts.hit(Limit::Rate);
+            }
+            Rejection::Refused { .. } => self.core.counts.drop_message(Dropped::Refused),
         }
         let Some(slot) = self.core.socket(socket) else {
             return;
         };
         let (variant, conn, now) = (slot.variant, slot.conn, self.core.clock.now.wall_ms);
-        let (code, retry) = match rejection {
-            Rejection::RateLimited { retry_after_s, .. } => {
-                ("RATE_LIMIT_EXCEEDED", Some(retry_after_s))
-            }
-            Rejection::Refused { code, .. } => (code, None),
+        let code = rejection.code();
+        let retry = match rejection {
+            Rejection::RateLimited { retry_after_s, .. } => Some(retry_after_s),
+            Rejection::Refused { .. } => None,
         };
         let mut text = Vec::new();
         match variant {
@@ -236,7 +249,7 @@ impl Context<'_> {
                 self.emit(
                     socket,
                     &Emit {
-                        name: "error",
+                        name: notices::ERROR,
                         args: &args,
                         ..Emit::default()
                     },
@@ -247,7 +260,23 @@ impl Context<'_> {
 
     /// Books an event that is dropped on purpose.
     pub fn drop_event(&mut self) {
-        self.core.counts.dropped_in += 1;
+        self.core.counts.drop_message(Dropped::Rule);
+    }
+
+    /// Books an event that nothing is known to be done with; operators find its name in the log (level `debug`).
+    pub fn unknown_event(&mut self, socket: SocketKey, event: &str) {
+        self.core.counts.drop_message(Dropped::Unknown);
+        let Some(slot) = self.core.socket(socket) else {
+            return;
+        };
+        if let Some(namespace) = self.core.tables.namespaces.get(slot.namespace) {
+            let notice = Notice::UnknownEvent {
+                socket: slot.id,
+                namespace: namespace.name.clone(),
+                event: Brief::new(event),
+            };
+            self.core.outbound.effects.push(Effect::Log(notice));
+        }
     }
 
     /// Joins a room. Joining twice is joining once; a socket is always in the room of its own id.
@@ -287,6 +316,11 @@ impl Context<'_> {
         owner.node == me.node
             && owner.shard < me.shards
             && id::socket_made_ms(&id) < self.core.clock.now.wall_ms + CLOCK_DRIFT_MS
+    }
+
+    /// Whether a room may have that name.
+    pub fn is_room_name(&self, name: &str) -> bool {
+        self.core.is_room_name(name)
     }
 
     /// Makes the socket one of a user's.
@@ -389,7 +423,7 @@ impl Context<'_> {
     }
 
     /// The same, to this shard's sockets only.
-    pub(crate) fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
+    pub fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
         self.core.fan_out(target, &mut outgoing(target, emit));
     }
 

@@ -73,10 +73,46 @@ pub enum Notice {
     HandlerPanic {
         peer: IpAddr,
     },
+    /// No rule knows an event.
+    UnknownEvent {
+        socket: Id20,
+        namespace: Arc<str>,
+        event: Brief,
+    },
     /// A handler emitted an event that clients take for a broken packet; it was not sent.
     ReservedEvent {
         name: &'static str,
     },
+}
+
+/// The beginning of a name that a client chose: enough to recognise it, and no allocation, however many there are.
+#[derive(Clone, Copy)]
+pub struct Brief {
+    bytes: [u8; 39],
+    len: u8,
+}
+
+impl Brief {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut bytes = [0; 39];
+        let len = name.floor_char_boundary(bytes.len());
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Self {
+            bytes,
+            len: len as u8,
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.len));
+        std::str::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Brief {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_str().fmt(f)
+    }
 }
 
 /// What a handler must be told once it is not running.

@@ -3,4 +3,6 @@
 pub(crate) mod context;
 pub(crate) mod effect;
 pub(crate) mod handler;
+pub(crate) mod limiter;
+pub mod notices;
 pub mod question;

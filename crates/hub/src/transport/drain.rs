@@ -3,6 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::hub::Hub;
 use crate::seam::context::{Context, Emit};
+use crate::seam::notices;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
 use crate::tables::socket::Variant;
 use wire::plain;
@@ -11,7 +12,6 @@ use wire::websocket::frame::{self, OpCode};
 /// Connections are closed in steps of this many milliseconds.
 pub(crate) const STEP_MS: u64 = 20;
 
-const NOTICE: &str = "SERVER_SHUTDOWN";
 const MESSAGE: &str = "Server is shutting down";
 /// Clients of one process do not all come back within the same second, however short the window.
 const SPREAD_MIN_MS: u64 = 1_000;
@@ -70,20 +70,21 @@ impl Hub {
             let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
             match variant {
                 Variant::PlainJson => {
-                    let notice = format!("{{\"type\":\"{NOTICE}\",{members}}}");
+                    let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
                     self.core.reply(conn, |out| {
                         frame::write_frame(out, OpCode::Text, notice.as_bytes());
                     });
                 }
                 Variant::PlainMsgpack => {
-                    let notice = plain::shutdown_msgpack(NOTICE, MESSAGE, retry_after_ms);
+                    let notice =
+                        plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
                     self.core
                         .reply(conn, |out| frame::write_frame(out, OpCode::Binary, &notice));
                 }
                 _ => {
                     let key = self.core.socket_key(index);
                     let emit = Emit {
-                        name: NOTICE,
+                        name: notices::SHUTDOWN,
                         args: &format!("{{{members}}}"),
                         ..Emit::default()
                     };

@@ -12,10 +12,7 @@ const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 const ECHO: &str = "421[\"echo\"]";
 
 fn per_minute(events: u32) -> Option<Rate> {
-    Some(Rate {
-        events,
-        per: Duration::from_secs(60),
-    })
+    Some(Rate::new(events, Duration::from_secs(60)))
 }
 
 /// A hub where nobody is put out for a flood.

@@ -8,10 +8,7 @@ use std::time::Duration;
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 
 fn per_second(events: u32) -> Option<Rate> {
-    Some(Rate {
-        events,
-        per: Duration::from_secs(1),
-    })
+    Some(Rate::new(events, Duration::from_secs(1)))
 }
 
 pub fn joined(rig: &mut Rig) -> usize {

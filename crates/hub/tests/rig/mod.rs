@@ -6,13 +6,13 @@ pub mod net;
 use fastrand::Rng;
 use hub::ConnId;
 use hub::claims::{Claims, Denied};
-use hub::config::{Action, Config, EventRule, NamespaceRules, Rate, Rules};
+use hub::config::{Config, Rate};
 use hub::metrics::Cells;
-use hub::rules::RulesFactory;
 use hub::{
     Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Process,
     Reply, Sink, Written,
 };
+use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -270,6 +270,7 @@ fn line(notice: Notice) -> String {
         Notice::TokenRefused { cause, .. } => format!("token refused {cause}"),
         Notice::DistrustedProxy { peer } => format!("distrusted proxy {peer}"),
         Notice::HandlerPanic { .. } => "a handler failed".to_owned(),
+        Notice::UnknownEvent { event, .. } => format!("unknown event {}", event.as_str()),
         Notice::ReservedEvent { name } => format!("reserved event {name}"),
     }
 }
@@ -294,12 +295,7 @@ pub fn handler(rules: &Rules) -> Box<dyn Handler> {
 }
 
 pub fn rule(action: Action) -> EventRule {
-    EventRule {
-        action,
-        schema: None,
-        rate: None,
-        history: false,
-    }
+    EventRule::new(action)
 }
 
 /// The rules that transcripts call `lab`.
@@ -318,10 +314,7 @@ pub fn lab_rules() -> Rules {
         }),
     );
     events.insert("void".to_owned(), rule(Action::Drop));
-    let rate = Some(Rate {
-        events: 2,
-        per: Duration::from_secs(1),
-    });
+    let rate = Some(Rate::new(2, Duration::from_secs(1)));
     events.insert(
         "few".to_owned(),
         EventRule {

@@ -32,6 +32,18 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
+/// The first of the raw elements of a list without brackets.
+pub fn first(list: &str) -> Option<&str> {
+    Elements::bare(list).next()
+}
+
+/// Raw value of an object's member: the last of that name, as JSON.parse has it. `key` has its quotes; what is no object has no
+/// members.
+pub fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    let named = members(object).filter(|(name, _)| *name == key);
+    named.last().map(|(_, value)| value)
+}
+
 /// Splits a validated object's text into raw pairs: the key with its quotes, and the value.
 pub fn members(object: &str) -> Members<'_> {
     Members {

@@ -8,7 +8,8 @@ pub(super) fn rates() -> Vec<Key> {
             "rates.session",
             Kind::Rate,
             "",
-            "Messages of one connection or polling session, such as `\"100/60s\"`.",
+            "Messages of one connection or polling session, such as `\"100/60s\"`, or `\"100/60s fixed\"` if nothing more \
+             may come in the same 60 seconds.",
         )
         .on(Profile::Public, "100/60s"),
         Key::new(
@@ -22,7 +23,8 @@ pub(super) fn rates() -> Vec<Key> {
             Kind::Rate,
             "",
             "Messages from one address (IPv6: one /64), over all its connections.",
-        ),
+        )
+        .on(Profile::Public, "1000/60s"),
         Key::new(
             "rates.connects",
             Kind::Rate,

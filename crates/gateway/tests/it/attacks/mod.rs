@@ -42,6 +42,9 @@ action = "reply"
 [namespaces."/chat"]
 chat = true
 client_joins = true
+
+[namespaces."/chat".events.chat-message]
+rate = "10000/s"
 "#;
 
 /// What is due is waited for so long, on a machine that is busy with other tests.

@@ -18,6 +18,7 @@ mod operations;
 mod order;
 mod plain;
 mod polling;
+mod refining;
 mod rules;
 mod shutdown;
 mod slow;

@@ -1,17 +1,15 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
-use crate::cluster::relay::Target;
-use crate::rules::{FORBIDDEN_PUBLISH, first, may_publish, refuse};
-use crate::seam::context::{Context, Emit};
-use crate::seam::handler::Event;
-use crate::tables::slot::SocketKey;
+use crate::handler::refuse;
+use crate::rooms::may_publish;
+use hub::{Context, Emit, Event, SocketKey, Target, notices};
 use std::fmt::Write;
-use wire::json;
+use wire::json::{self, member};
 
 /// Room of every chat socket.
 pub(crate) const GLOBAL: &str = "global";
-/// Characters of a message.
-const CONTENT_CHARS_MAX: usize = 1_000;
+/// Length of a message in UTF-16 code units, which is what `length` says in a browser.
+const CONTENT_UNITS_MAX: usize = 1_000;
 /// Characters of a display name.
 const NAME_CHARS_MAX: usize = 64;
 
@@ -34,7 +32,7 @@ pub(crate) fn connected(cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
 /// `chat-message` `{content, room?}`.
 pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
     const INVALID: &str = "Invalid message payload";
-    let payload = first(event.args).unwrap_or("null");
+    let payload = json::first(event.args).unwrap_or("null");
     let content = member(payload, "\"content\"").filter(|raw| is_content(raw));
     let room = match member(payload, "\"room\"") {
         Some(raw) => json::unquote(raw),
@@ -43,11 +41,8 @@ pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, 
     let (Some(content), Some(room)) = (content, room) else {
         return refuse(cx, socket, event, INVALID, "INVALID_PAYLOAD");
     };
-    if !cx.is_in(socket, &room) {
-        return refuse(cx, socket, event, "Not in that room", "NOT_IN_ROOM");
-    }
-    if !may_publish(cx, socket, &[&room]) {
-        return refuse(cx, socket, event, FORBIDDEN_PUBLISH, "FORBIDDEN");
+    if let Err(forbidden) = may_publish(cx, socket, &room) {
+        return refuse(cx, socket, event, forbidden.message(), forbidden.code());
     }
     let Some(sender) = cx.id(socket) else { return };
     let (id, timestamp) = (cx.message_id(), cx.now().wall_ms);
@@ -104,7 +99,7 @@ pub(crate) fn presence(cx: &mut Context<'_>, namespace: &str, room: &str, count:
     cx.broadcast_here(
         &target,
         &Emit {
-            name: "presence",
+            name: notices::PRESENCE,
             args: &args,
             ..Emit::default()
         },
@@ -114,18 +109,6 @@ pub(crate) fn presence(cx: &mut Context<'_>, namespace: &str, room: &str, count:
 fn is_content(raw: &str) -> bool {
     json::unquote(raw).is_some_and(|content| {
         !content.is_empty()
-            && content.chars().take(CONTENT_CHARS_MAX + 1).count() <= CONTENT_CHARS_MAX
+            && content.encode_utf16().take(CONTENT_UNITS_MAX + 1).count() <= CONTENT_UNITS_MAX
     })
-}
-
-/// Raw value of an object's member (the last of that name, as JSON.parse has it); `key` with its quotes.
-fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    let object = object.trim();
-    if !object.starts_with('{') {
-        return None;
-    }
-    json::members(object)
-        .filter(|(name, _)| *name == key)
-        .last()
-        .map(|(_, value)| value)
 }

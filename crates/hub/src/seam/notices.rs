@@ -1,0 +1,23 @@
+//! Events by which the gateway itself speaks to clients. Clients must be able to trust them, so built-in rules relay no event
+//! of these names from one client to others.
+
+/// The process stops; when to come back.
+pub const SHUTDOWN: &str = "SERVER_SHUTDOWN";
+/// The token ends soon.
+pub const EXPIRING: &str = "token-expiring";
+/// A client shows a new token by this event, and is answered by it.
+pub const REFRESH: &str = "token-refresh";
+/// Something the client sent was not carried out, or its session ends.
+pub const ERROR: &str = "error";
+/// How many are in a room.
+pub const PRESENCE: &str = "presence";
+/// What was said in a room before the client joined it.
+pub const HISTORY: &str = "history";
+
+/// Whether clients take an event of that name for the gateway's own word.
+pub fn is_notice(event: &str) -> bool {
+    matches!(
+        event,
+        SHUTDOWN | EXPIRING | REFRESH | ERROR | PRESENCE | HISTORY
+    )
+}

@@ -1,0 +1,137 @@
+//! Rules as compiled at start, shared by all shards.
+
+use crate::config::{Action, EventRule, NamespaceRules, Rules};
+use crate::handler::RulesHandler;
+use hub::config::Rate;
+use hub::{Handler, HandlerFactory, Limiter};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Checks a payload against a schema. Implemented outside, so that this crate needs no schema library.
+pub trait PayloadCheck: Send + Sync {
+    /// `payload` is raw JSON, `null` when the event has no argument. The error is for people.
+    fn check(&self, payload: &str) -> Result<(), String>;
+}
+
+/// Compiles a JSON Schema's text.
+pub type Compile<'a> = dyn Fn(&str) -> Result<Arc<dyn PayloadCheck>, String> + 'a;
+
+pub(crate) struct Rule {
+    pub(crate) action: Action,
+    pub(crate) replaces: bool,
+    pub(crate) schema: Option<Arc<dyn PayloadCheck>>,
+    pub(crate) rate: Option<Limiter>,
+    pub(crate) history: bool,
+    /// With its quotes, as it stands in an object's text.
+    pub(crate) room_field: Option<String>,
+}
+
+pub(crate) struct Namespace {
+    pub(crate) chat: bool,
+    pub(crate) client_joins: bool,
+    pub(crate) auto_join: Vec<String>,
+    /// Something of its rooms is kept for late joiners.
+    pub(crate) history: bool,
+    pub(crate) replays: Limiter,
+    pub(crate) events: HashMap<String, Rule>,
+    pub(crate) default: Rule,
+}
+
+/// All namespaces by name.
+pub(crate) struct Book {
+    pub(crate) namespaces: Vec<(String, Namespace)>,
+}
+
+/// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
+/// joins only. Coming back makes it no more.
+const REPLAYS: Rate = Rate::new(20, Duration::from_secs(1));
+
+/// Builds the rules' handler for each shard.
+pub struct RulesFactory(Arc<Book>);
+
+impl fmt::Debug for RulesFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RulesFactory")
+            .field("namespaces", &self.0.namespaces.len())
+            .finish()
+    }
+}
+
+impl HandlerFactory for RulesFactory {
+    fn build(&self, _shard: u16) -> Box<dyn Handler> {
+        Box::new(RulesHandler::new(Arc::clone(&self.0)))
+    }
+}
+
+impl RulesFactory {
+    /// Compiles the rules. The error names namespace and event.
+    pub fn new(rules: &Rules, compile: &Compile<'_>) -> Result<Self, String> {
+        let mut compiler = Compiler {
+            limiters: 0,
+            compile,
+        };
+        let mut namespaces = Vec::new();
+        for (name, source) in &rules.namespaces {
+            let compiled = compiler.namespace(source);
+            let compiled = compiled.map_err(|(event, error)| {
+                format!(
+                    "cannot compile the schema of event {event:?} in namespace {name:?}: {error}"
+                )
+            })?;
+            namespaces.push((name.clone(), compiled));
+        }
+        Ok(Self(Arc::new(Book { namespaces })))
+    }
+}
+
+struct Compiler<'a> {
+    /// Limiters made so far; each has a number of its own in a session.
+    limiters: u32,
+    compile: &'a Compile<'a>,
+}
+
+impl Compiler<'_> {
+    fn namespace(&mut self, source: &NamespaceRules) -> Result<Namespace, (String, String)> {
+        let mut events = HashMap::new();
+        for (event, rule) in &source.events {
+            let rule = self.rule(rule).map_err(|error| (event.clone(), error))?;
+            events.insert(event.clone(), rule);
+        }
+        let default = self.rule(&source.default_event);
+        let default = default.map_err(|error| ("*".to_owned(), error))?;
+        let history = default.history || events.values().any(|rule| rule.history);
+        Ok(Namespace {
+            chat: source.chat,
+            client_joins: source.client_joins,
+            auto_join: source.auto_join.clone(),
+            history: source.chat || history,
+            replays: self.limiter(REPLAYS),
+            events,
+            default,
+        })
+    }
+
+    fn rule(&mut self, source: &EventRule) -> Result<Rule, String> {
+        Ok(Rule {
+            action: source.action.clone(),
+            replaces: source.replaces,
+            schema: source.schema.as_deref().map(self.compile).transpose()?,
+            rate: source.rate.map(|rate| self.limiter(rate)),
+            history: source.history,
+            room_field: source.room_field.as_deref().map(quoted),
+        })
+    }
+
+    fn limiter(&mut self, rate: Rate) -> Limiter {
+        self.limiters += 1;
+        Limiter::new(self.limiters, rate)
+    }
+}
+
+fn quoted(name: &str) -> String {
+    let mut text = Vec::new();
+    wire::json::quote(&mut text, name);
+    String::from_utf8_lossy(&text).into_owned()
+}

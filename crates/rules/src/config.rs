@@ -1,0 +1,115 @@
+//! What the rules are told at start. Plain data: reading files is the binary's business.
+
+use hub::config::Rate;
+use std::collections::BTreeMap;
+
+/// What client events do without any backend, per namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Rules by the name of their namespace; clients may join these namespaces and no others.
+    pub namespaces: BTreeMap<String, NamespaceRules>,
+}
+
+/// The rules of one namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamespaceRules {
+    /// The chat profile: everyone is in room `global`, `chat-message` is checked, stamped and broadcast.
+    pub chat: bool,
+    /// Clients may `emit("join", room)` / `emit("leave", room)`.
+    pub client_joins: bool,
+    /// Rooms each socket is put into on connect.
+    pub auto_join: Vec<String>,
+    /// Rules by the name of their event.
+    pub events: BTreeMap<String, EventRule>,
+    /// For events not named in `events`.
+    pub default_event: EventRule,
+}
+
+/// What is done with one event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRule {
+    /// What the event does. Where the gateway handles the event itself ([`BuiltIn`]), only with `replaces`.
+    pub action: Action,
+    /// The action was chosen for this event by name: it stands in place of what the gateway does itself.
+    pub replaces: bool,
+    /// JSON Schema of the first argument, as JSON text.
+    pub schema: Option<String>,
+    /// Events allowed to one socket.
+    pub rate: Option<Rate>,
+    /// Keep the last events of each room for those who join later.
+    pub history: bool,
+    /// Member of the first argument, an object, that names the room the event is for.
+    pub room_field: Option<String>,
+}
+
+impl EventRule {
+    /// A rule that does this and bounds nothing.
+    pub fn new(action: Action) -> Self {
+        Self {
+            action,
+            replaces: true,
+            schema: None,
+            rate: None,
+            history: false,
+            room_field: None,
+        }
+    }
+}
+
+/// What an event does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Goes to the room that the event names, else to `room`, else to all rooms of its sender.
+    Rooms {
+        /// Room of events that name none.
+        room: Option<String>,
+        /// The sender gets it, too.
+        echo: bool,
+    },
+    /// Send the arguments back: through the ack if the client asked for one, else as the same event.
+    Reply,
+    /// Hand to a backend (a later release; refused by `config check` until then).
+    Backend,
+    /// Goes nowhere.
+    Drop,
+}
+
+/// Events that the gateway handles itself where a namespace says so. A rule of such an event refines it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// Joins the named room.
+    Join,
+    /// Leaves the named room.
+    Leave,
+    /// Checked, stamped and sent to its room.
+    ChatMessage,
+}
+
+impl BuiltIn {
+    /// What the namespace does with an event of that name by itself. `granted`: the client's token speaks of rooms.
+    pub fn of(
+        event: &str,
+        chat: bool,
+        client_joins: bool,
+        granted: impl Fn() -> bool,
+    ) -> Option<Self> {
+        match event {
+            "join" if client_joins || granted() => Some(Self::Join),
+            "leave" if client_joins || granted() => Some(Self::Leave),
+            "chat-message" if chat => Some(Self::ChatMessage),
+            _ => None,
+        }
+    }
+
+    /// What is missing when a rule replaces it.
+    pub fn loss(self) -> &'static str {
+        match self {
+            Self::Join => "clients that emit it join no room and get no history",
+            Self::Leave => "clients that emit it leave no room",
+            Self::ChatMessage => {
+                "content is not checked; messages and their acks have no id and no timestamp, and the sender is what the \
+                 client claims"
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The built-in handler: the configuration says what client events do, and no backend is needed.
+//!
+//! It stands on the hub's public seam like any other handler and has no door of its own.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod book;
+mod chat;
+mod config;
+mod handler;
+mod rooms;
+
+pub use book::{Compile, PayloadCheck, RulesFactory};
+pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
