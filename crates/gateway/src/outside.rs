@@ -129,7 +129,13 @@ fn write(queue: &Receiver<Notice>, dropped: &AtomicU64, loss: &LogLoss) {
             tracing::warn!(count = lost, "connection log lines dropped");
         }
         let now = Instant::now();
-        let floods = [&mut refusals, &mut tokens, &mut failures, &mut reserved, &mut unknown];
+        let floods = [
+            &mut refusals,
+            &mut tokens,
+            &mut failures,
+            &mut reserved,
+            &mut unknown,
+        ];
         for lines in floods {
             lines.pass_time(now);
         }
