@@ -6,6 +6,7 @@ use crate::{bench, notices};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// Of the stripped binary.
 const BINARY_BYTES_MAX: u64 = 25_000_000;
@@ -26,7 +27,7 @@ pub fn run() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let name = format!("sockeye-{version}-{}-linux", std::env::consts::ARCH);
     let dist = built("dist");
-    let folder = dist.join(&name);
+    let folder = dist.join("package");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     bench::release(&["--package", "gateway", "--bin", "sockeye"]).run()?;
@@ -44,12 +45,46 @@ pub fn run() -> Result<()> {
         fs::copy(repository::root().join(file), folder.join(name))
             .with_context(|| format!("cannot copy {file}"))?;
     }
+    pages(&folder)?;
     let archive = dist.join(format!("{name}.tar.gz")).display().to_string();
     // Two builds of one source are one archive.
-    Step::new("tar", "tar --create --gzip --owner=0 --group=0 --numeric-owner --sort=name --mtime=@0 --directory")
-        .args(&[dist.display().to_string(), "--file".to_owned(), archive, name])
+    let tar = "tar --create --gzip --owner=0 --group=0 --numeric-owner --sort=name --mtime=@0";
+    let into = format!("s/^package/{name}/");
+    let places = [
+        "--file",
+        &archive,
+        "--directory",
+        &dist.display().to_string(),
+        "--transform",
+        &into,
+        "package",
+    ];
+    Step::new("tar", tar).args(&places.map(str::to_owned)).run()
+}
+
+/// The manual and what shells complete, as the binary makes them.
+fn pages(folder: &Path) -> Result<()> {
+    let binary = folder.join("sockeye").display().to_string();
+    let manual = folder.join("man").display().to_string();
+    Step::new("manual", &binary)
+        .args(&["man".to_owned(), manual])
         .run()?;
-    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+    let completions = folder.join("completions");
+    fs::create_dir_all(&completions)?;
+    for (shell, file) in [
+        ("bash", "sockeye.bash"),
+        ("zsh", "_sockeye"),
+        ("fish", "sockeye.fish"),
+    ] {
+        let output = Command::new(&binary).args(["completions", shell]).output();
+        let output = output.with_context(|| format!("cannot run {binary}"))?;
+        ensure!(
+            output.status.success(),
+            "{binary} completions {shell}: {output:?}"
+        );
+        fs::write(completions.join(file), output.stdout)?;
+    }
+    Ok(())
 }
 
 /// Copies the binary without its symbols and puts these beside it; returns how large it is.

@@ -41,7 +41,7 @@ const fn beside(name: &'static str, run: fn() -> Step) -> Entry {
     }
 }
 
-pub const ENTRIES: [Entry; 22] = [
+pub const ENTRIES: [Entry; 24] = [
     step(Lane::Fast, "format", format),
     Entry {
         lane: Lane::Fast,
@@ -79,10 +79,12 @@ pub const ENTRIES: [Entry; 22] = [
         run: Run::Autobahn(autobahn),
     },
     beside("browser", browser),
+    step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
     step(Lane::Nightly, "long noise and churn", long_noise),
     step(Lane::Nightly, "long fuzz", long_fuzz),
+    step(Lane::Nightly, "helm chart", helm_chart),
     Entry {
         lane: Lane::Nightly,
         name: "all of autobahn",
@@ -183,6 +185,21 @@ fn browser() -> Step {
         .in_folder("web")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .takes("2 min")
+}
+
+fn what_is_installed() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("what is installed", "bash deploy/check/run.sh")
+        .args(&[binary])
+        .takes("10 s")
+}
+
+/// Helm comes from its own source with Go, which takes minutes.
+fn helm_chart() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("helm chart", "bash deploy/check/run.sh --chart")
+        .args(&[binary])
+        .takes("4 min")
 }
 
 fn all_histories() -> Step {

@@ -5,6 +5,7 @@ use std::fs;
 /// Memory in steps of 4 KiB instead of 2 MiB, also where the system has huge pages always: connections come and go one by one,
 /// and what they cost is to be seen. Called before there are threads; a kernel that knows no such thing changes nothing.
 pub fn grow_in_small_steps() {
+    #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 

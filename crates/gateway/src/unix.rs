@@ -2,13 +2,12 @@
 //! that died, never from one that lives, and removed at the end.
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -22,19 +21,41 @@ pub struct SocketFiles(Vec<SocketFile>);
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// Another process may have put its own socket there since. While this is open nothing else has the same inode.
-    inode: OwnedFd,
+    /// Another process may have put its own socket there since.
+    inode: (u64, u64),
+    /// While this is open nothing else has the same inode. Only Linux can open a socket's file without connecting.
+    _held: Option<OwnedFd>,
 }
 
 impl SocketFile {
-    fn is_there_still(&self) -> bool {
-        let ours = rustix::fs::fstat(&self.inode);
-        let found = rustix::fs::lstat(&self.path);
-        ours.and_then(|ours| {
-            found.map(|found| (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino))
+    fn made(path: &Path) -> Result<SocketFile> {
+        Ok(SocketFile {
+            path: path.to_owned(),
+            _held: hold(path)?,
+            inode: inode(path)?,
         })
-        .unwrap_or(false)
     }
+
+    fn is_there_still(&self) -> bool {
+        inode(&self.path).is_ok_and(|found| found == self.inode)
+    }
+}
+
+fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(target_os = "linux")]
+fn hold(path: &Path) -> Result<Option<OwnedFd>> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(Some(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hold(_path: &Path) -> Result<Option<OwnedFd>> {
+    Ok(None)
 }
 
 /// Opens a listener on each path.
@@ -53,11 +74,7 @@ fn open(path: &Path, mode: u32, files: &mut SocketFiles) -> Result<UnixListener>
     let address = SocketAddrUnix::new(path)?;
     let socket = socket()?;
     rustix::net::bind(&socket, &address)?;
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    files.0.push(SocketFile {
-        path: path.to_owned(),
-        inode: rustix::fs::open(path, flags, Mode::empty())?,
-    });
+    files.0.push(SocketFile::made(path)?);
     // Nobody gets in before this: a bound socket that does not listen refuses connections.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -65,8 +82,11 @@ fn open(path: &Path, mode: u32, files: &mut SocketFiles) -> Result<UnixListener>
 }
 
 fn socket() -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    // Nothing is started while listeners are opened, so that between these calls is no danger.
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(socket)
 }
 
 /// Makes room for a new socket: removes one that nobody listens on.

@@ -1,8 +1,5 @@
 //! Unguessable bytes from the kernel, fetched a page at a time: a session needs twenty, a syscall costs as much as hundreds.
 
-use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
-
 const PAGE: usize = 4096;
 
 /// A source for one hub. Bytes handed out are wiped from the buffer.
@@ -22,7 +19,10 @@ pub(crate) fn entropy() -> hub::Entropy {
 }
 
 /// Fills the buffer. Without entropy no id is safe to give out, so failure (a kernel before 3.17) ends the process.
+#[cfg(target_os = "linux")]
 fn fill(buf: &mut [u8]) {
+    use rustix::io::Errno;
+    use rustix::rand::{GetRandomFlags, getrandom};
     let mut at = 0;
     while at < buf.len() {
         match getrandom(&mut buf[at..], GetRandomFlags::empty()) {
@@ -31,6 +31,13 @@ fn fill(buf: &mut [u8]) {
             Err(error) => panic!("cannot read random bytes from the kernel: {error}"),
         }
     }
+}
+
+/// Other systems name this call differently; the TLS library knows them.
+#[cfg(not(target_os = "linux"))]
+fn fill(buf: &mut [u8]) {
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    random.fill(buf).expect("random bytes from the system");
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Session};
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, SHARDS_MAX, Sender, Weigh, mailbox, waker};
-use hub::metrics::{Cells, Limit};
+use hub::metrics::Cells;
 use hub::{Ask, AskKey, HandlerFactory, Hub, Identity, Notice, Process, Relay, Reply};
 use mio::{Poll, Token, Waker};
 use rustls::ServerConfig;
@@ -35,10 +35,8 @@ pub struct Settings {
     pub hub: hub::config::Config,
     /// Bind each thread to a core.
     pub pin: bool,
-    /// Connections of the whole process; above it newcomers get 503.
+    /// Connections of the whole process; above it new ones get 503.
     pub conns_max: usize,
-    /// Connections beyond these, for sessions that exist and for health checks.
-    pub conns_reserve: usize,
     pub tls: Option<Tls>,
 }
 
@@ -113,7 +111,6 @@ pub(crate) enum Mail {
         session: Option<Box<Session>>,
         peer: IpAddr,
         read: Vec<u8>,
-        beyond: Option<Limit>,
     },
     /// What the control plane was asked.
     Answer {
@@ -216,7 +213,6 @@ pub fn start(
             clock,
             open: Arc::clone(&open),
             conns_max: settings.conns_max,
-            conns_reserve: settings.conns_reserve,
             read_bytes: settings.hub.limits.read_bytes_per_turn,
             limits: settings.hub.limits.clone(),
             loads: Arc::clone(&process.loads),
@@ -279,12 +275,17 @@ fn spawn(
     Ok(())
 }
 
+#[cfg(target_os = "linux")]
 fn pin_to_core(shard: u16) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(usize::from(shard));
     // Pinning is an optimisation; a container may forbid it.
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
+
+/// Elsewhere the system places threads as it likes.
+#[cfg(not(target_os = "linux"))]
+fn pin_to_core(_shard: u16) {}
 
 impl Shards {
     /// Addresses listened on, with the ports taken.

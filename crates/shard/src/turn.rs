@@ -15,7 +15,7 @@ use crate::tls::{SecureStream, Session};
 use hub::ConnId;
 use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, Sender};
-use hub::metrics::{Cells, Limit};
+use hub::metrics::Cells;
 use hub::trust::ProxyProtocol;
 use hub::{Effect, Hub, Identity, Written};
 use mio::event::{Event, Source};
@@ -53,8 +53,6 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) conns_max: usize,
-    /// Connections beyond these, for sessions that exist and for health checks.
-    pub(crate) conns_reserve: usize,
     /// Bytes of one read; a connection with more waits for the next turn.
     pub(crate) read_bytes: usize,
     pub(crate) limits: Limits,
@@ -321,10 +319,9 @@ impl Shard {
                 session,
                 peer,
                 mut read,
-                beyond,
             } => {
                 let ended = session.as_ref().is_some_and(|session| session.is_ended());
-                let conn = self.parts.hub.moved_here(peer, beyond);
+                let conn = self.parts.hub.moved_here(peer);
                 if self.adopt(stream, session, conn) {
                     self.parts.hub.bytes(conn, &mut read);
                     if ended {
@@ -406,9 +403,7 @@ impl Shard {
     }
 
     fn admit(&mut self, mut stream: Stream, peer: IpAddr, session: Option<Box<Session>>) {
-        let bound = self.parts.conns_max;
-        let open = self.parts.open.load(Ordering::Relaxed);
-        if open >= bound + self.parts.conns_reserve {
+        if self.parts.open.load(Ordering::Relaxed) >= self.parts.conns_max {
             self.parts.hub.connection_shed();
             // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
             if session.is_none() {
@@ -416,10 +411,7 @@ impl Shard {
             }
             return;
         }
-        let conn = match open < bound {
-            true => self.parts.hub.opened(peer),
-            false => self.parts.hub.opened_beyond(peer),
-        };
+        let conn = self.parts.hub.opened(peer);
         let preface = self.parts.hub.proxy_protocol(peer) != ProxyProtocol::Off;
         if self.adopt(stream, session, conn) && preface {
             self.sockets.set_preface(conn, true);
@@ -571,8 +563,7 @@ impl Shard {
                 shard,
                 read,
                 peer,
-                beyond,
-            } => self.hand_to_shard(conn, shard, read, (peer, beyond)),
+            } => self.hand_to_shard(conn, shard, read, peer),
             Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
             Effect::Ask { key, ask } => {
                 let answerer = Answerer {
@@ -598,13 +589,7 @@ impl Shard {
         Some((stream, session))
     }
 
-    fn hand_to_shard(
-        &mut self,
-        conn: ConnId,
-        shard: u16,
-        read: Vec<u8>,
-        (peer, beyond): (IpAddr, Option<Limit>),
-    ) {
+    fn hand_to_shard(&mut self, conn: ConnId, shard: u16, read: Vec<u8>, peer: IpAddr) {
         debug_assert_ne!(shard, self.parts.me.shard);
         if let Some((stream, session)) = self.detach(conn)
             && let Some(mail) = self.parts.mail.get(usize::from(shard))
@@ -614,7 +599,6 @@ impl Shard {
                 session,
                 peer,
                 read,
-                beyond,
             });
         }
     }

@@ -6,11 +6,11 @@ use super::{Attacked, SOON, assert_serves, noise};
 use crate::harness::client::{PLAIN, SOCKETIO};
 use crate::harness::raw::{masked, upgrade_request};
 use crate::harness::{Alone, Gateway, RawConn, SocketIo};
+use client::OpCode;
 use fastrand::Rng;
 use serde_json::json;
 use std::time::Duration;
 use wire::websocket::deflate::Deflater;
-use wire::websocket::frame::OpCode;
 
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
 

@@ -8,13 +8,13 @@ use super::{Attacked, SOON, assert_serves, warmed};
 use crate::harness::client::{PLAIN, SOCKETIO, poll_request};
 use crate::harness::raw::{masked, upgrade_request};
 use crate::harness::{Alone, Gateway, Plain, RawConn, Response, SocketIo, eventually};
+use client::OpCode;
 use rustix::process::Signal;
 use serde_json::json;
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use wire::websocket::frame::OpCode;
 
 /// The same settings with more limits; one shard, so that nobody is spared by chance.
 fn on_one_shard(limits: &str) -> String {

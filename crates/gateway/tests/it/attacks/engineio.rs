@@ -4,9 +4,9 @@ use super::{SOON, assert_serves, gateway};
 use crate::harness::client::{SOCKETIO, poll_request, post_request};
 use crate::harness::raw::upgrade_request;
 use crate::harness::{Alone, Ended, Gateway, Poller, RawConn, Response, SocketIo, eventually};
+use client::OpCode;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use wire::websocket::frame::OpCode;
 
 fn get(gateway: &Gateway, target: &str) -> Response {
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -3,9 +3,9 @@
 use super::{SOON, assert_serves, gateway, noise, websockets};
 use crate::harness::raw::masked;
 use crate::harness::{Ended, Plain, RawConn, SocketIo, eventually};
+use client::OpCode;
 use fastrand::Rng;
 use serde_json::json;
-use wire::websocket::frame::OpCode;
 
 /// Sends bytes on a WebSocket of each protocol; each must be closed with `code` and then TCP ended.
 #[track_caller]

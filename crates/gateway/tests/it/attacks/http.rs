@@ -3,10 +3,10 @@
 use super::{SOON, assert_serves, gateway, noise};
 use crate::harness::raw::{KEY, upgrade_request};
 use crate::harness::{Alone, Ended, Poller, RawConn, Response};
+use client::OpCode;
 use fastrand::Rng;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use wire::websocket::frame::OpCode;
 
 const TARGETS: [&str; 2] = ["/ws", "/socket.io/?EIO=4&transport=websocket"];
 
@@ -84,7 +84,7 @@ fn unknown_websocket_version_is_answered_with_ours() {
 /// Attacks H06, H07, H08.
 #[test]
 fn missing_malformed_and_repeated_keys_are_refused() {
-    let key = String::from_utf8_lossy(KEY).into_owned();
+    let key = KEY.to_owned();
     let line = format!("Sec-WebSocket-Key: {key}\r\n");
     let twice = format!("{line}{line}");
     for (from, to) in [

@@ -7,6 +7,7 @@ use crate::harness::raw::upgrade_request;
 use crate::harness::{Alone, Gateway, Poller, RawConn, SocketIo, eventually};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use client::OpCode;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +17,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
-use wire::websocket::frame::OpCode;
 
 const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 

@@ -5,9 +5,9 @@ use super::{SOON, assert_serves};
 use crate::harness::client::{SOCKETIO, poll_request};
 use crate::harness::raw::{masked, upgrade_request};
 use crate::harness::{Ended, Gateway, Plain, Poller, RawConn, SocketIo, eventually};
+use client::OpCode;
 use serde_json::json;
 use std::time::Duration;
-use wire::websocket::frame::OpCode;
 
 pub(super) const MIB: u64 = 1 << 20;
 

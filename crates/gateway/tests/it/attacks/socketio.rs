@@ -4,9 +4,9 @@ use super::{SOON, assert_serves, gateway};
 use crate::harness::client::PLAIN;
 use crate::harness::raw::masked;
 use crate::harness::{Ended, Gateway, Plain, Poller, RawConn, SocketIo, eventually};
+use client::OpCode;
 use serde_json::json;
 use std::time::Duration;
-use wire::websocket::frame::OpCode;
 
 /// Close code for `parse error`.
 const PARSE_ERROR: u16 = 4500;

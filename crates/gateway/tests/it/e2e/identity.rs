@@ -2,10 +2,10 @@
 
 use super::client::PATIENCE;
 use crate::harness::{Gateway, RawConn, eventually};
+use client::OpCode;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
-use wire::websocket::frame::OpCode;
 
 const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";

@@ -7,7 +7,6 @@
 mod access;
 mod application;
 mod chat;
-mod client;
 mod contact;
 mod crowd;
 mod hold;
@@ -25,3 +24,5 @@ mod slow;
 mod starting;
 mod token;
 mod traffic;
+
+use ::client::full as client;

@@ -11,11 +11,11 @@ mod unix;
 
 use crate::harness::client::{poll_request, post_request};
 use crate::harness::{Gateway, RawConn, SocketIo, eventually};
+use client::OpCode;
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
-use wire::websocket::frame::OpCode;
 
 /// Something that takes a turn or two, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! One gateway process: start, addresses, log, metrics, memory, end.
 
-use super::raw::RawConn;
+use super::RawConn;
 use super::{Beside, PATIENCE, eventually};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;

@@ -40,7 +40,7 @@ fn a_drain_says_goodbye_on_every_layer() {
         // Answered as a browser would; then close_notify and FIN.
         socket
             .conn
-            .send_frame(true, wire::websocket::frame::OpCode::Close, [3, 233]);
+            .send_frame(true, client::OpCode::Close, [3, 233]);
         assert_eq!(socket.conn.ended(PATIENCE), Ended::Cleanly);
     }
     assert_eq!(kept_alive.ended(PATIENCE), Ended::Cleanly);

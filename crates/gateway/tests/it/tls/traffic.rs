@@ -3,8 +3,8 @@
 use super::pki::{Client, Pki, Secure};
 use crate::harness::client::{PLAIN, SOCKETIO, poll_request, post_request};
 use crate::harness::{PATIENCE, SocketIo, eventually};
+use client::OpCode;
 use serde_json::{Value, json};
-use wire::websocket::frame::OpCode;
 
 /// Relays every event of `/` to the others.
 const RELAY: &str = "profile = \"socket.io\"\n";

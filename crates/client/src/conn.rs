@@ -1,17 +1,14 @@
 //! A TCP client that sends exact bytes and says exactly what came back: HTTP and WebSocket.
 
-use super::PATIENCE;
+use crate::PATIENCE;
+use crate::websocket::{self, Frame, OpCode};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-use wire::websocket::frame::{self, OpCode};
-use wire::websocket::handshake;
 
 /// Any key will do; the answer to this one is in RFC 6455 §1.3.
-pub const KEY: &[u8; 24] = b"dGhlIHNhbXBsZSBub25jZQ==";
+pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
-/// Masking is the client's duty, secrecy is not the point here.
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 #[derive(Debug)]
 pub struct RawConn {
@@ -81,13 +78,6 @@ pub struct Response {
     pub body: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    pub opcode: OpCode,
-    pub compressed: bool,
-    pub payload: Vec<u8>,
-}
-
 enum Got {
     Bytes,
     End(Ended),
@@ -101,18 +91,6 @@ impl Response {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then_some(value.trim())
         })
-    }
-}
-
-impl Frame {
-    pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.payload).expect("text frames are UTF-8")
-    }
-
-    /// Status of a close frame.
-    pub fn close_code(&self) -> Option<u16> {
-        let code = self.payload.first_chunk::<2>()?;
-        (self.opcode == OpCode::Close).then_some(u16::from_be_bytes(*code))
     }
 }
 
@@ -202,7 +180,12 @@ impl RawConn {
     /// Sends one request and reads its answer on a connection of its own.
     pub fn exchange(addr: SocketAddr, request: impl AsRef<[u8]>) -> Response {
         let mut conn = RawConn::connect(addr);
-        conn.send(request);
+        conn.send(&request);
+        // RFC 9110 §9.3.2: the head of what a GET would get, and nothing behind it.
+        if request.as_ref().starts_with(b"HEAD ") {
+            let deadline = Instant::now() + PATIENCE;
+            return conn.response_head(deadline).expect("a head");
+        }
         conn.response()
     }
 
@@ -249,6 +232,11 @@ impl RawConn {
         self.send(masked(fin, opcode, payload));
     }
 
+    /// A whole message, to a gateway that may have had enough; `false` when it has.
+    pub fn try_send_frame(&mut self, opcode: OpCode, payload: impl AsRef<[u8]>) -> bool {
+        self.try_send(masked(true, opcode, payload))
+    }
+
     pub fn send_text(&mut self, text: impl AsRef<[u8]>) {
         self.send_frame(true, OpCode::Text, text);
     }
@@ -290,6 +278,14 @@ impl RawConn {
     /// The next HTTP response; `Err` says how the connection stands instead.
     pub fn response_within(&mut self, within: Duration) -> Result<Response, Ended> {
         let deadline = Instant::now() + within;
+        let mut response = self.response_head(deadline)?;
+        if response.status >= 200 && response.status != 204 {
+            response.body = self.body(response.header("content-length"), deadline)?;
+        }
+        Ok(response)
+    }
+
+    fn response_head(&mut self, deadline: Instant) -> Result<Response, Ended> {
         let end = loop {
             let end = self
                 .unread
@@ -303,15 +299,11 @@ impl RawConn {
         let head = String::from_utf8_lossy(&self.unread[..end]).into_owned();
         self.unread.drain(..end);
         let status = head.get(9..12).and_then(|digits| digits.parse().ok());
-        let mut response = Response {
+        Ok(Response {
             status: status.unwrap_or_else(|| panic!("not a status line: {head}")),
             head,
             body: String::new(),
-        };
-        if response.status >= 200 && response.status != 204 {
-            response.body = self.body(response.header("content-length"), deadline)?;
-        }
-        Ok(response)
+        })
     }
 
     /// Everything until the end of the stream, as it came.
@@ -348,28 +340,11 @@ impl RawConn {
     pub fn frame_within(&mut self, within: Duration) -> Result<Frame, Ended> {
         let deadline = Instant::now() + within;
         loop {
-            if let Some(frame) = self.take_frame() {
+            if let Some(frame) = Frame::take(&mut self.unread, self.deflate) {
                 return Ok(frame);
             }
             self.fill(deadline)?;
         }
-    }
-
-    fn take_frame(&mut self) -> Option<Frame> {
-        let header = frame::parse_header(&self.unread).expect("frames of the gateway are sound")?;
-        assert!(header.mask.is_none(), "servers do not mask (RFC 6455 §5.1)");
-        assert!(header.fin && (self.deflate || !header.rsv1), "{header:?}");
-        let len = header.len + usize::try_from(header.payload_len).expect("a short frame");
-        if self.unread.len() < len {
-            return None;
-        }
-        let payload = self.unread[header.len..len].to_vec();
-        self.unread.drain(..len);
-        Some(Frame {
-            opcode: header.opcode,
-            compressed: header.rsv1,
-            payload,
-        })
     }
 
     /// Skips to the close frame and returns its status (1005 for none), then waits for the end of TCP.
@@ -445,14 +420,14 @@ impl RawConn {
 
 /// A good upgrade request; `extra` are header lines, each ending in CRLF.
 pub fn upgrade_request(target: &str, extra: &str) -> Vec<u8> {
-    let mut request = Vec::new();
-    handshake::write_request(&mut request, "localhost", target, KEY, extra.as_bytes());
-    request
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n{extra}\r\n"
+    );
+    request.into_bytes()
 }
 
 /// A client's frame.
 pub fn masked(fin: bool, opcode: OpCode, payload: impl AsRef<[u8]>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame::write_masked(&mut bytes, fin, opcode, payload.as_ref(), MASK);
-    bytes
+    websocket::masked(fin, opcode, payload.as_ref())
 }

@@ -1,11 +1,10 @@
 //! Well-behaved clients in a few lines: Socket.IO over WebSocket, Engine.IO polling, plain protocol.
 
-use super::raw::{Ended, RawConn, Response};
-use super::{Frame, PATIENCE};
+use crate::conn::{Ended, RawConn, Response};
+use crate::{Frame, OpCode, PATIENCE};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use wire::websocket::frame::OpCode;
 
 /// Target of a Socket.IO WebSocket.
 pub const SOCKETIO: &str = "/socket.io/?EIO=4&transport=websocket";

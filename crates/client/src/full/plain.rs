@@ -13,6 +13,7 @@ pub enum Encoding {
     Msgpack,
 }
 
+#[derive(Debug)]
 pub struct Plain {
     pub socket: WebSocket,
     encoding: Encoding,
@@ -105,6 +106,7 @@ impl Plain {
     }
 
     /// The next event by the documented mapping.
+    #[expect(clippy::should_implement_trait, reason = "events have no end")]
     pub fn next(&mut self) -> Event {
         let message = self.receive();
         Event {

@@ -1,5 +1,4 @@
-//! Blocking clients of every protocol, written for these tests from the protocols' own texts: they share no code with
-//! the server. Bytes in arguments are written `{"bytes":"0a0b"}` whatever the protocol, so that events can be compared.
+//! Clients of every protocol that know events, acknowledgements and binary, whatever carries them. Bytes in arguments are written `{"bytes":"0a0b"}` whatever the protocol, so that events can be compared.
 
 mod http;
 mod msgpack;
@@ -8,6 +7,7 @@ mod socketio;
 mod transport;
 mod websocket;
 
+pub use crate::PATIENCE;
 pub use http::request;
 pub use plain::{Encoding, Plain};
 pub use socketio::SocketIo;
@@ -15,10 +15,6 @@ pub use transport::{Packet, Polling, Transport, open_session};
 pub use websocket::{Frame, WebSocket};
 
 use serde_json::{Value, json};
-use std::time::Duration;
-
-/// How long a test waits for what must come.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An event as a client sees it, in whatever protocol it came.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,6 +15,7 @@ enum Message {
     Closed(Option<u16>, String),
 }
 
+#[derive(Debug)]
 pub struct SocketIo {
     transport: Box<dyn Transport>,
     namespace: String,
@@ -168,6 +169,7 @@ impl SocketIo {
     }
 
     /// The next event.
+    #[expect(clippy::should_implement_trait, reason = "events have no end")]
     pub fn next(&mut self) -> Event {
         if let Some(event) = self.waiting.pop_front() {
             return event;

@@ -1,11 +1,13 @@
 //! Engine.IO 4 as a client: packets over WebSocket or long-polling, every polling request on a new connection.
 
-use super::http::{Response, request};
+use super::http::request;
 use super::websocket::{Frame, WebSocket};
+use crate::Response;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 
 /// An Engine.IO message, or the end of the session.
@@ -17,7 +19,7 @@ pub enum Packet {
     Closed(Option<u16>, String),
 }
 
-pub trait Transport: Send {
+pub trait Transport: Send + Debug {
     fn send(&mut self, packets: &[Packet]);
     /// The next message; heartbeats are answered on the way.
     fn receive(&mut self) -> Packet;
@@ -47,7 +49,7 @@ impl Transport for WebSocket {
             match self.frame() {
                 Frame::Text(text) if text == "2" => {
                     // The session may be closing already.
-                    let _ = self.try_send(1, b"3");
+                    self.try_text("3");
                 }
                 Frame::Text(text) if text == "1" || text == "6" => {}
                 Frame::Text(text) => {

@@ -1,0 +1,343 @@
+"""What operators install, checked against the gateway: the image, compose files, chart, unit, package and release.
+
+Each check is a function; it fails by an assertion that says what is wrong. The last line is `N passed, N failed`, and `N skipped` where a
+tool is not there. HELM=helm also renders the chart again; WRITE=1 keeps the result.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm/sockeye"
+RENDERED = DEPLOY / "kubernetes/sockeye.yaml"
+SOCKEYE = os.environ["SOCKEYE"]
+# Values with which the chart is rendered into RENDERED; everything optional is on.
+VALUES = ["--set", "serviceMonitor.enabled=true", "--namespace", "sockeye"]
+
+
+class NotRun(Exception):
+    """A tool that is not everywhere."""
+
+
+def read(path):
+    return (ROOT / path).read_text()
+
+
+def load(path):
+    return yaml.safe_load(read(path))
+
+
+def run(*words, cwd=None):
+    done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def seconds(text):
+    number, unit = re.fullmatch(r"(\d+)(ms|s|m)?", str(text)).groups()
+    return int(number) * {"ms": 0.001, "s": 1, "m": 60, None: 1}[unit]
+
+
+def default(key):
+    """A default from the commented file that the binary makes."""
+    code, text = run(SOCKEYE, "config", "reference", "--toml")
+    assert code == 0, text
+    return re.search(rf"^#{key} = (.*)$", text, re.M).group(1).strip('"')
+
+
+def drain_seconds():
+    return seconds(default("drain_window")) + seconds(default("drain_grace"))
+
+
+def accepted(config):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "sockeye.toml"
+        path.write_text(config)
+        code, text = run(SOCKEYE, "config", "check", "--config", str(path))
+        assert code == 0, f"sockeye config check: {text}"
+
+
+def manifests():
+    documents = [document for document in yaml.safe_load_all(RENDERED.read_text()) if document]
+    return {f"{document['kind']}/{document['metadata']['name']}": document for document in documents}
+
+
+# --- Docker ---------------------------------------------------------------------------------------
+
+
+def instructions(text):
+    """(word, arguments) of each instruction, continued lines joined, comments left out."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n", " ", "\n".join(lines))
+    return [tuple(line.split(None, 1)) for line in joined.splitlines() if line.strip()]
+
+
+def dockerfile():
+    text = read("deploy/docker/Dockerfile")
+    steps = instructions(text)
+    known = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "EXPOSE", "USER", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT"}
+    assert {word for word, _ in steps} <= known, steps
+    last = max(index for index, (word, _) in enumerate(steps) if word == "FROM")
+    assert last > 0, "one stage: the compiler would be in the image"
+    final = dict(steps[last:])
+    assert final["USER"] == "nonroot" and final["FROM"].endswith(":nonroot"), final
+    json.loads(final["ENTRYPOINT"])
+    health = final["HEALTHCHECK"]
+    words = json.loads(health[health.index("CMD") + 3 :])
+    assert words[0] == json.loads(final["ENTRYPOINT"])[0], "the image has no other program"
+    code, text = run(SOCKEYE, *words[1:], "--help")
+    assert code == 0, text
+
+
+def dockerfile_copies_what_is_there():
+    for word, rest in instructions(read("deploy/docker/Dockerfile")):
+        if word == "COPY" and "--from" not in rest:
+            for source in rest.split()[:-1]:
+                assert source == "." or (ROOT / source).exists(), source
+    ignored = read(".dockerignore").splitlines()
+    assert "target" in ignored and ".git" in ignored, ignored
+
+
+def dockerfile_has_the_compiler_of_the_repository():
+    channel = tomllib.loads(read("rust-toolchain.toml"))["toolchain"]["channel"]
+    assert f"ARG RUST={channel}\n" in read("deploy/docker/Dockerfile"), channel
+    assert f"rust:{channel}-bookworm" in read(".github/workflows/release.yml"), channel
+
+
+def compose():
+    file = load("deploy/docker/compose.yml")
+    services = file["services"]
+    assert set(services) == {"sockeye", "prometheus", "grafana"}, services
+    for name, service in services.items():
+        if "build" not in service:
+            version = service["image"].rpartition(":")[2]
+            assert re.search(r"\d+\.\d+\.\d+", version), f"{name}: {service['image']} is whatever is newest"
+        for volume in service.get("volumes", []):
+            source = (DEPLOY / "docker" / volume.split(":")[0]).resolve()
+            assert source.is_file(), f"{name}: {source} is not there"
+        for other in service.get("depends_on", []):
+            assert other in services, other
+    build = services["sockeye"]["build"]
+    assert (DEPLOY / "docker" / build["context"]).resolve() == ROOT
+    assert (ROOT / build["dockerfile"]).is_file()
+    assert seconds(services["sockeye"]["stop_grace_period"]) > drain_seconds()
+
+
+def compose_ports_are_apart_and_private():
+    taken = set()
+    for name, service in load("deploy/docker/compose.yml")["services"].items():
+        for port in service["ports"]:
+            *host, outside, _ = port.split(":")
+            assert outside not in taken, f"{outside} twice"
+            taken.add(outside)
+            assert (name, outside) == ("sockeye", "3000") or host == ["127.0.0.1"], f"{name}: {port} is open to everybody"
+
+
+def compose_prometheus_and_grafana_find_each_other():
+    targets = load("deploy/docker/prometheus.yml")["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert targets == ["sockeye:9090"], targets
+    ours, shipped = load("deploy/docker/prometheus.yml"), load("deploy/prometheus/prometheus.yml")
+    for config in (ours, shipped):
+        config["scrape_configs"][0].pop("static_configs")
+    assert ours == shipped, "deploy/docker/prometheus.yml differs in more than its target"
+    source = load("deploy/docker/grafana-datasource.yml")["datasources"][0]
+    assert source["url"] == "http://prometheus:9090", source
+    folder = load("deploy/docker/grafana-dashboards.yml")["providers"][0]["options"]["path"]
+    volumes = load("deploy/docker/compose.yml")["services"]["grafana"]["volumes"]
+    assert any(volume.split(":")[1].startswith(folder) for volume in volumes), volumes
+
+
+# --- systemd --------------------------------------------------------------------------------------
+
+
+def unit():
+    fields = {}
+    for line in read("deploy/systemd/sockeye.service").splitlines():
+        if "=" in line and not line.startswith("#"):
+            name, value = line.split("=", 1)
+            fields.setdefault(name, []).append(value)
+    return fields
+
+
+def unit_stops_later_than_the_drain():
+    assert seconds(unit()["TimeoutStopSec"][0]) > drain_seconds()
+    assert unit()["RestartPreventExitStatus"] == ["2"]
+
+
+def unit_starts_what_exists():
+    for field in ("ExecStartPre", "ExecStart"):
+        words = unit()[field][0].split()
+        assert words[0] == "/usr/bin/sockeye", words
+        if words[1] == "config":
+            words = [SOCKEYE if word == words[0] else word for word in words]
+            words[words.index("--config") + 1] = str(ROOT / "config/sockeye.toml")
+            code, text = run(*words)
+            assert code == 0, text
+    assert "HUP" in unit()["ExecReload"][0]
+
+
+def unit_is_sound_to_systemd():
+    if not shutil.which("systemd-analyze"):
+        raise NotRun("systemd-analyze is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "sockeye.service"
+        text = read("deploy/systemd/sockeye.service")
+        path.write_text(text.replace("/usr/bin/sockeye", str(pathlib.Path(SOCKEYE).resolve())))
+        code, said = run("systemd-analyze", "verify", "--man=no", str(path))
+        assert code == 0 and "sockeye.service" not in said, said
+        code, said = run("systemd-analyze", "security", "--offline=true", "--threshold=20", str(path))
+        assert code == 0, said
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+
+def chart_is_what_was_rendered():
+    """Only where HELM names it; the other checks look at what was rendered."""
+    helm = os.environ["HELM"]
+    code, said = run(helm, "lint", "--strict", str(CHART))
+    assert code == 0, said
+    code, text = run(helm, "template", "sockeye", str(CHART), *VALUES)
+    assert code == 0, text
+    if "WRITE" in os.environ:
+        RENDERED.write_text(text)
+    assert text == RENDERED.read_text(), "render it again: WRITE=1 HELM=helm deploy/check/run.sh SOCKEYE"
+    for off in ("podDisruptionBudget", "serviceMonitor"):
+        code, text = run(helm, "template", "sockeye", str(CHART), "--set", f"{off}.enabled=false")
+        assert code == 0 and f"kind: {off[0].upper()}{off[1:]}\n" not in text, text
+
+
+def chart_has_the_version_of_the_gateway():
+    chart = load("deploy/helm/sockeye/Chart.yaml")
+    code, text = run(SOCKEYE, "--version")
+    assert code == 0 and text.split()[1] == chart["appVersion"], (text, chart)
+
+
+def pod():
+    return manifests()["StatefulSet/sockeye"]["spec"]["template"]["spec"]
+
+
+def pods_stop_later_than_the_drain():
+    assert pod()["terminationGracePeriodSeconds"] > drain_seconds()
+
+
+def pods_are_asked_the_right_questions():
+    container = pod()["containers"][0]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"public": 3000, "admin": 9090}, ports
+    assert default("listen").rstrip('"]').endswith("3000"), default("listen")
+    for probe, path in (("livenessProbe", "/health"), ("readinessProbe", "/ready"), ("startupProbe", "/ready")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "admin"}, container[probe]
+
+
+def pods_may_do_little():
+    assert pod()["securityContext"]["runAsNonRoot"] is True
+    own = pod()["containers"][0]["securityContext"]
+    assert own["readOnlyRootFilesystem"] and own["capabilities"] == {"drop": ["ALL"]}, own
+    assert own["allowPrivilegeEscalation"] is False and pod()["automountServiceAccountToken"] is False
+
+
+def services_and_budget_find_the_pods():
+    everything = manifests()
+    labels = everything["StatefulSet/sockeye"]["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        everything["Service/sockeye"]["spec"]["selector"],
+        everything["Service/sockeye-nodes"]["spec"]["selector"],
+        everything["PodDisruptionBudget/sockeye"]["spec"]["selector"]["matchLabels"],
+        everything["StatefulSet/sockeye"]["spec"]["selector"]["matchLabels"],
+    ]
+    for selector in selectors:
+        assert selector.items() <= labels.items(), (selector, labels)
+    assert everything["StatefulSet/sockeye"]["spec"]["serviceName"] == "sockeye-nodes"
+    monitor = everything["ServiceMonitor/sockeye"]["spec"]
+    service = everything["Service/sockeye-nodes"]
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+    # The one for clients must not be scraped as well, or every node counts twice.
+    public = everything["Service/sockeye"]["metadata"]["labels"]
+    assert not monitor["selector"]["matchLabels"].items() <= public.items(), public
+
+
+def configuration_in_the_chart_is_accepted():
+    accepted(manifests()["ConfigMap/sockeye"]["data"]["sockeye.toml"])
+    names = {entry["name"]: entry["value"] for entry in pod()["containers"][0]["env"]}
+    assert names == {"SOCKEYE__SERVER__ADMIN": "0.0.0.0:9090", "SOCKEYE__SERVER__NODE": "hostname"}, names
+    environment = {**os.environ, **names}
+    done = subprocess.run([SOCKEYE, "config", "show"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "0.0.0.0:9090" in done.stdout, done
+
+
+# --- packages and releases ------------------------------------------------------------------------
+
+
+def package_has_what_it_names():
+    manifest = tomllib.loads(read("crates/gateway/Cargo.toml"))["package"]["metadata"]["deb"]
+    made = ("target/",)
+    for source, target, mode in manifest["assets"]:
+        path = (ROOT / "crates/gateway" / source).resolve()
+        is_made = source.startswith(made) or source.startswith("../../target/")
+        assert is_made or path.is_file(), source
+        assert re.fullmatch(r"[67][45]{2}", mode), (target, mode)
+    assert (ROOT / "crates/gateway" / manifest["systemd-units"]["unit-scripts"] / "sockeye.service").is_file()
+    installed = {target + pathlib.Path(source).name for source, target, _ in manifest["assets"]}
+    for conf in manifest["conf-files"]:
+        assert conf.lstrip("/") in installed, conf
+
+
+def workflows_run_what_exists():
+    for name in ("ci", "release"):
+        file = load(f".github/workflows/{name}.yml")
+        for job in file["jobs"].values():
+            for step in job["steps"]:
+                assert ("run" in step) != ("uses" in step), step
+                uses = step.get("uses", "@v1")
+                assert re.search(r"@(v\d+|[0-9a-f]{40})$", uses), f"{uses} is whatever is newest"
+                for words in re.findall(r"cargo install [^&\n]*", step.get("run", "")):
+                    assert "--locked" in words and re.search(r"@\d+\.\d+\.\d+", words), words
+    assert "cargo xtask dist" in read(".github/workflows/release.yml")
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def licences_are_told():
+    notices = read("THIRD-PARTY-NOTICES.md")
+    for crate in ("rustls", "tokio", "serde_json", "mimalloc"):
+        assert re.search(rf"^\| {crate} \| ", notices, re.M), crate
+    assert "MIT" in read("web/bundles/LICENSE-socket.io-client")
+
+
+CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"]
+HELPERS = {NotRun, read, load, run, seconds, default, drain_seconds, accepted, manifests, instructions, unit, pod}
+
+
+def main():
+    passed = failed = skipped = 0
+    for check in CHECKS:
+        if check in HELPERS or (check is chart_is_what_was_rendered and "HELM" not in os.environ):
+            continue
+        name = check.__name__.replace("_", " ")
+        try:
+            check()
+        except NotRun as why:
+            skipped += 1
+            print(f"NOT RUN: {name}: {why}")
+        except Exception as error:
+            failed += 1
+            print(f"FAILED: {name}: {error!r}")
+        else:
+            passed += 1
+            print(f"ok: {name}")
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
