@@ -1,6 +1,9 @@
 //! The `[limits]` section: one key for each bound of `hub::limits::Limits`, with the hub's own
 //! default, so that the two can not drift apart.
 
+use super::keys::{Key, Profile};
+use super::raw::Layer;
+use super::typed::Section;
 use super::value::{Kind, Value};
 use hub::limits::Limits;
 use std::time::Duration;
@@ -76,10 +79,15 @@ macro_rules! bounds {
             vec![$(bound(stringify!($name), Unit::$unit, &$name, [$doc, $peer, $metric])),*]
         }
 
-        /// The hub's limits from the configured values.
-        pub fn build(value_of: impl Fn(&'static str) -> Value) -> Limits {
-            let defaults = Limits::default();
-            Limits { $($name: read(&value_of(stringify!($name))).unwrap_or(defaults.$name)),* }
+        impl Section for Limits {
+            fn keys() -> Vec<Key> {
+                all().into_iter().map(Bound::into_key).collect()
+            }
+
+            fn read(layer: &Layer) -> Limits {
+                let defaults = Limits::default();
+                Limits { $($name: read(layer, stringify!($name)).unwrap_or(defaults.$name)),* }
+            }
         }
     };
 }
@@ -168,8 +176,19 @@ fn bound<T: Number>(
     }
 }
 
-fn read<T: Number>(value: &Value) -> Option<T> {
-    match value {
+impl Bound {
+    fn into_key(self) -> Key {
+        let path = format!("limits.{}", self.name);
+        let key = Key::with(path, self.kind, Some(self.default), self.doc);
+        match self.name {
+            "conns_per_address_max" => key.on(Profile::Public, "10"),
+            _ => key,
+        }
+    }
+}
+
+fn read<T: Number>(layer: &Layer, name: &str) -> Option<T> {
+    match layer.value(&format!("limits.{name}"))? {
         Value::Duration(duration) => T::from_number(duration.number().min(T::MAX)),
         Value::Size(number) | Value::Integer(number) => T::from_number(*number),
         _ => None,
@@ -179,30 +198,22 @@ fn read<T: Number>(value: &Value) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::layers::{Inputs, merge};
 
     #[test]
     fn defaults_rebuild_the_hubs_own_limits() {
-        let bounds = all();
-        let limits = build(|name| {
-            let bound = bounds.iter().find(|bound| bound.name == name).expect(name);
-            bound.default.clone()
-        });
-        assert_eq!(limits, Limits::default());
+        let (layer, _) = merge(&Inputs::default());
+        assert_eq!(Limits::read(&layer), Limits::default());
     }
 
     #[test]
     fn a_changed_value_arrives_in_its_field() {
-        let limits = build(|name| match name {
-            "conns_max" => Value::Integer(7),
-            "close_timeout" => Value::Duration(Duration::from_millis(250)),
-            other => {
-                all()
-                    .into_iter()
-                    .find(|bound| bound.name == other)
-                    .expect(other)
-                    .default
-            }
-        });
+        let text = "[limits]\nconns_max = 7\nclose_timeout = \"250ms\"\n";
+        let inputs = Inputs {
+            file: Some(("s.toml".to_owned(), text.to_owned())),
+            ..Inputs::default()
+        };
+        let limits = Limits::read(&merge(&inputs).0);
         assert_eq!(limits.conns_max, 7);
         assert_eq!(limits.close_timeout, Duration::from_millis(250));
         assert_eq!(limits.fragments_max, Limits::default().fragments_max);

@@ -1,7 +1,7 @@
 //! Where the gateway listens and whom it believes: addresses, Unix sockets, proxies, origins. Text in, meaning or the reason
 //! why there is none out.
 
-use hub::trust::{Cidr, ClientHeader, Proxies, ProxyProtocol};
+use hub::trust::Cidr;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -74,22 +74,6 @@ pub fn trusted(text: &str) -> Result<Cidr, String> {
              \"10.0.0.0/8\" or \"::1\""
         )
     })
-}
-
-pub fn proxies(trusted: Vec<Cidr>, header: &str, protocol: &str) -> Proxies {
-    Proxies {
-        trusted,
-        header: match header {
-            "forwarded" => ClientHeader::Forwarded,
-            "none" => ClientHeader::None,
-            _ => ClientHeader::XForwardedFor,
-        },
-        protocol: match protocol {
-            "optional" => ProxyProtocol::Optional,
-            "required" => ProxyProtocol::Required,
-            _ => ProxyProtocol::Off,
-        },
-    }
 }
 
 /// Why an entry of a list of origins can not be used.

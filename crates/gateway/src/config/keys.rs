@@ -8,9 +8,34 @@ mod edges;
 mod operators;
 mod tls;
 
-use super::bounds;
+use super::raw::Layer;
+use super::resolve::LogFormat;
+use super::typed::{Bytes, NodeNumber, Section, Typed, Whole, choice, section};
 use super::value::{Kind, Value};
+pub use access::{Admission, Rates};
+pub use auth::{Checks, Claims, Demands, Sources};
+pub use edges::{Origins, Proxies};
+use hub::config::SlowConsumer;
+use hub::limits::Limits;
+pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
+use std::time::Duration;
+pub use tls::{Tls, TlsVersion, UnknownName};
+
+choice! {
+    SlowConsumer { "disconnect" => SlowConsumer::Disconnect, "drop-oldest" => SlowConsumer::DropOldest }
+    LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "pretty" => LogFormat::Pretty }
+}
+
+impl Typed for Profile {
+    const KIND: Kind = Kind::Choice(Profile::NAMES);
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(name) => Profile::from_name(name),
+            _ => None,
+        }
+    }
+}
 
 /// A set of defaults for one use of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,32 +174,62 @@ pub const ALSO_KNOWN: &[(&str, &str)] = &[
 /// A list without items, as environment and table write it.
 const EMPTY_LIST: &str = ",";
 
-pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let groups = [
-        top(),
-        server(),
-        edges::proxies(),
-        tls::keys(),
-        socketio(),
-        edges::socketio_access(),
-        plain(),
-        compression(),
-        limits(),
-        auth::keys(),
-        access::rates(),
-        access::admission(),
-        operators::keys(),
-        log(),
-        namespaces(),
-    ];
-    groups.into_iter().flatten().collect()
-});
+/// Names the sections once, in the order of the reference page.
+macro_rules! settings {
+    ($($field:ident: $section:ty;)*) => {
+        /// Every setting that has a name of its own; those of namespaces are read by `rules`.
+        #[derive(Debug)]
+        pub struct Settings { $(pub $field: $section),* }
+
+        impl Settings {
+            pub fn read(layer: &Layer) -> Self {
+                Self { $($field: <$section>::read(layer)),* }
+            }
+        }
+
+        pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+            let sections = [$(<$section>::keys(),)* namespaces()];
+            sections.into_iter().flatten().collect()
+        });
+    };
+}
+
+settings! {
+    top: Top;
+    server: Server;
+    proxies: Proxies;
+    tls: Tls;
+    socketio: SocketIo;
+    origins: Origins;
+    plain: Plain;
+    compression: Compression;
+    limits: Limits;
+    policies: Policies;
+    demands: Demands;
+    sources: Sources;
+    checks: Checks;
+    claims: Claims;
+    rates: Rates;
+    admission: Admission;
+    admin: Admin;
+    pages: Pages;
+    log: Log;
+}
 
 impl Key {
-    fn new(path: &str, kind: Kind, default: &str, doc: &'static str) -> Self {
+    pub(super) fn new(path: &str, kind: Kind, default: &str, doc: &'static str) -> Self {
         let default = (!default.is_empty()).then(|| literal(path, kind, default));
+        Key::with(path.to_owned(), kind, default, doc)
+    }
+
+    pub(super) fn with(
+        path: String,
+        kind: Kind,
+        default: Option<Value>,
+        doc: &'static str,
+    ) -> Self {
         Key {
-            path: path.to_owned(),
+            path,
             kind,
             default,
             profiles: Vec::new(),
@@ -183,12 +238,12 @@ impl Key {
         }
     }
 
-    fn live(mut self) -> Self {
+    pub(super) fn live(mut self) -> Self {
         self.reload = Reload::Live;
         self
     }
 
-    fn on(mut self, profile: Profile, default: &str) -> Self {
+    pub(super) fn on(mut self, profile: Profile, default: &str) -> Self {
         self.profiles
             .push((profile, literal(&self.path, self.kind, default)));
         self
@@ -224,262 +279,133 @@ impl Key {
 }
 
 /// A default from this table. Wrong ones can not reach a release: a test reads the whole table.
-fn literal(path: &str, kind: Kind, text: &str) -> Value {
+pub(super) fn literal(path: &str, kind: Kind, text: &str) -> Value {
     match kind.read_bare(text) {
         Ok(value) => value,
         Err(error) => panic!("default of {path}: {error}"),
     }
 }
 
-fn top() -> Vec<Key> {
-    vec![Key::new(
-        "profile",
-        Kind::Choice(Profile::NAMES),
-        "chat",
-        "Defaults to start from: `chat` serves the chat page and its events, `socket.io` relays \
+section! {
+    /// Which set of defaults to start from.
+    Top = "" {
+        profile: Profile = "chat",
+            "Defaults to start from: `chat` serves the chat page and its events, `socket.io` relays \
          events between Socket.IO clients, `plain` is meant for clients of the plain protocol, `public` is \
-         `socket.io` with bounds per address and rates for a server that anyone can reach.",
-    )]
+         `socket.io` with bounds per address and rates for a server that anyone can reach.";
+    }
 }
 
-fn server() -> Vec<Key> {
-    vec![
-        Key::new(
-            "server.listen",
-            Kind::List,
-            "[::]:3000",
+section! {
+    /// Listeners, threads, shutdown.
+    Server = "server." {
+        listen: Vec<String> = "[::]:3000",
             "Public addresses, `IP:PORT`, and Unix sockets, `unix:/run/sockeye.sock`. `[::]` or no IP is every address of IPv6 and \
-             IPv4 (of IPv4 only, where there is no IPv6).",
-        ),
-        Key::new(
-            "server.admin",
-            Kind::Text,
-            "127.0.0.1:9090",
-            "Address of metrics and health for operators; `off` for none. Keep it private.",
-        ),
-        Key::new(
-            "server.shards",
-            Kind::Integer { min: 0, max: 256 },
-            "0",
-            "Data-plane threads; 0 = one for each core.",
-        ),
-        Key::new(
-            "server.pin",
-            Kind::Bool,
-            "true",
-            "Bind each data-plane thread to a core.",
-        ),
-        Key::new(
-            "server.node",
-            Kind::Node,
-            "0",
+             IPv4 (of IPv4 only, where there is no IPv6).";
+        admin: String = "127.0.0.1:9090",
+            "Address of metrics and health for operators; `off` for none. Keep it private.";
+        shards: Whole<0, 256> = "0",
+            "Data-plane threads; 0 = one for each core.";
+        pin: bool = "true",
+            "Bind each data-plane thread to a core.";
+        node: NodeNumber = "0",
             "Number of this node in every id it makes. `hostname` takes the number at the end of \
-             the host name, as Kubernetes gives it to a StatefulSet (`sockeye-3` is node 3).",
-        ),
-        Key::new(
-            "server.drain_window",
-            Kind::Duration,
-            "5s",
-            "On SIGTERM, clients are told and closed evenly over this time.",
-        )
-        .live(),
-        Key::new(
-            "server.drain_grace",
-            Kind::Duration,
-            "5s",
-            "How long after the window unsent data may still flow before the process ends.",
-        )
-        .live(),
-        Key::new(
-            "server.chat_page",
-            Kind::Bool,
-            "false",
-            "Serve the chat page at `/`.",
-        )
-        .on(Profile::Chat, "true"),
-    ]
+             the host name, as Kubernetes gives it to a StatefulSet (`sockeye-3` is node 3).";
+        drain_window: Duration = "5s"
+            => live(),
+            "On SIGTERM, clients are told and closed evenly over this time.";
+        drain_grace: Duration = "5s"
+            => live(),
+            "How long after the window unsent data may still flow before the process ends.";
+        chat_page: bool = "false"
+            => on(Profile::Chat, "true"),
+            "Serve the chat page at `/`.";
+    }
 }
 
-fn socketio() -> Vec<Key> {
-    vec![
-        Key::new(
-            "socketio.path",
-            Kind::Text,
-            "/socket.io/",
-            "Path prefix, with both slashes.",
-        ),
-        Key::new(
-            "socketio.transports",
-            Kind::List,
-            "polling,websocket",
-            "Transports offered; `[\"websocket\"]` switches long-polling off.",
-        ),
-        Key::new(
-            "socketio.polling_user_agents",
-            Kind::List,
-            EMPTY_LIST,
-            "When not empty, only clients whose User-Agent contains one of these may poll.",
-        ),
-        Key::new(
-            "socketio.ping_interval",
-            Kind::Duration,
-            "25s",
-            "Time between pings.",
-        )
-        .on(Profile::Plain, "30s"),
-        Key::new(
-            "socketio.ping_timeout",
-            Kind::Duration,
-            "20s",
-            "Time a client has to answer.",
-        )
-        .on(Profile::Chat, "10s"),
-        Key::new(
-            "socketio.max_http_buffer_size",
-            Kind::Size,
-            "1MB",
-            "Largest message a client may send; told to clients as `maxPayload`.",
-        )
-        .on(Profile::Plain, "64KiB"),
-        Key::new(
-            "socketio.connect_timeout",
-            Kind::Duration,
-            "45s",
-            "A session that has joined no namespace by then is closed.",
-        ),
-        Key::new(
-            "socketio.upgrade_timeout",
-            Kind::Duration,
-            "10s",
-            "An upgrade from polling to WebSocket must be complete by then.",
-        ),
-    ]
+section! {
+    /// Engine.IO and Socket.IO.
+    SocketIo = "socketio." {
+        path: String = "/socket.io/",
+            "Path prefix, with both slashes.";
+        transports: Vec<String> = "polling,websocket",
+            "Transports offered; `[\"websocket\"]` switches long-polling off.";
+        polling_user_agents: Vec<String> = EMPTY_LIST,
+            "When not empty, only clients whose User-Agent contains one of these may poll.";
+        ping_interval: Duration = "25s"
+            => on(Profile::Plain, "30s"),
+            "Time between pings.";
+        ping_timeout: Duration = "20s"
+            => on(Profile::Chat, "10s"),
+            "Time a client has to answer.";
+        max_http_buffer_size: Bytes = "1MB"
+            => on(Profile::Plain, "64KiB"),
+            "Largest message a client may send; told to clients as `maxPayload`.";
+        connect_timeout: Duration = "45s",
+            "A session that has joined no namespace by then is closed.";
+        upgrade_timeout: Duration = "10s",
+            "An upgrade from polling to WebSocket must be complete by then.";
+    }
 }
 
-fn plain() -> Vec<Key> {
-    vec![
-        Key::new(
-            "plain.enabled",
-            Kind::Bool,
-            "true",
-            "Whether the protocol is served.",
-        ),
-        Key::new("plain.path", Kind::Text, "/ws", "Its path."),
-        Key::new(
-            "plain.namespace",
-            Kind::Text,
-            "/",
-            "Namespace that its clients are in.",
-        ),
-        Key::new(
-            "plain.ping_interval",
-            Kind::Duration,
-            "30s",
-            "A client that was silent for this long is sent a WebSocket ping.",
-        ),
-        Key::new(
-            "plain.max_payload",
-            Kind::Size,
-            "64KiB",
-            "Largest message a client may send.",
-        ),
-    ]
+section! {
+    /// The plain protocol.
+    Plain = "plain." {
+        enabled: bool = "true",
+            "Whether the protocol is served.";
+        path: String = "/ws",
+            "Its path.";
+        namespace: String = "/",
+            "Namespace that its clients are in.";
+        ping_interval: Duration = "30s",
+            "A client that was silent for this long is sent a WebSocket ping.";
+        max_payload: Bytes = "64KiB",
+            "Largest message a client may send.";
+    }
 }
 
-fn compression() -> Vec<Key> {
-    vec![
-        Key::new(
-            "compression.websocket",
-            Kind::Bool,
-            "false",
-            "Agree on permessage-deflate with WebSocket clients that offer it.",
-        ),
-        Key::new(
-            "compression.polling",
-            Kind::Bool,
-            "true",
-            "Compress long-polling answers with gzip or deflate for clients that accept it.",
-        ),
-        Key::new(
-            "compression.threshold",
-            Kind::Size,
-            "1KiB",
-            "Shorter messages and answers are sent as they are.",
-        ),
-        Key::new(
-            "compression.level",
-            Kind::Integer { min: 1, max: 9 },
-            "6",
-            "1 is fast, 9 is small.",
-        ),
-        Key::new(
-            "compression.window_bits",
-            Kind::Integer { min: 9, max: 15 },
-            "15",
-            "Window of the compressor as a power of two: less memory, less compression.",
-        ),
-        Key::new(
-            "compression.server_takeover",
-            Kind::Bool,
-            "false",
+section! {
+    /// What is compressed, and how.
+    Compression = "compression." {
+        websocket: bool = "false",
+            "Agree on permessage-deflate with WebSocket clients that offer it.";
+        polling: bool = "true",
+            "Compress long-polling answers with gzip or deflate for clients that accept it.";
+        threshold: Bytes = "1KiB",
+            "Shorter messages and answers are sent as they are.";
+        level: Whole<1, 9> = "6",
+            "1 is fast, 9 is small.";
+        window_bits: Whole<9, 15> = "15",
+            "Window of the compressor as a power of two: less memory, less compression.";
+        server_takeover: bool = "false",
             "Let messages to a client refer to earlier ones: smaller, at some 370 KiB for each \
              connection and a compression of its own for each broadcast. Not while `slow_consumer` \
-             is `drop-oldest`.",
-        ),
-        Key::new(
-            "compression.client_takeover",
-            Kind::Bool,
-            "false",
-            "Let messages from a client refer to earlier ones, at some 48 KiB for each connection.",
-        ),
-    ]
+             is `drop-oldest`.";
+        client_takeover: bool = "false",
+            "Let messages from a client refer to earlier ones, at some 48 KiB for each connection.";
+    }
 }
 
-fn limits() -> Vec<Key> {
-    let bounds = bounds::all().into_iter().map(|bound| Key {
-        path: format!("limits.{}", bound.name),
-        kind: bound.kind,
-        default: Some(bound.default),
-        profiles: Vec::new(),
-        reload: Reload::Restart,
-        doc: bound.doc,
-    });
-    let bounds = bounds.map(|key| match key.path.as_str() {
-        "limits.conns_per_address_max" => key.on(Profile::Public, "10"),
-        _ => key,
-    });
-    let policy = Key::new(
-        "limits.slow_consumer",
-        Kind::Choice(&["disconnect", "drop-oldest"]),
-        "disconnect",
-        "What happens to a client that reads so slowly that `outbox_bytes_max` is reached.",
-    );
-    bounds.chain([policy]).collect()
+section! {
+    /// What happens at a limit.
+    Policies = "limits." {
+        slow_consumer: SlowConsumer = "disconnect",
+            "What happens to a client that reads so slowly that `outbox_bytes_max` is reached.";
+    }
 }
 
-fn log() -> Vec<Key> {
-    vec![
-        Key::new(
-            "log.level",
-            Kind::Text,
-            "info",
+section! {
+    /// What is written where.
+    Log = "log." {
+        level: String = "info"
+            => live(),
             "`error`, `warn`, `info`, `debug`, `trace`, or directives such as \
-             `info,control=debug`.",
-        )
-        .live(),
-        Key::new(
-            "log.format",
-            Kind::Choice(&["auto", "json", "pretty"]),
-            "auto",
-            "`auto` is pretty on a terminal and JSON everywhere else.",
-        ),
-        Key::new(
-            "log.connections",
-            Kind::Bool,
-            "true",
-            "A line for each client that connects or disconnects, with id, address and reason.",
-        ),
-    ]
+             `info,control=debug`.";
+        format: LogFormat = "auto",
+            "`auto` is pretty on a terminal and JSON everywhere else.";
+        connections: bool = "true",
+            "A line for each client that connects or disconnects, with id, address and reason.";
+    }
 }
 
 fn namespaces() -> Vec<Key> {

@@ -14,6 +14,7 @@ mod raw;
 mod resolve;
 mod rules;
 pub mod show;
+mod typed;
 mod units;
 mod value;
 mod variables;
@@ -116,8 +117,9 @@ pub struct Changes {
 impl Loaded {
     /// Whether somebody set this key, which holds no name of the operator's choice.
     pub fn is_set(&self, key: &str) -> bool {
+        debug_assert!(raw::find(&raw::Path::fixed(key).0).is_some(), "{key}");
         !matches!(
-            self.settings.source(key),
+            self.settings.source(&raw::Path::fixed(key)),
             Source::Default | Source::Profile(_)
         )
     }

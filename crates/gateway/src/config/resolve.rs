@@ -6,17 +6,16 @@ mod auth;
 mod relations;
 mod tls;
 
-use super::bounds;
 use super::edges::{self, Listen};
-use super::keys::Profile;
+use super::keys::{Profile, Settings};
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
+use super::typed::{Field, NodeNumber};
 use super::value::Value;
 pub use access::Admin;
 pub use auth::Auth;
-use hub::config::{Admission, Compression, Cors, Rates, SlowConsumer, Transports};
-use hub::limits::Limits;
-use hub::trust::Proxies;
+use hub::config::{Admission, Compression, Cors, Rates, Transports};
+use hub::trust::{Proxies, ProxyProtocol};
 use rules::Rules;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -81,7 +80,9 @@ pub enum LogFormat {
 
 /// Makes sense of the merged settings, or says why that can not be done.
 pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
+    let settings = Settings::read(layer);
     let mut resolver = Resolver {
+        settings: &settings,
         layer,
         machine,
         problems: Vec::new(),
@@ -89,7 +90,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
     let auth = resolver.auth();
     let server = resolver.server();
     let resolved = Resolved {
-        profile: Profile::from_name(&resolver.text("profile")).unwrap_or(Profile::Chat),
+        profile: *settings.top.profile,
         tls: resolver.tls(&server.listen),
         server,
         hub: hub::config::Config {
@@ -98,10 +99,10 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         },
         rules: resolver.rules(),
         auth,
-        memory_max: resolver.memory_max(),
+        memory_max: settings.admission.memory_max.map(|max| max.0),
         admin: resolver.admin_access(),
         page_rate: resolver.page_rate(),
-        serve_client: resolver.on("socketio.serve_client"),
+        serve_client: *settings.origins.serve_client,
         log: resolver.log(),
     };
     resolver.relations(&resolved);
@@ -113,6 +114,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
 }
 
 struct Resolver<'a> {
+    settings: &'a Settings,
     layer: &'a Layer,
     machine: &'a Machine,
     problems: Vec<Problem>,
@@ -121,33 +123,34 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn server(&mut self) -> Server {
         let (listen, unix) = self.listen();
-        let unix_mode = edges::mode(&self.text("server.unix_mode"));
+        let server = &self.settings.server;
+        let mode = &self.settings.proxies.unix_mode;
+        let unix_mode = edges::mode(mode);
         Server {
             listen,
             unix,
             unix_mode: unix_mode.unwrap_or_else(|problem| {
-                self.problem("server.unix_mode", problem);
+                self.problem(mode, problem);
                 0
             }),
             admin: self.admin(),
-            shards: match self.number("server.shards") {
+            shards: match server.shards.get() {
                 0 => self.machine.cores.max(1),
-                shards => usize::try_from(shards).unwrap_or(1),
+                shards => shards,
             },
-            pin: self.on("server.pin"),
+            pin: *server.pin,
             node: self.node(),
-            drain_window: self.duration("server.drain_window"),
-            drain_grace: self.duration("server.drain_grace"),
-            chat_page: self.on("server.chat_page"),
+            drain_window: *server.drain_window,
+            drain_grace: *server.drain_grace,
+            chat_page: *server.chat_page,
         }
     }
 
     /// Addresses and Unix sockets.
     fn listen(&mut self) -> (Vec<SocketAddr>, Vec<PathBuf>) {
-        let key = "server.listen";
+        let key = &self.settings.server.listen;
         let (mut addrs, mut unix) = (Vec::new(), Vec::new());
-        let texts = self.list(key);
-        for text in &texts {
+        for text in key.iter() {
             let twice = match edges::listen(text) {
                 Ok(Listen::Tcp(addr)) if addr.port() != 0 && addrs.contains(&addr) => true,
                 Ok(Listen::Unix(path)) if unix.contains(&path) => true,
@@ -168,60 +171,55 @@ impl Resolver<'_> {
                 self.problem(key, format!("cannot listen on {text} twice"));
             }
         }
-        if texts.is_empty() && self.list("tls.listen").is_empty() {
+        if key.is_empty() && self.settings.tls.listen.is_empty() {
             self.problem(key, "at least one address is needed".to_owned());
         }
         (addrs, unix)
     }
 
     fn proxies(&mut self) -> Proxies {
-        let key = "server.trusted_proxies";
+        let keys = &self.settings.proxies;
         let mut trusted = Vec::new();
-        for text in self.list(key) {
-            match edges::trusted(&text) {
+        for text in keys.trusted_proxies.iter() {
+            match edges::trusted(text) {
                 Ok(range) => trusted.push(range),
-                Err(problem) => self.problem(key, problem),
+                Err(problem) => self.problem(&keys.trusted_proxies, problem),
             }
         }
-        let protocol = self.text("server.proxy_protocol");
-        if protocol != "off" && trusted.is_empty() {
-            let message =
-                format!("is {protocol:?}, but server.trusted_proxies names nobody to believe");
-            self.problem("server.proxy_protocol", message);
+        if *keys.proxy_protocol != ProxyProtocol::Off && trusted.is_empty() {
+            let message = "is not \"off\", but server.trusted_proxies names nobody to believe";
+            self.problem(&keys.proxy_protocol, message);
         }
-        edges::proxies(trusted, &self.text("server.client_header"), &protocol)
+        Proxies {
+            trusted,
+            header: *keys.client_header,
+            protocol: *keys.proxy_protocol,
+        }
     }
 
-    fn origins(&mut self, key: &str) -> Vec<String> {
-        let origins = self.list(key);
-        for problem in origins
-            .iter()
-            .filter_map(|text| edges::origin_problem(text))
-        {
+    fn origins(&mut self, key: &Field<Vec<String>>) -> Vec<String> {
+        for problem in key.iter().filter_map(|text| edges::origin_problem(text)) {
             self.problem(key, problem);
         }
-        origins
+        key.to_vec()
     }
 
     fn admin(&mut self) -> Option<SocketAddr> {
-        let text = self.text("server.admin");
-        if text == "off" {
+        let text = &self.settings.server.admin;
+        if **text == "off" {
             return None;
         }
-        let addr = edges::address(&text);
+        let addr = edges::address(text);
         if addr.is_none() {
-            self.problem(
-                "server.admin",
-                format!("{}, or \"off\"", edges::needs_addr(&text)),
-            );
+            self.problem(text, format!("{}, or \"off\"", edges::needs_addr(text)));
         }
         addr
     }
 
     fn node(&mut self) -> u16 {
-        let key = "server.node";
-        if let Some(Value::Integer(number)) = self.layer.value(key) {
-            return u16::try_from(*number).unwrap_or(0);
+        let key = &self.settings.server.node;
+        if let NodeNumber::Given(number) = **key {
+            return number;
         }
         let hostname = &self.machine.hostname;
         let ordinal = hostname
@@ -242,29 +240,34 @@ impl Resolver<'_> {
     }
 
     fn hub(&mut self) -> hub::config::Config {
+        let Settings {
+            socketio,
+            origins,
+            plain,
+            limits,
+            policies,
+            ..
+        } = self.settings;
         hub::config::Config {
-            socketio_path: self.text("socketio.path"),
-            plain_path: self.on("plain.enabled").then(|| self.text("plain.path")),
-            plain_namespace: self.text("plain.namespace"),
+            socketio_path: socketio.path.clone(),
+            plain_path: plain.enabled.then(|| plain.path.clone()),
+            plain_namespace: plain.namespace.clone(),
             transports: self.transports(),
-            ping_interval: self.duration("socketio.ping_interval"),
-            ping_timeout: self.duration("socketio.ping_timeout"),
-            plain_ping_interval: self.duration("plain.ping_interval"),
-            connect_timeout: self.duration("socketio.connect_timeout"),
-            upgrade_timeout: self.duration("socketio.upgrade_timeout"),
-            max_payload: self.bytes("socketio.max_http_buffer_size"),
-            plain_max_payload: self.bytes("plain.max_payload"),
+            ping_interval: *socketio.ping_interval,
+            ping_timeout: *socketio.ping_timeout,
+            plain_ping_interval: *plain.ping_interval,
+            connect_timeout: *socketio.connect_timeout,
+            upgrade_timeout: *socketio.upgrade_timeout,
+            max_payload: socketio.max_http_buffer_size.get(),
+            plain_max_payload: plain.max_payload.get(),
             cors: self.cors(),
-            cors_max_age: self.duration("socketio.cors_max_age"),
-            origins: self.origins("socketio.origins"),
+            cors_max_age: *origins.cors_max_age,
+            origins: self.origins(&origins.origins),
             proxies: self.proxies(),
-            slow_consumer: match self.text("limits.slow_consumer").as_str() {
-                "drop-oldest" => SlowConsumer::DropOldest,
-                _ => SlowConsumer::Disconnect,
-            },
+            slow_consumer: *policies.slow_consumer,
             rates: self.rates(),
             admission: self.admission(),
-            limits: self.limits(),
+            limits: limits.clone(),
             compression: self.compression(),
             // What only programs built on the hub switch on.
             ..hub::config::Config::default()
@@ -272,90 +275,73 @@ impl Resolver<'_> {
     }
 
     fn compression(&self) -> Compression {
-        let small = |key: &str, default| u8::try_from(self.number(key)).unwrap_or(default);
+        let keys = &self.settings.compression;
         Compression {
-            websocket: self.on("compression.websocket"),
-            polling: self.on("compression.polling"),
-            threshold: self.bytes("compression.threshold"),
-            level: small("compression.level", 6),
-            window_bits: small("compression.window_bits", 15),
-            server_takeover: self.on("compression.server_takeover"),
-            client_takeover: self.on("compression.client_takeover"),
+            websocket: *keys.websocket,
+            polling: *keys.polling,
+            threshold: keys.threshold.get(),
+            level: keys.level.get(),
+            window_bits: keys.window_bits.get(),
+            server_takeover: *keys.server_takeover,
+            client_takeover: *keys.client_takeover,
             exempt: crate::config::rules::exempt(self.layer),
         }
     }
 
     fn transports(&mut self) -> Transports {
-        let key = "socketio.transports";
-        let names = self.list(key);
-        for name in &names {
+        let key = &self.settings.socketio.transports;
+        for name in key.iter() {
             if name != "polling" && name != "websocket" {
                 let known = "\"polling\" and \"websocket\" are known";
                 self.problem(key, format!("cannot offer transport {name:?}: {known}"));
             }
         }
-        let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        if names.is_empty() {
-            self.problem(key, "at least one transport is needed".to_owned());
+        let has = |wanted: &str| key.iter().any(|name| name == wanted);
+        if key.is_empty() {
+            self.problem(key, "at least one transport is needed");
         }
         Transports {
             websocket: has("websocket"),
             polling: has("polling"),
-            polling_user_agents: self.list("socketio.polling_user_agents"),
+            polling_user_agents: self.settings.socketio.polling_user_agents.clone(),
         }
     }
 
     fn cors(&mut self) -> Cors {
-        let key = "socketio.cors";
-        let origins = self.list(key);
-        if origins.is_empty() {
+        let key = &self.settings.origins.cors;
+        if key.is_empty() {
             return Cors::Off;
         }
-        if origins.iter().any(|origin| origin == "*") {
-            if origins.len() > 1 {
-                let message = "\"*\" stands for every origin: name no others beside it";
-                self.problem(key, message.to_owned());
+        if key.iter().any(|origin| origin == "*") {
+            if key.len() > 1 {
+                self.problem(
+                    key,
+                    "\"*\" stands for every origin: name no others beside it",
+                );
             }
             return Cors::Any;
         }
         Cors::Origins(self.origins(key))
     }
 
-    fn limits(&self) -> Limits {
-        bounds::build(|name| {
-            let value = self.layer.value(&format!("limits.{name}"));
-            value.cloned().unwrap_or(Value::Bool(false))
-        })
-    }
-
     fn rates(&self) -> Rates {
-        let rate = |key: &str| match self.layer.value(key) {
-            Some(Value::Rate(rate)) => Some(*rate),
-            _ => None,
-        };
+        let keys = &self.settings.rates;
         Rates {
-            session: rate("rates.session"),
-            user: rate("rates.user"),
-            address: rate("rates.address"),
-            connects: rate("rates.connects"),
-            dry_run: self.on("rates.dry_run"),
-        }
-    }
-
-    fn memory_max(&self) -> Option<u64> {
-        match self.layer.value("admission.memory_max") {
-            Some(Value::Size(bytes)) => Some(*bytes),
-            _ => None,
+            session: *keys.session,
+            user: *keys.user,
+            address: *keys.address,
+            connects: *keys.connects,
+            dry_run: *keys.dry_run,
         }
     }
 
     fn admission(&self) -> Admission {
-        let percent = |key| u8::try_from(self.number(key)).unwrap_or(0);
+        let keys = &self.settings.admission;
         Admission {
-            turn_max: self.duration("admission.turn_max"),
-            ask_max: self.duration("admission.ask_max"),
-            memory_percent_max: percent("admission.memory_percent_max"),
-            memory_percent_shed: percent("admission.memory_percent_shed"),
+            turn_max: *keys.turn_max,
+            ask_max: *keys.ask_max,
+            memory_percent_max: keys.memory_percent_max.get(),
+            memory_percent_shed: keys.memory_percent_shed.get(),
         }
     }
 
@@ -366,66 +352,26 @@ impl Resolver<'_> {
     }
 
     fn log(&mut self) -> Log {
-        let format = match self.text("log.format").as_str() {
-            "json" => LogFormat::Json,
-            "pretty" => LogFormat::Pretty,
-            _ => LogFormat::Auto,
-        };
-        let level = self.text("log.level");
-        if let Err(error) = crate::telemetry::check_level(&level) {
-            self.problem(
-                "log.level",
-                format!("cannot use log level {level:?}: {error}"),
-            );
+        let keys = &self.settings.log;
+        if let Err(error) = crate::telemetry::check_level(&keys.level) {
+            let message = format!("cannot use log level {:?}: {error}", *keys.level);
+            self.problem(&keys.level, message);
         }
         Log {
-            level,
-            format,
-            connections: self.on("log.connections"),
+            level: keys.level.clone(),
+            format: *keys.format,
+            connections: *keys.connections,
         }
     }
 
-    fn problem(&mut self, key: &str, message: String) {
-        let source = self.layer.source(key);
-        let place = Path::fixed(key);
-        self.problems
-            .push(Problem::new(&source, format!("\"{place}\": {message}")));
+    fn problem<T>(&mut self, field: &Field<T>, message: impl Into<String>) {
+        self.problem_at(&field.path, message);
     }
 
-    fn text(&self, key: &str) -> String {
-        match self.layer.value(key) {
-            Some(Value::Text(text)) => text.clone(),
-            _ => String::new(),
-        }
-    }
-
-    fn list(&self, key: &str) -> Vec<String> {
-        match self.layer.value(key) {
-            Some(Value::List(items)) => items.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn on(&self, key: &str) -> bool {
-        matches!(self.layer.value(key), Some(Value::Bool(true)))
-    }
-
-    fn number(&self, key: &str) -> u64 {
-        match self.layer.value(key) {
-            Some(Value::Integer(number) | Value::Size(number)) => *number,
-            _ => 0,
-        }
-    }
-
-    fn bytes(&self, key: &str) -> usize {
-        usize::try_from(self.number(key)).unwrap_or(usize::MAX)
-    }
-
-    fn duration(&self, key: &str) -> Duration {
-        match self.layer.value(key) {
-            Some(Value::Duration(duration)) => *duration,
-            _ => Duration::ZERO,
-        }
+    fn problem_at(&mut self, place: &Path, message: impl Into<String>) {
+        let source = self.layer.source(place);
+        let message = format!("\"{place}\": {}", message.into());
+        self.problems.push(Problem::new(&source, message));
     }
 }
 
@@ -437,8 +383,8 @@ impl Layer {
             .map(|setting: &Setting| &setting.value)
     }
 
-    pub fn source(&self, key: &str) -> Source {
-        let setting = self.settings.get(&Path::fixed(key));
+    pub fn source(&self, place: &Path) -> Source {
+        let setting = self.settings.get(place);
         setting.map_or(Source::Default, |setting| setting.source.clone())
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::layers::{Inputs, merge};
 use ::rules::Action;
 use hub::config::{AuthStyle, Rate};
+use hub::limits::Limits;
 
 fn machine() -> Machine {
     Machine {

@@ -164,7 +164,12 @@ mod tests {
                 .to_owned()
         };
         assert!(line("shards").ends_with("# flag --shards"));
-        assert!(line("rate").ends_with("# s.toml:2:1"));
+        // The chat profile has a rate of its own.
+        let mut rates = shown
+            .lines()
+            .filter(|line| line.starts_with("rate = \"5/s\""));
+        assert!(rates.all(|line| line.ends_with("# s.toml:2:1")), "{shown}");
+        assert!(line("rate").ends_with("# default"));
         assert!(line("ping_timeout").ends_with("# profile chat"));
         assert!(line("path").contains("# default"));
     }

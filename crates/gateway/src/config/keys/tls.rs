@@ -1,52 +1,48 @@
 //! `[tls]`: certificates and the addresses that use them.
 
-use super::{EMPTY_LIST, Key};
-use crate::config::value::Kind;
+use super::EMPTY_LIST;
+use crate::config::typed::{choice, section};
+use std::time::Duration;
 
-pub(super) fn keys() -> Vec<Key> {
-    vec![
-        Key::new(
-            "tls.listen",
-            Kind::List,
-            EMPTY_LIST,
-            "Public addresses that speak TLS (`https://`, `wss://`), beside `server.listen`.",
-        ),
-        Key::new(
-            "tls.cert",
-            Kind::List,
-            EMPTY_LIST,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    V12,
+    V13,
+}
+
+/// What a client gets that asks for a name no certificate has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownName {
+    Default,
+    Refuse,
+}
+
+choice! {
+    TlsVersion { "1.2" => TlsVersion::V12, "1.3" => TlsVersion::V13 }
+    UnknownName { "default" => UnknownName::Default, "refuse" => UnknownName::Refuse }
+}
+
+section! {
+    /// Certificates and the addresses that use them.
+    Tls = "tls." {
+        listen: Vec<String> = EMPTY_LIST,
+            "Public addresses that speak TLS (`https://`, `wss://`), beside `server.listen`.";
+        cert: Vec<String> = EMPTY_LIST
+            => live(),
             "PEM files, each a certificate and its chain. With several, clients get the one that \
-             has the name they ask for (SNI).",
-        )
-        .live(),
-        Key::new(
-            "tls.key",
-            Kind::List,
-            EMPTY_LIST,
-            "PEM files with the keys of `cert`, in the same order.",
-        )
-        .live(),
-        Key::new(
-            "tls.min_version",
-            Kind::Choice(&["1.2", "1.3"]),
-            "1.2",
-            "Oldest TLS version accepted.",
-        )
-        .live(),
-        Key::new(
-            "tls.unknown_name",
-            Kind::Choice(&["default", "refuse"]),
-            "default",
+             has the name they ask for (SNI).";
+        key: Vec<String> = EMPTY_LIST
+            => live(),
+            "PEM files with the keys of `cert`, in the same order.";
+        min_version: TlsVersion = "1.2"
+            => live(),
+            "Oldest TLS version accepted.";
+        unknown_name: UnknownName = "default"
+            => live(),
             "What a client gets that asks for a name no certificate has: the first certificate, \
-             or a refusal.",
-        )
-        .live(),
-        Key::new(
-            "tls.check_interval",
-            Kind::Duration,
-            "1m",
-            "How often the files are looked at for changes; `0s` for only on SIGHUP.",
-        )
-        .live(),
-    ]
+             or a refusal.";
+        check_interval: Duration = "1m"
+            => live(),
+            "How often the files are looked at for changes; `0s` for only on SIGHUP.";
+    }
 }

@@ -1,7 +1,6 @@
 //! `[admin]` and `[pages]`, for the control plane.
 
 use super::Resolver;
-use crate::config::value::Value;
 use control::admin::Access;
 use control::admin::keys::ApiKeys;
 use control::page::PageRate;
@@ -14,32 +13,30 @@ pub struct Admin {
 
 impl Resolver<'_> {
     pub(super) fn admin_access(&mut self) -> Admin {
-        let key = "admin.api_keys";
-        let keys = ApiKeys::parse(&self.list(key)).unwrap_or_else(|problem| {
-            self.problem(key, problem);
+        let admin = &self.settings.admin;
+        let keys = ApiKeys::parse(&admin.api_keys).unwrap_or_else(|problem| {
+            self.problem(&admin.api_keys, problem);
             ApiKeys::default()
         });
-        let metrics_need_key = self.on("admin.metrics_need_key");
-        if metrics_need_key && self.list(key).is_empty() {
+        let metrics_need_key = *admin.metrics_need_key;
+        if metrics_need_key && admin.api_keys.is_empty() {
             let message = "there is no key: set admin.api_keys";
-            self.problem("admin.metrics_need_key", message.to_owned());
+            self.problem(&admin.metrics_need_key, message);
         }
         Admin {
             access: Access {
                 keys,
                 metrics_need_key,
             },
-            conns_max: usize::try_from(self.number("admin.conns_max")).unwrap_or(1),
+            conns_max: admin.conns_max.get(),
         }
     }
 
     pub(super) fn page_rate(&self) -> Option<PageRate> {
-        let Some(Value::Rate(rate)) = self.layer.value("pages.rate") else {
-            return None;
-        };
-        self.on("pages.rate_limited").then(|| PageRate {
-            rate: *rate,
-            loopback: self.on("pages.rate_loopback"),
+        let pages = &self.settings.pages;
+        pages.rate_limited.then(|| PageRate {
+            rate: *pages.rate,
+            loopback: *pages.rate_loopback,
         })
     }
 }

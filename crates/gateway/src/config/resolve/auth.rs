@@ -1,9 +1,9 @@
 //! `[auth]`: what is asked of clients, for the hub, and how tokens are checked, for the control plane.
 
 use super::Resolver;
-use crate::config::value::Value;
+use crate::config::raw::Path;
+use crate::config::typed::Field;
 use control::identity::{self, Algorithm, Secret, Settings};
-use hub::config::AuthStyle;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,71 +17,68 @@ pub struct Auth {
 
 impl Resolver<'_> {
     pub(super) fn auth(&mut self) -> Auth {
-        let required = self.on("auth.required");
+        let keys = &self.settings.demands;
+        let required = *keys.required;
         let settings = self.verifier_settings();
         let has_keys = settings.has_keys();
         if required && !has_keys {
             let message = "tokens cannot be checked without a key: set auth.secret, auth.secret_file, \
                            auth.public_key_file, auth.jwks_file or auth.jwks_url";
-            self.problem("auth.required", message.to_owned());
+            self.problem(&keys.required, message);
         }
         if let (true, Err(error)) = (has_keys, identity::check(&settings)) {
-            self.problem(error.key, error.message);
+            self.problem_at(&Path::fixed(error.key), error.message);
         }
         self.auth_times();
         Auth {
             hub: hub::config::Auth {
                 enabled: has_keys,
                 required,
-                style: match self.text("auth.style").as_str() {
-                    "chat" => AuthStyle::Chat,
-                    _ => AuthStyle::Strict,
-                },
-                query_parameter: self.text("auth.query_parameter"),
-                timeout: self.duration("auth.timeout"),
-                warn_before: self.duration("auth.warn_before"),
+                style: *keys.style,
+                query_parameter: keys.query_parameter.clone(),
+                timeout: *keys.timeout,
+                warn_before: *keys.warn_before,
             },
             verifier: has_keys.then_some(settings),
         }
     }
 
     fn verifier_settings(&mut self) -> Settings {
-        let secret = match self.layer.value("auth.secret") {
-            Some(Value::Secret(secret)) => Some(secret.clone()),
-            _ => None,
-        };
-        let limits = self.limits();
+        let all = self.settings;
+        let (sources, checks, claims, limits) =
+            (&all.sources, &all.checks, &all.claims, &all.limits);
+        let secret = sources.secret.clone();
         Settings {
             secret: secret.filter(|secret: &Secret| !secret.reveal().is_empty()),
-            secret_file: self.file("auth.secret_file"),
-            public_key_file: self.file("auth.public_key_file"),
-            jwks_file: self.file("auth.jwks_file"),
-            jwks_url: Some(self.text("auth.jwks_url")).filter(|url| !url.is_empty()),
-            jwks_refresh: self.duration("auth.jwks_refresh"),
+            secret_file: self.file(&sources.secret_file),
+            public_key_file: self.file(&sources.public_key_file),
+            jwks_file: self.file(&sources.jwks_file),
+            jwks_url: sources.jwks_url.clone().filter(|url| !url.is_empty()),
+            jwks_refresh: *sources.jwks_refresh,
             algorithms: self.algorithms(),
-            issuer: self.list("auth.issuer"),
-            audience: self.list("auth.audience"),
-            leeway: self.duration("auth.leeway"),
-            require_expiry: self.on("auth.require_expiry"),
-            uid_claim: self.claim("auth.uid_claim"),
-            rooms_claim: self.claim("auth.rooms_claim"),
-            permissions_claim: self.claim("auth.permissions_claim"),
+            issuer: checks.issuer.clone(),
+            audience: checks.audience.clone(),
+            leeway: *checks.leeway,
+            require_expiry: *checks.require_expiry,
+            uid_claim: self.claim(&claims.uid_claim),
+            rooms_claim: self.claim(&claims.rooms_claim),
+            permissions_claim: self.claim(&claims.permissions_claim),
             rooms_max: limits.rooms_per_socket_max,
             room_name_bytes_max: limits.room_name_bytes_max,
         }
     }
 
     /// A file, found from the folder of the configuration.
-    fn file(&self, key: &str) -> Option<PathBuf> {
-        let name = Some(self.text(key)).filter(|name| !name.is_empty())?;
+    fn file(&self, key: &Option<String>) -> Option<PathBuf> {
+        let name = key.as_ref().filter(|name| !name.is_empty())?;
         Some(self.machine.folder.join(name))
     }
 
     fn algorithms(&mut self) -> Vec<Algorithm> {
-        let key = "auth.algorithms";
+        let key = &self.settings.checks.algorithms;
         let mut algorithms = Vec::new();
-        for name in self.list(key) {
-            match identity::algorithm(&name) {
+        for name in key.iter() {
+            match identity::algorithm(name) {
                 Some(algorithm) => algorithms.push(algorithm),
                 None => {
                     let known = "such as \"HS256\", \"RS256\", \"ES256\" or \"EdDSA\"";
@@ -93,25 +90,26 @@ impl Resolver<'_> {
         algorithms
     }
 
-    fn claim(&mut self, key: &str) -> String {
-        let name = self.text(key);
-        if name.is_empty() {
-            self.problem(key, "the name of a claim is needed".to_owned());
+    fn claim(&mut self, key: &Field<String>) -> String {
+        if key.is_empty() {
+            self.problem(key, "the name of a claim is needed");
         }
-        name
+        key.to_string()
     }
 
     fn auth_times(&mut self) {
-        if self.duration("auth.timeout").is_zero() {
-            self.problem("auth.timeout", "must be longer than zero".to_owned());
+        let all = self.settings;
+        let (timeout, refresh) = (&all.demands.timeout, &all.sources.jwks_refresh);
+        if timeout.is_zero() {
+            self.problem(timeout, "must be longer than zero");
         }
-        if self.duration("auth.jwks_refresh") < REFRESH_MIN {
+        if **refresh < REFRESH_MIN {
             let message = "must be 1s or longer: the set is fetched over the network";
-            self.problem("auth.jwks_refresh", message.to_owned());
+            self.problem(refresh, message);
         }
-        if self.duration("auth.leeway") > LEEWAY_MAX {
+        if *all.checks.leeway > LEEWAY_MAX {
             let message = "clocks that differ by more than 5m should be set instead";
-            self.problem("auth.leeway", message.to_owned());
+            self.problem(&all.checks.leeway, message);
         }
     }
 }

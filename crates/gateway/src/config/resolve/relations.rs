@@ -1,6 +1,8 @@
 //! What no single key can say: settings that do not go together.
 
 use super::{Resolved, Resolver};
+use crate::config::keys::Settings;
+use crate::config::raw::Path;
 use crate::config::units::format_size;
 use hub::config::SlowConsumer;
 use std::net::SocketAddr;
@@ -13,23 +15,29 @@ impl Resolver<'_> {
     pub(super) fn relations(&mut self, resolved: &Resolved) {
         let hub = &resolved.hub;
         self.paths(hub, resolved.server.chat_page);
-        for key in [
-            "socketio.ping_interval",
-            "socketio.ping_timeout",
-            "plain.ping_interval",
-            "limits.keep_alive_timeout",
-            "limits.message_timeout",
+        let Settings {
+            socketio, plain, ..
+        } = self.settings;
+        let times = [
+            &socketio.ping_interval,
+            &socketio.ping_timeout,
+            &plain.ping_interval,
+        ];
+        for key in times.into_iter().filter(|key| key.is_zero()) {
+            self.problem(key, "must be longer than zero");
+        }
+        for (key, time) in [
+            ("limits.keep_alive_timeout", hub.limits.keep_alive_timeout),
+            ("limits.message_timeout", hub.limits.message_timeout),
         ] {
-            if self.duration(key).is_zero() {
-                self.problem(key, "must be longer than zero".to_owned());
+            if time.is_zero() {
+                self.problem_at(&Path::fixed(key), "must be longer than zero");
             }
         }
-        for (key, bytes) in [
-            ("socketio.max_http_buffer_size", hub.max_payload),
-            ("plain.max_payload", hub.plain_max_payload),
-        ] {
+        for key in [&socketio.max_http_buffer_size, &plain.max_payload] {
+            let bytes = key.get();
             if bytes == 0 || bytes > MAX_PAYLOAD_BYTES {
-                self.problem(key, "must be from \"1B\" to \"256MiB\"".to_owned());
+                self.problem(key, "must be from \"1B\" to \"256MiB\"");
             } else if bytes > hub.limits.outbox_bytes_max {
                 let message = format!(
                     "one message may be larger than limits.outbox_bytes_max ({}): nobody could \
@@ -44,7 +52,7 @@ impl Resolver<'_> {
         if hub.compression.server_takeover && hub.slow_consumer == SlowConsumer::DropOldest {
             let message = "cannot be used while limits.slow_consumer is \"drop-oldest\": a client \
                            could not inflate what follows a message that was dropped";
-            self.problem("compression.server_takeover", message.to_owned());
+            self.problem(&self.settings.compression.server_takeover, message);
         }
     }
 
@@ -60,7 +68,7 @@ impl Resolver<'_> {
             None => format!("a namespace begins with a slash, add [namespaces.{slashed:?}]"),
         };
         let message = format!("there is no namespace {namespace:?}: {advice}");
-        self.problem("plain.namespace", message);
+        self.problem(&self.settings.plain.namespace, message);
     }
 
     /// The operators' listener shares its address with nobody.
@@ -80,7 +88,7 @@ impl Resolver<'_> {
             let message = format!(
                 "cannot listen on {admin}: {key} has {addr}; the operators' listener needs a port of its own"
             );
-            self.problem("server.admin", message);
+            self.problem(&self.settings.server.admin, message);
         }
     }
 
@@ -89,19 +97,19 @@ impl Resolver<'_> {
         if path.len() < 3 || !path.starts_with('/') || !path.ends_with('/') || !is_plain_path(path)
         {
             let message = format!("cannot use path {path:?}: it must look like \"/socket.io/\"");
-            self.problem("socketio.path", message);
+            self.problem(&self.settings.socketio.path, message);
         }
         let Some(plain) = &hub.plain_path else { return };
         if plain.len() < 2 || !plain.starts_with('/') || !is_plain_path(plain) {
             let message = format!("cannot use path {plain:?}: it must look like \"/ws\"");
-            self.problem("plain.path", message);
+            self.problem(&self.settings.plain.path, message);
         } else if plain.starts_with(path.as_str()) {
             let message =
                 format!("cannot use path {plain:?}: it lies below socketio.path {path:?}");
-            self.problem("plain.path", message);
+            self.problem(&self.settings.plain.path, message);
         } else if control::page::is_reserved(plain, chat_page) {
             let message = format!("cannot use path {plain:?}: the gateway serves it already");
-            self.problem("plain.path", message);
+            self.problem(&self.settings.plain.path, message);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::Resolver;
 use crate::config::edges;
+use crate::config::keys::{TlsVersion, UnknownName};
+use crate::config::raw::Path;
 use crate::tls::{Files, Pair, load};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,40 +20,41 @@ pub struct Tls {
 impl Resolver<'_> {
     /// `plain`: addresses that are taken.
     pub(super) fn tls(&mut self, plain: &[SocketAddr]) -> Option<Tls> {
-        let (certs, keys) = (self.list("tls.cert"), self.list("tls.key"));
-        if self.list("tls.listen").is_empty() {
+        let tls = &self.settings.tls;
+        let (certs, keys) = (&tls.cert, &tls.key);
+        if tls.listen.is_empty() {
             if !certs.is_empty() {
                 let message = "no address speaks TLS: set tls.listen, such as [\"0.0.0.0:3443\"]";
-                self.problem("tls.cert", message.to_owned());
+                self.problem(certs, message);
             }
             return None;
         }
         let listen = self.tls_listen(plain);
         if certs.is_empty() {
             let message = "needs a certificate: set tls.cert and tls.key";
-            self.problem("tls.listen", message.to_owned());
+            self.problem(&tls.listen, message);
         } else if certs.len() != keys.len() {
             let message = format!(
                 "each certificate needs its key: tls.cert names {}, tls.key {}",
                 certs.len(),
                 keys.len()
             );
-            self.problem("tls.key", message);
+            self.problem(keys, message);
         }
         let folder = &self.machine.folder;
-        let pairs = certs.iter().zip(&keys).map(|(cert, key)| Pair {
+        let pairs = certs.iter().zip(keys.iter()).map(|(cert, key)| Pair {
             cert: folder.join(cert),
             key: folder.join(key),
         });
         let files = Files {
             pairs: pairs.collect(),
-            only_tls13: self.text("tls.min_version") == "1.3",
-            refuse_unknown: self.text("tls.unknown_name") == "refuse",
+            only_tls13: *tls.min_version == TlsVersion::V13,
+            refuse_unknown: *tls.unknown_name == UnknownName::Refuse,
         };
         for problem in load(&files).err().unwrap_or_default() {
-            self.problem(problem.key, problem.message);
+            self.problem_at(&Path::fixed(problem.key), problem.message);
         }
-        let interval = self.duration("tls.check_interval");
+        let interval = *tls.check_interval;
         Some(Tls {
             listen,
             files,
@@ -60,9 +63,9 @@ impl Resolver<'_> {
     }
 
     fn tls_listen(&mut self, plain: &[SocketAddr]) -> Vec<SocketAddr> {
-        let key = "tls.listen";
+        let key = &self.settings.tls.listen;
         let mut addrs = Vec::new();
-        for text in &self.list(key) {
+        for text in key.iter() {
             match edges::address(text) {
                 Some(addr) if addr.port() != 0 && addrs.contains(&addr) => {
                     self.problem(key, format!("cannot listen on {addr} twice"));
