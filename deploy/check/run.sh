@@ -2,14 +2,15 @@
 # Checks what operators install against the gateway itself:  deploy/check/run.sh [--chart] SOCKEYE
 # Needs Python 3 with venv; with --chart also Go, which installs Helm to render the chart again. The last line is `N passed, N failed`.
 set -euo pipefail
-cd "$(dirname "$0")"
+here="$(cd "$(dirname "$0")" && pwd)"
 if [[ "${1:-}" == --chart ]]; then
   shift
-  tools="$PWD/../../target/tools/bin"
+  tools="$here/../../target/tools/bin"
   [[ -x "$tools/helm" ]] || GOBIN="$tools" go install helm.sh/helm/v3/cmd/helm@v3.19.0
   export HELM="$tools/helm"
 fi
-sockeye="${1:?usage: run.sh [--chart] SOCKEYE (the binary)}"
+sockeye="$(realpath "${1:?usage: run.sh [--chart] SOCKEYE (the binary)}")"
+cd "$here"
 if ! cmp -s requirements.txt .venv/.complete; then
   python3 -m venv --clear .venv
   .venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
