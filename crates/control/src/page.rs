@@ -13,6 +13,7 @@ use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::replay::Replay;
 use axum::body::Body;
+use hub::config::PROBES;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
@@ -31,6 +32,8 @@ use tokio::sync::Semaphore;
 
 /// Connections answered at once; more get 503.
 pub const CONNS_MAX: usize = 1_024;
+/// Health checks answered at once, beside all else: slow readers of pages must not make a node look dead.
+pub const PROBES_MAX: usize = 32;
 /// A request head must be complete by then.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The whole exchange must be over by then, however slowly the client reads.
@@ -51,9 +54,6 @@ pub struct PageConfig {
     pub client_path: Option<String>,
 }
 
-/// Paths that are answered here whatever is configured.
-const PROBES: [&str; 2] = ["/health", "/ready"];
-
 /// Whether this part answers the path, so that nothing else can be served there.
 pub fn is_reserved(path: &str, chat_page: bool) -> bool {
     let is_file = |name: &str| !name.is_empty() && assets::page(name, false).is_some();
@@ -65,6 +65,7 @@ pub fn is_reserved(path: &str, chat_page: bool) -> bool {
 pub struct Pages {
     runtime: tokio::runtime::Handle,
     conns: Arc<Semaphore>,
+    probes: Arc<Semaphore>,
     site: Arc<Site>,
 }
 
@@ -123,6 +124,7 @@ impl Pages {
         Pages {
             runtime: tokio::runtime::Handle::current(),
             conns: Arc::new(Semaphore::new(CONNS_MAX)),
+            probes: Arc::new(Semaphore::new(PROBES_MAX)),
             site: Arc::new(Site {
                 config,
                 readiness,
@@ -142,7 +144,11 @@ impl Pages {
     /// Takes a connection, the bytes already read from it, and its client's address. Never blocks:
     /// shards call this in the middle of a turn.
     pub fn accept(&self, mut stream: Stream, read: Vec<u8>, peer: IpAddr) {
-        let Ok(permit) = Arc::clone(&self.conns).try_acquire_owned() else {
+        let permits = match is_probe(&read) {
+            true => &self.probes,
+            false => &self.conns,
+        };
+        let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
             // One attempt: whoever does not have room for a line in an empty socket buffer is gone.
             let _ = stream.write(OVERLOADED);
             return;
@@ -155,6 +161,13 @@ impl Pages {
             drop(permit);
         });
     }
+}
+
+/// Whether a request is a health check, by its first line.
+fn is_probe(read: &[u8]) -> bool {
+    let target = read.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    let path = target.split(|byte| *byte == b'?').next();
+    PROBES.iter().any(|probe| path == Some(probe.as_bytes()))
 }
 
 async fn take_over(site: Arc<Site>, stream: Stream, read: Vec<u8>, peer: IpAddr) -> io::Result<()> {

@@ -30,8 +30,10 @@ use tokio::runtime::Runtime;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Threads of the control plane: it answers operators and page loads, nothing hot.
 const CONTROL_THREADS: usize = 2;
-/// Descriptors kept for listeners, polls, pages, admin requests and files.
-const DESCRIPTORS_RESERVED: usize = 128;
+/// Descriptors kept for the reserve of connections, listeners, polls, pages, admin requests and files.
+pub(crate) const DESCRIPTORS_RESERVED: usize = 128;
+/// Connections beyond the bound, for sessions that exist and for health checks.
+const CONNS_RESERVE: usize = 48;
 /// What is still being answered to browsers when all else has ended.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -143,7 +145,9 @@ fn start_shards(
         Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
     };
     let rules = RulesFactory::new(&config.rules, &compile).map_err(anyhow::Error::msg)?;
-    let conns_max = config.hub.limits.conns_max.min(descriptors_for_clients());
+    let descriptors = descriptor_limit();
+    let for_clients = descriptors_for_clients(descriptors);
+    let conns_max = config.hub.limits.conns_max.min(for_clients);
     // Nobody else sets it.
     let _ = facts.bounds.set(Bounds {
         connections: conns_max as u64,
@@ -157,6 +161,7 @@ fn start_shards(
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
+        conns_reserve: CONNS_RESERVE.min((descriptors - for_clients) / 2),
         tls: config
             .tls
             .as_ref()
@@ -335,14 +340,18 @@ impl Node<'_> {
     }
 }
 
-/// Descriptors left for clients. Above that many they are refused with 503 while health checks, pages and logs still work;
-/// with the very last descriptor gone nobody could be told anything.
-fn descriptors_for_clients() -> usize {
+/// Descriptors that the process may hold.
+fn descriptor_limit() -> usize {
     use rustix::process::{Resource, getrlimit};
     let limit = getrlimit(Resource::Nofile).current;
-    let limit = limit.map_or(usize::MAX, |limit| {
+    limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
-    });
+    })
+}
+
+/// Descriptors left for clients. Above that many newcomers are refused with 503 while health checks, sessions that exist and logs
+/// still work; with the very last descriptor gone nobody could be told anything.
+fn descriptors_for_clients(limit: usize) -> usize {
     limit.saturating_sub(DESCRIPTORS_RESERVED).max(limit / 2)
 }
 

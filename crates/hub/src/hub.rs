@@ -2,6 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
+use crate::books::limits::RESERVE_TIMEOUT;
 use crate::books::metrics::{Cells, Limit};
 use crate::cluster::shared::Process;
 use crate::core::Core;
@@ -104,10 +105,29 @@ impl Hub {
         conn
     }
 
-    /// Another shard accepted the connection and moved it here. It is no newcomer: whoever took its place on the way is one too many.
-    pub fn moved_here(&mut self, peer: IpAddr) -> ConnId {
+    /// A connection was accepted beyond the process's bound, from the reserve. Sessions that exist come before newcomers, and
+    /// health checks are answered on a full node; nobody else gets in. Its request must come soon, for the reserve is small.
+    pub fn opened_beyond(&mut self, peer: IpAddr) -> ConnId {
+        let conn = self.opened(peer);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.beyond = Some(Limit::Conns);
+            let key = self.core.tables.conns.key(conn);
+            let timeout = self.core.config.limits.handshake_timeout;
+            let due = self.core.after(timeout.min(RESERVE_TIMEOUT));
+            let timers = &mut self.core.clock.timers.conns;
+            timers.arm_odd(ConnTimer::Handshake, due, key);
+        }
+        conn
+    }
+
+    /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
+    /// took its place on the way is the one too many.
+    pub fn moved_here(&mut self, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
         let conn = self.insert_conn(peer);
         self.core.count_address(conn, peer);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.beyond = beyond;
+        }
         conn
     }
 

@@ -8,7 +8,7 @@ use crate::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Session};
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, SHARDS_MAX, Sender, Weigh, mailbox, waker};
-use hub::metrics::Cells;
+use hub::metrics::{Cells, Limit};
 use hub::{Ask, AskKey, HandlerFactory, Hub, Identity, Notice, Process, Relay, Reply};
 use mio::{Poll, Token, Waker};
 use rustls::ServerConfig;
@@ -35,8 +35,10 @@ pub struct Settings {
     pub hub: hub::config::Config,
     /// Bind each thread to a core.
     pub pin: bool,
-    /// Connections of the whole process; above it new ones get 503.
+    /// Connections of the whole process; above it newcomers get 503.
     pub conns_max: usize,
+    /// Connections beyond these, for sessions that exist and for health checks.
+    pub conns_reserve: usize,
     pub tls: Option<Tls>,
 }
 
@@ -111,6 +113,7 @@ pub(crate) enum Mail {
         session: Option<Box<Session>>,
         peer: IpAddr,
         read: Vec<u8>,
+        beyond: Option<Limit>,
     },
     /// What the control plane was asked.
     Answer {
@@ -213,6 +216,7 @@ pub fn start(
             clock,
             open: Arc::clone(&open),
             conns_max: settings.conns_max,
+            conns_reserve: settings.conns_reserve,
             read_bytes: settings.hub.limits.read_bytes_per_turn,
             limits: settings.hub.limits.clone(),
             loads: Arc::clone(&process.loads),

@@ -15,7 +15,7 @@ use crate::tls::{SecureStream, Session};
 use hub::ConnId;
 use hub::limits::Limits;
 use hub::mailbox::{Loads, Receiver, Sender};
-use hub::metrics::Cells;
+use hub::metrics::{Cells, Limit};
 use hub::trust::ProxyProtocol;
 use hub::{Effect, Hub, Identity, Written};
 use mio::event::{Event, Source};
@@ -53,6 +53,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) conns_max: usize,
+    /// Connections beyond these, for sessions that exist and for health checks.
+    pub(crate) conns_reserve: usize,
     /// Bytes of one read; a connection with more waits for the next turn.
     pub(crate) read_bytes: usize,
     pub(crate) limits: Limits,
@@ -319,9 +321,10 @@ impl Shard {
                 session,
                 peer,
                 mut read,
+                beyond,
             } => {
                 let ended = session.as_ref().is_some_and(|session| session.is_ended());
-                let conn = self.parts.hub.moved_here(peer);
+                let conn = self.parts.hub.moved_here(peer, beyond);
                 if self.adopt(stream, session, conn) {
                     self.parts.hub.bytes(conn, &mut read);
                     if ended {
@@ -403,7 +406,9 @@ impl Shard {
     }
 
     fn admit(&mut self, mut stream: Stream, peer: IpAddr, session: Option<Box<Session>>) {
-        if self.parts.open.load(Ordering::Relaxed) >= self.parts.conns_max {
+        let bound = self.parts.conns_max;
+        let open = self.parts.open.load(Ordering::Relaxed);
+        if open >= bound + self.parts.conns_reserve {
             self.parts.hub.connection_shed();
             // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
             if session.is_none() {
@@ -411,7 +416,10 @@ impl Shard {
             }
             return;
         }
-        let conn = self.parts.hub.opened(peer);
+        let conn = match open < bound {
+            true => self.parts.hub.opened(peer),
+            false => self.parts.hub.opened_beyond(peer),
+        };
         let preface = self.parts.hub.proxy_protocol(peer) != ProxyProtocol::Off;
         if self.adopt(stream, session, conn) && preface {
             self.sockets.set_preface(conn, true);
@@ -563,7 +571,8 @@ impl Shard {
                 shard,
                 read,
                 peer,
-            } => self.hand_to_shard(conn, shard, read, peer),
+                beyond,
+            } => self.hand_to_shard(conn, shard, read, (peer, beyond)),
             Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
             Effect::Ask { key, ask } => {
                 let answerer = Answerer {
@@ -589,7 +598,13 @@ impl Shard {
         Some((stream, session))
     }
 
-    fn hand_to_shard(&mut self, conn: ConnId, shard: u16, read: Vec<u8>, peer: IpAddr) {
+    fn hand_to_shard(
+        &mut self,
+        conn: ConnId,
+        shard: u16,
+        read: Vec<u8>,
+        (peer, beyond): (IpAddr, Option<Limit>),
+    ) {
         debug_assert_ne!(shard, self.parts.me.shard);
         if let Some((stream, session)) = self.detach(conn)
             && let Some(mail) = self.parts.mail.get(usize::from(shard))
@@ -599,6 +614,7 @@ impl Shard {
                 session,
                 peer,
                 read,
+                beyond,
             });
         }
     }

@@ -267,6 +267,7 @@ fn main() -> anyhow::Result<()> {
         hub: flags.config(),
         pin: false,
         conns_max: 18_000,
+        conns_reserve: 0,
         tls,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

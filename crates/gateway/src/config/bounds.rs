@@ -121,11 +121,11 @@ bounds! {
         "not sent, and the asker is told", "acks_outstanding";
     asks_outstanding_max: Count, "Tokens being verified at a time, per shard; a client beyond it is refused.",
         "refused: `Authentication unavailable`", "asks_outstanding";
-    conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. One more is closed with 1008.",
+    conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. A newcomer more is closed with 1008; sessions that exist and health checks go on.",
         "WebSocket: close 1008 `Connection limit exceeded`; HTTP: 429; far beyond: closed unheard", "conns_per_address";
     flood_rejections_max: Count, "Messages over a rate, less those accepted since, after which the session is closed with 1008.",
         "close 1008 `Rate limit exceeded`", "flood";
-    conns_max: Count, "Connections of the process; above it new ones get 503 with Retry-After.",
+    conns_max: Count, "Connections of the process; above it newcomers get 503 with Retry-After. 48 more are kept for sessions that exist and for health checks.",
         "503 with Retry-After", "conns";
     mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.",
         "nothing: connections that send to it wait until it is short", "mailbox";

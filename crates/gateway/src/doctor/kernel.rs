@@ -4,8 +4,8 @@ use super::cgroup;
 use super::checks::{Finding, Need};
 use super::snapshot::{CLOCK, CLOCKSOURCE, LIMITS, STATUS, Snapshot};
 
-/// Descriptors beside the clients': listeners, polls, pages, health checks and files.
-const DESCRIPTORS_RESERVED: u64 = 128;
+/// Descriptors beside the clients'.
+const DESCRIPTORS_RESERVED: u64 = crate::serve::DESCRIPTORS_RESERVED as u64;
 /// Tracking entries for a million connections: those that are closing stay in the table for a while.
 const CONNTRACK_PER_MILLION: u64 = 2_262_440;
 /// What the queues must hold at most: the kernel's own bound of a listen backlog was 16 bits for long.

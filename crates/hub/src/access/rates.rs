@@ -157,7 +157,11 @@ impl Hub {
         let max = self.core.config.limits.conns_per_address_max;
         let count = self.core.count_address(conn, peer);
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-            slot.flags.crowded = count > max;
+            slot.flags.beyond = match slot.flags.beyond {
+                None if count > max => Some(Limit::ConnsPerAddress),
+                Some(Limit::ConnsPerAddress) if count <= max => None,
+                beyond => beyond,
+            };
         }
         if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
             self.core.counts.hit(Limit::ConnsPerAddress);
@@ -166,8 +170,17 @@ impl Hub {
         }
     }
 
+    /// Turns a newcomer away that came beyond a bound.
+    pub(crate) fn refuse_beyond(&mut self, conn: ConnId, head: &Head<'_>, bound: Limit) {
+        if bound == Limit::ConnsPerAddress {
+            return self.refuse_crowded(conn, head);
+        }
+        self.core.counts.hit(bound);
+        self.refuse_unavailable(conn, b"Server is full");
+    }
+
     /// Turns a connection away whose address has too many: WebSockets by 1008, as their clients see why only then.
-    pub(crate) fn refuse_crowded(&mut self, conn: ConnId, head: &Head<'_>) {
+    fn refuse_crowded(&mut self, conn: ConnId, head: &Head<'_>) {
         let reason = CloseReason::TooManyConnections;
         self.core.counts.hit(Limit::ConnsPerAddress);
         self.core.counts.shed += 1;

@@ -6,6 +6,9 @@ use crate::hub::BEHIND_MAX_MS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// Paths of health checks, which are answered on a full node too.
+pub const PROBES: [&str; 2] = ["/health", "/ready"];
+
 /// Settings shared by all hubs of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

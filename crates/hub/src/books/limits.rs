@@ -32,6 +32,9 @@ pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
 /// it is left out, and the result says that it is not complete.
 pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// A connection from the reserve must show within this time why it is served.
+pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {

@@ -2,6 +2,7 @@
 
 use crate::books::close::DisconnectReason;
 use crate::books::close::{CloseReason, Departure};
+use crate::books::metrics::Limit;
 use crate::cluster::relay::Relay;
 use crate::seam::question::Ask;
 use crate::tables::slot::{AskKey, ConnId, SocketKey};
@@ -16,12 +17,14 @@ pub enum Effect {
     Close { conn: ConnId },
     /// Shut the sending side; the peer's end of stream or a `Close` follows.
     Shutdown { conn: ConnId },
-    /// The request in `read` belongs to another shard: give it the connection, whose peer is this.
+    /// The request in `read` belongs to another shard: give it the connection, whose peer is this, and the bound beyond which it
+    /// was accepted.
     Move {
         conn: ConnId,
         shard: u16,
         read: Vec<u8>,
         peer: IpAddr,
+        beyond: Option<Limit>,
     },
     /// The request in `read` is not a realtime one: give the connection to the control plane. `peer` is the client.
     Handover {

@@ -1,5 +1,6 @@
 //! One accepted connection as the hub sees it: what it is expecting, what it has not finished reading, what it has to write.
 
+use crate::books::metrics::Limit;
 use crate::output::compression::Deflate;
 use crate::output::outbox::Outbox;
 use crate::tables::slot::SessionId;
@@ -79,9 +80,10 @@ pub(crate) struct Flags {
     pub(crate) inflates: bool,
     /// Its messages may refer to earlier ones.
     pub(crate) inflates_own: bool,
-    /// Counted with its address, and perhaps one too many there.
+    /// Counted with its address.
     pub(crate) counted: bool,
-    pub(crate) crowded: bool,
+    /// The bound beyond which it was accepted: it serves sessions that there are and health checks, and begins no session.
+    pub(crate) beyond: Option<Limit>,
     /// Its client is being asked about: what it sends waits.
     pub(crate) asking: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::access::auth::request_token;
 use crate::access::origin;
-use crate::books::config::Cors;
+use crate::books::config::{Cors, PROBES};
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
 use crate::seam::effect::Effect;
@@ -56,17 +56,19 @@ impl Hub {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return data.len();
         };
-        if slot.flags.crowded {
-            self.refuse_crowded(conn, &head);
-            return len;
-        }
+        let beyond = slot.flags.beyond;
+        // What was taken from a reserve is given back as soon as its request is answered.
+        slot.flags.keep_alive &= beyond.is_none();
         let endpoint = self.endpoint(&head);
         if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
             self.refuse_expectation(conn, &head);
             return len;
         }
         match endpoint {
-            Endpoint::Elsewhere => return self.leave_hub(conn, data, None),
+            Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
+                Some(bound) => self.refuse_beyond(conn, &head, bound),
+                None => return self.leave_hub(conn, data, None),
+            },
             Endpoint::Engine(protocol) => {
                 let query = Query::parse(head.query);
                 if let Some(owner) = self.foreign_owner(&query) {
@@ -75,9 +77,10 @@ impl Hub {
                 self.engine_request(conn, &head, &query, protocol);
             }
             Endpoint::Plain => self.plain_request(conn, &head),
-            Endpoint::Raw => {
-                self.open_websocket(conn, &head, Protocol::Raw, first_subprotocol(&head))
+            Endpoint::Raw if self.admits(conn, &head) => {
+                self.open_websocket(conn, &head, Protocol::Raw, first_subprotocol(&head));
             }
+            Endpoint::Raw => {}
         }
         if data.len() == len {
             self.ask_for_body(conn, &head);
@@ -168,7 +171,7 @@ impl Hub {
             self.stall(conn, Limit::DeliveriesPerTurn);
             return 0;
         }
-        let (read, client) = (data.to_vec(), slot.peer);
+        let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
         let proxy = self.core.forget_proxy(conn);
         self.core.release_conn(conn);
         self.core.outbound.effects.push(match shard {
@@ -180,6 +183,7 @@ impl Hub {
                     read,
                     // The other shard reads the request again, and may believe its headers as this one did.
                     peer: proxy.unwrap_or(client),
+                    beyond,
                 }
             }
             None => Effect::Handover {
@@ -299,15 +303,7 @@ impl Hub {
         if !query.is_version_4 {
             return self.refuse(conn, head, RequestError::UnsupportedVersion);
         }
-        if self.core.draining {
-            return self.refuse_draining(conn);
-        }
-        // A polling session needs no connection to live: sessions are bounded like connections, over all shards.
-        if self.core.access.admission.sessions() >= self.core.config.limits.conns_max {
-            self.core.counts.hit(Limit::Conns);
-            return self.refuse_unavailable(conn, b"Server is full");
-        }
-        if !self.admits(conn) {
+        if !self.admits(conn, head) {
             return;
         }
         if websocket {
@@ -320,9 +316,7 @@ impl Hub {
     fn plain_request(&mut self, conn: ConnId, head: &Head<'_>) {
         if !self.origin_allowed(head) {
             self.refuse(conn, head, RequestError::Forbidden);
-        } else if self.core.draining {
-            self.refuse_draining(conn);
-        } else if self.admits(conn) {
+        } else if self.admits(conn, head) {
             let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
             let protocol = match chosen {
                 Some("sockeye.msgpack") => Protocol::PlainMsgpack,
@@ -332,8 +326,20 @@ impl Hub {
         }
     }
 
-    /// Whether a newcomer gets in now; if not, it was told when to come again.
-    fn admits(&mut self, conn: ConnId) -> bool {
+    /// The door for newcomers, whatever they speak: whether this one gets in now. If not, it was told when to come again.
+    fn admits(&mut self, conn: ConnId, head: &Head<'_>) -> bool {
+        if self.core.draining {
+            self.refuse_draining(conn);
+            return false;
+        }
+        // A polling session needs no connection to live: sessions have a bound of their own, which is the process's.
+        let full = self.core.access.admission.sessions() >= self.core.config.limits.conns_max;
+        let slot = self.core.tables.conns.get(conn);
+        let beyond = slot.and_then(|slot| slot.flags.beyond);
+        if let Some(bound) = beyond.or(full.then_some(Limit::Conns)) {
+            self.refuse_beyond(conn, head, bound);
+            return false;
+        }
         if self.core.asks.len() == 0 {
             // Nobody waits for an answer any more: how long one takes now, only the next one shows.
             self.core.access.admission.forget_answers();
@@ -477,7 +483,7 @@ impl Hub {
         self.respond_retry(conn, 503, seconds, b"Server is shutting down");
     }
 
-    fn refuse_unavailable(&mut self, conn: ConnId, text: &[u8]) {
+    pub(crate) fn refuse_unavailable(&mut self, conn: ConnId, text: &[u8]) {
         self.core.counts.shed += 1;
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.keep_alive = false;

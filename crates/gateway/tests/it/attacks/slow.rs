@@ -1,8 +1,9 @@
 //! Peers that are slow, silent, gone without a word, or too many.
 
 use super::{IN_TIME, SOON, assert_serves, gateway};
+use crate::harness::client::{SOCKETIO, poll_request};
 use crate::harness::raw::{masked, upgrade_request};
-use crate::harness::{Alone, Ended, Gateway, Plain, RawConn, SocketIo, eventually};
+use crate::harness::{Alone, Ended, Gateway, Plain, Poller, RawConn, SocketIo, eventually};
 use client::OpCode;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -374,6 +375,7 @@ fn connections_above_the_limit_are_shed() {
     let mut clients: Vec<_> = (0..20).map(|_| SocketIo::connect(gateway.addr)).collect();
     for _ in 0..30 {
         let mut conn = RawConn::connect(gateway.addr);
+        conn.send(upgrade_request("/ws", ""));
         let answer = conn.response();
         assert_eq!(answer.status, 503, "{answer:?}");
         assert!(answer.header("retry-after").is_some(), "{answer:?}");
@@ -394,6 +396,7 @@ fn connections_above_the_limit_are_shed() {
 fn a_shortage_of_descriptors_is_told_to_newcomers() {
     let _alone = Alone::wait();
     let gateway = Gateway::start_limited(super::SETTINGS, 150);
+    let poller = Poller::connect(gateway.addr);
     let mut inside = Vec::new();
     let refusal = loop {
         assert!(inside.len() < 150, "more clients than descriptors");
@@ -406,9 +409,12 @@ fn a_shortage_of_descriptors_is_told_to_newcomers() {
     };
     assert_eq!(refusal.status, 503, "{refusal:?}");
     assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
+    assert_serves_its_own(&gateway, &poller);
     let busy = busy_while(&gateway, || {
         for _ in 0..100 {
-            RawConn::connect(gateway.addr).ended(SOON);
+            let mut conn = RawConn::connect(gateway.addr);
+            conn.try_send(upgrade_request("/ws", ""));
+            conn.ended(SOON);
         }
         std::thread::sleep(Duration::from_secs(2));
     });
@@ -429,6 +435,94 @@ fn a_shortage_of_descriptors_is_told_to_newcomers() {
             .is_ok()
     );
     assert_serves(gateway.addr);
+}
+
+/// A full node is alive, and its sessions go on: health checks, a session's POST and poll, and its upgrade.
+fn assert_serves_its_own(gateway: &Gateway, poller: &Poller) {
+    for probe in ["/health", "/ready"] {
+        let request = format!("GET {probe} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = RawConn::exchange(gateway.addr, request);
+        assert_eq!(answer.status, 200, "{probe} {answer:?}");
+    }
+    for n in 0..4 {
+        let posted = poller.post(&format!("42{n}[\"echo\",{n}]"));
+        assert_eq!(posted.body, "ok", "{posted:?}");
+        assert_eq!(poller.poll().body, format!("43{n}[{n}]"));
+    }
+}
+
+/// A newcomer is told to come later, whatever it wants.
+fn assert_turns_away(gateway: &Gateway, status: u16) {
+    let page = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    for request in [page, &poll_request("")] {
+        let answer = RawConn::exchange(gateway.addr, request);
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.header("retry-after").is_some(), "{answer:?}");
+    }
+}
+
+/// At the bound on connections the public health check and the next poll of a session were answered like newcomers, with 503.
+#[test]
+fn health_and_sessions_were_shed_like_newcomers() {
+    let settings = super::SETTINGS.replace("[limits]", "[limits]\nconns_max = 20\n");
+    let gateway = Gateway::start(&settings);
+    let poller = Poller::connect(gateway.addr);
+    let mut clients: Vec<_> = (0..19).map(|_| SocketIo::connect(gateway.addr)).collect();
+    let mut idle = RawConn::connect(gateway.addr);
+    idle.send("GET /socket.io/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(idle.response().status, 400);
+    let full = gateway.metric_settles("sockeye_connections", |open| open == 20.0);
+    assert_eq!(full, Ok(20.0));
+    assert_turns_away(&gateway, 503);
+    assert_serves_its_own(&gateway, &poller);
+    // The session moves to a WebSocket, which takes a place from the reserve.
+    let target = format!("{SOCKETIO}&sid={}", poller.sid);
+    let mut conn = RawConn::websocket(gateway.addr, &target);
+    for (said, heard) in [
+        ("2probe", "3probe"),
+        ("5", ""),
+        ("429[\"echo\",9]", "439[9]"),
+    ] {
+        conn.send_text(said);
+        assert!(heard.is_empty() || conn.frame().text() == heard, "{said}");
+    }
+    assert_turns_away(&gateway, 503);
+    for client in &mut clients {
+        assert_eq!(client.ask(7, &json!(["echo", 1])), json!([1]));
+    }
+    drop((clients, idle, conn));
+    let open = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+    assert!(open.is_ok(), "{open:?}");
+    assert_serves(gateway.addr);
+}
+
+/// A reserve that silent connections fill is given back: each of them must say soon what it wants.
+#[test]
+fn silent_connections_do_not_keep_the_reserve() {
+    let gateway = lonely("conns_max = 20\n");
+    let _clients: Vec<_> = (0..19).map(|_| SocketIo::connect(gateway.addr)).collect();
+    let poller = Poller::connect(gateway.addr);
+    let _silent: Vec<_> = (0..100).map(|_| RawConn::connect(gateway.addr)).collect();
+    let probe = || {
+        let mut conn = RawConn::connect(gateway.addr);
+        conn.try_send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+        conn.response_within(SOON)
+            .is_ok_and(|answer| answer.status == 200)
+    };
+    assert!(eventually(SOON, probe));
+    assert_serves_its_own(&gateway, &poller);
+}
+
+/// At the bound of its address, too, a session comes before a newcomer.
+#[test]
+fn an_addresss_own_sessions_were_shed_at_its_bound() {
+    let gateway = lonely("conns_per_address_max = 4\n");
+    let poller = Poller::connect(gateway.addr);
+    let none = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+    assert_eq!(none, Ok(0.0));
+    let _clients: Vec<_> = (0..4).map(|_| SocketIo::connect(gateway.addr)).collect();
+    assert_turns_away(&gateway, 429);
+    assert_serves_its_own(&gateway, &poller);
 }
 
 /// Attack X07: descriptors do run out, here by connections to the operators' port. Accepting pauses
