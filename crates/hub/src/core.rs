@@ -36,8 +36,6 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) tables: Tables,
     pub(crate) rooms: Rooms,
-    /// Rooms whose count changed since the last announcement.
-    pub(crate) changed_rooms: Vec<RoomId>,
     /// Fan-out number, for `Socket::mark`.
     pub(crate) mark: u32,
     pub(crate) history: History,
@@ -81,8 +79,7 @@ impl Core {
             ids: Ids::new(me, entropy),
             clock: Clock::default(),
             tables: Tables::default(),
-            rooms: Rooms::default(),
-            changed_rooms: Vec::new(),
+            rooms: Rooms::new(me, &process.directory),
             mark: 0,
             history: History::default(),
             output: Output::default(),
@@ -504,27 +501,28 @@ impl Core {
     }
 
     /// The room of that name, made if need be.
-    pub(crate) fn room(&mut self, namespace: &str, kind: RoomKind, name: &str) -> RoomId {
-        let namespace = self.namespace(namespace);
-        let before = self.rooms.len();
-        let room = self.rooms.find_or_insert(namespace, kind, name);
-        if self.rooms.len() > before
-            && let Some(namespace) = self.tables.namespaces.get_mut(namespace)
-        {
-            namespace.rooms += 1;
+    pub(crate) fn room(&mut self, namespace: NamespaceId, kind: RoomKind, name: &str) -> RoomId {
+        if let Some(room) = self.rooms.find(namespace, kind, name) {
+            return room;
         }
-        room
+        let slot = self.tables.namespaces.get_mut(namespace);
+        let label = slot.map_or_else(Default::default, |slot| {
+            slot.rooms += 1;
+            Arc::clone(&slot.name)
+        });
+        self.rooms.insert((namespace, &label), kind, name)
     }
 
-    /// Forgets a room that is empty everywhere, and its namespace with the last room.
+    /// Forgets a room that has no members here, and its namespace with the last room.
     pub(crate) fn tidy_room(&mut self, room: RoomId) {
         let Some(room) = self.rooms.remove_if_empty(room) else {
             return;
         };
-        if let Some(namespace) = self.tables.namespaces.get_mut(room.namespace) {
+        let id = room.namespace();
+        if let Some(namespace) = self.tables.namespaces.get_mut(id) {
             namespace.rooms -= 1;
             if namespace.rooms == 0
-                && let Some(namespace) = self.tables.namespaces.remove(room.namespace)
+                && let Some(namespace) = self.tables.namespaces.remove(id)
             {
                 self.tables.namespace_names.remove(&namespace.name);
             }

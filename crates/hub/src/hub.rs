@@ -441,7 +441,7 @@ impl Hub {
         }
         // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
         self.settle();
-        if now >= self.announce_due && !self.core.changed_rooms.is_empty() {
+        if now >= self.announce_due && self.core.rooms.has_changes() {
             self.announce_due = now + ANNOUNCE_MS;
             for (namespace, room, count) in self.core.announce_changes() {
                 self.call(None, |handler, cx| {
@@ -456,7 +456,7 @@ impl Hub {
 
     /// When `tick` has something to do next, on the clock of `Now::mono_ms`.
     pub fn next_deadline(&self) -> Option<u64> {
-        let announce = (!self.core.changed_rooms.is_empty()).then_some(self.announce_due);
+        let announce = (self.core.rooms.has_changes()).then_some(self.announce_due);
         let drain = self
             .drain
             .as_ref()

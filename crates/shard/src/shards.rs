@@ -132,13 +132,6 @@ pub(crate) enum Mail {
     Stop,
 }
 
-impl Mail {
-    /// Who is where: taken in before everything else.
-    pub(crate) fn is_news(&self) -> bool {
-        matches!(self, Self::Relay(relay) if matches!(**relay, Relay::RoomCount { .. }))
-    }
-}
-
 impl Weigh for Mail {
     fn bytes(&self) -> usize {
         size_of::<Self>()

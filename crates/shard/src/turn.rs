@@ -80,8 +80,6 @@ pub(crate) struct Shard {
     /// The same, for those that are not beyond the TLS handshake.
     handshakes: VecDeque<ConnId>,
     tls: Option<Arc<ServerConfig>>,
-    /// Mail taken out of the mailbox and not worked on.
-    inbox: VecDeque<Mail>,
     buf: Box<[u8]>,
     accept: Accept,
     /// Clients wait to be read until the mailbox of a peer is short again.
@@ -125,7 +123,6 @@ impl Shard {
             next: 0,
             ready: VecDeque::new(),
             handshakes: VecDeque::new(),
-            inbox: VecDeque::new(),
             buf,
             accept: Accept::Waiting,
             held_back: false,
@@ -152,7 +149,6 @@ impl Shard {
     fn turn(&mut self, events: &Events) {
         let started = Instant::now();
         self.parts.hub.begin_turn(self.parts.clock.now(started));
-        // Mail before input: whoever acts on a join has seen it announced.
         self.take_mail();
         for event in events {
             self.on_event(event);
@@ -163,7 +159,6 @@ impl Shard {
         // A full list of events may have more behind it.
         let behind = !all_read || events.iter().count() >= EVENTS;
         self.parts.hub.tick(behind);
-        // Joins are announced to the other shards before the client is told of them.
         self.apply_effects();
         self.parts.hub.flush(&mut self.sockets);
         self.apply_effects();
@@ -197,7 +192,7 @@ impl Shard {
     /// Counts some of the memory, after everybody was served.
     #[cold]
     fn measure(&mut self) {
-        let mail = self.inbox.capacity() + self.parts.receiver.len();
+        let mail = self.parts.receiver.len();
         let own = || {
             let buffers = self.buf.len() + self.ready.capacity() * size_of::<u32>();
             vec![
@@ -282,32 +277,16 @@ impl Shard {
     /// Works on mail until the turn has its share: what another shard's clients send must not starve ours.
     fn take_mail(&mut self) {
         self.parts.receiver.begin();
-        self.sort_mail();
         for _ in 0..MAILS {
-            let Some(mail) = self.inbox.pop_front() else {
+            let Some(mail) = self.parts.receiver.pop() else {
                 break;
             };
-            self.parts.receiver.handled(&mail);
             self.on_mail(mail);
             self.apply_effects();
             if self.parts.hub.turn_is_full() {
                 self.parts.hub.flush(&mut self.sockets);
                 self.apply_effects();
                 break;
-            }
-        }
-    }
-
-    /// Takes in at once who is where, so that no broadcast misses members whose join was announced before it was sent. The
-    /// rest waits its turn, in order.
-    fn sort_mail(&mut self) {
-        while let Some(mail) = self.parts.receiver.take() {
-            match mail {
-                mail @ Mail::Relay(_) if mail.is_news() => {
-                    self.parts.receiver.handled(&mail);
-                    self.on_mail(mail);
-                }
-                mail => self.inbox.push_back(mail),
             }
         }
     }
@@ -464,7 +443,6 @@ impl Shard {
         if !self.congested() {
             self.held_back = false;
         }
-        let alone = self.parts.mail.len() == 1;
         for _ in 0..self.ready.len() {
             if self.congested() {
                 self.hold_back();
@@ -472,9 +450,6 @@ impl Shard {
             }
             if self.parts.hub.turn_is_full() {
                 return false;
-            }
-            if !alone {
-                self.sort_mail();
             }
             let Some(conn) = self.ready.pop_front() else {
                 break;

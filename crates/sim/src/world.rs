@@ -6,7 +6,7 @@ use fastrand::Rng;
 use hub::ConnId;
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{Effect, HandlerFactory, Hub, Identity, Now, Relay, Sink, Written};
+use hub::{Effect, HandlerFactory, Hub, Identity, Now, Process, Relay, Sink, Written};
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -93,8 +93,6 @@ struct World {
     mail: BTreeMap<(usize, usize), Mail>,
     /// Polling clients whose POST was not answered yet.
     posting: BTreeSet<usize>,
-    /// Joins that were answered in this step and may be unknown to other hubs: (client, room, step).
-    unsettled: Vec<(usize, usize, u64)>,
     /// Requests to join that were not answered: (client, ack id) and the room.
     asked: BTreeMap<(usize, u64), usize>,
     members: BTreeSet<(usize, usize)>,
@@ -113,6 +111,7 @@ impl World {
             wall_ms: WALL_MS,
         };
         let mut dice = Rng::with_seed(seed);
+        let process = Process::new(&config().rates);
         let nodes = (0..plan.hubs).map(|shard| {
             let me = Identity {
                 node: 1,
@@ -123,7 +122,8 @@ impl World {
             let entropy = move |bytes: &mut [u8]| entropy.fill(bytes);
             let cells = Arc::new(Cells::default());
             let handler = rules.build(shard as u16);
-            let mut hub = Hub::new(Arc::new(config()), me, handler, cells, Box::new(entropy));
+            let (config, entropy) = (Arc::new(config()), Box::new(entropy));
+            let mut hub = Hub::in_process(config, me, handler, cells, entropy, &process);
             hub.begin_turn(now);
             Node {
                 hub,
@@ -143,7 +143,6 @@ impl World {
             moves: Vec::new(),
             mail: BTreeMap::new(),
             posting: BTreeSet::new(),
-            unsettled: Vec::new(),
             asked: BTreeMap::new(),
             members: BTreeSet::new(),
             numbers: 0,
@@ -164,7 +163,6 @@ impl World {
             _ => self.pass(),
         }
         self.hear();
-        self.settle_joins();
     }
 
     fn begin_step(&mut self) {
@@ -483,7 +481,12 @@ impl World {
                 .expect("an ack that was asked for, once");
             if !self.clients[name].gone {
                 self.members.insert((name, room));
-                self.unsettled.push((name, room, self.step));
+                // From now on nothing may pass by: the answer says that all hubs know of the join.
+                let stays = self.report.stays.entry((name, room)).or_default();
+                stays.push(Stay {
+                    from: self.step,
+                    until: u64::MAX,
+                });
             }
         } else if let Some(rest) = packet.strip_prefix("42[\"say-") {
             let numbers: Vec<u64> = rest
@@ -506,29 +509,8 @@ impl World {
         mail.chain(moves).min().unwrap_or(u64::MAX)
     }
 
-    /// A join counts for others from the step in which every hub knows of it.
-    fn settle_joins(&mut self) {
-        let oldest = self.oldest_mail();
-        let (settled, waiting) = std::mem::take(&mut self.unsettled)
-            .into_iter()
-            .partition(|(_, _, step)| *step < oldest);
-        self.unsettled = waiting;
-        let settled: Vec<_> = settled;
-        for (client, room, _) in settled {
-            if self.members.contains(&(client, room)) {
-                let stays = self.report.stays.entry((client, room)).or_default();
-                stays.push(Stay {
-                    from: self.step,
-                    until: u64::MAX,
-                });
-            }
-        }
-    }
-
     /// Who leaves may miss what is still on its way.
     fn end_stay(&mut self, client: usize, room: usize) {
-        self.unsettled
-            .retain(|(who, what, _)| (*who, *what) != (client, room));
         let until = self.oldest_mail().min(self.step);
         let stays = self.report.stays.get_mut(&(client, room));
         if let Some(stay) = stays.and_then(|stays| stays.last_mut()) {
@@ -548,7 +530,6 @@ impl World {
             self.begin_step();
             self.advance(300);
             self.hear();
-            self.settle_joins();
         }
         assert!(
             self.mail.is_empty() && self.moves.is_empty(),

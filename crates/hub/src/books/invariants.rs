@@ -54,11 +54,11 @@ impl Hub {
             .core
             .rooms
             .iter()
-            .filter(|(_, room)| room.kind == RoomKind::Named);
+            .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
             .filter_map(|(_, room)| {
-                let namespace = self.core.tables.namespaces.get(room.namespace)?;
-                let (name, here) = (room.name.to_string(), room.members.len() as u64);
+                let namespace = self.core.tables.namespaces.get(room.namespace())?;
+                let (name, here) = (room.name().to_string(), room.members().len() as u64);
                 Some((namespace.name.to_string(), name, here, room.total()))
             })
             .collect();
@@ -244,14 +244,15 @@ impl Core {
             for membership in &socket.rooms {
                 let room = self.rooms.get(membership.room);
                 let room = room.unwrap_or_else(|| panic!("socket {index} is in a dead room"));
-                let at = room.members.get(membership.at as usize);
-                assert_eq!(at, Some(&index), "socket {index} in room {:?}", room.name);
+                let at = room.members().get(membership.at as usize);
+                assert_eq!(at, Some(&index), "socket {index} in room {:?}", room.name());
                 assert_eq!(
-                    room.namespace, socket.namespace,
+                    room.namespace(),
+                    socket.namespace,
                     "namespace of room {:?}",
-                    room.name
+                    room.name()
                 );
-                everyone += usize::from(room.kind == RoomKind::All);
+                everyone += usize::from(room.kind() == RoomKind::All);
             }
             assert_eq!(everyone, 1, "socket {index}: memberships in its namespace");
         }
@@ -270,26 +271,31 @@ impl Core {
     fn check_rooms(&self) {
         let mut members = 0;
         for (index, room) in self.rooms.iter() {
-            members += room.members.len();
-            let found = self.rooms.find(room.namespace, room.kind, &room.name);
-            assert_eq!(found, Some(index), "name of room {:?}", room.name);
+            members += room.members().len();
+            let found = self.rooms.find(room.namespace(), room.kind(), room.name());
+            assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
-                self.tables.namespaces.get(room.namespace).is_some(),
+                self.tables.namespaces.get(room.namespace()).is_some(),
                 "room {:?}",
-                room.name
+                room.name()
             );
-            let kept = !room.members.is_empty() || !room.away.is_empty() || room.changed;
-            assert!(kept, "room {:?} is empty and still here", room.name);
-            let listed = self.changed_rooms.contains(&index);
-            assert_eq!(room.changed, listed, "changed mark of room {:?}", room.name);
-            for (at, member) in room.members.iter().enumerate() {
+            let kept = !room.members().is_empty() || room.is_changed();
+            assert!(kept, "room {:?} is empty and still here", room.name());
+            let listed = self.rooms.lists_change_of(index);
+            assert_eq!(
+                room.is_changed(),
+                listed,
+                "changed mark of room {:?}",
+                room.name()
+            );
+            for (at, member) in room.members().iter().enumerate() {
                 let socket = self.tables.sockets.get(*member);
                 let mut memberships = socket.into_iter().flat_map(|socket| &socket.rooms);
                 let known = memberships.any(|own| own.room == index && own.at == at as u32);
                 assert!(
                     known,
                     "member {member} at {at} of {:?} does not know",
-                    room.name
+                    room.name()
                 );
             }
         }
@@ -368,7 +374,7 @@ impl Core {
             let rooms = self
                 .rooms
                 .iter()
-                .filter(|(_, room)| room.namespace == index)
+                .filter(|(_, room)| room.namespace() == index)
                 .count();
             assert_eq!(
                 namespace.rooms as usize, rooms,

@@ -138,21 +138,11 @@ impl<T: Weigh> Receiver<T> {
     }
 
     pub fn pop(&self) -> Option<T> {
-        let message = self.take()?;
-        self.handled(&message);
-        Some(message)
-    }
-
-    /// Takes a message that counts as waiting until it is `handled`: senders see what piles up behind the queue as well.
-    pub fn take(&self) -> Option<T> {
-        self.0.queue.pop()
-    }
-
-    /// A message that was taken needs no more attention.
-    pub fn handled(&self, message: &T) {
+        let message = self.0.queue.pop()?;
         let load = self.0.load();
         load.messages.fetch_sub(1, Ordering::Relaxed);
         load.bytes.fetch_sub(message.bytes(), Ordering::Relaxed);
+        Some(message)
     }
 
     pub fn len(&self) -> usize {

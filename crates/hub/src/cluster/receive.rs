@@ -10,11 +10,8 @@ impl Hub {
         match relay {
             Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast, None),
             Relay::Ask(broadcast, round) => self.relayed_broadcast(broadcast, Some(*round)),
-            Relay::Join { of, rooms, shard } => {
-                of.with(|target| {
-                    self.core.join_selected(target, &borrowed(rooms));
-                    self.core.answer_join(target.namespace, rooms, *shard);
-                });
+            Relay::Join { of, rooms, .. } => {
+                of.with(|target| self.core.join_selected(target, &borrowed(rooms)));
             }
             Relay::Leave { of, rooms } => {
                 of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));
@@ -42,18 +39,7 @@ impl Hub {
                 args,
                 exempt,
             } => self.core.replayed(*socket, args, *exempt),
-            Relay::RoomCount {
-                namespace,
-                kind,
-                room,
-                shard,
-                count,
-                answers,
-            } => {
-                let room = self.core.room(namespace, *kind, room);
-                let answers = *answers == Some(self.core.ids.me.shard);
-                self.core.room_count(room, *shard, *count, answers);
-            }
+            Relay::RoomChanged { namespace, room } => self.core.room_changed(namespace, room),
         }
         self.settle();
     }

@@ -3,9 +3,11 @@
 
 use crate::cluster::rounds::Found;
 use crate::core::Core;
+use crate::rooms::directory::{Expected, RoomName};
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
 use crate::tables::id::{self, Place};
+use crate::tables::shards::ShardSet;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -159,8 +161,8 @@ pub enum Relay {
     Join {
         of: Address,
         rooms: Vec<String>,
-        /// The shard that waits for the counts.
-        shard: u16,
+        /// Until all receivers have carried it out, members of these rooms may be anywhere.
+        expected: Vec<Expected>,
     },
     Leave {
         of: Address,
@@ -196,15 +198,10 @@ pub enum Relay {
         /// Never compressed.
         exempt: bool,
     },
-    /// Replicated state: members of a room on a shard.
-    RoomCount {
-        namespace: String,
-        kind: RoomKind,
-        room: String,
-        shard: u16,
-        count: u32,
-        /// The shard whose `Join` this answers.
-        answers: Option<u16>,
+    /// To the shards that have members of a room: their number changed.
+    RoomChanged {
+        namespace: Arc<str>,
+        room: Arc<str>,
     },
 }
 
@@ -222,35 +219,9 @@ impl Relay {
             Self::Response(_, response) => response.bytes(),
             Self::Record { event, .. } => event.len(),
             Self::Replayed { args, .. } => args.len(),
-            Self::Replay { .. } | Self::RoomCount { .. } => 0,
+            Self::Replay { .. } | Self::RoomChanged { .. } => 0,
         };
         size_of::<Self>() + args
-    }
-}
-
-/// A set of shards.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ShardSet([u64; 4]);
-
-impl ShardSet {
-    pub(crate) fn insert(&mut self, shard: u16) {
-        self.0[usize::from(shard) / 64 % 4] |= 1 << (shard % 64);
-    }
-
-    pub(crate) fn remove(&mut self, shard: u16) {
-        self.0[usize::from(shard) / 64 % 4] &= !(1 << (shard % 64));
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0 == [0; 4]
-    }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
-
-    pub(crate) fn iter(self) -> impl Iterator<Item = u16> {
-        (0..256u16).filter(move |shard| self.0[usize::from(*shard) / 64] & (1 << (shard % 64)) != 0)
     }
 }
 
@@ -262,10 +233,10 @@ impl Core {
             return set;
         }
         if target.rooms.is_empty() && target.users.is_empty() {
-            self.add_shards(&mut set, target.namespace, RoomKind::All, "");
+            set = self.members_elsewhere(target.namespace, RoomKind::All, "");
         }
         for name in target.rooms {
-            self.add_shards(&mut set, target.namespace, RoomKind::Named, name);
+            set = set.union(self.members_elsewhere(target.namespace, RoomKind::Named, name));
             if let Some(id) = Id20::decode(name.as_bytes()) {
                 let owner = id::socket_owner(&id);
                 if owner.node == self.ids.me.node && owner.shard < self.ids.me.shards {
@@ -281,14 +252,13 @@ impl Core {
         set
     }
 
-    fn add_shards(&self, set: &mut ShardSet, namespace: &str, kind: RoomKind, name: &str) {
-        let room = self
-            .find_namespace(namespace)
-            .and_then(|namespace| self.rooms.find(namespace, kind, name))
-            .and_then(|room| self.rooms.get(room));
-        for away in room.into_iter().flat_map(|room| &room.away) {
-            set.insert(away.shard);
-        }
+    fn members_elsewhere(&self, namespace: &str, kind: RoomKind, name: &str) -> ShardSet {
+        let room = RoomName {
+            namespace,
+            kind,
+            name,
+        };
+        self.rooms.shards_of(self.find_namespace(namespace), room)
     }
 
     pub(crate) fn send(&mut self, shard: u16, relay: Relay) {
@@ -315,26 +285,8 @@ impl Core {
     }
 
     pub(crate) fn other_shards(&self) -> ShardSet {
-        let mut set = ShardSet::default();
-        (0..self.ids.me.shards).for_each(|shard| set.insert(shard));
+        let mut set = ShardSet::first(self.ids.me.shards);
         set.remove(self.ids.me.shard);
         set
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shard_set_holds_256() {
-        let mut set = ShardSet::default();
-        assert!(set.is_empty());
-        for shard in [0, 63, 64, 255] {
-            set.insert(shard);
-        }
-        set.remove(64);
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 255]);
-        assert_eq!(set.len(), 3);
     }
 }

@@ -7,6 +7,7 @@ use crate::access::gcra::Shared;
 use crate::access::trust::Distrusted;
 use crate::books::config::Rates;
 use crate::cluster::mailbox::Loads;
+use crate::rooms::directory::Directory;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub struct Process {
     pub addresses: Arc<Addresses>,
     /// How full the mailboxes of the shards are.
     pub loads: Arc<Loads>,
+    /// Where the members of rooms are.
+    pub(crate) directory: Arc<Directory>,
     /// How full the process is.
     pub pressure: Arc<Pressure>,
     /// Limiter states of users and addresses.

@@ -344,8 +344,8 @@ impl Hub {
         auth: &str,
         claims: Option<&Claims>,
     ) -> SocketKey {
-        let room = self.core.room(namespace, RoomKind::All, "");
         let namespace = self.core.namespace(namespace);
+        let room = self.core.room(namespace, RoomKind::All, "");
         let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
         let id = id::socket_id(snowflake, self.core.random());
         let keep = self.core.config.keep_handshake && auth != "{}";
@@ -373,7 +373,8 @@ impl Hub {
             expires_s: 0,
             extra,
         });
-        self.core.add_member(socket.id(), room);
+        let sockets = &mut self.core.tables.sockets;
+        self.core.rooms.add_member(sockets, socket.id(), room);
         self.core.counts.connects += 1;
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return socket;

@@ -163,17 +163,11 @@ impl Core {
         let Some(room) = self.rooms.find(namespace, kind, name) else {
             return;
         };
-        // Taken out for the loop: delivery touches sockets, connections and logs, never the room.
-        let members = match self.rooms.get_mut(room) {
-            Some(room) => std::mem::take(&mut room.members),
-            None => return,
-        };
+        let members = self.rooms.take_members(room);
         for index in &members {
             self.deliver_member(*index, mark, out);
         }
-        if let Some(room) = self.rooms.get_mut(room) {
-            room.members = members;
-        }
+        self.rooms.put_back(room, members);
     }
 
     #[inline]
@@ -212,7 +206,7 @@ impl Core {
         for index in room
             .and_then(|room| self.rooms.get(room))
             .into_iter()
-            .flat_map(|r| &r.members)
+            .flat_map(|room| room.members())
         {
             if let Some(socket) = self.tables.sockets.get_mut(*index) {
                 socket.mark = mark;

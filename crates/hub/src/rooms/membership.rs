@@ -1,11 +1,11 @@
-//! Joining and leaving rooms, and telling the other shards how many are in them.
+//! Joining and leaving rooms, and telling handlers and other shards that the number of members changed.
 
 use crate::books::metrics::Limit;
-use crate::cluster::relay::{Relay, ShardSet, Target};
+use crate::cluster::relay::{Relay, Target};
 use crate::core::Core;
-use crate::rooms::room::RoomKind;
-use crate::tables::slot::{NamespaceId, RoomId, SocketId};
-use crate::tables::socket::Membership;
+use crate::rooms::room::{Change, RoomKind};
+use crate::tables::slot::{NamespaceId, SocketId};
+use std::sync::Arc;
 
 /// Why a room was not joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,15 +58,8 @@ impl Core {
             self.counts.hit(Limit::RoomsPerSocket);
             return Err(JoinError::TooManyRooms);
         }
-        let namespace = self
-            .tables
-            .namespaces
-            .get(namespace)
-            .ok_or(JoinError::Gone)?
-            .name
-            .clone();
-        let room = self.room(&namespace, kind, name);
-        self.add_member(index, room);
+        let room = self.room(namespace, kind, name);
+        self.rooms.add_member(&mut self.tables.sockets, index, room);
         Ok(())
     }
 
@@ -75,18 +68,6 @@ impl Core {
         if let Some(socket) = self.tables.sockets.get_mut(index) {
             socket.nameless = nameless;
         }
-    }
-
-    pub(crate) fn add_member(&mut self, index: SocketId, room: RoomId) {
-        let Some(slot) = self.rooms.get_mut(room) else {
-            return;
-        };
-        slot.members.push(index);
-        let at = slot.members.len() as u32 - 1;
-        if let Some(socket) = self.tables.sockets.get_mut(index) {
-            socket.rooms.push(Membership { room, at });
-        }
-        self.count_changed(room);
     }
 
     pub(crate) fn leave(&mut self, index: SocketId, name: &str) {
@@ -108,7 +89,8 @@ impl Core {
         };
         if let Some(socket) = self.tables.sockets.get_mut(index) {
             let membership = socket.rooms.remove(at);
-            self.remove_member(membership);
+            self.rooms
+                .remove_member(&mut self.tables.sockets, membership);
         }
     }
 
@@ -119,124 +101,43 @@ impl Core {
             .get_mut(index)
             .map(|s| std::mem::take(&mut s.rooms));
         for membership in rooms.into_iter().flatten() {
-            self.remove_member(membership);
+            self.rooms
+                .remove_member(&mut self.tables.sockets, membership);
         }
     }
 
-    /// Takes a member off a room's list; the last one moves into its place.
-    fn remove_member(&mut self, membership: Membership) {
-        let Membership { room, at } = membership;
-        let Some(slot) = self.rooms.get_mut(room) else {
-            return;
-        };
-        if at as usize >= slot.members.len() {
-            return;
-        }
-        slot.members.swap_remove(at as usize);
-        if slot.members.len() < slot.members.capacity() / 4 {
-            slot.members.shrink_to(slot.members.len() * 2);
-        }
-        if let Some(moved) = slot.members.get(at as usize).copied()
-            && let Some(socket) = self.tables.sockets.get_mut(moved)
-            && let Some(other) = socket.rooms.iter_mut().find(|other| other.room == room)
-        {
-            other.at = at;
-        }
-        self.count_changed(room);
-    }
-
-    /// Books a change; the other shards learn at once when the first comes, else with the next announcement. Of the last one's
-    /// going too: until then they send what nobody here is told, and who joins and leaves all the time costs them nothing.
-    fn count_changed(&mut self, room: RoomId) {
-        let Some(slot) = self.rooms.get_mut(room) else {
-            return;
-        };
-        if !std::mem::replace(&mut slot.changed, true) {
-            self.changed_rooms.push(room);
-        }
-        if slot.announced == 0 && !slot.members.is_empty() {
-            self.announce(room, None);
-        }
-    }
-
-    fn announce(&mut self, room: RoomId, answers: Option<u16>) {
-        let Some(slot) = self.rooms.get_mut(room) else {
-            return;
-        };
-        let count = slot.members.len() as u32;
-        slot.announced = count;
-        if self.ids.me.shards == 1 {
-            return;
-        }
-        let (kind, name) = (slot.kind, slot.name.to_string());
-        let Some(namespace) = self.tables.namespaces.get(slot.namespace) else {
-            return;
-        };
-        let relay = Relay::RoomCount {
-            namespace: namespace.name.to_string(),
-            kind,
-            room: name,
-            shard: self.ids.me.shard,
-            count,
-            answers,
-        };
-        self.send_all(self.other_shards(), relay);
-    }
-
-    /// Tells how many are in these rooms whether that changed or not: another shard had sockets join and waits for it.
-    pub(crate) fn answer_join(&mut self, namespace: &str, rooms: &[String], shard: u16) {
-        for name in rooms {
-            let room = self.room(namespace, RoomKind::Named, name);
-            self.announce(room, Some(shard));
-            self.tidy_room(room);
-        }
-    }
-
-    /// Other shards have sockets join these rooms, and announce the counts when they have.
-    pub(crate) fn expect_members(&mut self, shards: ShardSet, namespace: &str, rooms: &[&str]) {
-        for name in rooms {
-            let room = self.room(namespace, RoomKind::Named, name);
-            if let Some(slot) = self.rooms.get_mut(room) {
-                shards.iter().for_each(|shard| slot.expect_away(shard));
-            }
-        }
-    }
-
-    /// Another shard told how many it holds; `answers`: because it was told here to let sockets join.
-    pub(crate) fn room_count(&mut self, room: RoomId, shard: u16, count: u32, answers: bool) {
-        let Some(slot) = self.rooms.get_mut(room) else {
-            return;
-        };
-        slot.set_away(shard, count, answers);
-        if !std::mem::replace(&mut slot.changed, true) {
-            self.changed_rooms.push(room);
-        }
-    }
-
-    /// Tells the other shards the counts that changed; returns the named rooms for the handler: (namespace, room, members).
-    /// The larger a room, the less often: telling its members costs at most about a thousand deliveries a second.
-    pub(crate) fn announce_changes(&mut self) -> Vec<(std::sync::Arc<str>, Box<str>, u64)> {
+    /// Tells the other shards of counts that changed; returns the named rooms for the handler: (namespace, room, members).
+    pub(crate) fn announce_changes(&mut self) -> Vec<(Arc<str>, Arc<str>, u64)> {
         let mut told = Vec::new();
-        let now = self.clock.now.mono_ms;
-        for room in std::mem::take(&mut self.changed_rooms) {
-            let Some(slot) = self.rooms.get_mut(room) else {
-                continue;
-            };
-            let named = slot.kind == RoomKind::Named;
-            let wait = named && now < slot.told_ms + slot.members.len() as u64;
-            slot.changed = wait;
-            if wait {
-                self.changed_rooms.push(room);
-            } else if named && let Some(namespace) = self.tables.namespaces.get(slot.namespace) {
-                slot.told_ms = now;
-                told.push((namespace.name.clone(), slot.name.clone(), slot.total()));
-            }
-            if slot.announced as usize != slot.members.len() {
-                self.announce(room, None);
+        for Change {
+            room,
+            tell,
+            announce,
+        } in self.rooms.changes(self.clock.now.mono_ms)
+        {
+            if let Some(slot) = self.rooms.get(room)
+                && let Some(namespace) = self.tables.namespaces.get(slot.namespace())
+                && tell
+            {
+                let (namespace, name) = (Arc::clone(&namespace.name), Arc::clone(slot.name()));
+                told.push((Arc::clone(&namespace), Arc::clone(&name), slot.total()));
+                if !announce.is_empty() {
+                    let room = name;
+                    self.send_all(announce, Relay::RoomChanged { namespace, room });
+                }
             }
             self.tidy_room(room);
         }
         told
+    }
+
+    /// The number of a room's members changed on another shard.
+    pub(crate) fn room_changed(&mut self, namespace: &str, name: &str) {
+        let namespace = self.find_namespace(namespace);
+        let room = namespace.and_then(|at| self.rooms.find(at, RoomKind::Named, name));
+        if let Some(room) = room {
+            self.rooms.mark_changed(room);
+        }
     }
 
     /// Local sockets the target means.
@@ -284,7 +185,7 @@ impl Core {
         out.extend(
             room.and_then(|room| self.rooms.get(room))
                 .into_iter()
-                .flat_map(|r| &r.members),
+                .flat_map(|room| room.members()),
         );
     }
 
@@ -295,7 +196,7 @@ impl Core {
         };
         let named = socket.rooms.iter().filter_map(|membership| {
             let room = self.rooms.get(membership.room)?;
-            (room.kind == RoomKind::Named).then(|| room.name.to_string())
+            (room.kind() == RoomKind::Named).then(|| room.name().to_string())
         });
         let own = (!socket.nameless).then(|| socket.id.to_string());
         own.into_iter().chain(named).collect()

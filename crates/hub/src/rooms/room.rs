@@ -1,10 +1,15 @@
-//! Rooms of a shard: who is in them here, and how many are in them on the other shards.
+//! Rooms of a shard: the members that are connected to it. The directory knows the other shards.
 //! A namespace's sockets are a room of its own kind, which no client can name.
 
+use crate::rooms::directory::{Card, Directory, Expected, RoomName};
+use crate::tables::id::Identity;
+use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
+use crate::tables::socket::{Membership, Socket};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -15,84 +20,90 @@ pub enum RoomKind {
     Named,
 }
 
-/// What a room knows of its members on another shard of this process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Away {
-    pub(crate) shard: u16,
-    /// Joins that this shard asked for and that one has not answered: it is sent what members get, however many it told of before.
-    expected: u16,
-    count: u32,
-}
-
+/// Its room on the other shards is found by the card, which only a process with several shards has.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) namespace: NamespaceId,
-    pub(crate) kind: RoomKind,
-    pub(crate) name: Box<str>,
-    /// Socket slots.
-    pub(crate) members: Vec<SocketId>,
-    /// Only shards that have members or may have some soon.
-    pub(crate) away: Vec<Away>,
-    /// Count last told to the other shards.
-    pub(crate) announced: u32,
-    /// When the handler was last told the count, monotonic milliseconds.
-    pub(crate) told_ms: u64,
+    namespace: NamespaceId,
+    kind: RoomKind,
     /// In the list of rooms whose count changed.
-    pub(crate) changed: bool,
+    changed: bool,
+    name: Arc<str>,
+    members: Vec<SocketId>,
+    card: Option<Arc<Card>>,
+    /// Members here when the other shards were told last that their number changed.
+    announced: u32,
+    /// When the handler was last told the count, monotonic milliseconds.
+    told_ms: u64,
 }
 
 impl Room {
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.name.len() + self.members.capacity() * 4 + self.away.capacity() * size_of::<Away>()
+    pub(crate) fn namespace(&self) -> NamespaceId {
+        self.namespace
     }
 
-    /// Members on all shards, as far as known here.
+    pub(crate) fn kind(&self) -> RoomKind {
+        self.kind
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Those of this shard.
+    pub(crate) fn members(&self) -> &[SocketId] {
+        &self.members
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Members on all shards.
     pub(crate) fn total(&self) -> u64 {
-        self.members.len() as u64
-            + self
-                .away
-                .iter()
-                .map(|away| u64::from(away.count))
-                .sum::<u64>()
+        let here = self.members.len() as u64;
+        self.card.as_ref().map_or(here, |card| card.members())
     }
 
-    /// That shard was told to let sockets join; until it answers how many did, it is sent what members get.
-    pub(crate) fn expect_away(&mut self, shard: u16) {
-        let away = self.away_on(shard);
-        away.expected = away.expected.saturating_add(1);
-    }
-
-    /// That shard told how many it holds; `answers`: because it was told to let sockets join.
-    pub(crate) fn set_away(&mut self, shard: u16, count: u32, answers: bool) {
-        let away = self.away_on(shard);
-        away.count = count;
-        away.expected = away.expected.saturating_sub(u16::from(answers));
-        self.away.retain(|away| away.count > 0 || away.expected > 0);
-    }
-
-    fn away_on(&mut self, shard: u16) -> &mut Away {
-        let known = self.away.iter().position(|away| away.shard == shard);
-        let at = known.unwrap_or_else(|| {
-            self.away.push(Away {
-                shard,
-                expected: 0,
-                count: 0,
-            });
-            self.away.len() - 1
-        });
-        &mut self.away[at]
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let card = self.card.as_ref().map_or(0, |card| card.heap_share());
+        let name = 2 * size_of::<usize>() + self.name.len();
+        name + self.members.capacity() * size_of::<SocketId>() + card
     }
 }
 
+/// A room whose count changed, as it is told.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) room: RoomId,
+    /// The handler is told.
+    pub(crate) tell: bool,
+    /// So are the other shards that have members: the change was made here.
+    pub(crate) announce: ShardSet,
+}
+
 /// Rooms by slot and by name. Room names are chosen by clients, hence the keyed hash.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rooms {
     slots: Slab<RoomId, Room>,
     by_name: HashTable<RoomId>,
     hasher: RandomState,
+    changed: Vec<RoomId>,
+    directory: Arc<Directory>,
+    me: Identity,
 }
 
 impl Rooms {
+    pub(crate) fn new(me: Identity, directory: &Arc<Directory>) -> Self {
+        Self {
+            slots: Slab::default(),
+            by_name: HashTable::default(),
+            hasher: RandomState::default(),
+            changed: Vec::new(),
+            directory: Arc::clone(directory),
+            me,
+        }
+    }
+
     fn hash(&self, namespace: NamespaceId, kind: RoomKind, name: &str) -> u64 {
         self.hasher.hash_one((namespace, kind as u8, name))
     }
@@ -113,26 +124,29 @@ impl Rooms {
             .copied()
     }
 
-    pub(crate) fn find_or_insert(
+    /// A new room of a namespace of that name. From now on the other shards send it what its members get.
+    pub(crate) fn insert(
         &mut self,
-        namespace: NamespaceId,
+        namespace: (NamespaceId, &Arc<str>),
         kind: RoomKind,
         name: &str,
     ) -> RoomId {
-        if let Some(index) = self.find(namespace, kind, name) {
-            return index;
-        }
+        let name: Arc<str> = name.into();
+        let card = (self.me.shards > 1).then(|| {
+            let directory = &self.directory;
+            directory.enter(namespace.1, kind, &name, self.me.shard)
+        });
+        let hash = self.hash(namespace.0, kind, &name);
         let room = Room {
-            namespace,
+            namespace: namespace.0,
             kind,
-            name: name.into(),
+            changed: false,
+            name,
             members: Vec::new(),
-            away: Vec::new(),
+            card,
             announced: 0,
             told_ms: 0,
-            changed: false,
         };
-        let hash = self.hash(namespace, kind, name);
         let index = self.slots.insert(room).id();
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.by_name.insert_unique(hash, index, |index| {
@@ -143,25 +157,174 @@ impl Rooms {
         index
     }
 
-    /// Forgets a room without members anywhere; returns it.
+    /// Forgets a room without members here; returns it.
     pub(crate) fn remove_if_empty(&mut self, index: RoomId) -> Option<Room> {
         let room = self.slots.get(index)?;
-        if !room.members.is_empty() || !room.away.is_empty() || room.changed {
+        if !room.members.is_empty() || room.changed {
             return None;
         }
         let hash = self.hash(room.namespace, room.kind, &room.name);
         if let Ok(entry) = self.by_name.find_entry(hash, |other| *other == index) {
             entry.remove();
         }
-        self.slots.remove(index)
+        let room = self.slots.remove(index)?;
+        if let Some(card) = &room.card {
+            self.directory.leave(card, self.me.shard);
+        }
+        Some(room)
     }
 
-    pub(crate) fn get(&self, index: RoomId) -> Option<&Room> {
+    // ---- members ------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn add_member(
+        &mut self,
+        sockets: &mut Slab<SocketId, Socket>,
+        socket: SocketId,
+        room: RoomId,
+    ) {
+        let (Some(slot), Some(member)) = (self.slots.get_mut(room), sockets.get_mut(socket)) else {
+            return;
+        };
+        let at = slot.members.len() as u32;
+        slot.members.push(socket);
+        member.rooms.push(Membership { room, at });
+        if let Some(card) = &slot.card {
+            card.joined();
+        }
+        self.mark_changed(room);
+    }
+
+    /// Takes a member off a room's list; the last one moves into its place.
+    pub(crate) fn remove_member(
+        &mut self,
+        sockets: &mut Slab<SocketId, Socket>,
+        membership: Membership,
+    ) {
+        let Membership { room, at } = membership;
+        let Some(slot) = self.slots.get_mut(room) else {
+            return;
+        };
+        let place = at as usize;
+        debug_assert!(place < slot.members.len(), "{room} has no member {at}");
+        if place >= slot.members.len() {
+            return;
+        }
+        slot.members.swap_remove(place);
+        if slot.members.len() < slot.members.capacity() / 4 {
+            slot.members.shrink_to(slot.members.len() * 2);
+        }
+        if let Some(moved) = slot.members.get(place).copied()
+            && let Some(socket) = sockets.get_mut(moved)
+            && let Some(other) = socket.rooms.iter_mut().find(|other| other.room == room)
+        {
+            other.at = at;
+        }
+        if let Some(card) = &slot.card {
+            card.left();
+        }
+        self.mark_changed(room);
+    }
+
+    /// The members, taken out while an event is delivered to them. `put_back` must follow: delivering touches sockets,
+    /// connections and logs, and never a room.
+    pub(crate) fn take_members(&mut self, room: RoomId) -> Vec<SocketId> {
+        let slot = self.slots.get_mut(room);
+        slot.map_or_else(Vec::new, |slot| std::mem::take(&mut slot.members))
+    }
+
+    pub(crate) fn put_back(&mut self, room: RoomId, members: Vec<SocketId>) {
+        if let Some(slot) = self.slots.get_mut(room) {
+            debug_assert!(slot.members.is_empty(), "somebody joined {room} meanwhile");
+            slot.members = members;
+        }
+    }
+
+    // ---- other shards -------------------------------------------------------------------------------------------------
+
+    /// Shards that may have members of a room.
+    pub(crate) fn shards_of(&self, namespace: Option<NamespaceId>, name: RoomName<'_>) -> ShardSet {
+        let shards = self.me.shards;
+        let own = namespace.and_then(|namespace| self.find(namespace, name.kind, name.name));
+        match own.and_then(|room| self.slots.get(room)) {
+            Some(Room {
+                card: Some(card), ..
+            }) => card.shards(shards),
+            _ => {
+                let found = self.directory.read(name, |card| card.shards(shards));
+                found.unwrap_or_default()
+            }
+        }
+    }
+
+    /// Members of a room on all shards.
+    pub(crate) fn total(&self, namespace: Option<NamespaceId>, name: RoomName<'_>) -> u64 {
+        let own = namespace.and_then(|namespace| self.find(namespace, name.kind, name.name));
+        match own.and_then(|room| self.slots.get(room)) {
+            Some(room) => room.total(),
+            None => self.directory.read(name, Card::members).unwrap_or(0),
+        }
+    }
+
+    /// Other shards are asked to let sockets join these rooms.
+    pub(crate) fn expect(&self, namespace: &str, rooms: &[&str]) -> Vec<Expected> {
+        let expected = rooms
+            .iter()
+            .map(|name| self.directory.expect(namespace, name));
+        expected.collect()
+    }
+
+    // ---- counts that changed ------------------------------------------------------------------------------------------
+
+    /// The number of a room's members changed, here or on another shard.
+    pub(crate) fn mark_changed(&mut self, room: RoomId) {
+        if let Some(slot) = self.slots.get_mut(room)
+            && !std::mem::replace(&mut slot.changed, true)
+        {
+            self.changed.push(room);
+        }
+    }
+
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The changes that are told now. The larger a room, the less often: telling its members costs at most about a thousand
+    /// deliveries a second.
+    pub(crate) fn changes(&mut self, now_ms: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for room in std::mem::take(&mut self.changed) {
+            let Some(slot) = self.slots.get_mut(room) else {
+                continue;
+            };
+            let (named, here) = (slot.kind == RoomKind::Named, slot.members.len() as u32);
+            slot.changed = named && now_ms < slot.told_ms + u64::from(here);
+            if slot.changed {
+                self.changed.push(room);
+                continue;
+            }
+            let mut announce = ShardSet::default();
+            if named
+                && slot.announced != here
+                && let Some(card) = &slot.card
+            {
+                announce = card.shards(self.me.shards);
+                announce.remove(self.me.shard);
+            }
+            slot.told_ms = now_ms;
+            slot.announced = here;
+            changes.push(Change {
+                room,
+                tell: named,
+                announce,
+            });
+        }
+        changes
+    }
+
+    // ---- the table ----------------------------------------------------------------------------------------------------
+
+    pub(crate) fn get(&self, index: impl Into<Option<RoomId>>) -> Option<&Room> {
         self.slots.get(index)
-    }
-
-    pub(crate) fn get_mut(&mut self, index: RoomId) -> Option<&mut Room> {
-        self.slots.get_mut(index)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -172,6 +335,11 @@ impl Rooms {
         self.slots.iter()
     }
 
+    /// Whether the room is in the list of those whose count changed.
+    pub(crate) fn lists_change_of(&self, room: RoomId) -> bool {
+        self.changed.contains(&room)
+    }
+
     /// The slot with this number, in use or free; none behind the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<RoomId> {
         self.slots.nth(index)
@@ -179,6 +347,8 @@ impl Rooms {
 
     /// Bytes of the tables; those behind a room are its own.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.slots.heap_bytes() + self.by_name.allocation_size()
+        self.slots.heap_bytes()
+            + self.by_name.allocation_size()
+            + self.changed.capacity() * size_of::<RoomId>()
     }
 }

@@ -5,6 +5,7 @@ use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::relay::{Address, Broadcast, Relay, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
+use crate::rooms::directory::RoomName;
 use crate::rooms::fanout::{Outgoing, write_frames, write_payload};
 use crate::rooms::membership::JoinError;
 use crate::rooms::room::RoomKind;
@@ -450,12 +451,11 @@ impl Context<'_> {
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
             let relay = Relay::Join {
-                shard: self.core.ids.me.shard,
                 of: Address::from(of),
                 rooms: owned(rooms),
+                expected: self.core.rooms.expect(of.namespace, rooms),
             };
             self.core.send_all(shards, relay);
-            self.core.expect_members(shards, of.namespace, rooms);
         }
         self.core.join_selected(of, rooms);
     }
@@ -486,13 +486,15 @@ impl Context<'_> {
         self.core.disconnect_selected(of, close);
     }
 
-    /// Sockets in a room on all shards, from replicated counts.
+    /// Sockets in a room on all shards.
     pub fn room_count(&self, namespace: &str, room: &str) -> u64 {
-        self.core
-            .find_namespace(namespace)
-            .and_then(|namespace| self.core.rooms.find(namespace, RoomKind::Named, room))
-            .and_then(|room| self.core.rooms.get(room))
-            .map_or(0, crate::rooms::room::Room::total)
+        let name = RoomName {
+            namespace,
+            kind: RoomKind::Named,
+            name: room,
+        };
+        let namespace = self.core.find_namespace(namespace);
+        self.core.rooms.total(namespace, name)
     }
 
     // ---- sessions without sockets ---------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ pub trait Handler: Send {
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: Collected) {}
     /// Result of [`Context::fetch`].
     fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {}
-    /// The number of sockets in a room changed (coalesced; over all shards).
+    /// The number of sockets in a room changed (coalesced; over all shards). Each shard that has some of them is told.
     fn room_count_changed(
         &mut self,
         cx: &mut Context<'_>,
