@@ -3,6 +3,7 @@
 
 mod compression;
 mod departures;
+mod directory;
 mod identity;
 mod memory;
 #[path = "../../../../transcripts/player/mod.rs"]

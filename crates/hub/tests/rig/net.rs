@@ -88,6 +88,12 @@ impl Net {
         self.bytes(client, &masked(text.as_bytes()));
     }
 
+    /// Many packets in one read.
+    pub fn say_all(&mut self, client: Client, texts: impl Iterator<Item = String>) {
+        let bytes: Vec<u8> = texts.flat_map(|text| masked(text.as_bytes())).collect();
+        self.bytes(client, &bytes);
+    }
+
     fn bytes(&mut self, client: Client, bytes: &[u8]) {
         self.nodes[client.at]
             .hub
@@ -99,6 +105,15 @@ impl Net {
     pub fn break_off(&mut self, client: Client) {
         self.nodes[client.at].hub.broken(client.conn);
         self.end_turn(client.at);
+    }
+
+    pub fn hub(&self, at: usize) -> &Hub {
+        &self.nodes[at].hub
+    }
+
+    /// Pairs of hubs between which something is on its way.
+    pub fn routes(&self) -> Vec<(usize, usize)> {
+        self.mail.keys().copied().collect()
     }
 
     /// The next letter of this route arrives.

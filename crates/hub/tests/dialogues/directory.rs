@@ -1,0 +1,51 @@
+//! What a room costs a process with many shards.
+
+use crate::rig::net::Net;
+use crate::rig::{handler, lab_rules};
+use hub::config::Config;
+
+/// One-member rooms of one shard among so many: the net, with all clients still in it.
+fn rooms(shards: usize, rooms: usize) -> Net {
+    let mut config = Config::default();
+    config.limits.rooms_per_socket_max = rooms;
+    let mut net = Net::new(shards, &config, |_| handler(&lab_rules()));
+    let client = net.client(0);
+    net.settle();
+    let joins = (0..rooms).map(|n| format!("42[\"join\",\"room-{n:05}\"]"));
+    net.say_all(client, joins);
+    net
+}
+
+/// Each room was a slot of every shard, and each first join a letter to each of them.
+#[test]
+fn a_room_was_announced_to_every_shard() {
+    let mut net = rooms(8, 100);
+    net.pass(1_000);
+    assert_eq!(net.routes(), [], "letters about rooms that have one member");
+    let elsewhere: usize = (1..8).map(|at| net.hub(at).census().rooms).sum();
+    assert_eq!(elsewhere, 0);
+}
+
+/// Prints the bytes: `cargo test -p hub --test dialogues bytes_of_a_room -- --nocapture`.
+#[test]
+fn bytes_of_a_room_do_not_grow_with_the_shards() {
+    const ROOMS: usize = 1_000;
+    let [one, two, eight] = [1, 2, 8].map(|shards| {
+        let net = rooms(shards, ROOMS);
+        let parts = (0..shards).flat_map(|at| net.hub(at).memory());
+        let bytes: usize = parts
+            .filter(|(part, _)| *part == "rooms")
+            .map(|(_, n)| n)
+            .sum();
+        println!(
+            "a room of one member costs {} bytes on {shards} shards",
+            bytes / ROOMS
+        );
+        bytes / ROOMS
+    });
+    assert!(two - one < 250, "a card costs {}", two - one);
+    assert!(
+        eight <= two + 8,
+        "{two} bytes on two shards, {eight} on eight"
+    );
+}
