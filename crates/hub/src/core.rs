@@ -279,6 +279,7 @@ impl Core {
     /// Drops a connection now.
     pub(crate) fn drop_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
+        self.access.held.forget(conn);
         if let Some(slot) = self.tables.conns.remove(conn) {
             if slot.flags.counted {
                 self.access.addresses.leave(slot.peer);

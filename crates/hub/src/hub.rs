@@ -29,6 +29,8 @@ const RESET_MS: u64 = 2_000;
 pub struct Hub {
     pub(crate) core: Core,
     pub(crate) handler: Box<dyn Handler>,
+    /// The handler sees requests and may add to their answers.
+    pub(crate) reads_requests: bool,
     cells: Arc<Cells>,
     messages_before: u64,
     announce_due: u64,
@@ -72,6 +74,7 @@ impl Hub {
     ) -> Self {
         Self {
             core: Core::new(config, me, entropy, process),
+            reads_requests: handler.reads_requests(),
             handler,
             cells,
             messages_before: 0,
@@ -301,7 +304,7 @@ impl Hub {
                 }
                 State::Body { len } => self.on_body(conn, len as usize, &data[at..]),
                 State::ChunkedBody => self.on_chunks(conn, &data[at..]),
-                State::Poll => self.on_pipelined(conn, data.len() - at),
+                State::Poll | State::Held => self.on_pipelined(conn, data.len() - at),
                 _ => {
                     at += self.on_frames(conn, &mut data[at..]);
                     break;
@@ -417,7 +420,7 @@ impl Hub {
                 self.core.close_session(session, reason);
             }
             State::Probe => self.core.abort_upgrade(session, conn),
-            State::Head | State::Finishing | State::Linger => {}
+            State::Head | State::Held | State::Finishing | State::Linger => {}
         }
     }
 
@@ -544,7 +547,7 @@ impl Hub {
     }
 
     #[inline]
-    fn call_now<R>(
+    pub(crate) fn call_now<R>(
         &mut self,
         session: impl Into<Option<SessionId>>,
         f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,

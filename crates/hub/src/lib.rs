@@ -31,6 +31,7 @@ pub use seam::effect::{Brief, Effect, Notice};
 pub use seam::handler::{AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal};
 pub use seam::limiter::Limiter;
 pub use seam::notices;
+pub use seam::opening::{AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, Request};
 pub use seam::question::{Ask, Reply};
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};

@@ -11,6 +11,7 @@ pub mod trust;
 
 use crate::cluster::shared::Process;
 use crate::config::Config;
+use crate::seam::opening::Held;
 use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;
@@ -24,6 +25,8 @@ pub(crate) struct Access {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) meters: Meters,
     pub(crate) admission: Admission,
+    /// Opening requests that wait for a handler.
+    pub(crate) held: Held,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
     pub(crate) via: HashMap<ConnId, IpAddr>,
     pub(crate) distrusted: Arc<Distrusted>,
@@ -35,6 +38,7 @@ impl Access {
             addresses: Arc::clone(&process.addresses),
             meters: Meters::new(&config.rates, Arc::clone(&process.meters)),
             admission: Admission::new(Arc::clone(&process.pressure)),
+            held: Held::default(),
             via: HashMap::new(),
             distrusted: Arc::clone(&process.distrusted),
         }

@@ -188,8 +188,12 @@ impl Hub {
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
-        if handshake::wants_upgrade(head) && handshake::accept(head).is_ok() {
-            self.accept_websocket(conn, head, handshake::first_subprotocol(head));
+        if handshake::wants_upgrade(head)
+            && let Ok(accept) = handshake::accept(head)
+        {
+            let (subprotocol, extra) =
+                (handshake::first_subprotocol(head), self.cors_headers(head));
+            self.accept_websocket(conn, head, &accept, subprotocol, extra);
             self.core.reply(conn, |out| {
                 close::write(out, reason.close_code(), reason.text());
             });

@@ -78,7 +78,7 @@ impl Core {
         for (index, conn) in self.tables.conns.iter() {
             let session = self.tables.sessions.get(conn.session);
             match conn.state {
-                State::Head | State::Finishing | State::Linger => {
+                State::Head | State::Held | State::Finishing | State::Linger => {
                     assert_eq!(
                         conn.session, None,
                         "conn {index} in {:?} has a session",

@@ -10,6 +10,7 @@ use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::{AckTo, ConnectRequest, Event, Refusal};
+use crate::seam::opening::HeaderLines;
 use crate::tables::id;
 use crate::tables::session::{Partial, Protocol};
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
@@ -319,11 +320,14 @@ impl Hub {
         let slot = self.core.tables.sessions.get_mut(session)?;
         let (protocol, peer) = (slot.protocol, slot.peer);
         let rare = slot.rare.as_mut();
-        let query = rare.map_or_else(Default::default, |rare| mem::take(&mut rare.query));
+        let (query, headers) = rare.map_or_else(Default::default, |rare| {
+            (mem::take(&mut rare.query), mem::take(&mut rare.headers))
+        });
         let request = ConnectRequest {
             namespace,
             auth,
             query: &query,
+            headers: HeaderLines(&headers),
             protocol,
             peer,
             claims,
@@ -331,7 +335,7 @@ impl Hub {
         let answer = self.call(session, |handler, cx| handler.connecting(cx, &request));
         let slot = self.core.tables.sessions.get_mut(session);
         if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
-            rare.query = query;
+            (rare.query, rare.headers) = (query, headers);
         }
         answer
     }

@@ -6,6 +6,7 @@ use crate::access::claims::Claims;
 use crate::books::close::DisconnectReason;
 use crate::cluster::rounds::{Collected, Found};
 use crate::seam::context::Context;
+use crate::seam::opening::{AnswerHeaders, HeaderLines, Opening, Request};
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionKey, SocketKey};
 use std::net::IpAddr;
@@ -18,6 +19,8 @@ pub struct ConnectRequest<'a> {
     pub auth: &'a str,
     /// Query string of the opening request; empty unless handshakes are kept.
     pub query: &'a str,
+    /// Its header lines; none unless the handler [reads requests](Handler::reads_requests).
+    pub headers: HeaderLines<'a>,
     pub protocol: Protocol,
     pub peer: IpAddr,
     /// What its token says; `None` = it showed none, and none is needed.
@@ -72,6 +75,24 @@ pub enum Data<'a> {
 /// What a shard calls. All methods but [`connecting`](Self::connecting) and [`event`](Self::event) have an empty default.
 #[expect(unused_variables, reason = "defaults do nothing")]
 pub trait Handler: Send {
+    /// Whether [`opening`](Self::opening) and [`answering`](Self::answering) are called, and header lines of opening requests kept for
+    /// [`connecting`](Self::connecting). Asked once; others pay nothing for it.
+    fn reads_requests(&self) -> bool {
+        false
+    }
+    /// A request asks for a new session, and nothing else speaks against it. Socket.IO's `allowRequest`.
+    fn opening(&mut self, cx: &mut Context<'_>, request: &Request<'_>) -> Opening {
+        Opening::Accept
+    }
+    /// A request of a session is being answered: `headers` go with it. With the first answer of a new session comes its id
+    /// (`initial_headers` of Socket.IO, where it sets its `io` cookie), with later ones nothing (`headers`).
+    fn answering(
+        &mut self,
+        request: &Request<'_>,
+        opens: Option<&str>,
+        headers: &mut AnswerHeaders,
+    ) {
+    }
     /// May this client join the namespace? The default world has no namespaces at all.
     fn connecting(
         &mut self,

@@ -5,4 +5,5 @@ pub(crate) mod effect;
 pub(crate) mod handler;
 pub(crate) mod limiter;
 pub mod notices;
+pub(crate) mod opening;
 pub mod question;

@@ -293,6 +293,8 @@ impl Partial {
 pub(crate) struct Rare {
     /// Query of the opening request, when handshakes are kept.
     pub(crate) query: Box<str>,
+    /// Its header lines, when the handler reads requests.
+    pub(crate) headers: Box<[u8]>,
     /// Limiter states by number. Who leaves a namespace and comes back finds them as they were.
     rates: SmallVec<[(u32, u64); 2]>,
     parted: Parted,
@@ -301,13 +303,6 @@ pub(crate) struct Rare {
 }
 
 impl Rare {
-    pub(crate) fn of_query(query: &str) -> Self {
-        Self {
-            query: query.into(),
-            ..Self::default()
-        }
-    }
-
     /// The state of a limiter.
     pub(crate) fn rate(&mut self, number: u32) -> &mut u64 {
         let known = self.rates.iter().position(|(known, _)| *known == number);
@@ -329,7 +324,11 @@ impl Rare {
 
     fn heap_bytes(&self) -> usize {
         let rates = spilled_bytes(&self.rates);
-        size_of::<Self>() + self.query.len() + rates + spilled_bytes(&self.parted.0)
+        size_of::<Self>()
+            + self.query.len()
+            + self.headers.len()
+            + rates
+            + spilled_bytes(&self.parted.0)
     }
 }
 

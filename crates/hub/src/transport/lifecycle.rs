@@ -197,6 +197,7 @@ impl Hub {
             return;
         };
         match kind {
+            ConnTimer::Handshake if slot.state == State::Held => self.opening_due(conn),
             ConnTimer::Handshake if !slot.flags.served => {
                 self.core.counts.hit(Limit::HandshakeTimeout);
                 self.cut(conn, CloseReason::HandshakeTimeout);
@@ -231,7 +232,8 @@ impl Hub {
         };
         slot.flags.message_timer = false;
         // What waits behind a poll waits for us, not for the peer.
-        if slot.since_ms == 0 || slot.state == State::Poll || slot.flags.stalled {
+        let waits_for_us = matches!(slot.state, State::Poll | State::Held) || slot.flags.stalled;
+        if slot.since_ms == 0 || waits_for_us {
             return;
         }
         // Beginnings are noted in odd milliseconds (0 = none): this one may be ahead of the clock.

@@ -27,7 +27,7 @@ impl Hub {
         self.start_session(session);
         let mut body = Vec::new();
         self.write_open(session, &mut body);
-        let mut extra = self.cors_headers(head);
+        let mut extra = self.extra_headers(conn, head, session, true);
         extra.extend_from_slice(b"cache-control: no-store\r\n");
         self.respond(conn, 200, TEXT, &extra, &body);
     }
@@ -56,7 +56,7 @@ impl Hub {
 
     /// A GET for packets. A second one while the first waits ends the session.
     pub(crate) fn poll(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
-        let cors = self.cors_headers(head);
+        let cors = self.extra_headers(conn, head, session, false);
         let encoding = Encoding::accepted(head);
         let Some(polling) = self.polling(session) else {
             return;
@@ -219,13 +219,13 @@ impl Hub {
             if let Some(slot) = self.core.tables.conns.get_mut(conn) {
                 slot.flags.keep_alive = false;
             }
-            let cors = self.cors_headers(head);
+            let cors = self.extra_headers(conn, head, session, false);
             return self.respond(conn, 413, "", &cors, b"");
         }
         let binary = head
             .header("content-type")
             .is_some_and(|value| value.starts_with(b"application/octet-stream"));
-        let cors = self.cors_headers(head);
+        let cors = self.extra_headers(conn, head, session, false);
         let Some(polling) = self.polling(session) else {
             return;
         };

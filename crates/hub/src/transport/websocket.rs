@@ -36,10 +36,13 @@ impl Hub {
         protocol: Protocol,
         subprotocol: Option<&str>,
     ) {
-        if !self.accept_websocket(conn, head, subprotocol) {
-            return;
-        }
+        let accept = match handshake::accept(head) {
+            Ok(accept) => accept,
+            Err(refusal) => return self.refuse_handshake(conn, refusal),
+        };
         let session = self.new_session(conn, head, protocol);
+        let extra = self.extra_headers(conn, head, session, true);
+        self.accept_websocket(conn, head, &accept, subprotocol, extra);
         if let Some(slot) = self.core.tables.sessions.get_mut(session) {
             slot.conn = Some(conn);
         }
@@ -61,52 +64,45 @@ impl Hub {
         }
     }
 
+    /// Writes the 101; `extra` are header lines beside those of the handshake.
     pub(crate) fn accept_websocket(
         &mut self,
         conn: ConnId,
         head: &Head<'_>,
+        accept: &[u8; 28],
         subprotocol: Option<&str>,
-    ) -> bool {
-        let mut extra = self.cors_headers(head);
-        match handshake::accept(head) {
-            Ok(accept) => {
-                if let Some(agreed) = self.core.agree_on_deflate(conn, head) {
-                    agreed.write_header(&mut extra);
-                }
-                self.core.reply(conn, |out| {
-                    handshake::write_accept(out, &accept, subprotocol, &extra);
-                });
-                self.core.counts.websockets += 1;
-                self.core.forget_proxy(conn);
-                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-                    slot.flags.websocket = true;
-                }
-                true
-            }
-            Err(refusal) => {
-                self.core.counts.refused += 1;
-                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-                    slot.flags.keep_alive = false;
-                }
-                let text = refusal.text().as_bytes();
-                self.respond(
-                    conn,
-                    refusal.status(),
-                    "text/plain; charset=utf-8",
-                    refusal.headers(),
-                    text,
-                );
-                false
-            }
+        mut extra: Vec<u8>,
+    ) {
+        if let Some(agreed) = self.core.agree_on_deflate(conn, head) {
+            agreed.write_header(&mut extra);
         }
+        self.core.reply(conn, |out| {
+            handshake::write_accept(out, accept, subprotocol, &extra);
+        });
+        self.core.counts.websockets += 1;
+        self.core.forget_proxy(conn);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.websocket = true;
+        }
+    }
+
+    fn refuse_handshake(&mut self, conn: ConnId, refusal: handshake::Refusal) {
+        self.core.counts.refused += 1;
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        let (kind, text) = ("text/plain; charset=utf-8", refusal.text().as_bytes());
+        self.respond(conn, refusal.status(), kind, refusal.headers(), text);
     }
 
     /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
     pub(crate) fn open_probe(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
-        if handshake::accept(head).is_err() {
+        let Ok(accept) = handshake::accept(head) else {
             return self.refuse(conn, head, RequestError::BadRequest);
-        }
-        self.accept_websocket(conn, head, handshake::first_subprotocol(head));
+        };
+        let extra = self.extra_headers(conn, head, session, false);
+        let subprotocol = handshake::first_subprotocol(head);
+        self.accept_websocket(conn, head, &accept, subprotocol, extra);
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };

@@ -6,6 +6,7 @@ mod departures;
 mod directory;
 mod identity;
 mod memory;
+mod opening;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;
 mod polling;

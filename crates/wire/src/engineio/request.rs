@@ -102,10 +102,15 @@ impl RequestError {
 
     /// Appends the response body, `{"code":1,"message":"Session ID unknown"}`.
     pub fn write_json(self, out: &mut Vec<u8>) {
+        self.write_json_saying(self.message(), out);
+    }
+
+    /// The same in an application's own words.
+    pub fn write_json_saying(self, message: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"code\":");
         out.extend_from_slice(itoa::Buffer::new().format(self as u8).as_bytes());
         out.extend_from_slice(b",\"message\":");
-        json::quote(out, self.message());
+        json::quote(out, message);
         out.push(b'}');
     }
 }

@@ -357,7 +357,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// A method, a field's or a subprotocol's name (RFC 9110 §5.6.2).
-pub(crate) fn is_token(name: &[u8]) -> bool {
+pub fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| is_token_byte(*byte))
 }
 

@@ -13,9 +13,10 @@ pub use chunked::{ChunkError, Chunked};
 pub use date::Date;
 pub use encoding::Encoding;
 pub use forwarded::{forwarded, x_forwarded_for};
+pub use head::is_token;
+pub(crate) use head::is_token_byte;
 pub use head::{
     Expectation, HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
 };
-pub(crate) use head::{is_token, is_token_byte};
 pub use query::{query_pairs, query_param};
 pub use response::{CONTINUE, Response, reason};

@@ -1,0 +1,213 @@
+//! The request that opens a session, as the handlers that ask for it see it: they may refuse it, hold it for a while, and add
+//! header lines to its answer and to all later ones of its session.
+
+use crate::seam::context::Context;
+use crate::tables::conn::State;
+use crate::tables::session::Protocol;
+use crate::tables::slot::{ConnId, Key};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use wire::http::{self, Head};
+
+/// A request of a session that there is or is to be. It is shown during the call; nothing of it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub(crate) head: &'a Head<'a>,
+    pub(crate) conn: Key<ConnId>,
+    pub protocol: Protocol,
+    /// The client's address, as trusted proxies tell it.
+    pub peer: IpAddr,
+}
+
+impl<'a> Request<'a> {
+    /// Path and query as sent.
+    pub fn target(&self) -> &'a str {
+        self.head.target
+    }
+
+    /// First value of a header.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.head.header(name)
+    }
+
+    /// All header lines, in the order sent.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        self.head.headers()
+    }
+
+    /// Names the request while it is held.
+    pub fn key(&self) -> OpeningKey {
+        OpeningKey(self.conn)
+    }
+}
+
+/// A request that waits for its handler's decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpeningKey(Key<ConnId>);
+
+/// What a handler says to an opening request, as Socket.IO's `allowRequest` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Accept,
+    /// 403 with this message, code 4 of Engine.IO.
+    Refuse(String),
+    /// The request waits for [`Context::decide_opening`], for as long as a request head may take to come (`limits.handshake_timeout`);
+    /// then it is answered 503.
+    Later,
+}
+
+/// Header lines of an answer.
+#[derive(Debug, Default)]
+pub struct AnswerHeaders {
+    pub(crate) lines: Vec<u8>,
+}
+
+/// Not a header line: the name is no token, or the value has control characters (RFC 9110 §5.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidHeader;
+
+impl AnswerHeaders {
+    /// Adds a line. A name that the gateway writes itself (`Content-Length`, `Date`, …) would stand there twice: leave it out.
+    ///
+    /// # Errors
+    /// When it would not be one header line; nothing is added then.
+    pub fn add(&mut self, name: &str, value: &str) -> Result<(), InvalidHeader> {
+        let is_text = |byte: u8| byte == b'\t' || byte >= b' ' && byte != 0x7f;
+        if !http::is_token(name.as_bytes()) || !value.bytes().all(is_text) {
+            return Err(InvalidHeader);
+        }
+        for part in [name, ": ", value, "\r\n"] {
+            self.lines.extend_from_slice(part.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Header lines of an opening request that were kept, as `Name: value` and CRLF.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeaderLines<'a>(pub(crate) &'a [u8]);
+
+impl<'a> HeaderLines<'a> {
+    /// What is kept of a request.
+    pub(crate) fn of(head: &Head<'_>) -> Box<[u8]> {
+        let lines = head.headers();
+        let lines = lines.map(|(name, value)| [name.as_bytes(), b": ", value, b"\r\n"].concat());
+        lines.collect::<Vec<_>>().concat().into()
+    }
+
+    /// All of them, in the order sent.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        // Values hold no CR and names no colon: the parser of heads refuses them.
+        let lines = self.0.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| {
+            let line = line.strip_suffix(b"\r")?;
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let name = std::str::from_utf8(&line[..colon]).ok()?;
+            Some((name, line.get(colon + 2..)?))
+        })
+    }
+
+    /// First value of a header.
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
+        let mut lines = self.iter();
+        lines.find_map(|(other, value)| other.eq_ignore_ascii_case(name).then_some(value))
+    }
+}
+
+/// Requests whose handler said [`Opening::Later`].
+#[derive(Debug, Default)]
+pub(crate) struct Held(HashMap<ConnId, Stage>);
+
+#[derive(Debug)]
+enum Stage {
+    /// Nobody has decided; at this time nobody will.
+    Waiting {
+        due_ms: u64,
+    },
+    Decided(Opening),
+}
+
+impl Held {
+    pub(crate) fn hold(&mut self, conn: ConnId, due_ms: u64) {
+        self.0.insert(conn, Stage::Waiting { due_ms });
+    }
+
+    /// The decision about a request that is being read again.
+    pub(crate) fn take_decision(&mut self, conn: ConnId) -> Option<Opening> {
+        if self.0.is_empty() {
+            return None;
+        }
+        match self.0.remove(&conn)? {
+            Stage::Decided(opening) => Some(opening),
+            Stage::Waiting { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_due(&self, conn: ConnId, now_ms: u64) -> bool {
+        matches!(self.0.get(&conn), Some(Stage::Waiting { due_ms }) if *due_ms <= now_ms)
+    }
+
+    pub(crate) fn forget(&mut self, conn: ConnId) {
+        if !self.0.is_empty() {
+            self.0.remove(&conn);
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Decides about a request that is held; `false` = nobody waits for it any more.
+    pub fn decide_opening(&mut self, key: OpeningKey, decision: Opening) -> bool {
+        let conn = key.0.id();
+        let slot = self.core.tables.conns.live_mut(key.0);
+        let Some(slot) = slot.filter(|slot| slot.state == State::Held) else {
+            return false;
+        };
+        if decision == Opening::Later {
+            return true;
+        }
+        slot.state = State::Head;
+        if !std::mem::replace(&mut slot.flags.stalled, true) {
+            self.core.intake.stalled.push(conn);
+        }
+        let stages = &mut self.core.access.held.0;
+        stages.insert(conn, Stage::Decided(decision));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_that_would_be_two_lines_is_refused() {
+        let mut headers = AnswerHeaders::default();
+        for (name, value) in [
+            ("X", "a\r\nb"),
+            ("X y", "a"),
+            ("", "a"),
+            ("X", "\0"),
+            ("X:", "a"),
+        ] {
+            assert_eq!(
+                headers.add(name, value),
+                Err(InvalidHeader),
+                "{name}: {value}"
+            );
+        }
+        assert!(headers.lines.is_empty());
+        assert_eq!(headers.add("Set-Cookie", "a=\u{fc}; Path=/"), Ok(()));
+        assert_eq!(headers.lines, "Set-Cookie: a=\u{fc}; Path=/\r\n".as_bytes());
+    }
+
+    #[test]
+    fn kept_lines_are_those_of_the_request() {
+        let text = b"GET / HTTP/1.1\r\nHost: a\r\nCookie: b=c: d\r\nEmpty:\r\n\r\n";
+        let head = http::parse_head(text).expect("sound").expect("whole");
+        let kept = HeaderLines::of(&head);
+        let lines = HeaderLines(&kept);
+        assert_eq!(lines.get("cookie"), Some(b"b=c: d".as_slice()));
+        assert_eq!(lines.get("empty"), Some(b"".as_slice()));
+        assert_eq!(lines.iter().count(), 3);
+    }
+}
