@@ -33,6 +33,8 @@ pub struct Hub {
     pub(crate) reads_requests: bool,
     cells: Arc<Cells>,
     messages_before: u64,
+    /// A turn was begun and has not ended.
+    pub(crate) in_turn: bool,
     announce_due: u64,
     /// Since when each turn has left input unread.
     behind_since: Option<u64>,
@@ -78,6 +80,7 @@ impl Hub {
             handler,
             cells,
             messages_before: 0,
+            in_turn: false,
             announce_due: 0,
             behind_since: None,
             drain: None,
@@ -85,7 +88,7 @@ impl Hub {
     }
 
     /// Sets the time of the turn; call first.
-    pub fn begin_turn(&mut self, now: Now) {
+    pub(crate) fn begin_turn(&mut self, now: Now) {
         let before = std::mem::replace(&mut self.core.clock.now, now);
         if now.leaps_from(before) {
             self.core.look_at_all_tokens();
@@ -101,7 +104,7 @@ impl Hub {
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
-    pub fn opened(&mut self, peer: IpAddr) -> ConnId {
+    pub(crate) fn opened(&mut self, peer: IpAddr) -> ConnId {
         self.core.counts.accepted += 1;
         let conn = self.insert_conn(peer);
         self.enter_address(conn, peer);
@@ -110,7 +113,7 @@ impl Hub {
 
     /// A connection was accepted beyond the process's bound, from the reserve. Sessions that exist come before newcomers, and
     /// health checks are answered on a full node; nobody else gets in. Its request must come soon, for the reserve is small.
-    pub fn opened_beyond(&mut self, peer: IpAddr) -> ConnId {
+    pub(crate) fn opened_beyond(&mut self, peer: IpAddr) -> ConnId {
         let conn = self.opened(peer);
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.beyond = Some(Limit::Conns);
@@ -125,7 +128,7 @@ impl Hub {
 
     /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
     /// took its place on the way is the one too many.
-    pub fn moved_here(&mut self, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
+    pub(crate) fn moved_here(&mut self, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
         let conn = self.insert_conn(peer);
         self.core.count_address(conn, peer);
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
@@ -142,7 +145,7 @@ impl Hub {
     }
 
     /// Bytes arrived. The buffer is scratch: frames are unmasked in it.
-    pub fn bytes(&mut self, conn: ConnId, buf: &mut [u8]) {
+    pub(crate) fn bytes(&mut self, conn: ConnId, buf: &mut [u8]) {
         self.core.counts.bytes_in += buf.len() as u64;
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
@@ -164,7 +167,7 @@ impl Hub {
     }
 
     /// Works on what an earlier turn left unread because it was full.
-    pub fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         self.core.release_held();
         let mut waiting = std::mem::take(&mut self.core.intake.stalled).into_iter();
         let mut passed_over = Vec::new();
@@ -213,7 +216,7 @@ impl Hub {
     }
 
     /// The turn has done its share of deliveries: flush before reading on.
-    pub fn turn_is_full(&self) -> bool {
+    pub(crate) fn turn_is_full(&self) -> bool {
         self.core.turn_is_full()
     }
 
@@ -362,7 +365,7 @@ impl Hub {
     }
 
     /// The peer closed its sending side. What it sent before and waits here is worked on first.
-    pub fn eof(&mut self, conn: ConnId) {
+    pub(crate) fn eof(&mut self, conn: ConnId) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.eof = true;
             self.end_if_read(conn);
@@ -390,7 +393,7 @@ impl Hub {
     }
 
     /// The connection broke.
-    pub fn broken(&mut self, conn: ConnId) {
+    pub(crate) fn broken(&mut self, conn: ConnId) {
         self.lost(conn, CloseReason::TransportError);
         self.settle();
     }
@@ -426,7 +429,7 @@ impl Hub {
 
     /// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
     /// whatever would end them is put off.
-    pub fn tick(&mut self, behind: bool) {
+    pub(crate) fn tick(&mut self, behind: bool) {
         let now = self.core.clock.now.mono_ms;
         // Connections are read in turn: after a while even a busy shard has heard everyone, and one flood must not keep
         // all the silent ones alive.
@@ -475,23 +478,27 @@ impl Hub {
     }
 
     /// What is to be done outside; call after each entry point that may close connections.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.core.outbound.effects)
     }
 
     /// Gives an emptied list back, so that it need not be allocated again.
-    pub fn recycle_effects(&mut self, effects: Vec<Effect>) {
+    pub(crate) fn recycle_effects(&mut self, effects: Vec<Effect>) {
         if self.core.outbound.effects.is_empty() {
             self.core.outbound.effects = effects;
         }
     }
 
-    pub fn has_effects(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
+        !self.core.output.log.dirty.is_empty()
+    }
+
+    pub(crate) fn has_effects(&self) -> bool {
         !self.core.outbound.effects.is_empty()
     }
 
     /// Books the turn and publishes the counters. `took_us`: from readiness to the end of the flush.
-    pub fn end_turn(&mut self, took_us: u64, mailbox: usize) {
+    pub(crate) fn end_turn(&mut self, took_us: u64, mailbox: usize) {
         let counts = &mut self.core.counts;
         let messages = counts.messages_in - self.messages_before;
         self.messages_before = counts.messages_in;
@@ -510,19 +517,19 @@ impl Hub {
     }
 
     /// The shard stopped accepting because no descriptor was free.
-    pub fn accept_paused(&mut self) {
+    pub(crate) fn accept_paused(&mut self) {
         self.core.counts.accept_pauses += 1;
         self.core.counts.hit(Limit::Conns);
     }
 
     /// The shard shed a connection over the process's bound.
-    pub fn connection_shed(&mut self) {
+    pub(crate) fn connection_shed(&mut self) {
         self.core.counts.shed += 1;
         self.core.counts.hit(Limit::Conns);
     }
 
     /// The shard reads no more from its clients until the mailbox of another is shorter.
-    pub fn reading_paused(&mut self) {
+    pub(crate) fn reading_paused(&mut self) {
         self.core.counts.hit(Limit::Mailbox);
     }
 

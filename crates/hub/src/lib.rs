@@ -12,6 +12,7 @@ mod rooms;
 mod seam;
 mod tables;
 mod transport;
+mod turn;
 
 pub use access::{addresses, admission, claims, origin, trust};
 pub use books::{config, limits, metrics, tls};
@@ -37,4 +38,5 @@ pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
 pub use tables::session::Protocol;
 pub use tables::slot::{AskId, AskKey, ConnId, Key, SessionId, SessionKey, SocketId, SocketKey};
+pub use turn::{Moved, Spent, Turn, World};
 pub use wire::socketio::is_reserved;

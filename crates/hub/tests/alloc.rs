@@ -11,7 +11,7 @@ mod rig;
 use hub::ConnId;
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{Handler, Hub, Identity, Now, Sink, Written};
+use hub::{Effect, Handler, Hub, Identity, Now, Sink, Spent, Turn, World, Written};
 use rig::{chat_rules, handler, lab_rules, rule};
 use rules::{Action, Rules};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -74,6 +74,10 @@ impl Sink for Counter {
     }
 }
 
+impl World for Counter {
+    fn carry_out(&mut self, _: Effect) {}
+}
+
 /// A hub and its kernel; connections are the hub's own numbers, because nobody leaves.
 struct Bench {
     hub: Hub,
@@ -112,15 +116,16 @@ impl Bench {
 
     /// The same with more header lines.
     fn client_with(&mut self, target: &str, headers: &str, messages: &[&str]) -> ConnId {
-        let conn = self.hub.opened([127, 0, 0, 1].into());
+        let mut turn = self.hub.turn(self.now, &mut self.sink);
+        let conn = turn.opened([127, 0, 0, 1].into(), |_, _| true);
         let mut head = format!(
             "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{headers}\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         .into_bytes();
-        self.hub.begin_turn(self.now);
-        self.hub.bytes(conn, &mut head);
-        self.end_turn();
+        let mut turn = self.hub.turn(self.now, &mut self.sink);
+        turn.bytes(conn, &mut head);
+        end(turn);
         for message in messages {
             self.say(conn, message.as_bytes());
         }
@@ -135,18 +140,9 @@ impl Bench {
     fn say(&mut self, conn: ConnId, text: &[u8]) {
         self.buf.clear();
         frame::write_masked(&mut self.buf, true, OpCode::Text, text, [1, 2, 3, 4]);
-        self.hub.begin_turn(self.now);
-        self.hub.bytes(conn, &mut self.buf);
-        self.end_turn();
-    }
-
-    fn end_turn(&mut self) {
-        self.hub.tick(false);
-        self.hub.flush(&mut self.sink);
-        let mut effects = self.hub.take_effects();
-        effects.clear();
-        self.hub.recycle_effects(effects);
-        self.hub.end_turn(10, 0);
+        let mut turn = self.hub.turn(self.now, &mut self.sink);
+        turn.bytes(conn, &mut self.buf);
+        end(turn);
     }
 
     /// Allocations of `count` rounds, after as many to warm up.
@@ -161,6 +157,10 @@ impl Bench {
         run(self);
         (self.sink.writes - before.0, self.sink.bytes - before.1)
     }
+}
+
+fn end(turn: Turn<'_, Counter>) {
+    turn.end(false, |_| Spent { us: 10, mailbox: 0 });
 }
 
 fn lab() -> Bench {
@@ -204,9 +204,9 @@ fn eight_events_in_one_read_allocate_nothing() {
     let read = |bench: &mut Bench| {
         bench.buf.clear();
         bench.buf.extend_from_slice(&input);
-        bench.hub.begin_turn(bench.now);
-        bench.hub.bytes(conn, &mut bench.buf);
-        bench.end_turn();
+        let mut turn = bench.hub.turn(bench.now, &mut bench.sink);
+        turn.bytes(conn, &mut bench.buf);
+        end(turn);
     };
     let answers = 8 * (2 + r#"430["hello"]"#.len());
     assert_eq!(bench.written(read), (1, answers), "eight acks");
@@ -303,8 +303,7 @@ fn heartbeats_allocate_nothing() {
     let conns: Vec<ConnId> = (0..100).map(|_| bench.client(target, &[])).collect();
     let beat = |bench: &mut Bench| {
         bench.now.mono_ms += 25_000;
-        bench.hub.begin_turn(bench.now);
-        bench.end_turn();
+        end(bench.hub.turn(bench.now, &mut bench.sink));
         conns.iter().for_each(|conn| bench.say(*conn, b"3"));
     };
     assert_eq!(bench.written(beat), (100, 300), "one ping each");

@@ -1,15 +1,21 @@
 //! The data plane: threads that own sockets. Each runs one hub in a readiness loop; every syscall of the hot path is here.
 
+mod accept;
 mod clock;
+mod effects;
 mod entropy;
-mod listener;
+mod mail;
 mod memory;
+mod preface;
+mod reactor;
+mod read;
+mod secure;
 mod shards;
 mod sockets;
-mod stream;
 pub mod tls;
 mod turn;
 
-pub use memory::{Inspector, ShardMemory};
-pub use shards::{Answerer, Handover, Outside, Settings, ShardDied, Shards, Tls, start};
-pub use stream::Detached;
+pub use mail::{Answerer, Handover, Outside};
+pub use memory::ShardMemory;
+pub use reactor::stream::Detached;
+pub use shards::{Inspector, Settings, ShardDied, Shards, Tls, start};

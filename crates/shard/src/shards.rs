@@ -1,25 +1,27 @@
 //! Starting, steering and ending the shard threads.
 
+use crate::accept::{Door, DoorSettings};
 use crate::clock::Clock;
+use crate::effects::Hands;
 use crate::entropy::entropy;
-use crate::listener;
-use crate::memory::{Inspector, ShardMemory};
-use crate::stream::{Detached, Stream};
-use crate::tls::{SecureStream, Session};
+use crate::mail::{Mail, Outside};
+use crate::memory::ShardMemory;
+use crate::reactor::{Reactor, listener};
+use crate::read::Reader;
+use crate::sockets::Sockets;
 use crate::turn::Shard;
-use hub::mailbox::{Receiver, SHARDS_MAX, Sender, Weigh, mailbox, waker};
-use hub::metrics::{Cells, Limit};
-use hub::{Ask, AskKey, HandlerFactory, Hub, Identity, Notice, Process, Relay, Reply};
-use mio::{Poll, Token, Waker};
+use hub::mailbox::{Receiver, SHARDS_MAX, Sender, mailbox};
+use hub::metrics::Cells;
+use hub::{HandlerFactory, Hub, Identity, Process, Relay};
 use rustls::ServerConfig;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the shards are told at start.
 #[derive(Debug)]
@@ -49,41 +51,6 @@ pub struct Tls {
     pub config: Arc<ServerConfig>,
 }
 
-/// What the data plane needs from outside. Called on shard threads: must not block.
-pub trait Outside: Send + Sync {
-    /// A connection whose request is not a realtime one.
-    fn handover(&self, handover: Handover);
-    /// A question; whoever knows the answer gives it to the answerer.
-    fn ask(&self, ask: Ask, answerer: Answerer);
-    /// Something for the log.
-    fn log(&self, notice: Notice);
-}
-
-/// The way back to the hub that asked. Not answering is an answer too: the hub does not wait for ever.
-#[derive(Debug)]
-pub struct Answerer {
-    pub(crate) mail: Sender<Mail>,
-    pub(crate) key: AskKey,
-}
-
-impl Answerer {
-    pub fn answer(self, reply: Reply) {
-        let key = self.key;
-        self.mail.send(Mail::Answer { key, reply });
-    }
-}
-
-/// A connection for the control plane: non-blocking, with the bytes already read from it.
-#[derive(Debug)]
-pub struct Handover {
-    pub stream: Detached,
-    /// Where the plaintext is, if the connection speaks TLS.
-    pub tls: Option<SecureStream>,
-    pub read: Vec<u8>,
-    /// The client, as far as it is known: behind a trusted proxy not the proxy.
-    pub peer: IpAddr,
-}
-
 /// A shard thread ended by a panic; what it was is on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardDied {
@@ -98,48 +65,28 @@ impl std::fmt::Display for ShardDied {
 
 impl std::error::Error for ShardDied {}
 
-/// What a shard finds in its mailbox.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    Relay(Arc<Relay>),
-    /// A new connection that another shard accepted.
-    Accepted {
-        stream: Stream,
-        peer: IpAddr,
-    },
-    /// A connection whose request belongs here.
-    Conn {
-        stream: Stream,
-        session: Option<Box<Session>>,
-        peer: IpAddr,
-        read: Vec<u8>,
-        beyond: Option<Limit>,
-    },
-    /// What the control plane was asked.
-    Answer {
-        key: AskKey,
-        reply: Reply,
-    },
-    /// Certificates for new handshakes.
-    Tls(Arc<ServerConfig>),
-    Drain {
-        window_ms: u64,
-    },
-    /// A shard has nobody left.
-    Drained,
-    /// Where is the memory?
-    Memory(mpsc::Sender<ShardMemory>),
-    Stop,
+/// Asks the shards; stays valid until they end.
+#[derive(Clone, Debug)]
+pub struct Inspector {
+    pub(crate) mail: Vec<Sender<Mail>>,
 }
 
-impl Weigh for Mail {
-    fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::Relay(relay) => relay.bytes(),
-                Self::Conn { read, .. } => read.len(),
-                _ => 0,
-            }
+impl Inspector {
+    /// Waits for the answers of all shards, at most so long; those that did not answer are missing.
+    pub fn memory(&self, within: Duration) -> Vec<ShardMemory> {
+        let (answer, answers) = mpsc::channel();
+        for mail in &self.mail {
+            mail.send(Mail::Memory(answer.clone()));
+        }
+        drop(answer);
+        let deadline = Instant::now() + within;
+        let next = || {
+            let left = deadline.saturating_duration_since(Instant::now());
+            answers.recv_timeout(left).ok()
+        };
+        let mut shards: Vec<ShardMemory> = std::iter::from_fn(next).collect();
+        shards.sort_by_key(|shard| shard.shard);
+        shards
     }
 }
 
@@ -156,80 +103,136 @@ pub struct Shards {
     ended: mpsc::Receiver<Result<(), ShardDied>>,
 }
 
-pub(crate) const WAKE: Token = Token(usize::MAX);
-
-/// Opens the listeners and starts the threads.
+/// Opens the listeners and starts the threads. If one cannot be started, those that were started end.
 pub fn start(
     mut settings: Settings,
     handlers: &dyn HandlerFactory,
     outside: Arc<dyn Outside>,
 ) -> io::Result<Shards> {
-    let shards = settings.shards.clamp(1, SHARDS_MAX);
-    let mut addrs = Vec::new();
+    let count = settings.shards.clamp(1, SHARDS_MAX);
     let secure = settings.tls.iter().flat_map(|tls| &tls.listen);
-    for addr in settings.listen.iter().chain(secure) {
-        addrs.push(listener::claim(*addr)?);
+    let all = settings.listen.iter().chain(secure);
+    let addrs = all.map(|addr| listener::claim(*addr));
+    let addrs = addrs.collect::<io::Result<Vec<_>>>()?;
+    let process = Process::new(&settings.hub.rates);
+    let offices = (0..count).map(|shard| Office::new(&process, shard as u16));
+    let offices = offices.collect::<io::Result<Vec<_>>>()?;
+    let mut unix = deal(std::mem::take(&mut settings.unix), count).into_iter();
+    let workshop = Workshop {
+        shards: Shards {
+            secure_from: settings.listen.len(),
+            addrs,
+            cells: (0..count).map(|_| Arc::default()).collect(),
+            mail: offices.iter().map(|office| office.sender.clone()).collect(),
+            open: Arc::default(),
+            process,
+            ended: mpsc::channel().1,
+        },
+        config: Arc::new(settings.hub.clone()),
+        clock: Clock::new(),
+        outside,
+        settings,
+    };
+    // Every shard is whole before the first one runs: a listener that cannot be opened leaves no thread behind.
+    let mut made = Vec::new();
+    for (number, office) in offices.into_iter().enumerate() {
+        let unix = unix.next().unwrap_or_default();
+        made.push(workshop.make(number as u16, office, unix, handlers)?);
     }
-    let secure_from = settings.listen.len();
-    let config = Arc::new(settings.hub.clone());
-    let cells: Arc<[Arc<Cells>]> = (0..shards).map(|_| Arc::default()).collect();
-    let (mut polls, mut mail) = (Vec::new(), Vec::new());
-    let process = Process::new(&config.rates);
-    for shard in 0..shards {
-        let (poll, sender, receiver) = post_office(&process, shard as u16)?;
-        polls.push((poll, receiver));
-        mail.push(sender);
-    }
-    let open = Arc::new(AtomicUsize::new(0));
-    let (ended_sender, ended) = mpsc::channel();
-    let clock = Clock::new();
-    let mut unix = deal(std::mem::take(&mut settings.unix), shards);
-    for (number, (poll, receiver)) in polls.into_iter().enumerate() {
-        let me = Identity {
-            node: settings.node,
-            shard: number as u16,
-            shards: shards as u16,
-        };
-        let hub = Hub::in_process(
-            Arc::clone(&config),
-            me,
-            handlers.build(me.shard),
-            Arc::clone(&cells[number]),
-            entropy(),
-            &process,
-        );
-        let shard = Shard::new(crate::turn::Parts {
-            hub,
-            me,
-            poll,
+    workshop.run(made)
+}
+
+/// A shard's mailbox and the reactor that it wakes.
+struct Office {
+    reactor: Reactor,
+    sender: Sender<Mail>,
+    receiver: Receiver<Mail>,
+}
+
+impl Office {
+    fn new(process: &Process, shard: u16) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        let loads = Arc::clone(&process.loads);
+        let (sender, receiver) = mailbox(reactor.waker()?, loads, shard);
+        Ok(Self {
+            reactor,
+            sender,
             receiver,
-            mail: mail.clone(),
-            addrs: addrs.clone(),
-            unix: std::mem::take(&mut unix[number]),
-            clock,
-            open: Arc::clone(&open),
-            conns_max: settings.conns_max,
-            conns_reserve: settings.conns_reserve,
-            read_bytes: settings.hub.limits.read_bytes_per_turn,
-            limits: settings.hub.limits.clone(),
-            loads: Arc::clone(&process.loads),
-            secure_from,
-            tls: settings.tls.as_ref().map(|tls| Arc::clone(&tls.config)),
-            handshakes_per_turn: settings.hub.limits.tls_handshakes_per_turn.max(1),
-            cells: Arc::clone(&cells[number]),
-            outside: Arc::clone(&outside),
-        })?;
-        spawn(shard, me, settings.pin && shards > 1, ended_sender.clone())?;
+        })
     }
-    Ok(Shards {
-        addrs,
-        secure_from,
-        cells,
-        mail,
-        open,
-        process,
-        ended,
-    })
+}
+
+/// What all shards are made with.
+struct Workshop {
+    shards: Shards,
+    config: Arc<hub::config::Config>,
+    clock: Clock,
+    outside: Arc<dyn Outside>,
+    settings: Settings,
+}
+
+impl Workshop {
+    fn make(
+        &self,
+        shard: u16,
+        office: Office,
+        unix: Vec<UnixListener>,
+        handlers: &dyn HandlerFactory,
+    ) -> io::Result<Shard> {
+        let (shards, limits) = (&self.shards, &self.config.limits);
+        let me = Identity {
+            node: self.settings.node,
+            shard,
+            shards: shards.mail.len() as u16,
+        };
+        let cells = &shards.cells[usize::from(shard)];
+        let hub = Hub::in_process(
+            Arc::clone(&self.config),
+            me,
+            handlers.build(shard),
+            Arc::clone(cells),
+            entropy(),
+            &shards.process,
+        );
+        let tls = self.settings.tls.as_ref();
+        let door = DoorSettings {
+            addrs: shards.addrs.clone(),
+            unix,
+            secure_from: shards.secure_from,
+            tls: tls.map(|tls| Arc::clone(&tls.config)),
+            conns_max: self.settings.conns_max,
+            conns_reserve: self.settings.conns_reserve,
+        };
+        let door = Door::open(door, &office.reactor)?;
+        let hands = Hands {
+            me,
+            reactor: office.reactor,
+            sockets: Sockets::new(limits.read_bytes_per_turn),
+            mailbox: office.receiver,
+            mail: shards.mail.clone(),
+            loads: Arc::clone(&shards.process.loads),
+            open: Arc::clone(&shards.open),
+            cells: Arc::clone(cells),
+            outside: Arc::clone(&self.outside),
+            released: false,
+        };
+        let reader = Reader::new(limits.clone());
+        Ok(Shard::new(hub, hands, door, reader, self.clock))
+    }
+
+    fn run(mut self, made: Vec<Shard>) -> io::Result<Shards> {
+        let (sender, ended) = mpsc::channel();
+        self.shards.ended = ended;
+        let pin = self.settings.pin && made.len() > 1;
+        for (number, shard) in made.into_iter().enumerate() {
+            let spawned = spawn(shard, number as u16, pin, sender.clone());
+            if let Err(error) = spawned {
+                self.shards.stop();
+                return Err(error);
+            }
+        }
+        Ok(self.shards)
+    }
 }
 
 /// Gives each listener to one shard.
@@ -241,48 +244,49 @@ fn deal(listeners: Vec<UnixListener>, shards: usize) -> Vec<Vec<UnixListener>> {
     hands
 }
 
-fn post_office(process: &Process, shard: u16) -> io::Result<(Poll, Sender<Mail>, Receiver<Mail>)> {
-    let poll = Poll::new()?;
-    let wake = Waker::new(poll.registry(), WAKE)?;
-    let wake = waker(move || {
-        // Fails only if the eventfd is gone, that is, with the shard.
-        let _ = wake.wake();
-    });
-    let (sender, receiver) = mailbox(wake, Arc::clone(&process.loads), shard);
-    Ok((poll, sender, receiver))
-}
-
 fn spawn(
     mut shard: Shard,
-    me: Identity,
+    number: u16,
     pin: bool,
     ended: mpsc::Sender<Result<(), ShardDied>>,
 ) -> io::Result<()> {
     std::thread::Builder::new()
-        .name(format!("shard-{}", me.shard))
+        .name(format!("shard-{number}"))
         .spawn(move || {
             if pin {
-                pin_to_core(me.shard);
+                pin_to_core(usize::from(number));
             }
             // A panic here is a bug of ours: the process reports it and ends (the supervisor starts another).
             let run = catch_unwind(AssertUnwindSafe(|| shard.run()));
-            let result = run.map_err(|_| ShardDied { shard: me.shard });
+            let result = run.map_err(|_| ShardDied { shard: number });
             let _ = ended.send(result);
         })?;
     Ok(())
 }
 
+/// Binds this thread to the n-th of the cores that it may run on: a container's are rarely the machine's first.
 #[cfg(target_os = "linux")]
-fn pin_to_core(shard: u16) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(usize::from(shard));
-    // Pinning is an optimisation; a container may forbid it.
-    let _ = rustix::thread::sched_setaffinity(None, &set);
+fn pin_to_core(n: usize) {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
+        return;
+    };
+    if let Some(core) = nth_core(n, |core| allowed.is_set(core)) {
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(core);
+        // Pinning is an optimisation; a container may forbid it.
+        let _ = rustix::thread::sched_setaffinity(None, &one);
+    }
 }
 
 /// Elsewhere the system places threads as it likes.
 #[cfg(not(target_os = "linux"))]
-fn pin_to_core(_shard: u16) {}
+fn pin_to_core(_n: usize) {}
+
+#[cfg(target_os = "linux")]
+fn nth_core(n: usize, is_allowed: impl Fn(usize) -> bool) -> Option<usize> {
+    let cores = rustix::thread::CpuSet::MAX_CPU;
+    (0..cores).filter(|core| is_allowed(*core)).nth(n)
+}
 
 impl Shards {
     /// Addresses listened on, with the ports taken.
@@ -357,9 +361,9 @@ impl Shards {
 
     /// The same with a limit; `None` = time is over.
     pub fn wait_for(&self, limit: Duration) -> Option<Result<(), ShardDied>> {
-        let deadline = std::time::Instant::now() + limit;
+        let deadline = Instant::now() + limit;
         for _ in &self.mail {
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             match self.ended.recv_timeout(left) {
                 Ok(Ok(())) => {}
                 Ok(Err(died)) => return Some(Err(died)),
@@ -368,5 +372,18 @@ impl Shards {
             }
         }
         Some(Ok(()))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_container_with_cores_4_to_7_nothing_was_pinned() {
+        let allowed = |core| (4..8).contains(&core);
+        assert_eq!(nth_core(0, allowed), Some(4));
+        assert_eq!(nth_core(3, allowed), Some(7));
+        assert_eq!(nth_core(4, allowed), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The sockets of a shard, by the hub's slot numbers.
 
-use crate::stream::Stream;
+use crate::reactor::stream::Stream;
 use crate::tls::{Buffers, Received, Session};
 use hub::ConnId;
 use hub::tls::TlsCells;
@@ -161,11 +161,15 @@ impl Sockets {
         })
     }
 
-    /// Plaintext of the last `receive`; scratch.
-    pub(crate) fn plaintext(&mut self) -> &mut [u8] {
-        match &mut self.secure.buffers {
-            Some(buffers) => &mut buffers.plain,
-            None => &mut [],
+    /// Plaintext of the last `receive`; `give_back` the buffer.
+    pub(crate) fn take_plaintext(&mut self) -> Vec<u8> {
+        let buffers = self.secure.buffers.as_mut();
+        buffers.map_or_else(Vec::new, |buffers| std::mem::take(&mut buffers.plain))
+    }
+
+    pub(crate) fn give_back(&mut self, plaintext: Vec<u8>) {
+        if let Some(buffers) = &mut self.secure.buffers {
+            buffers.plain = plaintext;
         }
     }
 

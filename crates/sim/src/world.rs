@@ -6,7 +6,9 @@ use fastrand::Rng;
 use hub::ConnId;
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{Effect, HandlerFactory, Hub, Identity, Now, Process, Relay, Sink, Written};
+use hub::{
+    Effect, HandlerFactory, Hub, Identity, Moved, Now, Process, Relay, Sink, Spent, Turn, Written,
+};
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -61,19 +63,67 @@ struct Node {
     links: BTreeMap<ConnId, usize>,
 }
 
-/// Writes of one node go to the links; the network takes everything.
-struct Wire<'a> {
-    by_conn: &'a BTreeMap<ConnId, usize>,
+/// What one hub acts on: its links, and the ways to the other hubs. The network takes everything.
+struct Wires<'a> {
+    node: usize,
+    seed: u64,
+    origin: u64,
+    by_conn: &'a mut BTreeMap<ConnId, usize>,
     links: &'a mut Vec<Link>,
+    mail: &'a mut BTreeMap<(usize, usize), Mail>,
+    moves: &'a mut Vec<Move>,
 }
 
-impl Sink for Wire<'_> {
+impl Wires<'_> {
+    fn adopt(&mut self, link: usize, conn: ConnId) -> bool {
+        self.by_conn.insert(conn, link);
+        self.links[link].node = self.node;
+        self.links[link].conn = Some(conn);
+        true
+    }
+}
+
+impl Sink for Wires<'_> {
     fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let link = &mut self.links[self.by_conn[&conn]];
         slices
             .iter()
             .for_each(|slice| link.out.extend_from_slice(slice));
         Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+    }
+}
+
+impl hub::World for Wires<'_> {
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Close { conn } => {
+                if let Some(link) = self.by_conn.remove(&conn) {
+                    self.links[link].conn = None;
+                }
+            }
+            Effect::Move {
+                conn, shard, read, ..
+            } => {
+                let link = self.by_conn.remove(&conn);
+                let link = link.expect("a connection of this hub");
+                self.links[link].conn = None;
+                let (to, step) = (usize::from(shard), self.origin);
+                self.moves.push(Move {
+                    link,
+                    to,
+                    read,
+                    step,
+                });
+            }
+            Effect::Send { shard, relay } => {
+                let way = (self.node, usize::from(shard));
+                let queue = self.mail.entry(way).or_default();
+                queue.push_back((self.origin, relay));
+            }
+            Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
+            Effect::Ask { .. } => panic!("seed {}: nobody shows a token", self.seed),
+            Effect::Shutdown { .. } | Effect::Log(_) => {}
+        }
     }
 }
 
@@ -123,8 +173,7 @@ impl World {
             let cells = Arc::new(Cells::default());
             let handler = rules.build(shard as u16);
             let (config, entropy) = (Arc::new(config()), Box::new(entropy));
-            let mut hub = Hub::in_process(config, me, handler, cells, entropy, &process);
-            hub.begin_turn(now);
+            let hub = Hub::in_process(config, me, handler, cells, entropy, &process);
             Node {
                 hub,
                 links: BTreeMap::new(),
@@ -193,7 +242,7 @@ impl World {
                 continue;
             }
             self.report.relays += 1;
-            self.nodes[pair.1].hub.relay(&relay);
+            self.turn(pair.1, |mut turn| turn.relay(&relay));
             self.end_turn(pair.1);
         }
     }
@@ -211,19 +260,24 @@ impl World {
         } = self.moves.swap_remove(at);
         self.origin = step;
         self.report.moves += 1;
-        self.open(link, to);
-        if let Some(conn) = self.links[link].conn {
-            self.nodes[to].hub.bytes(conn, &mut read);
-        }
+        self.turn(to, |mut turn| {
+            let adopt = |wires: &mut Wires<'_>, conn| wires.adopt(link, conn);
+            let moved = Moved {
+                peer: [127, 0, 0, 1].into(),
+                beyond: None,
+                read: &mut read,
+                ended: false,
+            };
+            turn.moved_here(moved, adopt);
+        });
         self.end_turn(to);
         self.origin = self.step;
     }
 
     fn open(&mut self, link: usize, node: usize) {
-        let conn = self.nodes[node].hub.opened([127, 0, 0, 1].into());
-        self.nodes[node].links.insert(conn, link);
-        self.links[link].node = node;
-        self.links[link].conn = Some(conn);
+        self.turn(node, |mut turn| {
+            turn.opened([127, 0, 0, 1].into(), |wires, conn| wires.adopt(link, conn))
+        });
     }
 
     /// A new connection of a client, to any hub.
@@ -243,62 +297,34 @@ impl World {
     fn send(&mut self, link: usize, mut bytes: Vec<u8>) {
         let Link { node, conn, .. } = self.links[link];
         let Some(conn) = conn else { return };
-        self.nodes[node].hub.bytes(conn, &mut bytes);
+        self.turn(node, |mut turn| turn.bytes(conn, &mut bytes));
         self.end_turn(node);
     }
 
-    /// Ends a hub's turn, carries out what it wants, and looks whether all is well.
-    fn end_turn(&mut self, node: usize) {
-        loop {
-            let Node { hub, links } = &mut self.nodes[node];
-            hub.tick(false);
-            hub.flush(&mut Wire {
-                by_conn: links,
-                links: &mut self.links,
-            });
-            for effect in hub.take_effects() {
-                self.carry_out(node, effect);
-            }
-            let hub = &mut self.nodes[node].hub;
-            hub.check_invariants();
-            hub.begin_turn(self.now);
-            if !hub.has_stalled() {
-                return;
-            }
-            hub.resume();
-        }
+    /// The turn of a hub, and what it acts on.
+    fn turn<R>(&mut self, node: usize, f: impl FnOnce(Turn<'_, Wires<'_>>) -> R) -> R {
+        let Node { hub, links } = &mut self.nodes[node];
+        let mut wires = Wires {
+            node,
+            seed: self.seed,
+            origin: self.origin,
+            by_conn: links,
+            links: &mut self.links,
+            mail: &mut self.mail,
+            moves: &mut self.moves,
+        };
+        f(hub.turn(self.now, &mut wires))
     }
 
-    fn carry_out(&mut self, node: usize, effect: Effect) {
-        match effect {
-            Effect::Close { conn } => {
-                if let Some(link) = self.nodes[node].links.remove(&conn) {
-                    self.links[link].conn = None;
-                }
+    /// Ends a hub's turn, looks whether all is well, and does what it left for the next.
+    fn end_turn(&mut self, node: usize) {
+        loop {
+            self.turn(node, |turn| turn.end(false, |_| Spent::default()));
+            self.nodes[node].hub.check_invariants();
+            if !self.nodes[node].hub.has_stalled() {
+                return;
             }
-            Effect::Move {
-                conn, shard, read, ..
-            } => {
-                let link = self.nodes[node]
-                    .links
-                    .remove(&conn)
-                    .expect("a connection of this hub");
-                self.links[link].conn = None;
-                let (to, step) = (usize::from(shard), self.origin);
-                self.moves.push(Move {
-                    link,
-                    to,
-                    read,
-                    step,
-                });
-            }
-            Effect::Send { shard, relay } => {
-                let queue = self.mail.entry((node, usize::from(shard))).or_default();
-                queue.push_back((self.origin, relay));
-            }
-            Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
-            Effect::Ask { .. } => panic!("seed {}: nobody shows a token", self.seed),
-            Effect::Shutdown { .. } | Effect::Log(_) => {}
+            self.turn(node, |mut turn| turn.resume());
         }
     }
 
@@ -311,7 +337,6 @@ impl World {
         self.now.mono_ms += time_ms;
         self.now.wall_ms += time_ms;
         for node in 0..self.nodes.len() {
-            self.nodes[node].hub.begin_turn(self.now);
             self.end_turn(node);
         }
     }
@@ -403,8 +428,8 @@ impl World {
         let Link { node, conn, .. } = self.links[self.clients[name].main];
         let Some(conn) = conn else { return };
         match self.dice.usize(..3) {
-            0 => self.nodes[node].hub.broken(conn),
-            1 => self.nodes[node].hub.eof(conn),
+            0 => self.turn(node, |mut turn| turn.broken(conn)),
+            1 => self.turn(node, |mut turn| turn.eof(conn)),
             _ => return self.packet(name, "1"),
         }
         self.end_turn(node);

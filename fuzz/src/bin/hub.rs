@@ -108,7 +108,7 @@ impl Clients {
                 }
             }
             Deed::Drain => {
-                rig.hub.drain(1_000);
+                rig.turn(|turn| turn.drain(1_000));
                 rig.finish_turn();
             }
         }

@@ -164,12 +164,12 @@ impl Hub {
 
     /// A trusted proxy said for whom a connection is; from now on that is its peer. One too many of that client's may be
     /// closed at once.
-    pub fn introduced(&mut self, conn: ConnId, client: IpAddr) {
+    pub(crate) fn introduced(&mut self, conn: ConnId, client: IpAddr) {
         self.enter_address(conn, client.to_canonical());
     }
 
     /// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
-    pub fn misintroduced(&mut self, conn: ConnId) {
+    pub(crate) fn misintroduced(&mut self, conn: ConnId) {
         let Some(slot) = self.core.tables.conns.get(conn) else {
             return;
         };

@@ -13,6 +13,8 @@ pub(crate) const BROADCASTS_PER_TURN_MIN: u64 = 32;
 /// Messages to other shards after which a turn ends, and their bytes: a mailbox is never filled in one turn.
 pub(crate) const LETTERS_PER_TURN: usize = 16 * 1024;
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
+/// Messages of other shards that are worked on in one turn.
+pub(crate) const MAILS_PER_TURN: usize = 4096;
 /// Connections that may use up their rejections in one turn before other flooding connections wait for the next.
 pub(crate) const FLOODS_PER_TURN: u32 = 4;
 

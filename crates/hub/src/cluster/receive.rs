@@ -6,7 +6,7 @@ use crate::rooms::fanout::Outgoing;
 
 impl Hub {
     /// A letter from another hub.
-    pub fn relay(&mut self, relay: &Relay) {
+    pub(crate) fn relay(&mut self, relay: &Relay) {
         match relay {
             Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast, None),
             Relay::Ask(broadcast, round) => self.relayed_broadcast(broadcast, Some(*round)),

@@ -11,7 +11,7 @@ use crate::tables::slot::ConnId;
 
 impl Hub {
     /// The kernel takes bytes again.
-    pub fn writable(&mut self, conn: ConnId, sink: &mut dyn Sink) {
+    pub(crate) fn writable(&mut self, conn: ConnId, sink: &mut dyn Sink) {
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
@@ -26,7 +26,7 @@ impl Hub {
     }
 
     /// Writes what the turn produced: at most a few calls per connection.
-    pub fn flush(&mut self, sink: &mut dyn Sink) {
+    pub(crate) fn flush(&mut self, sink: &mut dyn Sink) {
         self.close_overflowed();
         self.answer_polls();
         self.settle();

@@ -91,7 +91,7 @@ impl Core {
 
 impl Hub {
     /// The answer to an `Effect::Ask`.
-    pub fn answered(&mut self, key: AskKey, reply: Reply) {
+    pub(crate) fn answered(&mut self, key: AskKey, reply: Reply) {
         if let Some(pending) = self.core.settle_ask(key) {
             let Reply::Verified(verdict) = reply;
             self.on_verdict(pending, verdict);

@@ -29,7 +29,7 @@ pub(crate) struct Drain {
 
 impl Hub {
     /// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 within `window_ms`.
-    pub fn drain(&mut self, window_ms: u64) {
+    pub(crate) fn drain(&mut self, window_ms: u64) {
         if self.core.draining {
             return;
         }

@@ -166,7 +166,7 @@ fn a_broadcast_is_compressed_once_for_each_window() {
     let members = [OFFER, OFFER, "", SMALL_OFFER, SMALL_OFFER].map(|offer| member(&mut rig, offer));
     let event = event("shout", 3_000);
     rig.send(members[2], &masked(event.as_bytes(), false));
-    rig.hub.end_turn(1, 0);
+    rig.finish_turn();
     let got: Vec<Got> = members.iter().map(|name| got(&mut rig, *name)).collect();
     assert!(got.iter().all(|got| got.text == event));
     assert_eq!(
@@ -313,7 +313,7 @@ fn bad_compressed_messages_close_with_their_code() {
         let mut rig = with(|_| ());
         let client = member(&mut rig, offer);
         rig.send(client, &bytes);
-        rig.hub.end_turn(1, 0);
+        rig.finish_turn();
         assert_eq!(
             close_code(&mut rig, client),
             code,
@@ -371,12 +371,12 @@ fn a_kept_window_makes_repetition_cheap_and_is_given_back() {
         sizes[1].0 < sizes[0].0 / 2 && sizes[1].1 < sizes[0].1 / 2,
         "{sizes:?}"
     );
-    rig.hub.end_turn(1, 0);
+    rig.finish_turn();
     assert_eq!(count(&rig, |cells| &cells.takeover_contexts), 2);
     let before = rig.hub.memory();
     rig.end(first);
     rig.break_off(second);
-    rig.hub.end_turn(1, 0);
+    rig.finish_turn();
     assert_eq!(count(&rig, |cells| &cells.takeover_contexts), 0);
     assert_eq!(count(&rig, |cells| &cells.deflate_websockets), 1);
     assert_ne!(rig.hub.memory(), before);
@@ -580,9 +580,8 @@ fn one_clients_inflated_messages_are_shared_out_over_turns() {
     let client = member(&mut rig, OFFER);
     let payload = masked(&deflated(event("void", 900_000).as_bytes()), true);
     let conn = rig.conn(client).expect("open");
-    rig.hub.bytes(conn, &mut payload.repeat(5));
+    rig.turn(|turn| turn.bytes(conn, &mut payload.repeat(5)));
     assert!(rig.hub.has_stalled(), "four more wait for their turn");
     rig.finish_turn();
-    rig.hub.end_turn(1, 0);
     assert_eq!(count(&rig, |cells| &cells.inflated_messages), 5);
 }

@@ -510,10 +510,11 @@ fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
         users: &["ann"],
         ..Target::default()
     };
-    rig.hub.relay(&Relay::Disconnect {
+    let relay = Relay::Disconnect {
         of: (&target).into(),
         close: true,
-    });
+    };
+    rig.turn(|turn| turn.relay(&relay));
     rig.finish_turn();
     let left: Vec<bool> = clients
         .iter()

@@ -105,7 +105,8 @@ impl Recording {
             Deed::End(name) => rig.end(*name),
             Deed::Pass(time) => rig.pass(*time),
             Deed::Drain => {
-                rig.hub.drain(self.settings.drain_window.as_millis() as u64);
+                let window = self.settings.drain_window.as_millis() as u64;
+                rig.turn(|turn| turn.drain(window));
                 rig.finish_turn();
             }
         }
@@ -165,7 +166,8 @@ impl World for Memory {
 
     fn drain(&mut self) {
         self.deeds.push(Deed::Drain);
-        self.rig.hub.drain(self.drain_window.as_millis() as u64);
+        let window = self.drain_window.as_millis() as u64;
+        self.rig.turn(|turn| turn.drain(window));
         self.rig.finish_turn();
     }
 

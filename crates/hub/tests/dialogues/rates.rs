@@ -167,7 +167,7 @@ fn a_connect_over_a_rate_is_answered() {
     rig.pass(Duration::from_secs(20));
     let hits = rig.cells.limits[Limit::Rate as usize].load(Ordering::Relaxed);
     let rated = rig.cells.rated[Scope::Address as usize].load(Ordering::Relaxed);
-    assert_eq!((hits, rated), (5, 5), "every refusal is a hit");
+    assert_eq!((hits, rated), (6, 6), "every refusal is a hit");
     rig.take(late);
     rig.send(late, &frame("40"));
     let texts = received(&mut rig, late);

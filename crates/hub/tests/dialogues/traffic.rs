@@ -153,7 +153,7 @@ fn a_flood_is_rejected_in_parts() {
     rig.bytes(flooder, &burst);
     assert!(rig.hub.has_stalled());
     for _ in 0..2 {
-        rig.hub.resume();
+        rig.turn(|turn| turn.resume());
         assert!(rig.hub.has_stalled(), "forty more, and no end yet");
     }
     rig.bytes(other, &frame("421[\"echo\"]"));
@@ -250,14 +250,16 @@ fn an_address_has_so_many_connections_and_no_more() {
 fn newcomers_wait_while_turns_are_long() {
     let mut rig = Rig::lab(Config::default(), 1);
     let client = joined(&mut rig);
-    (0..10).for_each(|_| rig.hub.end_turn(2_000_000, 0));
+    rig.turns_take_us = 2_000_000;
+    (0..10).for_each(|_| rig.finish_turn());
     let late = websocket(&mut rig, SIO, "");
     let answer = String::from_utf8_lossy(&rig.take(late)).into_owned();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("Retry-After: "), "{answer}");
     rig.send(client, &frame("421[\"echo\"]"));
     assert_eq!(received(&mut rig, client), ["431[]"]);
-    (0..40).for_each(|_| rig.hub.end_turn(100, 0));
+    rig.turns_take_us = 100;
+    (0..40).for_each(|_| rig.finish_turn());
     let later = joined(&mut rig);
     rig.send(later, &frame("421[\"echo\"]"));
     assert_eq!(received(&mut rig, later), ["431[]"]);
@@ -268,7 +270,7 @@ fn who_leaves_hears_when_to_come_back_and_who_comes_early_too() {
     let mut rig = Rig::lab(Config::default(), 1);
     let [plain, socketio] = [websocket(&mut rig, "/ws", ""), joined(&mut rig)];
     rig.take(plain);
-    rig.hub.drain(5_000);
+    rig.turn(|turn| turn.drain(5_000));
     rig.finish_turn();
     let notice = received(&mut rig, plain).join(" ");
     assert!(

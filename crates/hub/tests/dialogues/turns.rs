@@ -8,7 +8,7 @@ use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
     ConnectRequest, Context, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Now,
-    Process, Refusal, Relay, Sink, SocketKey, Target, Written,
+    Process, Refusal, Relay, Sink, SocketKey, Spent, Target, Turn, World, Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,6 @@ fn a_message_that_begins_now_is_not_late() {
     rig.pass(Duration::from_millis(999));
     rig.now.mono_ms += 1;
     rig.now.wall_ms += 1;
-    rig.hub.begin_turn(rig.now);
     assert_eq!(rig.now.mono_ms, 40_000);
     rig.log.clear();
     rig.send(client, &whole[..5]);
@@ -72,6 +71,8 @@ struct Holding {
     first: usize,
     held: bool,
     stream: Vec<u8>,
+    /// To the other hub.
+    sent: Vec<Arc<Relay>>,
 }
 
 impl Sink for Holding {
@@ -93,6 +94,14 @@ impl Sink for Holding {
     }
 }
 
+impl World for Holding {
+    fn carry_out(&mut self, effect: Effect) {
+        if let Effect::Send { relay, .. } = effect {
+            self.sent.push(relay);
+        }
+    }
+}
+
 /// What is in a record is sent: a frame of which it holds a byte is begun, and one that it ends with is over.
 #[test]
 fn a_frame_is_never_cut_where_a_record_ends() {
@@ -111,11 +120,13 @@ fn a_frame_is_never_cut_where_a_record_ends() {
                 first: 100 * whole + beyond,
                 held: false,
                 stream: Vec::new(),
+                sent: Vec::new(),
             };
             rig.bytes(talker, &frame(&text).repeat(400));
             flush(&mut rig, &mut sink);
             sink.held = false;
-            rig.hub.writable(sink.conn, &mut sink);
+            let conn = sink.conn;
+            rig.hub.turn(rig.now, &mut sink).writable(conn);
             flush(&mut rig, &mut sink);
             let frames = frames(&sink.stream);
             assert!(frames.len() > 100, "{policy:?} {beyond}");
@@ -128,14 +139,13 @@ fn a_frame_is_never_cut_where_a_record_ends() {
     }
 }
 
-fn flush(rig: &mut Rig, sink: &mut dyn Sink) {
-    rig.hub.tick(false);
-    rig.hub.flush(sink);
-    while rig.hub.has_stalled() {
-        rig.hub.begin_turn(rig.now);
-        rig.hub.resume();
-        rig.hub.tick(false);
-        rig.hub.flush(sink);
+fn flush(rig: &mut Rig, sink: &mut Holding) {
+    loop {
+        rig.hub.turn(rig.now, sink).end(false, |_| Spent::default());
+        if !rig.hub.has_stalled() {
+            return;
+        }
+        rig.hub.turn(rig.now, sink).resume();
     }
 }
 
@@ -207,7 +217,9 @@ fn the_namespace_of_the_last_socket_is_known_while_handlers_hear_that_it_left() 
 /// One of two hubs, whose messages to the other are carried by hand.
 struct Half {
     hub: Hub,
+    now: Now,
     conn: ConnId,
+    world: Holding,
 }
 
 impl Half {
@@ -221,19 +233,37 @@ impl Half {
         let entropy = dice(u64::from(shard) + 1);
         let doer = Box::new(Doer::default());
         let mut hub = Hub::in_process(config, me, doer, cells, entropy, process);
-        hub.begin_turn(Now {
+        let now = Now {
             mono_ms: 1_000,
             wall_ms: 1_750_000_000_000,
-        });
-        let conn = hub.opened([127, 0, 0, 1].into());
-        let mut half = Half { hub, conn };
+        };
+        let mut world = Holding {
+            conn: ConnId::from_index(0).expect("small"),
+            first: usize::MAX,
+            held: false,
+            stream: Vec::new(),
+            sent: Vec::new(),
+        };
+        let conn = hub
+            .turn(now, &mut world)
+            .opened([127, 0, 0, 1].into(), |_, _| true);
+        let mut half = Half {
+            hub,
+            now,
+            conn,
+            world,
+        };
         half.greet();
         half
     }
 
+    fn input(&mut self) -> Turn<'_, Holding> {
+        self.hub.turn(self.now, &mut self.world)
+    }
+
     /// One more client of this hub, which speaks from now on.
     fn newcomer(&mut self) -> ConnId {
-        self.conn = self.hub.opened([127, 0, 0, 1].into());
+        self.conn = self.input().opened([127, 0, 0, 1].into(), |_, _| true);
         self.greet();
         self.conn
     }
@@ -243,39 +273,33 @@ impl Half {
             "GET {SIO} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
-        self.hub.bytes(self.conn, &mut request.into_bytes());
+        self.bytes(&mut request.into_bytes());
         self.hear("40");
     }
 
-    fn hear(&mut self, text: &str) {
-        self.hub.bytes(self.conn, &mut frame(text));
+    fn bytes(&mut self, bytes: &mut [u8]) {
+        let conn = self.conn;
+        self.input().bytes(conn, bytes);
     }
 
-    /// A turn at this time: what it sends to the other hub, and what the client got.
+    fn hear(&mut self, text: &str) {
+        self.bytes(&mut frame(text));
+    }
+
+    /// Ends the turn at this time: what it sends to the other hub, and what the client got.
     fn turn(&mut self, mono_ms: u64) -> (Vec<Arc<Relay>>, String) {
-        let wall_ms = 1_750_000_000_000 + mono_ms;
-        self.hub.begin_turn(Now { mono_ms, wall_ms });
-        self.hub.tick(false);
-        let mut sink = Holding {
-            conn: self.conn,
-            first: usize::MAX,
-            held: false,
-            stream: Vec::new(),
-        };
-        self.hub.flush(&mut sink);
-        let effects = self.hub.take_effects().into_iter();
-        let sent = effects.filter_map(|effect| match effect {
-            Effect::Send { relay, .. } => Some(relay),
-            _ => None,
-        });
-        (
-            sent.collect(),
-            String::from_utf8_lossy(&sink.stream).into_owned(),
-        )
+        self.world.conn = self.conn;
+        self.input().end(false, |_| Spent::default());
+        self.now.wall_ms += mono_ms - self.now.mono_ms;
+        self.now.mono_ms = mono_ms;
+        self.input().end(false, |_| Spent::default());
+        let got = std::mem::take(&mut self.world.stream);
+        let sent = std::mem::take(&mut self.world.sent);
+        (sent, String::from_utf8_lossy(&got).into_owned())
     }
 
     fn get(&mut self, relays: &[Arc<Relay>]) {
-        relays.iter().for_each(|relay| self.hub.relay(relay));
+        relays.iter().for_each(|relay| self.input().relay(relay));
     }
 }
 
@@ -343,15 +367,11 @@ fn messages_to_another_shard_were_not_part_of_a_turns_share() {
     a.turn(1_001);
     let full = (0..READS).find(|_| {
         a.newcomer();
-        a.hub.bytes(a.conn, &mut read.clone());
-        a.hub.turn_is_full()
+        a.bytes(&mut read.clone());
+        a.input().is_full()
     });
     assert!(full.is_some(), "{READS} reads of {} bytes", read.len());
-    let sent = a.hub.take_effects();
-    let letters = sent
-        .iter()
-        .filter(|effect| matches!(effect, Effect::Send { .. }));
-    let letters = letters.count();
+    let letters = a.world.sent.len();
     assert!((1_000..32_768).contains(&letters), "{letters} in one turn");
 }
 
@@ -372,7 +392,7 @@ fn one_long_mailbox_stopped_all_reading() {
     sender.send(Parcel(Config::default().limits.mailbox_bytes_max + 1));
     a.turn(1_001);
     let mut twice = [frame("42[\"say\"]"), frame("42[\"say\"]")].concat();
-    a.hub.bytes(talker, &mut twice);
+    a.bytes(&mut twice);
     assert!(a.hub.is_stalled(talker), "its next read waits");
     assert_eq!(a.hub.held_back(), 1);
     let other = a.newcomer();
@@ -385,10 +405,10 @@ fn one_long_mailbox_stopped_all_reading() {
     };
     let (first, _) = a.turn(1_002);
     assert_eq!(broadcasts(&first), 1);
-    a.hub.resume();
+    a.input().resume();
     assert_eq!(broadcasts(&a.turn(1_003).0), 0, "still long");
     receiver.pop();
-    a.hub.resume();
+    a.input().resume();
     let (second, _) = a.turn(1_004);
     assert_eq!(broadcasts(&second), 1);
     assert!(!a.hub.is_stalled(talker));

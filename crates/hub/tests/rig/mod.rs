@@ -10,7 +10,7 @@ use hub::config::{Config, Rate};
 use hub::metrics::Cells;
 use hub::{
     Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Process,
-    Reply, Sink, Written,
+    Reply, Sink, Spent, Turn, World, Written,
 };
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, HashMap};
@@ -41,6 +41,14 @@ pub struct Wires {
     pub kernel: Kernel,
 }
 
+impl Wires {
+    fn closed(&mut self, conn: ConnId) {
+        let name = self.by_conn.remove(&conn).expect("closed once");
+        let link = &mut self.links[name];
+        (link.conn, link.ended) = (None, true);
+    }
+}
+
 impl Sink for Wires {
     fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let name = *self
@@ -66,6 +74,37 @@ impl Sink for Wires {
     }
 }
 
+/// What the hub of a test acts on.
+pub struct Desk<'a> {
+    wires: &'a mut Wires,
+    asked: &'a mut Vec<(AskKey, String)>,
+    log: &'a mut Vec<String>,
+}
+
+impl Sink for Desk<'_> {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        self.wires.write(conn, slices)
+    }
+}
+
+impl World for Desk<'_> {
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Close { conn } | Effect::Handover { conn, .. } => self.wires.closed(conn),
+            Effect::Shutdown { conn } => {
+                let name = self.wires.by_conn[&conn];
+                self.wires.links[name].ended = true;
+            }
+            Effect::Move { .. } | Effect::Send { .. } => panic!("there is one shard"),
+            Effect::Ask { key, ask } => {
+                let Ask::Verify { token } = ask;
+                self.asked.push((key, token));
+            }
+            Effect::Log(notice) => self.log.push(line(notice)),
+        }
+    }
+}
+
 pub struct Rig {
     pub hub: Hub,
     pub process: Process,
@@ -78,6 +117,8 @@ pub struct Rig {
     pub asked: Vec<(AskKey, String)>,
     /// Lines of the connection log: what happened, and why.
     pub log: Vec<String>,
+    /// How long turns seem to take, microseconds.
+    pub turns_take_us: u64,
 }
 
 /// Unix milliseconds at the beginning of every test.
@@ -95,7 +136,7 @@ impl Rig {
         let process = Process::new(&config.rates);
         let config = Arc::new(config);
         let hub = Hub::in_process(config, me, handler, published, dice(seed), &process);
-        let mut rig = Rig {
+        Rig {
             hub,
             process,
             cells,
@@ -111,9 +152,8 @@ impl Rig {
             checks: true,
             asked: Vec::new(),
             log: Vec::new(),
-        };
-        rig.hub.begin_turn(rig.now);
-        rig
+            turns_take_us: 1,
+        }
     }
 
     /// A hub that answers events with their own arguments, and knows the transcripts' rules.
@@ -127,14 +167,28 @@ impl Rig {
     }
 
     pub fn open_from(&mut self, peer: [u8; 4]) -> usize {
-        let conn = self.hub.opened(peer.into());
-        self.wires.links.push(Link {
-            conn: Some(conn),
-            ..Link::default()
+        let name = self.wires.links.len();
+        self.turn(|turn| {
+            turn.opened(peer.into(), |desk, conn| {
+                desk.wires.links.push(Link {
+                    conn: Some(conn),
+                    ..Link::default()
+                });
+                desk.wires.by_conn.insert(conn, name);
+                true
+            })
         });
-        self.wires.by_conn.insert(conn, self.wires.links.len() - 1);
-        self.effects();
-        self.wires.links.len() - 1
+        name
+    }
+
+    /// Does something within the turn.
+    pub fn turn<R>(&mut self, f: impl FnOnce(&mut Turn<'_, Desk<'_>>) -> R) -> R {
+        let mut desk = Desk {
+            wires: &mut self.wires,
+            asked: &mut self.asked,
+            log: &mut self.log,
+        };
+        f(&mut self.hub.turn(self.now, &mut desk))
     }
 
     pub fn conn(&self, name: usize) -> Option<ConnId> {
@@ -144,8 +198,7 @@ impl Rig {
     /// Bytes of a client, within the turn.
     pub fn bytes(&mut self, name: usize, bytes: &[u8]) {
         if let Some(conn) = self.conn(name) {
-            self.hub.bytes(conn, &mut bytes.to_vec());
-            self.effects();
+            self.turn(|turn| turn.bytes(conn, &mut bytes.to_vec()));
         }
     }
 
@@ -159,8 +212,7 @@ impl Rig {
     pub fn answer(&mut self, verdict: Result<Claims, Denied>) -> String {
         let (key, token) = self.asked.remove(0);
         let verdict = verdict.map_err(Into::into);
-        self.hub.answered(key, Reply::Verified(verdict));
-        self.effects();
+        self.turn(|turn| turn.answered(key, Reply::Verified(verdict)));
         self.finish_turn();
         token
     }
@@ -168,7 +220,7 @@ impl Rig {
     /// The client ends its side.
     pub fn end(&mut self, name: usize) {
         if let Some(conn) = self.conn(name) {
-            self.hub.eof(conn);
+            self.turn(|turn| turn.eof(conn));
             self.finish_turn();
         }
     }
@@ -176,7 +228,7 @@ impl Rig {
     /// The connection breaks.
     pub fn break_off(&mut self, name: usize) {
         if let Some(conn) = self.conn(name) {
-            self.hub.broken(conn);
+            self.turn(|turn| turn.broken(conn));
             self.finish_turn();
         }
     }
@@ -185,26 +237,33 @@ impl Rig {
     pub fn writable(&mut self, name: usize) {
         if let Some(conn) = self.conn(name) {
             self.wires.links[name].blocked = false;
-            self.hub.writable(conn, &mut self.wires);
-            self.effects();
+            self.turn(|turn| turn.writable(conn));
         }
     }
 
-    /// Ticks, flushes, carries out effects, and does what was left for the next turn.
+    /// Ends the turn, and does what it left in turns of its own.
     pub fn finish_turn(&mut self) {
         loop {
-            self.hub.tick(false);
-            self.hub.flush(&mut self.wires);
-            self.effects();
-            if self.checks {
-                self.hub.check_invariants();
-            }
-            self.hub.begin_turn(self.now);
+            self.end_turn();
             if !self.hub.has_stalled() {
                 return;
             }
-            self.hub.resume();
-            self.effects();
+            self.turn(|turn| turn.resume());
+        }
+    }
+
+    /// Ends the turn; what it left stays.
+    pub fn end_turn(&mut self) {
+        let mut desk = Desk {
+            wires: &mut self.wires,
+            asked: &mut self.asked,
+            log: &mut self.log,
+        };
+        let us = self.turns_take_us;
+        let turn = self.hub.turn(self.now, &mut desk);
+        turn.end(false, |_| Spent { us, mailbox: 0 });
+        if self.checks {
+            self.hub.check_invariants();
         }
     }
 
@@ -218,7 +277,6 @@ impl Rig {
             let next = due.clamp(self.now.mono_ms, end);
             self.now.wall_ms += next - self.now.mono_ms;
             self.now.mono_ms = next;
-            self.hub.begin_turn(self.now);
             self.finish_turn();
             if next == end {
                 return;
@@ -232,33 +290,6 @@ impl Rig {
     /// What a client received since the last call.
     pub fn take(&mut self, name: usize) -> Vec<u8> {
         std::mem::take(&mut self.wires.links[name].out)
-    }
-
-    fn effects(&mut self) {
-        let mut effects = self.hub.take_effects();
-        for effect in effects.drain(..) {
-            match effect {
-                Effect::Close { conn } => self.closed(conn),
-                Effect::Shutdown { conn } => {
-                    let name = self.wires.by_conn[&conn];
-                    self.wires.links[name].ended = true;
-                }
-                Effect::Move { .. } | Effect::Send { .. } => panic!("there is one shard"),
-                Effect::Handover { conn, .. } => self.closed(conn),
-                Effect::Ask { key, ask } => {
-                    let Ask::Verify { token } = ask;
-                    self.asked.push((key, token));
-                }
-                Effect::Log(notice) => self.log.push(line(notice)),
-            }
-        }
-        self.hub.recycle_effects(effects);
-    }
-
-    fn closed(&mut self, conn: ConnId) {
-        let name = self.wires.by_conn.remove(&conn).expect("closed once");
-        let link = &mut self.wires.links[name];
-        (link.conn, link.ended) = (None, true);
     }
 }
 

@@ -3,7 +3,9 @@
 use super::{WALL_MS, dice, masked};
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{ConnId, Effect, Handler, Hub, Identity, Now, Process, Relay, Sink, Written};
+use hub::{
+    ConnId, Effect, Handler, Hub, Identity, Now, Process, Relay, Sink, Spent, Turn, World, Written,
+};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -21,9 +23,30 @@ impl Sink for Taken {
     }
 }
 
+/// What a hub acts on: its clients' ends, and what it sends to the other hubs.
+#[derive(Default)]
+struct Desk {
+    taken: Taken,
+    sent: Vec<(u16, Arc<Relay>)>,
+}
+
+impl Sink for Desk {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        self.taken.write(conn, slices)
+    }
+}
+
+impl World for Desk {
+    fn carry_out(&mut self, effect: Effect) {
+        if let Effect::Send { shard, relay } = effect {
+            self.sent.push((shard, relay));
+        }
+    }
+}
+
 struct Node {
     hub: Hub,
-    taken: Taken,
+    desk: Desk,
 }
 
 /// A client: the hub it is connected to and its connection there.
@@ -55,11 +78,10 @@ impl Net {
             };
             let (config, cells) = (Arc::new(config.clone()), Arc::new(Cells::default()));
             let entropy = dice(u64::from(shard) + 1);
-            let mut hub = Hub::in_process(config, me, build(shard), cells, entropy, &process);
-            hub.begin_turn(now);
+            let hub = Hub::in_process(config, me, build(shard), cells, entropy, &process);
             Node {
                 hub,
-                taken: Taken::default(),
+                desk: Desk::default(),
             }
         };
         Net {
@@ -71,13 +93,13 @@ impl Net {
 
     /// A client that has joined the main namespace; what it was told so far is thrown away.
     pub fn client(&mut self, at: usize) -> Client {
-        let conn = self.nodes[at].hub.opened([127, 0, 0, 1].into());
+        let conn = self.turn(at, |turn| turn.opened([127, 0, 0, 1].into(), |_, _| true));
         let client = Client { at, conn };
         let head = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\n\
                     Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                     Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
         self.bytes(client, head.as_bytes());
-        self.nodes[at].taken.0.remove(&conn);
+        self.nodes[at].desk.taken.0.remove(&conn);
         self.say(client, "40");
         self.texts(client);
         client
@@ -95,15 +117,15 @@ impl Net {
     }
 
     fn bytes(&mut self, client: Client, bytes: &[u8]) {
-        self.nodes[client.at]
-            .hub
-            .bytes(client.conn, &mut bytes.to_vec());
+        self.turn(client.at, |turn| {
+            turn.bytes(client.conn, &mut bytes.to_vec())
+        });
         self.end_turn(client.at);
     }
 
     /// The connection breaks.
     pub fn break_off(&mut self, client: Client) {
-        self.nodes[client.at].hub.broken(client.conn);
+        self.turn(client.at, |turn| turn.broken(client.conn));
         self.end_turn(client.at);
     }
 
@@ -125,7 +147,7 @@ impl Net {
         if queue.is_empty() {
             self.mail.remove(&(from, to));
         }
-        self.nodes[to].hub.relay(&letter);
+        self.turn(to, |turn| turn.relay(&letter));
         self.end_turn(to);
     }
 
@@ -141,28 +163,28 @@ impl Net {
         self.now.mono_ms += ms;
         self.now.wall_ms += ms;
         for at in 0..self.nodes.len() {
-            self.nodes[at].hub.begin_turn(self.now);
             self.end_turn(at);
         }
     }
 
+    fn turn<R>(&mut self, at: usize, f: impl FnOnce(&mut Turn<'_, Desk>) -> R) -> R {
+        let Node { hub, desk } = &mut self.nodes[at];
+        f(&mut hub.turn(self.now, desk))
+    }
+
     fn end_turn(&mut self, at: usize) {
-        let Node { hub, taken } = &mut self.nodes[at];
-        hub.tick(false);
-        hub.flush(taken);
-        for effect in hub.take_effects() {
-            if let Effect::Send { shard, relay } = effect {
-                let queue = self.mail.entry((at, usize::from(shard))).or_default();
-                queue.push_back(relay);
-            }
-        }
+        let Node { hub, desk } = &mut self.nodes[at];
+        hub.turn(self.now, desk).end(false, |_| Spent::default());
         hub.check_invariants();
-        hub.begin_turn(self.now);
+        for (shard, relay) in self.nodes[at].desk.sent.drain(..) {
+            let queue = self.mail.entry((at, usize::from(shard))).or_default();
+            queue.push_back(relay);
+        }
     }
 
     /// Texts that a client got since the last call.
     pub fn texts(&mut self, client: Client) -> Vec<String> {
-        let bytes = self.nodes[client.at].taken.0.remove(&client.conn);
+        let bytes = self.nodes[client.at].desk.taken.0.remove(&client.conn);
         let (bytes, mut at, mut texts) = (bytes.unwrap_or_default(), 0, Vec::new());
         while at < bytes.len() {
             let header = frame::parse_header(&bytes[at..]);

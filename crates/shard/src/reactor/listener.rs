@@ -1,7 +1,7 @@
 //! Listening sockets. TCP: one per shard and address, sharing the port (SO_REUSEPORT), so that the kernel spreads
 //! connections. Unix sockets know no such sharing: each belongs to one shard, which spreads them itself.
 
-use crate::stream::Stream;
+use crate::reactor::stream::Stream;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};

@@ -2,10 +2,11 @@
 //! (also before TLS), so it is taken off the stream here and the hub never sees it. Until it is whole it stays in the kernel's
 //! buffer, and the deadline of the handshake is its deadline too.
 
-use super::Shard;
+use crate::effects::Hands;
+use crate::read::Reader;
 use crate::sockets::Got;
-use hub::ConnId;
 use hub::trust::ProxyProtocol;
+use hub::{ConnId, Turn};
 use std::net::IpAddr;
 use wire::proxy::{self, HEADER_BYTES_MAX, ProxyError};
 
@@ -28,49 +29,46 @@ enum Preface {
     Reset,
 }
 
-impl Shard {
+impl Reader {
     /// Reads what a proxy has to say first; `true` when all that follows is the client's.
-    pub(super) fn read_preface(&mut self, conn: ConnId) -> bool {
-        let preface = self.peek_preface(conn);
+    pub(crate) fn read_preface(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId) -> bool {
+        let preface = self.peek_preface(turn, conn);
         match preface {
             Preface::Header(len, client) => {
                 // It is all there: this takes it in one read.
-                let taken = self.sockets.read(conn, &mut self.buf[..len]);
+                let taken = turn.world().sockets.read(conn, &mut self.buf[..len]);
                 debug_assert_eq!(taken, Got::Bytes(len));
                 if let Some(client) = client {
-                    self.parts.hub.introduced(conn, client);
-                    self.apply_effects();
+                    turn.introduced(conn, client);
                 }
             }
             Preface::None => {}
             Preface::Unfinished => {
-                self.sockets.set_ready(conn, false);
+                turn.world().sockets.set_ready(conn, false);
                 return false;
             }
             Preface::End => {
-                self.sockets.set_ready(conn, false);
-                self.parts.hub.eof(conn);
-                self.apply_effects();
+                turn.world().sockets.set_ready(conn, false);
+                turn.eof(conn);
                 return false;
             }
             Preface::Reset => {
-                self.sockets.set_ready(conn, false);
-                self.parts.hub.broken(conn);
-                self.apply_effects();
+                turn.world().sockets.set_ready(conn, false);
+                turn.broken(conn);
                 return false;
             }
             Preface::Missing | Preface::Wrong => {
-                self.turn_away(conn, matches!(preface, Preface::Missing));
+                self.turn_away(turn, conn, matches!(preface, Preface::Missing));
                 return false;
             }
         }
-        self.sockets.set_preface(conn, false);
-        self.sockets.get_mut(conn).is_some()
+        turn.world().sockets.set_preface(conn, false);
+        turn.world().sockets.get_mut(conn).is_some()
     }
 
-    fn peek_preface(&mut self, conn: ConnId) -> Preface {
+    fn peek_preface(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId) -> Preface {
         let window = &mut self.buf[..HEADER_BYTES_MAX];
-        let len = match self.sockets.peek(conn, window) {
+        let len = match turn.world().sockets.peek(conn, window) {
             Got::Bytes(len) => len,
             Got::Nothing => return Preface::Unfinished,
             Got::End => return Preface::End,
@@ -78,9 +76,9 @@ impl Shard {
         };
         match proxy::parse(&window[..len]) {
             Ok(Some(header)) => Preface::Header(header.len, header.client),
-            Ok(None) if self.sockets.is_ending(conn) => Preface::End,
+            Ok(None) if turn.world().sockets.is_ending(conn) => Preface::End,
             Ok(None) => Preface::Unfinished,
-            Err(ProxyError::Absent) => match self.parts.hub.conn_proxy_protocol(conn) {
+            Err(ProxyError::Absent) => match turn.hub().conn_proxy_protocol(conn) {
                 ProxyProtocol::Required => Preface::Missing,
                 _ => Preface::None,
             },
@@ -89,14 +87,13 @@ impl Shard {
     }
 
     /// Closes without a word to whom does not keep to the protocol, with one to whom does not speak it.
-    fn turn_away(&mut self, conn: ConnId, say_why: bool) {
-        self.sockets.set_ready(conn, false);
+    fn turn_away(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId, say_why: bool) {
+        turn.world().sockets.set_ready(conn, false);
         if say_why {
             // With input unread the end would be a reset, and the answer lost.
-            let _ = self.sockets.read(conn, &mut self.buf);
-            self.sockets.tell(conn, NO_HEADER);
+            let _ = turn.world().sockets.read(conn, &mut self.buf);
+            turn.world().sockets.tell(conn, NO_HEADER);
         }
-        self.parts.hub.misintroduced(conn);
-        self.apply_effects();
+        turn.misintroduced(conn);
     }
 }

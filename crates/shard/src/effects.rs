@@ -1,0 +1,127 @@
+//! What a hub acts on: streams, mailboxes, the outside. Every effect is carried out here.
+
+use crate::mail::{Answerer, Handover, Mail, Outside};
+use crate::reactor::Reactor;
+use crate::reactor::stream::Stream;
+use crate::sockets::Sockets;
+use crate::tls::{SecureStream, Session};
+use hub::mailbox::{Loads, Receiver, Sender};
+use hub::metrics::Cells;
+use hub::{ConnId, Effect, Identity, Sink, World, Written};
+use std::io::IoSlice;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) struct Hands {
+    pub(crate) me: Identity,
+    pub(crate) reactor: Reactor,
+    pub(crate) sockets: Sockets,
+    pub(crate) mailbox: Receiver<Mail>,
+    pub(crate) mail: Vec<Sender<Mail>>,
+    pub(crate) loads: Arc<Loads>,
+    /// Connections of the process.
+    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) outside: Arc<dyn Outside>,
+    /// A descriptor became free since the door looked.
+    pub(crate) released: bool,
+}
+
+impl Sink for Hands {
+    #[inline]
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        self.sockets.write(conn, slices)
+    }
+}
+
+impl World for Hands {
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Close { conn } => self.close(conn),
+            Effect::Shutdown { conn } => self.sockets.shutdown(conn),
+            Effect::Send { shard, relay } => {
+                if let Some(mail) = self.mail.get(usize::from(shard)) {
+                    mail.send(Mail::Relay(relay));
+                }
+            }
+            Effect::Move {
+                conn,
+                shard,
+                read,
+                peer,
+                beyond,
+            } => {
+                debug_assert_ne!(shard, self.me.shard);
+                if let Some((stream, session)) = self.detach(conn)
+                    && let Some(mail) = self.mail.get(usize::from(shard))
+                {
+                    mail.send(Mail::Conn {
+                        stream,
+                        session,
+                        peer,
+                        read,
+                        beyond,
+                    });
+                }
+            }
+            Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
+            Effect::Ask { key, ask } => {
+                let mail = self.mail[usize::from(self.me.shard)].clone();
+                self.outside.ask(ask, Answerer { mail, key });
+            }
+            Effect::Log(notice) => self.outside.log(notice),
+        }
+    }
+}
+
+impl Hands {
+    /// Watches the stream of a connection that the hub knows; `false` if that is not possible.
+    pub(crate) fn adopt(
+        &mut self,
+        mut stream: Stream,
+        session: Option<Box<Session>>,
+        conn: ConnId,
+    ) -> bool {
+        // Fails when epoll has no memory or watches left; then the connection cannot be served.
+        let watched = self.reactor.watch(&mut stream, conn).is_ok();
+        self.sockets.insert(conn, stream, session);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        watched
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.sockets.close_notify(conn);
+        let Some((_, session)) = self.release(conn) else {
+            return;
+        };
+        if let Some(mut session) = session {
+            session.dropped(&self.cells.tls);
+        }
+        self.released = true;
+    }
+
+    fn release(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
+        let released = self.sockets.remove(conn)?;
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        Some(released)
+    }
+
+    /// Takes a connection off this shard's loop.
+    fn detach(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
+        let (mut stream, session) = self.release(conn)?;
+        self.reactor.forget(&mut stream).ok()?;
+        Some((stream, session))
+    }
+
+    fn hand_over(&mut self, conn: ConnId, read: Vec<u8>, peer: IpAddr) {
+        if let Some((stream, session)) = self.detach(conn) {
+            self.outside.handover(Handover {
+                stream: stream.into(),
+                tls: session.map(SecureStream::new),
+                read,
+                peer,
+            });
+        }
+    }
+}

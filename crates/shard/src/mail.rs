@@ -1,0 +1,91 @@
+//! What a shard finds in its mailbox, and what it asks of the outside.
+
+use crate::memory::ShardMemory;
+use crate::reactor::stream::{Detached, Stream};
+use crate::tls::{SecureStream, Session};
+use hub::mailbox::{Sender, Weigh};
+use hub::metrics::Limit;
+use hub::{Ask, AskKey, Notice, Relay, Reply};
+use rustls::ServerConfig;
+use std::net::IpAddr;
+use std::sync::{Arc, mpsc};
+
+/// What the data plane needs from outside. Called on shard threads: must not block.
+pub trait Outside: Send + Sync {
+    /// A connection whose request is not a realtime one.
+    fn handover(&self, handover: Handover);
+    /// A question; whoever knows the answer gives it to the answerer.
+    fn ask(&self, ask: Ask, answerer: Answerer);
+    /// Something for the log.
+    fn log(&self, notice: Notice);
+}
+
+/// The way back to the hub that asked. Not answering is an answer too: the hub does not wait for ever.
+#[derive(Debug)]
+pub struct Answerer {
+    pub(crate) mail: Sender<Mail>,
+    pub(crate) key: AskKey,
+}
+
+impl Answerer {
+    pub fn answer(self, reply: Reply) {
+        let key = self.key;
+        self.mail.send(Mail::Answer { key, reply });
+    }
+}
+
+/// A connection for the control plane: non-blocking, with the bytes already read from it.
+#[derive(Debug)]
+pub struct Handover {
+    pub stream: Detached,
+    /// Where the plaintext is, if the connection speaks TLS.
+    pub tls: Option<SecureStream>,
+    pub read: Vec<u8>,
+    /// The client, as far as it is known: behind a trusted proxy not the proxy.
+    pub peer: IpAddr,
+}
+
+/// What a shard finds in its mailbox.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    Relay(Arc<Relay>),
+    /// A new connection that another shard accepted.
+    Accepted {
+        stream: Stream,
+        peer: IpAddr,
+    },
+    /// A connection whose request belongs here.
+    Conn {
+        stream: Stream,
+        session: Option<Box<Session>>,
+        peer: IpAddr,
+        read: Vec<u8>,
+        beyond: Option<Limit>,
+    },
+    /// What the control plane was asked.
+    Answer {
+        key: AskKey,
+        reply: Reply,
+    },
+    /// Certificates for new handshakes.
+    Tls(Arc<ServerConfig>),
+    Drain {
+        window_ms: u64,
+    },
+    /// A shard has nobody left.
+    Drained,
+    /// Where is the memory?
+    Memory(mpsc::Sender<ShardMemory>),
+    Stop,
+}
+
+impl Weigh for Mail {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Relay(relay) => relay.bytes(),
+                Self::Conn { read, .. } => read.len(),
+                _ => 0,
+            }
+    }
+}

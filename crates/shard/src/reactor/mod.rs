@@ -1,0 +1,113 @@
+//! The kernel's readiness, and the only folder that knows who tells it. Another way to wait (completions instead of readiness)
+//! would stand beside this one.
+
+pub(crate) mod listener;
+pub(crate) mod stream;
+
+use hub::ConnId;
+use listener::Listener;
+use mio::event::{Event, Source};
+use mio::{Events, Interest, Poll, Token};
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+use stream::Stream;
+
+/// Readiness events per turn.
+const EVENTS: usize = 4096;
+const WAKE: Token = Token(usize::MAX);
+/// Tokens of listeners are the highest, below the waker's.
+const LISTENERS_FROM: usize = usize::MAX - 1_024;
+
+#[derive(Debug)]
+pub(crate) struct Reactor(Poll);
+
+/// What one wait brought.
+#[derive(Debug)]
+pub(crate) struct Batch(Events);
+
+/// What a connection is ready for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readiness {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The peer closed its side.
+    pub(crate) ending: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ready {
+    Conn(ConnId, Readiness),
+    /// Somebody knocks at one of the listeners.
+    Listener,
+}
+
+impl Reactor {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(Poll::new()?))
+    }
+
+    /// Wakes this reactor from any thread.
+    pub(crate) fn waker(&self) -> io::Result<Waker> {
+        let wake = Arc::new(mio::Waker::new(self.0.registry(), WAKE)?);
+        Ok(hub::mailbox::waker(move || {
+            // Fails only if the eventfd is gone, that is, with the shard.
+            let _ = wake.wake();
+        }))
+    }
+
+    /// Waits until something is ready or the time is over.
+    pub(crate) fn wait(&mut self, all: &mut Batch, time: Option<Duration>) -> io::Result<()> {
+        match self.0.poll(&mut all.0, time) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                all.0.clear();
+                Ok(())
+            }
+            waited => waited,
+        }
+    }
+
+    pub(crate) fn watch(&self, stream: &mut Stream, conn: ConnId) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        stream.register(self.0.registry(), Token(conn.index()), interest)
+    }
+
+    pub(crate) fn forget(&self, stream: &mut Stream) -> io::Result<()> {
+        stream.deregister(self.0.registry())
+    }
+
+    pub(crate) fn watch_listener(&self, listener: &mut Listener, number: usize) -> io::Result<()> {
+        listener.watch(self.0.registry(), Token(LISTENERS_FROM + number % 1_024))
+    }
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self(Events::with_capacity(EVENTS))
+    }
+
+    /// There may be more behind it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.iter().count() >= EVENTS
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Ready> {
+        self.0.iter().filter_map(ready)
+    }
+}
+
+fn ready(event: &Event) -> Option<Ready> {
+    match event.token() {
+        WAKE => None,
+        Token(number) if number >= LISTENERS_FROM => Some(Ready::Listener),
+        Token(number) => {
+            let readiness = Readiness {
+                readable: event.is_readable() || event.is_error(),
+                writable: event.is_writable(),
+                ending: event.is_read_closed(),
+            };
+            ConnId::from_index(number).map(|conn| Ready::Conn(conn, readiness))
+        }
+    }
+}
