@@ -387,3 +387,37 @@ pub fn works(command: &[&str]) -> bool {
         .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test is left out of `cargo test` only for a program that this file brings, and says so.
+    #[test]
+    fn what_is_ignored_needs_a_tool_that_is_installed() {
+        let mut ignored = 0;
+        for path in repository::files("crates").expect("sources") {
+            if path.extension().is_none_or(|end| end != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(repository::root().join(&path)).expect("a source");
+            for line in text
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.starts_with("#[ignore"))
+            {
+                let needs = line.strip_prefix("#[ignore = \"needs ");
+                let tool =
+                    needs.and_then(|rest| rest.strip_suffix(": cargo xtask test foreign\"]"));
+                let known = tool.is_some_and(|tool| {
+                    TOOLS
+                        .iter()
+                        .any(|known| known.name.split(' ').next() == Some(tool))
+                });
+                assert!(known, "{}: {line}", path.display());
+                ignored += 1;
+            }
+        }
+        assert!(ignored > 20, "only {ignored} tests are ignored");
+    }
+}

@@ -41,8 +41,9 @@ const fn beside(name: &'static str, run: fn() -> Step) -> Entry {
     }
 }
 
-pub const ENTRIES: [Entry; 24] = [
+pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "format", format),
+    step(Lane::Fast, "format of fuzz targets", fuzz_format),
     Entry {
         lane: Lane::Fast,
         name: "law",
@@ -103,6 +104,14 @@ fn cargo(name: &str, command: &str, more: &str) -> Step {
 
 pub fn format() -> Step {
     Step::new("format", "cargo fmt --all --check")
+}
+
+/// They are a workspace of their own.
+pub fn fuzz_format() -> Step {
+    Step::new(
+        "format of fuzz targets",
+        "cargo fmt --manifest-path fuzz/Cargo.toml --check",
+    )
 }
 
 pub fn lints() -> Step {

@@ -27,9 +27,16 @@ fuzz_target!(|text: &str| {
     }
     if packet.kind.is_binary() {
         let found: Result<Vec<_>, _> = socketio::placeholders(packet.data).collect();
-        let mut indices: Vec<_> = found.expect("checked").iter().map(|found| found.index).collect();
+        let mut indices: Vec<_> = found
+            .expect("checked")
+            .iter()
+            .map(|found| found.index)
+            .collect();
         assert!(indices.iter().all(|index| *index < packet.attachments));
         indices.sort_unstable();
-        assert!(indices.windows(2).all(|pair| pair[0] != pair[1]), "named once each");
+        assert!(
+            indices.windows(2).all(|pair| pair[0] != pair[1]),
+            "named once each"
+        );
     }
 });
