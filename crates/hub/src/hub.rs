@@ -513,6 +513,7 @@ impl Hub {
         let counts = &mut self.core.counts;
         counts.conns = self.core.tables.conns.len() as u64;
         counts.rooms = self.core.rooms.len() as u64;
+        counts.waiting_bytes = self.core.output.pool.bytes();
         self.cells.publish(counts);
     }
 

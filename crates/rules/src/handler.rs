@@ -304,7 +304,11 @@ pub(crate) fn refuse(
     message: &str,
     code: &str,
 ) {
-    cx.reject(socket, hub::Rejection::Refused { message, code });
+    let about = hub::About {
+        id: event.ack.as_ref().map(hub::AckTo::id),
+        field: None,
+    };
+    cx.reject_message(socket, hub::Rejection::Refused { message, code }, about);
     if let Some(ack) = event.ack {
         cx.ack_error(ack, message);
     }

@@ -13,6 +13,8 @@ use std::time::Duration;
 enum Unit {
     Time,
     Bytes,
+    /// 0 = no bound.
+    BytesOrNone,
     Count,
     /// 0 = no bound.
     CountOrNone,
@@ -102,7 +104,9 @@ bounds! {
     fragments_max: Count, "Fragments of one WebSocket message.",
         "close 1008", "fragments";
     outbox_bytes_max: Bytes, "Unsent bytes per connection; above it `slow_consumer` decides.",
-        "`slow_consumer`: close 4001, or its oldest unsent events are dropped", "outbox_bytes";
+        "`slow_consumer`: close 4001, or events are dropped", "outbox_bytes";
+    waiting_bytes_max: BytesOrNone, "Unsent bytes of the whole process, each event counted once per shard however many clients wait for it; 0 = any number. Above it, what may wait for one connection shrinks to 16 KiB.",
+        "`slow_consumer`, as if `outbox_bytes_max` were 16 KiB", "waiting_bytes";
     attachments_max: Count, "Binary attachments of one Socket.IO packet.",
         "close 4500 parse error", "attachments";
     poll_packets_max: Count, "Packets in one long-polling answer to a client that is not JavaScript's, by its User-Agent (python-engineio refuses more than 16).",
@@ -157,7 +161,7 @@ fn bound<T: Number>(
             Kind::Duration,
             Value::Duration(Duration::from_millis(number)),
         ),
-        Unit::Bytes => (Kind::Size, Value::Size(number)),
+        Unit::Bytes | Unit::BytesOrNone => (Kind::Size, Value::Size(number)),
         Unit::Count | Unit::CountOrNone => (
             Kind::Integer {
                 min: u64::from(matches!(unit, Unit::Count)),

@@ -12,7 +12,7 @@ use crate::seam::handler::{AckTo, Refusal};
 use crate::seam::notices;
 use crate::seam::question::{Pending, Purpose};
 use crate::tables::id;
-use crate::tables::session::{Protocol, RequestToken};
+use crate::tables::session::RequestToken;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use crate::tables::socket::Extra;
 use std::borrow::Cow;
@@ -22,7 +22,6 @@ use wire::http::{self, Head};
 use wire::json;
 use wire::plain;
 use wire::socketio::PacketType;
-use wire::websocket::frame::{self, OpCode};
 
 /// How often a session may do so in a minute, or once for each of its namespaces if they can be more: looking at a token costs
 /// more than taking a message.
@@ -209,7 +208,7 @@ impl Hub {
     }
 
     fn deny_plain(&mut self, session: SessionId, denied: Denied) {
-        self.core.say_error(session, denied);
+        self.core.say_denied(session, denied);
         self.core.close_session(session, denied.close_reason());
     }
 
@@ -315,7 +314,7 @@ impl Hub {
             .get(session)
             .is_some_and(|slot| slot.protocol.is_engineio());
         if !engineio {
-            self.core.say_error(session, Denied::Expired);
+            self.core.say_denied(session, Denied::Expired);
             return self.core.close_session(session, CloseReason::TokenExpired);
         }
         Context {
@@ -494,18 +493,13 @@ impl Core {
     }
 
     /// Tells a plain client why it is sent off.
-    fn say_error(&mut self, session: SessionId, denied: Denied) {
-        let Some(slot) = self.tables.sessions.get(session) else {
-            return;
+    fn say_denied(&mut self, session: SessionId, denied: Denied) {
+        let error = plain::Error {
+            code: denied.code(),
+            message: denied.message(),
+            timestamp_ms: self.clock.now.wall_ms,
+            ..plain::Error::default()
         };
-        let (conn, msgpack) = (slot.conn, slot.protocol == Protocol::PlainMsgpack);
-        let (mut text, now) = (Vec::new(), self.clock.now.wall_ms);
-        if msgpack {
-            plain::write_error_msgpack(&mut text, denied.code(), now, None);
-            self.reply(conn, |out| frame::write_frame(out, OpCode::Binary, &text));
-        } else {
-            plain::write_error_json(&mut text, denied.code(), now, None);
-            self.reply(conn, |out| frame::write_frame(out, OpCode::Text, &text));
-        }
+        self.say_error(session, &error);
     }
 }

@@ -53,6 +53,9 @@ pub struct Limits {
     pub fragments_max: u32,
     /// Unsent bytes per connection; above it the slow-consumer policy acts.
     pub outbox_bytes_max: usize,
+    /// Unsent bytes of the whole process, each event counted once however many wait for it; 0 = any number. Above it what may
+    /// wait for one connection shrinks to 16 KiB.
+    pub waiting_bytes_max: usize,
     /// Attachments of one packet.
     pub attachments_max: usize,
     /// Packets in one polling payload the server sends, unless the client is JavaScript's (python-engineio refuses more than 16).
@@ -103,6 +106,7 @@ impl Default for Limits {
             close_timeout: Duration::from_secs(5),
             fragments_max: 16_384,
             outbox_bytes_max: 1024 * 1024,
+            waiting_bytes_max: 512 * 1024 * 1024,
             attachments_max: wire::socketio::ATTACHMENTS_MAX,
             poll_packets_max: 16,
             post_packets_max: 65_536,

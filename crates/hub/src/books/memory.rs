@@ -72,7 +72,10 @@ impl MemoryWalk {
                     + core.clock.expiries.heap_bytes()
                     + core.asks.heap_bytes(),
             ),
-            ("outboxes", self.outboxes),
+            (
+                "outboxes",
+                self.outboxes + core.output.pool.bytes() as usize,
+            ),
             ("history", core.history.heap_bytes()),
             ("rounds", core.rounds.heap_bytes()),
             ("timers", core.clock.timers.heap_bytes()),

@@ -2,8 +2,9 @@
 
 use crate::access::claims::Claims;
 use crate::books::close::CloseReason;
+use crate::core::Core;
 use crate::hub::Hub;
-use crate::seam::context::Rejection;
+use crate::seam::context::{About, Rejection};
 use crate::seam::handler::{AckTo, Event};
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SocketKey};
@@ -11,12 +12,7 @@ use crate::transport::websocket::Data;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
 use wire::websocket::close;
-
-/// What a client sees whose message lacks `type` or `payload`.
-const INVALID: Rejection<'_> = Rejection::Refused {
-    message: "Invalid message format",
-    code: "INVALID_MESSAGE_FORMAT",
-};
+use wire::websocket::frame::{self, OpCode};
 
 impl Hub {
     /// A plain session has one socket from the start, or from when its token was found good.
@@ -66,22 +62,31 @@ impl Hub {
         let incoming = match (slot.protocol, data) {
             (Protocol::PlainMsgpack, Data::Binary(bytes)) => plain::parse_msgpack(bytes),
             (_, Data::Text(text)) => plain::parse_json(text),
-            _ => Err(Invalid),
+            _ => Err(Invalid::default()),
         };
         let asked = match &incoming {
             Ok(
                 Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. },
             ) => *id,
-            Ok(Incoming::Ack { .. }) | Err(Invalid) => None,
+            Ok(Incoming::Ack { .. }) => None,
+            Err(invalid) => invalid.id,
         };
         if !self.within_rates(session, Some(socket), asked) {
             return;
         }
         match incoming {
             Ok(incoming) => self.on_incoming(session, socket, incoming),
-            Err(Invalid) => {
+            Err(invalid) => {
                 self.core.counts.invalid_messages += 1;
-                self.call(session, |_, cx| cx.reject(socket, INVALID));
+                let rejection = Rejection::Refused {
+                    message: invalid.message(),
+                    code: "INVALID_MESSAGE_FORMAT",
+                };
+                let about = About {
+                    id: invalid.id,
+                    field: invalid.field,
+                };
+                self.call(session, |_, cx| cx.reject_message(socket, rejection, about));
             }
         }
     }
@@ -141,5 +146,28 @@ impl Hub {
             ack: id.map(|id| AckTo { socket, id }),
         };
         self.call(session, |handler, cx| handler.event(cx, socket, event));
+    }
+}
+
+impl Core {
+    /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.
+    pub(crate) fn say_error(&mut self, session: SessionId, error: &plain::Error<'_>) -> bool {
+        let Some(slot) = self.tables.sessions.get(session) else {
+            return true;
+        };
+        let (conn, mut text) = (slot.conn, Vec::new());
+        let opcode = match slot.protocol {
+            Protocol::PlainJson => {
+                plain::write_error_json(&mut text, error);
+                OpCode::Text
+            }
+            Protocol::PlainMsgpack => {
+                plain::write_error_msgpack(&mut text, error);
+                OpCode::Binary
+            }
+            _ => return false,
+        };
+        self.reply(conn, |out| frame::write_frame(out, opcode, &text));
+        true
     }
 }

@@ -65,6 +65,13 @@ pub struct AckTo {
     pub(crate) id: u64,
 }
 
+impl AckTo {
+    /// The id by which the client asked.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
 /// A message of such a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data<'a> {

@@ -142,7 +142,8 @@ impl Hub {
         {
             return Endpoint::Engine(Protocol::EngineIo);
         }
-        if is(&config.plain_path) {
+        // At `/` it stands beside the pages: what asks for no WebSocket is for them.
+        if is(&config.plain_path) && (head.path != "/" || handshake::wants_upgrade(head)) {
             return Endpoint::Plain;
         }
         if is(&config.raw_path) {

@@ -247,7 +247,7 @@ fn plain_clients_wait_with_what_they_said() {
     let stranger = websocket(&mut rig, "/ws", "");
     let texts = received(&mut rig, stranger);
     assert!(
-        texts[0].starts_with("{\"error\":\"AUTHENTICATION_REQUIRED\""),
+        texts[0].starts_with("{\"type\":\"error\",\"error\":\"AUTHENTICATION_REQUIRED\""),
         "{texts:?}"
     );
     assert_eq!(texts[1], "close 4501 unauthorized");

@@ -16,6 +16,7 @@ mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rounds;
+mod slow;
 mod traffic;
 mod turns;
 
