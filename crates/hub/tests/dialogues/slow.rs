@@ -135,7 +135,7 @@ fn rounds_of(text: &str, symbol: &str) -> Vec<usize> {
 }
 
 fn dropped(rig: &mut Rig, policy: SlowConsumer) -> u64 {
-    rig.hub.end_turn(1, 0);
+    rig.finish_turn();
     rig.cells.dropped_slow[policy as usize].load(Ordering::Relaxed)
 }
 
@@ -241,7 +241,7 @@ fn too_much_waiting_in_the_process_makes_each_outbox_small() {
     }
     // Ten fill the process's share; the next finds it full.
     assert!((9..=12).contains(&sent), "{sent} events for client {slow}");
-    rig.hub.end_turn(1, 0);
+    rig.finish_turn();
     let limit = hub::metrics::Limit::WaitingBytes as usize;
     assert_eq!(rig.cells.limits[limit].load(Ordering::Relaxed), 1);
 }
