@@ -41,6 +41,13 @@ pub(super) struct Metric {
 }
 
 #[derive(Debug)]
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "titles are for docs/metrics.md, which a test makes"
+    )
+)]
 pub(super) struct Group {
     pub(super) title: &'static str,
     pub(super) intro: &'static str,
@@ -674,6 +681,7 @@ const ERRORS: &[CloseReason] = &[
     CloseReason::InternalError,
 ];
 
+#[cfg(test)]
 /// The values of a metric's label, unless they depend on the machine or the build.
 pub(super) fn label_values(metric: &Metric) -> Option<Vec<String>> {
     if matches!(metric.label, "" | "shard" | "version") {
