@@ -47,6 +47,9 @@ pub struct CompareArgs {
     /// Write the report as one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Certificates (PEM) that https and wss servers are checked with, instead of those of the machine.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// End with 3 where the result is doubtful, instead of 0: for scripts.
     #[arg(long)]
     strict: bool,
@@ -69,6 +72,7 @@ pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<ExitCode> {
     report::command::check_writable(args.json.iter().chain(&args.html))?;
     let options = Options {
         workers: args.workers,
+        authorities: engine::command::authorities(args.ca.as_deref())?,
         benchmarks: args.benchmarks.clone(),
         grace: Duration::from_secs(args.grace),
         ..Options::new(launcher)

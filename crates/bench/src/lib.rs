@@ -31,6 +31,7 @@ pub mod stamp;
 pub mod stream;
 pub mod suite;
 pub mod swarm;
+pub mod tls;
 pub mod toml_file;
 pub mod url;
 pub mod worker;

@@ -89,6 +89,7 @@ impl<'a> Conductor<'a> {
                 worker: worker as u16,
                 workers: workers as u16,
                 servers: servers.clone(),
+                authorities: options.authorities.clone(),
                 in_flight: (IN_FLIGHT / workers).max(32),
             };
             let order = Order::Begin {

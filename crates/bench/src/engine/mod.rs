@@ -9,7 +9,9 @@
 
 pub mod command;
 mod conductor;
+mod credentials;
 mod crew;
+mod deflate;
 mod flight;
 mod http;
 pub mod identity;
@@ -63,6 +65,8 @@ pub struct Options {
     pub launcher: Launcher,
     /// As many as the connections need, unless said.
     pub workers: Option<u32>,
+    /// Certificates in PEM that TLS servers are checked with, instead of those of the machine.
+    pub authorities: Option<String>,
     /// Folder of the peers, for their versions in the result.
     pub benchmarks: PathBuf,
     /// Silence after the last phase that ends the wait for stragglers.
@@ -92,6 +96,7 @@ impl Options {
         Options {
             launcher,
             workers: None,
+            authorities: None,
             benchmarks: PathBuf::from("benchmarks"),
             grace: Duration::from_secs(10),
             interrupt: Arc::default(),
@@ -111,14 +116,14 @@ impl Target {
 }
 
 fn server(url: &str) -> Result<Server> {
-    let Authority { host, address } = authority(url)?;
+    let Authority { host, address, tls } = authority(url)?;
     let mut addrs = address
         .to_socket_addrs()
         .with_context(|| format!("cannot find the address of {url}"))?;
     let addr = addrs
         .next()
         .with_context(|| format!("{url} has no address"))?;
-    Ok(Server { addr, host })
+    Ok(Server { addr, host, tls })
 }
 
 /// Workers that hold all sockets of a scenario.
@@ -143,7 +148,7 @@ mod tests {
         assert_eq!(addr("http://127.0.0.1:3000/").unwrap(), "127.0.0.1:3000");
         assert_eq!(addr("127.0.0.1:9").unwrap(), "127.0.0.1:9");
         assert_eq!(addr("ws://127.0.0.1").unwrap(), "127.0.0.1:80");
-        assert!(addr("https://127.0.0.1:1").is_err());
+        assert_eq!(addr("wss://127.0.0.1").unwrap(), "127.0.0.1:443");
         assert!(addr("http://127.0.0.1:1/path").is_err());
     }
 }

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
-const ENDPOINT_KEYS: [&str; 7] = [
+const ENDPOINT_KEYS: [&str; 8] = [
     "protocol",
     "transport",
+    "compression",
     "path",
     "namespace",
     "join_event",
@@ -371,6 +372,11 @@ fn read_endpoint(
             ),
         );
     }
+    let compression = reader.boolean(fields, "compression");
+    if compression == Some(true) && protocol == Protocol::Sse {
+        let why = "compression: an event stream has none";
+        reader.problem(fields.place("compression"), why);
+    }
     let spread = reader.template(fields, "spread");
     let by_user = || Template::compile("${user}", &BTreeMap::new()).ok();
     let usual = || Template::compile(protocol.usual_path(), &BTreeMap::new()).ok();
@@ -380,6 +386,9 @@ fn read_endpoint(
     Some(Endpoint {
         protocol,
         transport,
+        compression: compression
+            .or(outer.map(|o| o.compression))
+            .unwrap_or(false),
         path: path.or(inherited).or_else(usual)?,
         spread: spread
             .or(outer.map(|o| o.spread.clone()))

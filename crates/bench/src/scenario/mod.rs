@@ -88,6 +88,8 @@ pub enum Protocol {
     Sse,
     /// Centrifugo's client protocol, JSON, version 2.
     Centrifugo,
+    /// One letter in front of each message, for servers with nothing above the WebSocket frame.
+    Bare,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,8 @@ pub enum Transport {
 pub struct Endpoint {
     pub protocol: Protocol,
     pub transport: Transport,
+    /// Asks for permessage-deflate, and does not go on without.
+    pub compression: bool,
     pub path: Template,
     pub namespace: String,
     pub join_event: String,
@@ -120,7 +124,7 @@ pub enum Step {
         within: Duration,
     },
     /// What later connects present.
-    Auth(Template),
+    Auth(Credentials),
     Join {
         room: Template,
         within: Duration,
@@ -155,6 +159,17 @@ pub enum Step {
     },
 }
 
+/// What a user presents.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Credentials {
+    Text(Template),
+    /// A token that is signed for each user, by a secret that the server knows.
+    Token {
+        user: Template,
+        secret: String,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emit {
     pub event: String,
@@ -164,6 +179,8 @@ pub struct Emit {
     /// The sender is among them.
     pub echo: bool,
     pub ack: bool,
+    /// How many may be without an answer at a time; without `ack` the message that comes back is the answer.
+    pub window: Option<u32>,
     pub within: Duration,
 }
 
@@ -391,7 +408,7 @@ impl Scenario {
 }
 
 impl Protocol {
-    pub const NAMES: [&'static str; 4] = ["socket.io", "websocket", "sse", "centrifugo"];
+    pub const NAMES: [&'static str; 5] = ["socket.io", "websocket", "sse", "centrifugo", "bare"];
 
     pub fn named(name: &str) -> Option<Protocol> {
         match name {
@@ -399,6 +416,7 @@ impl Protocol {
             "websocket" => Some(Protocol::WebSocket),
             "sse" => Some(Protocol::Sse),
             "centrifugo" => Some(Protocol::Centrifugo),
+            "bare" => Some(Protocol::Bare),
             _ => None,
         }
     }
@@ -409,6 +427,7 @@ impl Protocol {
             Protocol::WebSocket => "websocket",
             Protocol::Sse => "sse",
             Protocol::Centrifugo => "centrifugo",
+            Protocol::Bare => "bare",
         }
     }
 
@@ -419,6 +438,7 @@ impl Protocol {
             Protocol::WebSocket => "/ws",
             Protocol::Sse => "/sse",
             Protocol::Centrifugo => "/connection/websocket",
+            Protocol::Bare => "/",
         }
     }
 }

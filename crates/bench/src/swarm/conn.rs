@@ -33,7 +33,7 @@ pub struct Conn {
 impl Conn {
     pub fn new(stream: TcpStream, begun_ns: u64) -> Self {
         Conn {
-            stream: Stream::new(stream),
+            stream: Stream::new(stream, None),
             phase: Phase::Connecting,
             begun_ns,
             next_ack_id: 0,
