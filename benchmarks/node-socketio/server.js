@@ -1,7 +1,7 @@
 // Socket.IO on Node as npm installs it (engine: ws), as the peer of the benchmark suite and of the
 // scenarios. With POLLING=1 it also offers long-polling, with MAX_REQUESTS=n it ends a connection
 // behind its n-th answer, with TLS_CERT and TLS_KEY (files) it speaks TLS, with DEFLATE=1 it compresses,
-// with SECRET it wants a token signed by it.
+// with SECRET it wants a token signed by it, with PING it pings every so many milliseconds and waits as long.
 // Prints one JSON line with its port and pid, then serves until it is told to stop.
 "use strict";
 
@@ -20,6 +20,7 @@ const io = new Server(http, {
   transports: process.env.POLLING ? ["polling", "websocket"] : ["websocket"],
   perMessageDeflate: process.env.DEFLATE ? { threshold: 0 } : false,
   serveClient: false,
+  ...(process.env.PING && { pingInterval: Number(process.env.PING), pingTimeout: Number(process.env.PING) }),
 });
 
 if (SECRET) {

@@ -1,8 +1,7 @@
 //! Owns the comparison of servers: the same scenario on each of them, round after round in turn,
 //! so that what changes on the machine in between meets all of them alike.
 
-use crate::engine::{self, Options, Target};
-use crate::fleet::Launcher;
+use crate::engine::{self, Launcher, Options, Target};
 use crate::live;
 use crate::nearest::nearest;
 use crate::outcome::{Comparison, Contestant, ResultFile};
@@ -103,7 +102,11 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
         .collect::<Result<Vec<_>>>()?;
     let mut comparison = Comparison {
         scenario: base.name.clone(),
-        servers: args.servers.iter().map(Server::contestant).collect(),
+        servers: args
+            .servers
+            .iter()
+            .map(|server| Contestant::new(&server.name))
+            .collect(),
         notes: vec![format!(
             "{} rounds, in each one server after the other; who begins moves on by one",
             args.rounds
@@ -178,13 +181,6 @@ fn spoken(scenario: &Scenario, server: &Server) -> Result<Scenario> {
 }
 
 impl Server {
-    fn contestant(&self) -> Contestant {
-        Contestant {
-            name: self.name.clone(),
-            runs: Vec::new(),
-        }
-    }
-
     fn target(&self) -> Target {
         Target {
             name: self.name.clone(),

@@ -1,7 +1,6 @@
 //! Owns the commands `run`, `scenarios` and `check`.
 
-use super::{Options, Target};
-use crate::fleet::Launcher;
+use super::{Launcher, Options, Target};
 use crate::live::{self, About};
 use crate::outcome::ResultFile;
 use crate::report;

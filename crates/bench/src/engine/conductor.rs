@@ -154,7 +154,6 @@ impl<'a> Conductor<'a> {
         if self.is_interrupted() {
             self.ends_early(INTERRUPTED);
         }
-        self.watch.note_exact_memory();
         self.settle()
     }
 
@@ -193,6 +192,7 @@ impl<'a> Conductor<'a> {
             self.wanted = Some(self.scenario.users_by(phase));
         }
         self.pump_until(|now_ns| now_ns >= ends_ns)?;
+        self.summary.phase_ends(self.watch.note_exact_memory());
         self.wanted = None;
         self.observer.finish_connecting();
         Ok(())

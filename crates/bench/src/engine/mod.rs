@@ -22,6 +22,7 @@ mod polling;
 mod publications;
 pub mod received;
 mod repeats;
+pub(crate) mod socket;
 pub mod speech;
 mod stage;
 mod stopping;
@@ -29,13 +30,14 @@ mod summary;
 pub mod tally;
 mod timers;
 mod user;
+mod wakeup;
 mod watch;
 pub mod worker;
 
+pub use crew::Launcher;
 pub use stage::{Place, Server};
 
 use crate::descriptors;
-use crate::fleet::Launcher;
 use crate::live::Observer;
 use crate::outcome::Outcome;
 use crate::scenario::{Protocol, Scenario, Transport};
@@ -61,7 +63,7 @@ pub struct Target {
 /// How a run is carried out.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where workers live; processes are started with `worker` (as `Launcher` says) `--scenario`.
+    /// Where workers live; processes are started as it says.
     pub launcher: Launcher,
     /// As many as the connections need, unless said.
     pub workers: Option<u32>,

@@ -7,10 +7,10 @@ use super::tally::{Counts, Reasons, Report, add_reasons};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
 use crate::latency::{Distribution, Latency};
+use crate::machine::Machine;
 use crate::outcome::{
     AND_THEN, Generator, Latencies, Outcome, PROCESS_ENDED, Phase, Second, Totals,
 };
-use crate::results::Machine;
 use crate::scenario::Scenario;
 use anyhow::Result;
 use std::path::Path;
@@ -80,6 +80,8 @@ struct PhaseSum {
     waited: f64,
     /// The same of the server's thread worst off.
     server_waited: f64,
+    /// Memory of the server when the phase ended: exact, unlike what is read each second.
+    rss_at_end: Option<u64>,
 }
 
 impl Summary {
@@ -165,6 +167,13 @@ impl Summary {
     /// The phase lasts so long, from the beginning of second `first` on.
     pub fn phase_begins(&mut self, phase: usize, name: &str, first: u64, lasts_s: f64) {
         self.sums.push(PhaseSum::new(phase, name, first, lasts_s));
+    }
+
+    /// The phase has ended, with so much memory of the server.
+    pub fn phase_ends(&mut self, rss_bytes: Option<u64>) {
+        if let Some(sum) = self.sums.last_mut() {
+            sum.rss_at_end = rss_bytes;
+        }
     }
 
     /// Takes in one second of all workers.
@@ -490,6 +499,7 @@ impl Summary {
             sum.row.ack = sum.ack.distribution();
             sum.row.generator_waited = sum.waited / sum.seconds.max(1) as f64;
             sum.row.server_waited = sum.server_waited / sum.seconds.max(1) as f64;
+            sum.row.server_rss_bytes = sum.rss_at_end.max(sum.row.server_rss_bytes);
             sum.row.generator_saturated = sum.judge();
             saturated.extend(sum.row.generator_saturated.clone());
         }
@@ -551,6 +561,7 @@ impl PhaseSum {
             worker_seconds: 0,
             waited: 0.0,
             server_waited: 0.0,
+            rss_at_end: None,
         }
     }
 

@@ -264,12 +264,6 @@ impl Scenario {
                 problem::suggestion(name_or_path, known)
             );
         }
-        if path
-            .extension()
-            .is_some_and(|end| end == "yaml" || end == "yml")
-        {
-            anyhow::bail!("cannot read {name_or_path}: scenarios are written in TOML");
-        }
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read scenario {name_or_path}"))?;
         Ok(Scenario::parse(name_or_path, &text)?)

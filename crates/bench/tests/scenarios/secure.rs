@@ -50,7 +50,8 @@ size = "2000B"
 steps = [
   { connect = true },
   { join = "room" },
-  { loop = [{ emit = "message", payload = "long", to = "room", echo = true, ack = true }], pace = "phase" },
+  { wait = "go" },
+  { loop = [{ emit = "message", payload = "long", to = "room", echo = true, ack = true }], times = 20 },
 ]
 "#;
 
@@ -63,7 +64,7 @@ fn every_transport_works_behind_tls() {
         let scenario = scenario(10, &head, CHATTERS);
         let outcome = run_trusting(identity.pem(), &scenario, &node.url, 2);
         assert_clean(&outcome);
-        assert!(outcome.totals.received >= 500, "{:?}", outcome.totals);
+        assert!(outcome.totals.received >= 100, "{:?}", outcome.totals);
     }
 }
 
@@ -73,7 +74,7 @@ fn a_payload_larger_than_any_buffer_passes_tls_whole() {
     let identity = Identity::new();
     let node = identity.serve(&[]);
     let flows = "[payloads.big]\nsize = \"200KiB\"\n[flows.a]\nsteps = [{ connect = true }, { join = \"r\" }, { wait = \"go\" }, \
-                 { loop = [{ emit = \"message\", payload = \"big\", to = \"r\", echo = true }], every = \"250ms\" }]";
+                 { loop = [{ emit = \"message\", payload = \"big\", to = \"r\", echo = true, ack = true }], times = 4 }]";
     let outcome = run_trusting(identity.pem(), &scenario(2, "", flows), &node.url, 1);
     assert_clean(&outcome);
     assert!(
@@ -124,12 +125,14 @@ fn compressed_messages_are_counted_like_others() {
     let packed = run(&scenario(10, "compression = true", CHATTERS), &node.url, 2);
     for outcome in [&plain, &packed] {
         assert_clean(outcome);
-        assert!(outcome.totals.received >= 500, "{:?}", outcome.totals);
+        assert!(outcome.totals.received >= 100, "{:?}", outcome.totals);
     }
-    let bytes = [&plain, &packed].map(|outcome| outcome.totals.bytes_received);
-    assert!(bytes[1] * 5 < bytes[0], "{bytes:?}");
-    let bytes = [&plain, &packed].map(|outcome| outcome.totals.bytes_sent);
-    assert!(bytes[1] * 3 < bytes[0], "{bytes:?}");
+    let each = |bytes: u64, messages: u64| bytes / messages.max(1);
+    let received =
+        [&plain, &packed].map(|run| each(run.totals.bytes_received, run.totals.received));
+    assert!(received[1] * 5 < received[0], "{received:?}");
+    let sent = [&plain, &packed].map(|run| each(run.totals.bytes_sent, run.totals.sent));
+    assert!(sent[1] * 3 < sent[0], "{sent:?}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! built-in scenarios at a small scale, and the binary's own `bench` command.
 
 use crate::harness::Gateway;
+use bench::engine::Launcher;
 use bench::engine::{self, Options, Target};
-use bench::fleet::Launcher;
 use bench::live::Observer;
 use bench::outcome::{Outcome, Second};
 use bench::scenario::Scenario;

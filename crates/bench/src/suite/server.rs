@@ -1,8 +1,8 @@
-//! Owns the servers under test: starting Sockeye, the Node peers and the floors as child
-//! processes on free loopback ports, waiting until they answer, and stopping them.
+//! Owns the servers of the suite: started on a free port of loopback before a measurement, stopped behind it.
 
-use crate::dialect::{Protocol, Target};
+use crate::engine::Target;
 use crate::process::Process;
+use crate::scenario::Protocol;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server that the suite can start (or that already runs).
+/// A server by the name that tables give it.
 #[derive(Clone, Debug)]
 pub struct Contender {
     pub name: String,
@@ -25,23 +25,27 @@ pub enum Kind {
         config: PathBuf,
         shards: u32,
     },
-    /// `node script`; prints one JSON line with `port` and `pid`.
+    /// Prints its port and pid when it listens.
     Node { script: PathBuf, protocol: Protocol },
-    /// `program prefix… floor mode`; prints the same line.
+    /// `program prefix… floor mode`: this very binary.
     Floor {
         program: PathBuf,
         prefix: Vec<String>,
         mode: String,
     },
-    /// Runs elsewhere and is left alone.
-    External { target: Target, pid: u32 },
+    /// It runs already.
+    External {
+        url: String,
+        pid: u32,
+        protocol: Protocol,
+    },
 }
 
-/// A running server. Dropping it ends the process, if it is ours.
+/// A running server; dropping it stops it, if it was started here.
 #[derive(Debug)]
 pub struct Server {
-    pub target: Target,
-    pub process: Process,
+    url: String,
+    pid: u32,
     child: Option<Child>,
 }
 
@@ -56,12 +60,11 @@ struct Announcement {
 }
 
 impl Kind {
-    pub fn speaks_socket_io(&self) -> bool {
+    pub fn protocol(&self) -> Protocol {
         match self {
-            Kind::Sockeye { .. } => true,
-            Kind::Node { protocol, .. } => *protocol == Protocol::SocketIo,
-            Kind::Floor { .. } => false,
-            Kind::External { target, .. } => target.protocol == Protocol::SocketIo,
+            Kind::Sockeye { .. } => Protocol::SocketIo,
+            Kind::Floor { .. } => Protocol::Bare,
+            Kind::Node { protocol, .. } | Kind::External { protocol, .. } => *protocol,
         }
     }
 }
@@ -82,10 +85,10 @@ impl Contender {
                 command.args(["--shards", &shards.to_string()]);
                 start_on_port(command, port)
             }
-            Kind::Node { script, protocol } => {
+            Kind::Node { script, .. } => {
                 let mut command = Command::new("node");
                 command.arg(script);
-                start_announced(command, *protocol)
+                start_announced(command)
             }
             Kind::Floor {
                 program,
@@ -94,22 +97,19 @@ impl Contender {
             } => {
                 let mut command = Command::new(program);
                 command.args(prefix).args(["floor", mode]);
-                start_announced(command, Protocol::Bare)
+                start_announced(command)
             }
-            Kind::External { target, pid } => {
-                let process = Process { pid: *pid };
-                Ok(Server {
-                    target: target.clone(),
-                    process,
-                    child: None,
-                })
-            }
+            Kind::External { url, pid, .. } => Ok(Server {
+                url: url.clone(),
+                pid: *pid,
+                child: None,
+            }),
         };
         server.with_context(|| format!("cannot start server {}", self.name))
     }
 }
 
-fn start_announced(mut command: Command, protocol: Protocol) -> Result<Server> {
+fn start_announced(mut command: Command) -> Result<Server> {
     let mut child = command
         .stdout(Stdio::piped())
         .stdin(Stdio::null())
@@ -122,26 +122,25 @@ fn start_announced(mut command: Command, protocol: Protocol) -> Result<Server> {
         let _ = child.wait();
         bail!("its first line is no {{\"port\":…,\"pid\":…}} but {line:?}");
     };
-    let target = Target::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), protocol);
-    let server = Server {
-        target,
-        process: Process { pid },
+    Ok(Server {
+        url: url_of(port),
+        pid,
         child: Some(child),
-    };
-    server.await_listening()
+    })
 }
 
 fn start_on_port(mut command: Command, port: u16) -> Result<Server> {
     let child = command.stdout(Stdio::null()).stdin(Stdio::null()).spawn()?;
-    let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let target = Target::new(addr, Protocol::SocketIo);
-    let process = Process { pid: child.id() };
     Server {
-        target,
-        process,
+        url: url_of(port),
+        pid: child.id(),
         child: Some(child),
     }
-    .await_listening()
+    .await_listening(port)
+}
+
+fn url_of(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
 }
 
 fn free_port() -> Result<u16> {
@@ -150,35 +149,35 @@ fn free_port() -> Result<u16> {
 }
 
 impl Server {
-    /// The same server spoken to in another protocol.
-    pub fn target_as(&self, protocol: Protocol) -> Target {
-        Target::new(self.target.addr, protocol)
+    /// What the engine runs a scenario against.
+    pub fn target(&self, name: &str) -> Target {
+        Target {
+            name: name.to_owned(),
+            urls: vec![self.url.clone()],
+            pids: vec![self.pid],
+        }
     }
 
-    fn await_listening(mut self) -> Result<Self> {
+    fn await_listening(mut self, port: u16) -> Result<Self> {
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let deadline = Instant::now() + START_TIMEOUT;
-        loop {
-            if TcpStream::connect_timeout(&self.target.addr, START_TIMEOUT).is_ok() {
-                return Ok(self);
-            }
+        while TcpStream::connect_timeout(&addr, START_TIMEOUT).is_err() {
             if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok()?) {
                 bail!("it exited with {status}");
             }
             if Instant::now() > deadline {
-                bail!(
-                    "nothing listens on {} after {START_TIMEOUT:?}",
-                    self.target.addr
-                );
+                bail!("nothing listens on {addr} after {START_TIMEOUT:?}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        Ok(self)
     }
 
     /// `false` when the process has ended by itself.
     pub fn is_alive(&mut self) -> bool {
         match &mut self.child {
             Some(child) => matches!(child.try_wait(), Ok(None)),
-            None => self.process.cpu_ns().is_ok(),
+            None => Process { pid: self.pid }.cpu_ns().is_ok(),
         }
     }
 }
