@@ -3,10 +3,8 @@
 
 use super::crew::Crew;
 use super::flight::Flights;
-use super::membership::Account;
 use super::stage::{Place, Server};
-use super::stopping::Missing;
-use super::summary::Summary;
+use super::summary::{Settled, Summary};
 use super::tally::Report;
 use super::watch::Watch;
 use super::worker::{Notice, Order, longest_wait};
@@ -52,15 +50,6 @@ pub struct Conductor<'a> {
     nobody_came: bool,
     /// Where workers leave their send times.
     folder: PathBuf,
-}
-
-/// What settling brought.
-#[derive(Debug, Default)]
-pub struct Settled {
-    pub account: Account,
-    pub not_waited_for: Missing,
-    pub flight_ns: u64,
-    pub rests: Vec<(usize, Report)>,
 }
 
 impl<'a> Conductor<'a> {

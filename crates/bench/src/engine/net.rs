@@ -1,10 +1,10 @@
 //! HOT PATH: no allocation for a message. Owns the way of bytes: sockets towards the server,
 //! frames to messages, messages to counts, and what is said back in one write.
 
-use super::deflate::{self, Deflate};
+use super::deflate;
 use super::identity::{Identity, room_key};
 use super::received::Arrival;
-use super::repeats::Repeats;
+use super::scratch::READ_BYTES;
 use super::socket::{KEY, open_socket};
 use super::speech::{self, Heard, Say};
 use super::stage::Stage;
@@ -12,12 +12,9 @@ use super::user::{Link, State, User};
 use crate::clock::now_ns;
 use crate::scenario::{Endpoint, Protocol, Transport};
 use crate::stream::{Filled, Loss, Stream};
-use fastrand::Rng;
 use mio::event::Event;
 use mio::{Interest, Token};
-use wire::websocket::frame::{Header, OpCode, parse_header, write_masked};
-
-const READ_BYTES: usize = 256 * 1024;
+use wire::websocket::frame::{Header, OpCode, parse_header};
 
 /// Sockets of a user; the low bits of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,57 +23,6 @@ pub enum Role {
     /// Long polls, or an event stream.
     Get = 1,
     Post = 2,
-}
-
-/// Buffers reused for every message.
-#[derive(Debug)]
-pub struct Scratch {
-    /// Frames for the user at hand, sent in one write.
-    pub out: Vec<u8>,
-    pub body: Vec<u8>,
-    text: Vec<u8>,
-    read: Vec<u8>,
-    packed: Vec<u8>,
-    deflate: Deflate,
-    repeats: Repeats,
-    masks: Rng,
-    /// Where the last identity stood in its message.
-    identity_at: usize,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Scratch {
-            out: Vec::new(),
-            body: Vec::new(),
-            text: Vec::new(),
-            read: vec![0; READ_BYTES],
-            packed: Vec::new(),
-            deflate: Deflate::default(),
-            repeats: Repeats::default(),
-            masks: Rng::default(),
-            identity_at: 0,
-        }
-    }
-}
-
-impl Scratch {
-    fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
-        let mask = self.masks.u32(..).to_ne_bytes();
-        write_masked(&mut self.out, true, opcode, payload, mask);
-    }
-
-    /// A message, compressed where that is shorter.
-    fn compressed(&mut self, text: &[u8]) {
-        let mut packed = std::mem::take(&mut self.packed);
-        packed.clear();
-        let is_shorter = self.deflate.deflate(text, &mut packed);
-        let start = self.out.len();
-        self.frame(OpCode::Text, if is_shorter { &packed } else { text });
-        // RFC 7692 §6: RSV1 marks a compressed message.
-        self.out[start] |= if is_shorter { 0x40 } else { 0 };
-        self.packed = packed;
-    }
 }
 
 impl User {

@@ -2,8 +2,8 @@
 //! no thread of their own. `net` carries bytes, `play` carries out steps; this file decides when.
 
 use super::membership::{Account, Clockwork};
-use super::net::Scratch;
 use super::publications::Publications;
+use super::scratch::Scratch;
 use super::tally::Tally;
 use super::timers::{Entry, Metronome, Share, Timers};
 use super::user::{State, User};

@@ -3,6 +3,7 @@
 //! embedded ones.
 
 pub mod builtin;
+mod check;
 mod expression;
 mod fields;
 mod file;

@@ -1,8 +1,8 @@
 //! Owns the reading of a flow's steps: each is a table with one verb and the verb's options.
 //! Loops are flattened into jumps, references are resolved, impossible orders refused.
 
+use super::check::{check_auth, check_payload, event, socket_io_event};
 use super::fields::{Fields, Reader, Value};
-use super::file::{check_auth, check_payload, event, socket_io_event};
 use super::problem::suggestion;
 use super::value;
 use super::{Backoff, Credentials, Emit, Endpoint, Loop, Pace, Payload, Protocol, Step};

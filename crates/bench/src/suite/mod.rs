@@ -201,9 +201,27 @@ fn once(case: Case, contender: &Contender, args: &SuiteArgs, options: &Options) 
     let target = server.target(&contender.name);
     let mut run = engine::run(&scenario, &target, options, &mut Silent)?;
     ensure!(server.is_alive(), "the server process ended");
-    // A suite has a hundred runs: their seconds would be most of its file.
-    run.timeline.clear();
+    thin_out(&mut run);
     Ok(run)
+}
+
+/// A suite has a hundred runs: their seconds and all single latencies would be most of its file.
+fn thin_out(run: &mut Outcome) {
+    run.timeline.clear();
+    let whole = &mut run.latency;
+    let all = [
+        &mut whole.delivery,
+        &mut whole.ack,
+        &mut whole.connect,
+        &mut whole.again,
+    ];
+    let phases = run
+        .phases
+        .iter_mut()
+        .flat_map(|phase| [&mut phase.delivery, &mut phase.ack]);
+    for latency in all.into_iter().chain(phases) {
+        *latency = latency.thinned();
+    }
 }
 
 /// One line about a run.
