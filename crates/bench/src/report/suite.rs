@@ -7,6 +7,7 @@ use super::table::Table;
 use super::verdict;
 use crate::outcome::{CaseResult, Contestant, Figure, Outcome, Suite, middle};
 use crate::suite::cpu_us_per_message;
+use std::collections::BTreeMap;
 
 const NONE: &str = "–";
 
@@ -198,19 +199,35 @@ fn left_out(suite: &Suite) -> Vec<String> {
     told
 }
 
+/// As good as its worst run that counts; nothing may be left out without a word.
 fn judgement(suite: &Suite, left_out: &[String]) -> Verdict {
-    let cases = digits(suite.cases.len() as u64);
-    let count = digits(suite.runs().len() as u64);
-    let level = match left_out.is_empty() {
+    let mut level = match left_out.is_empty() {
         true => Level::Good,
         false => Level::Doubtful,
     };
+    let runs = suite.runs();
+    let mut doubts = BTreeMap::new();
+    for run in runs.iter().filter(|run| is_valid(run)) {
+        let verdict = verdict::verdict(run);
+        level = level.max(verdict.level);
+        // Figures differ from run to run: what stands before them is the kind of doubt.
+        for reason in verdict.reasons {
+            let kind = reason.split(|c: char| c.is_ascii_digit()).next();
+            *doubts
+                .entry(kind.unwrap_or_default().trim().to_owned())
+                .or_insert(0u64) += 1;
+        }
+    }
+    let reasons = doubts.into_iter();
+    let reasons = reasons.map(|(kind, count)| format!("{} runs: {kind} …", digits(count)));
     Verdict {
         level,
         headline: format!(
-            "{count} runs of {cases} cases, {} left out",
+            "{} runs of {} cases, {} left out",
+            digits(runs.len() as u64),
+            digits(suite.cases.len() as u64),
             digits(left_out.len() as u64)
         ),
-        reasons: Vec::new(),
+        reasons: reasons.collect(),
     }
 }

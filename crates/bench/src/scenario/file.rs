@@ -268,6 +268,19 @@ fn read_phases(reader: &mut Reader<'_>, head: &Fields<'_>) -> Vec<Phase> {
     phases
 }
 
+fn read_compression(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    protocol: Protocol,
+) -> Option<bool> {
+    let compression = reader.boolean(fields, "compression");
+    if compression == Some(true) && protocol == Protocol::Sse {
+        let why = "compression: an event stream has none";
+        reader.problem(fields.place("compression"), why);
+    }
+    compression
+}
+
 /// A flow's own settings stand above those of the whole scenario.
 fn read_endpoint(
     reader: &mut Reader<'_>,
@@ -311,11 +324,7 @@ fn read_endpoint(
             ),
         );
     }
-    let compression = reader.boolean(fields, "compression");
-    if compression == Some(true) && protocol == Protocol::Sse {
-        let why = "compression: an event stream has none";
-        reader.problem(fields.place("compression"), why);
-    }
+    let compression = read_compression(reader, fields, protocol);
     let spread = reader.template(fields, "spread");
     let by_user = || Template::compile("${user}", &BTreeMap::new()).ok();
     let usual = || Template::compile(protocol.usual_path(), &BTreeMap::new()).ok();
