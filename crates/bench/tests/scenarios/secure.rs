@@ -56,6 +56,7 @@ steps = [
 "#;
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn every_transport_works_behind_tls() {
     let identity = Identity::new();
     for transport in ["websocket", "polling", "upgrade"] {
@@ -70,6 +71,7 @@ fn every_transport_works_behind_tls() {
 
 /// Larger than what TLS buffers: what does not fit waits for the socket.
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_payload_larger_than_any_buffer_passes_tls_whole() {
     let identity = Identity::new();
     let node = identity.serve(&[]);
@@ -85,6 +87,7 @@ fn a_payload_larger_than_any_buffer_passes_tls_whole() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_that_nobody_vouches_for_is_refused_by_name() {
     let node = Identity::new().serve(&[]);
     let folder = tempfile::tempdir().unwrap();
@@ -119,6 +122,7 @@ fn a_server_that_nobody_vouches_for_is_refused_by_name() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn compressed_messages_are_counted_like_others() {
     let plain = run(&scenario(10, "", CHATTERS), &Node::start().url, 2);
     let node = Node::with("DEFLATE", "1");
@@ -136,6 +140,7 @@ fn compressed_messages_are_counted_like_others() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_that_declines_compression_is_told() {
     let flows = "[flows.a]\ncount = 2\ncompression = true\nsteps = [{ connect = true }]\n[flows.b]\nsteps = [{ connect = true }]";
     let outcome = run(&scenario(3, "", flows), &Node::start().url, 1);
@@ -145,6 +150,7 @@ fn a_server_that_declines_compression_is_told() {
 }
 
 #[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
 fn each_user_has_a_token_of_its_own() {
     let node = Node::with("SECRET", "a secret of thirty-two bytes or so");
     let flows = r#"
