@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::output::backlog::{Dropped, Fate};
 use crate::output::log::Range;
 use crate::output::piece::Pool;
-use crate::rooms::history::History;
+use crate::rooms::log::Log;
 use crate::rooms::room::{RoomKind, Rooms};
 use crate::seam::effect::{Effect, Notice, Outbound, Told};
 use crate::seam::question;
@@ -43,7 +43,7 @@ pub(crate) struct Core {
     pub(crate) rooms: Rooms,
     /// Fan-out number, for `Socket::mark`.
     pub(crate) mark: u32,
-    pub(crate) history: History,
+    pub(crate) log: Log,
     pub(crate) output: Output,
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
@@ -86,7 +86,7 @@ impl Core {
             tables: Tables::default(),
             rooms: Rooms::new(me, &process.directory),
             mark: 0,
-            history: History::default(),
+            log: Log::default(),
             output: Output::new(Pool::new(Arc::clone(&process.waiting))),
             polls: Polls::default(),
             intake: Intake::default(),

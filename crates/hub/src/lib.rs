@@ -27,6 +27,7 @@ pub use cluster::shared::Process;
 pub use hub::Hub;
 pub use output::outbox::{Sink, Written};
 pub use rooms::membership::JoinError;
+pub use rooms::publish::{Publication, Record};
 pub use seam::context::{About, Context, Emit, Rejection, SocketInfo};
 pub use seam::effect::{Brief, Effect, Notice};
 pub use seam::handler::{AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal};

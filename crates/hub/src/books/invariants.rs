@@ -269,9 +269,10 @@ impl Core {
     }
 
     fn check_rooms(&self) {
-        let mut members = 0;
+        let (mut members, mut following) = (0, 0);
         for (index, room) in self.rooms.iter() {
             members += room.members().len();
+            following += room.members().len() - room.live();
             let found = self.rooms.find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
@@ -306,6 +307,11 @@ impl Core {
             .map(|(_, slot)| slot.rooms.len())
             .sum();
         assert_eq!(members, memberships, "members and memberships");
+        assert_eq!(
+            following,
+            self.rooms.following(),
+            "members that wait for a history"
+        );
     }
 
     fn check_users(&self) {

@@ -1,6 +1,6 @@
 //! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
 
-pub use crate::rooms::history::{
+pub use crate::rooms::log::{
     BYTES_MAX as HISTORY_BYTES_MAX, EVENTS_MAX as HISTORY_EVENTS_MAX,
     ROOMS_MAX as HISTORY_ROOMS_MAX, TOTAL_BYTES_MAX as HISTORY_TOTAL_BYTES_MAX,
 };

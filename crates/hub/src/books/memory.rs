@@ -76,7 +76,7 @@ impl MemoryWalk {
                 "outboxes",
                 self.outboxes + core.output.pool.bytes() as usize,
             ),
-            ("history", core.history.heap_bytes()),
+            ("history", core.log.heap_bytes()),
             ("rounds", core.rounds.heap_bytes()),
             ("timers", core.clock.timers.heap_bytes()),
             ("turn log", core.output.log.heap_bytes()),

@@ -10,7 +10,9 @@ use crate::output::backlog::{Dropped, Fate, Overflow, Unit};
 use crate::output::compression::{Deflate, SHARED_FORMS};
 use crate::output::log::Range;
 use crate::output::piece::Piece;
+use crate::rooms::log::Position;
 use crate::rooms::room::RoomKind;
+use crate::seam::context::Emit;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId};
 use crate::tables::socket::Variant;
 use std::hash::{BuildHasher, Hash};
@@ -38,6 +40,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) exempt: bool,
     /// What happens to it where a client is slow; known once it is delivered.
     fate: Option<Fate>,
+    /// Its place among the events that its room keeps. Members that wait for their history get it there.
+    pub(crate) at: Option<Position>,
     /// By variant, and by form within.
     frames: [Option<Range>; VARIANTS * SHARED_FORMS],
     polling: Option<Piece>,
@@ -56,6 +60,7 @@ impl<'a> Outgoing<'a> {
             shared: false,
             exempt: false,
             fate: None,
+            at: None,
             frames: [None; VARIANTS * SHARED_FORMS],
             polling: None,
         }
@@ -77,6 +82,14 @@ impl<'a> Outgoing<'a> {
         // Of repeated members the last counts, as in JSON.parse.
         let named = members.filter(|(key, _)| json::unquote(key).as_deref() == member);
         (self.name, self.room, named.last().map(|(_, value)| value))
+    }
+
+    /// What a handler sends to all sockets of a target.
+    pub(crate) fn event(target: &Target<'a>, emit: &Emit<'a>) -> Self {
+        let mut out = Self::to(target, emit.name, emit.args);
+        out.attachments = emit.attachments;
+        out.volatile = emit.volatile;
+        out
     }
 
     /// Text of the Socket.IO packet with the Engine.IO `4` before it.
@@ -179,8 +192,12 @@ impl Core {
         let Some(room) = self.rooms.find(namespace, kind, name) else {
             return;
         };
-        let members = self.rooms.take_members(room);
-        for index in &members {
+        let (members, live) = self.rooms.take_members(room);
+        let receivers = match out.at {
+            Some(_) => &members[..live],
+            None => &members[..],
+        };
+        for index in receivers {
             self.deliver_member(*index, mark, out);
         }
         self.rooms.put_back(room, members);

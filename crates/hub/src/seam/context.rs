@@ -2,7 +2,7 @@
 use crate::access::claims::Grants;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::{Dropped, Limit};
-use crate::cluster::relay::{Address, Broadcast, Relay, Target, owned};
+use crate::cluster::relay::{Address, Relay, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
 use crate::output::backlog::Fate;
@@ -111,7 +111,7 @@ impl Context<'_> {
     /// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and
     /// operators are told.
     #[inline]
-    fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
+    pub(crate) fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
         let reserved = socketio::reserved(emit.name);
         if let Some(name) = reserved {
             let notice = Notice::ReservedEvent { name };
@@ -421,28 +421,10 @@ impl Context<'_> {
 
     // ---- many sockets, on every shard -----------------------------------------------------------------------------------
 
-    /// Sends an event to everyone the target means. HOT PATH.
-    pub fn broadcast(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
-        if !self.may_emit(emit) {
-            return;
-        }
-        let shards = self.core.shards_of(target);
-        if !shards.is_empty() {
-            let relay = Relay::Broadcast(Broadcast {
-                to: Address::from(target),
-                name: emit.name.to_owned(),
-                args: emit.args.to_owned(),
-                attachments: emit.attachments.to_vec(),
-                volatile: emit.volatile,
-            });
-            self.core.send_all(shards, relay);
-        }
-        self.broadcast_here(target, emit);
-    }
-
-    /// The same, to this shard's sockets only.
+    /// Sends an event to this shard's sockets of a target only.
     pub fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
-        self.core.fan_out(target, &mut outgoing(target, emit));
+        self.core
+            .fan_out(target, &mut Outgoing::event(target, emit));
     }
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
@@ -455,7 +437,7 @@ impl Context<'_> {
                 .push_back(Told::Collected { token, collected });
             return;
         }
-        let mut out = outgoing(target, emit);
+        let mut out = Outgoing::event(target, emit);
         self.core.collect(target, &mut out, millis(timeout), token);
     }
 
@@ -551,13 +533,6 @@ impl Context<'_> {
                 Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
             });
     }
-}
-
-fn outgoing<'a>(target: &Target<'a>, emit: &Emit<'a>) -> Outgoing<'a> {
-    let mut out = Outgoing::to(target, emit.name, emit.args);
-    out.attachments = emit.attachments;
-    out.volatile = emit.volatile;
-    out
 }
 
 /// Milliseconds of a timeout; those of the longest are no number.

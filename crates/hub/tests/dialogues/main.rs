@@ -4,6 +4,7 @@
 mod compression;
 mod departures;
 mod directory;
+mod history;
 mod identity;
 mod memory;
 mod opening;

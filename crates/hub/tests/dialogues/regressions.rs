@@ -3,7 +3,9 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::config::Config;
-use hub::{ConnectRequest, Context, Emit, Event, Handler, Refusal, SocketKey, Target, Written};
+use hub::{
+    ConnectRequest, Context, Emit, Event, Handler, Publication, Refusal, SocketKey, Target, Written,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -181,6 +183,14 @@ fn what_led_to_an_answer_is_counted_before_it_is_written() {
     );
 }
 
+fn publish(cx: &mut Context<'_>, to: Target<'_>, event: Emit<'_>) {
+    cx.publish(&Publication {
+        to,
+        event,
+        ..Publication::default()
+    });
+}
+
 /// Emits what only the libraries may emit, in every way there is.
 struct Careless;
 
@@ -200,7 +210,7 @@ impl Handler for Careless {
         };
         let wait = Duration::from_secs(1);
         cx.emit(socket, &named("connect"));
-        cx.broadcast(&everyone, &named("disconnect"));
+        publish(cx, everyone, named("disconnect"));
         assert!(!cx.ask(socket, &named("connect_error"), wait, 1));
         cx.collect(&everyone, &named("newListener"), wait, 2);
         cx.emit(socket, &named("fine"));
@@ -216,7 +226,7 @@ impl Handler for Careless {
             name: "collected",
             ..Emit::default()
         };
-        cx.broadcast(&everyone, &none);
+        publish(cx, everyone, none);
     }
 }
 

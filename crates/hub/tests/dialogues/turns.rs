@@ -8,7 +8,7 @@ use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
     ConnectRequest, Context, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Now,
-    Process, Refusal, Relay, Sink, SocketKey, Spent, Target, Turn, World, Written,
+    Process, Publication, Refusal, Relay, Sink, SocketKey, Spent, Target, Turn, World, Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -186,13 +186,14 @@ impl Handler for Doer {
                     name: "said",
                     ..Emit::default()
                 };
-                cx.broadcast(
-                    &Target {
+                cx.publish(&Publication {
+                    to: Target {
                         rooms: &["x"],
                         ..all
                     },
-                    &emit,
-                );
+                    event: emit,
+                    ..Publication::default()
+                });
             }
             other => panic!("{other}?"),
         }
