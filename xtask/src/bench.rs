@@ -66,6 +66,7 @@ mod tests {
             "compare a b",
             "scenarios",
             "check x.toml",
+            "measure --quick",
             "report r.json",
             "plots",
             "floor echo",

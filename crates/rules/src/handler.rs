@@ -4,8 +4,7 @@ use crate::book::{Book, Namespace, Rule};
 use crate::config::{Action, BuiltIn};
 use crate::{chat, rooms};
 use hub::{
-    ConnectRequest, Context, Emit, Event, Handler, Publication, Record, Refusal, SocketKey, Target,
-    notices,
+    ConnectRequest, Context, Decision, Emit, Event, Handler, Refusal, SocketKey, Target, notices,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -37,14 +36,10 @@ impl RulesHandler {
 }
 
 impl Handler for RulesHandler {
-    fn connecting(
-        &mut self,
-        _cx: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
+    fn connecting(&mut self, _cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         match self.find(request.namespace) {
-            Some(_) => Ok(()),
-            None => Err(Refusal::invalid_namespace()),
+            Some(_) => Decision::Admit,
+            None => Decision::Refuse(Refusal::invalid_namespace()),
         }
     }
 
@@ -52,7 +47,7 @@ impl Handler for RulesHandler {
         let Some(at) = cx.namespace(socket).and_then(|name| self.find(name)) else {
             return;
         };
-        let (_, namespace) = &self.book.namespaces[at];
+        let (name, namespace) = &self.book.namespaces[at];
         let replays = namespace.history && rooms::may_replay_on_connect(cx, socket, namespace);
         if replays {
             // Those it has been put into by its token.
@@ -60,19 +55,19 @@ impl Handler for RulesHandler {
             rooms
                 .iter()
                 .skip(1)
-                .for_each(|room| cx.replay(socket, room));
+                .for_each(|room| cx.replay(socket, name, room));
         }
         for room in &namespace.auto_join {
             // A configured room has a checked name.
             let _ = cx.join(socket, room);
             if replays {
-                cx.replay(socket, room);
+                cx.replay(socket, name, room);
             }
         }
         if namespace.chat {
             chat::connected(cx, socket, auth);
             if replays {
-                cx.replay(socket, chat::GLOBAL);
+                cx.replay(socket, name, chat::GLOBAL);
             }
         }
     }
@@ -101,7 +96,7 @@ impl Handler for RulesHandler {
             return refuse(cx, socket, event, &error, "INVALID_PAYLOAD");
         }
         match built_in {
-            BuiltIn::Join => rooms::join(cx, socket, event, namespace),
+            BuiltIn::Join => rooms::join(cx, socket, name, event, namespace),
             BuiltIn::Leave => rooms::leave(cx, socket, event),
             BuiltIn::ChatMessage => chat::message(cx, socket, name, event),
         }
@@ -251,18 +246,14 @@ impl Rule {
             users: &[],
             except: if echo { &[] } else { &[id] },
         };
+        cx.broadcast(&target, &as_emit(event));
         // History keeps text: attachments would be copied for every room.
-        let kept = (self.history && event.attachments.is_empty()).then(|| as_kept(event));
-        let record = match &kept {
-            Some(kept) => Record::Kept(kept),
-            None if self.in_order => Record::Passing,
-            None => Record::Nothing,
-        };
-        cx.publish(&Publication {
-            to: target,
-            event: as_emit(event),
-            record,
-        });
+        if self.history && event.attachments.is_empty() {
+            let kept = as_kept(event);
+            rooms
+                .iter()
+                .for_each(|room| cx.record(namespace, room, &kept));
+        }
     }
 }
 
@@ -311,11 +302,7 @@ pub(crate) fn refuse(
     message: &str,
     code: &str,
 ) {
-    let about = hub::About {
-        id: event.ack.as_ref().map(hub::AckTo::id),
-        field: None,
-    };
-    cx.reject_message(socket, hub::Rejection::Refused { message, code }, about);
+    cx.reject(socket, hub::Rejection::Refused { message, code });
     if let Some(ack) = event.ack {
         cx.ack_error(ack, message);
     }

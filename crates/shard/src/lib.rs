@@ -4,7 +4,6 @@ mod accept;
 mod clock;
 mod effects;
 mod entropy;
-pub mod heap;
 mod mail;
 mod memory;
 mod preface;

@@ -6,7 +6,8 @@ use super::number::{bytes, digits, short};
 use super::run::origin;
 use super::table::Table;
 use super::{course, figures, verdict};
-use crate::outcome::{Comparison, Contestant, Outcome, middle};
+use crate::outcome::{Comparison, Contestant, Outcome};
+use crate::results::middle;
 
 const NONE: &str = "–";
 

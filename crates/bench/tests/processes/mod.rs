@@ -1,6 +1,6 @@
 //! Worker processes of the real binary, for every test that runs some.
 
-use bench::engine::Launcher;
+use bench::fleet::Launcher;
 
 pub fn processes() -> Launcher {
     Launcher::Processes {

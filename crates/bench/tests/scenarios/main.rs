@@ -10,7 +10,5 @@ mod node;
 mod processes;
 mod protocols;
 mod rig;
-mod secure;
 mod stream_server;
 mod verdicts;
-mod windows;

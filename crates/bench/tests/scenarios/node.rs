@@ -17,10 +17,6 @@ impl Node {
 
     /// With a setting of the peer's.
     pub fn with(name: &str, value: &str) -> Node {
-        Node::with_all(&[(name, value)])
-    }
-
-    pub fn with_all(settings: &[(&str, &str)]) -> Node {
         let folder =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/node-socketio");
         {
@@ -31,7 +27,7 @@ impl Node {
         let mut child = Command::new("node")
             .arg(folder.join("server.js"))
             .env("POLLING", "1")
-            .envs(settings.iter().copied())
+            .env(name, value)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -40,9 +36,7 @@ impl Node {
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let is_tls = settings.iter().any(|(name, _)| *name == "TLS_CERT");
-        let scheme = if is_tls { "https" } else { "http" };
-        let url = format!("{scheme}://127.0.0.1:{}", announced["port"]);
+        let url = format!("http://127.0.0.1:{}", announced["port"]);
         Node { child, url }
     }
 }

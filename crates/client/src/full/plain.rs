@@ -26,13 +26,8 @@ impl Plain {
             Encoding::Json => "",
             Encoding::Msgpack => "Sec-WebSocket-Protocol: sockeye.msgpack\r\n",
         };
-        Self::over(WebSocket::connect(addr, "/ws", headers), encoding)
-    }
-
-    /// Over a WebSocket opened by the caller.
-    pub fn over(socket: WebSocket, encoding: Encoding) -> Self {
         Self {
-            socket,
+            socket: WebSocket::connect(addr, "/ws", headers),
             encoding,
             acks: 0,
         }

@@ -5,8 +5,7 @@
 
 pub mod lag;
 pub mod node;
-#[cfg(test)]
-mod page;
+pub mod page;
 mod rate;
 mod table;
 mod text;

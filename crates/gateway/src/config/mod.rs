@@ -8,7 +8,6 @@ mod docs;
 mod edges;
 pub mod keys;
 mod layers;
-#[cfg(test)]
 mod limits_page;
 pub mod problem;
 mod raw;

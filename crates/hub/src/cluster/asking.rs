@@ -133,7 +133,6 @@ impl Core {
                 args: out.args.to_owned(),
                 attachments: out.attachments.to_vec(),
                 volatile: false,
-                at: None,
             };
             self.send_all(shards, Relay::Ask(broadcast, round));
         }

@@ -20,6 +20,5 @@ mod outgoing;
 
 pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};
 pub use outgoing::{
-    Error, Outgoing, shutdown_msgpack, write_error_json, write_error_msgpack, write_json,
-    write_msgpack,
+    Outgoing, shutdown_msgpack, write_error_json, write_error_msgpack, write_json, write_msgpack,
 };
