@@ -1,21 +1,37 @@
 // Socket.IO on Node as npm installs it (engine: ws), as the peer of the benchmark suite and of the
 // scenarios. With POLLING=1 it also offers long-polling, with MAX_REQUESTS=n it ends a connection
-// behind its n-th answer.
+// behind its n-th answer, with TLS_CERT and TLS_KEY (files) it speaks TLS, with DEFLATE=1 it compresses,
+// with SECRET it wants a token signed by it, with PING it pings every so many milliseconds and waits as long.
 // Prints one JSON line with its port and pid, then serves until it is told to stop.
 "use strict";
 
-const { createServer } = require("node:http");
+const { createHmac } = require("node:crypto");
+const { readFileSync } = require("node:fs");
 const { Server } = require("socket.io");
 
 const ROOM = "bench";
 
-const http = createServer();
+const { TLS_CERT, TLS_KEY, SECRET } = process.env;
+const http = TLS_CERT
+  ? require("node:https").createServer({ cert: readFileSync(TLS_CERT), key: readFileSync(TLS_KEY) })
+  : require("node:http").createServer();
 http.maxRequestsPerSocket = Number(process.env.MAX_REQUESTS || 0);
 const io = new Server(http, {
   transports: process.env.POLLING ? ["polling", "websocket"] : ["websocket"],
-  perMessageDeflate: false,
+  perMessageDeflate: process.env.DEFLATE ? { threshold: 0 } : false,
   serveClient: false,
+  ...(process.env.PING && { pingInterval: Number(process.env.PING), pingTimeout: Number(process.env.PING) }),
 });
+
+if (SECRET) {
+  io.use((socket, next) => {
+    const [head, claims, signature] = String(socket.handshake.auth.token).split(".");
+    const right = createHmac("sha256", SECRET).update(`${head}.${claims}`).digest("base64url");
+    if (signature !== right) return next(new Error("bad token"));
+    const { sub, exp } = JSON.parse(Buffer.from(claims, "base64url"));
+    next(sub && exp * 1000 > Date.now() ? undefined : new Error("bad claims"));
+  });
+}
 
 // Every room of the socket but its own.
 const roomsOf = (socket) => [...socket.rooms].filter((room) => room !== socket.id);

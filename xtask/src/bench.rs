@@ -66,7 +66,6 @@ mod tests {
             "compare a b",
             "scenarios",
             "check x.toml",
-            "measure --quick",
             "report r.json",
             "plots",
             "floor echo",

@@ -1,23 +1,14 @@
-//! Generated files: the reference pages of configuration and metrics and the example file come from the binary's own
-//! tables, web assets from `web/build.mjs`.
+//! Generated files: the reference pages of configuration, limits and metrics and the example file come from the tables of
+//! the code, web assets from `web/build.mjs`.
 
 use crate::steps::Step;
 use crate::{notices, repository};
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::process::Command;
-
-/// File, and the arguments that make the binary print it.
-const PRINTED: [(&str, &[&str]); 4] = [
-    ("docs/configuration.md", &["config", "reference"]),
-    ("docs/limits.md", &["config", "reference", "--limits"]),
-    ("config/sockeye.toml", &["config", "reference", "--toml"]),
-    ("docs/metrics.md", &["metrics"]),
-];
 
 /// Writes them all, or says which are stale.
 pub fn run(check: bool) -> Result<()> {
-    printed(check, &[])?;
+    reference(check)?;
     if !is_fresh(notices::PAGE, &notices::page()?, check)? {
         bail!("stale: {}; run `cargo xtask gen` and commit", notices::PAGE);
     }
@@ -27,23 +18,13 @@ pub fn run(check: bool) -> Result<()> {
         .run()
 }
 
-/// Those that the binary prints; `profile` are flags for cargo.
-pub fn printed(check: bool, profile: &[&str]) -> Result<()> {
-    let mut stale = Vec::new();
-    for (path, args) in PRINTED {
-        let fresh = print(profile, args)?;
-        if !is_fresh(path, &fresh, check)? {
-            stale.push(path);
-        }
-    }
-    if !stale.is_empty() {
-        bail!(
-            "stale: {}; run `cargo xtask gen` and commit",
-            stale.join(", ")
-        );
-    }
-    println!("gen: what the binary prints is fresh");
-    Ok(())
+/// The pages of configuration, limits and metrics, and the example file: tests compare them with the tables of keys and
+/// metrics, and write them when they are told to.
+fn reference(check: bool) -> Result<()> {
+    let tests = "cargo test --quiet --package gateway --package control --bin sockeye --lib -- fresh limits_page";
+    let step = Step::new("reference pages", tests);
+    let step = if check { step } else { step.env("UPDATE", "1") };
+    step.run()
 }
 
 /// Whether a file is as it should be, which it is once it is written.
@@ -61,25 +42,4 @@ fn is_fresh(path: &str, fresh: &str, check: bool) -> Result<bool> {
     fs::write(&file, fresh).with_context(|| format!("cannot write {path}"))?;
     println!("gen: wrote {path}");
     Ok(true)
-}
-
-fn print(profile: &[&str], args: &[&str]) -> Result<String> {
-    let mut command = Command::new("cargo");
-    command
-        .args(["run", "--quiet", "--package", "gateway"])
-        .args(profile)
-        .arg("--")
-        .args(args);
-    let output = command
-        .current_dir(repository::root())
-        .output()
-        .context("cannot run cargo")?;
-    if !output.status.success() {
-        bail!(
-            "cannot print {}:\n{}",
-            args.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }

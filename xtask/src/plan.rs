@@ -4,7 +4,7 @@
 use crate::repository::{self, built};
 use crate::steps::Step;
 use crate::suite::{Entry, Lane, Run};
-use crate::{generate, law, tidy};
+use crate::{law, tidy};
 use cargo_metadata::{MetadataCommand, TargetKind};
 use std::collections::BTreeSet;
 
@@ -62,12 +62,6 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Binary, "build", build),
     step(Lane::Binary, "gateway tests", gateway_tests),
     step(Lane::Binary, "bench tests", bench_tests),
-    Entry {
-        lane: Lane::Binary,
-        name: "generated files",
-        group: ALONE,
-        run: Run::Check(generated_files),
-    },
     step(Lane::Binary, "fuzz smoke", fuzz_smoke),
     step(Lane::Foreign, FOREIGN_TESTS, foreign_tests),
     beside("js clients", js_clients),
@@ -154,10 +148,6 @@ fn bench_tests() -> Step {
         .args(&tests)
         .leaves_foreign_tests()
         .takes("1 min")
-}
-
-fn generated_files() -> anyhow::Result<()> {
-    generate::printed(true, &["--profile", "ci", "--locked"])
 }
 
 fn fuzz_smoke() -> Step {

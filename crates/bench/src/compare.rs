@@ -1,8 +1,7 @@
 //! Owns the comparison of servers: the same scenario on each of them, round after round in turn,
 //! so that what changes on the machine in between meets all of them alike.
 
-use crate::engine::{self, Options, Target};
-use crate::fleet::Launcher;
+use crate::engine::{self, Launcher, Options, Target};
 use crate::live;
 use crate::nearest::nearest;
 use crate::outcome::{Comparison, Contestant, ResultFile};
@@ -47,6 +46,9 @@ pub struct CompareArgs {
     /// Write the report as one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Certificates (PEM) that https and wss servers are checked with, instead of those of the machine.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// End with 3 where the result is doubtful, instead of 0: for scripts.
     #[arg(long)]
     strict: bool,
@@ -69,6 +71,7 @@ pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<ExitCode> {
     report::command::check_writable(args.json.iter().chain(&args.html))?;
     let options = Options {
         workers: args.workers,
+        authorities: engine::command::authorities(args.ca.as_deref())?,
         benchmarks: args.benchmarks.clone(),
         grace: Duration::from_secs(args.grace),
         ..Options::new(launcher)
@@ -99,7 +102,11 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
         .collect::<Result<Vec<_>>>()?;
     let mut comparison = Comparison {
         scenario: base.name.clone(),
-        servers: args.servers.iter().map(Server::contestant).collect(),
+        servers: args
+            .servers
+            .iter()
+            .map(|server| Contestant::new(&server.name))
+            .collect(),
         notes: vec![format!(
             "{} rounds, in each one server after the other; who begins moves on by one",
             args.rounds
@@ -174,13 +181,6 @@ fn spoken(scenario: &Scenario, server: &Server) -> Result<Scenario> {
 }
 
 impl Server {
-    fn contestant(&self) -> Contestant {
-        Contestant {
-            name: self.name.clone(),
-            runs: Vec::new(),
-        }
-    }
-
     fn target(&self) -> Target {
         Target {
             name: self.name.clone(),

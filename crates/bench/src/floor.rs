@@ -4,7 +4,7 @@
 //!
 //! Bare convention: `j` joins, `p…` goes to everyone who joined, anything else is echoed.
 
-use crate::swarm::connect::KEY;
+use crate::engine::socket::KEY;
 use anyhow::{Context, Result};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};

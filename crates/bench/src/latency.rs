@@ -146,6 +146,28 @@ impl Distribution {
         latency.distribution()
     }
 
+    /// The same to the percentiles that reports show, in a few numbers.
+    pub fn thinned(&self) -> Distribution {
+        let mut thin = Distribution {
+            buckets_ns: Vec::new(),
+            ..self.clone()
+        };
+        let mut below = 0;
+        for quantile in [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0] {
+            let value = self.at(quantile);
+            let within = self
+                .buckets_ns
+                .iter()
+                .filter(|(top, _)| (*top).clamp(self.min_ns, self.max_ns) <= value);
+            let up_to: u64 = within.map(|(_, count)| count).sum();
+            if up_to > below {
+                thin.buckets_ns.push((value, up_to - below));
+                below = up_to;
+            }
+        }
+        thin
+    }
+
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -272,6 +294,17 @@ mod tests {
             assert!(value <= top_of(bucket), "{value}");
             assert!(bucket == 0 || value > top_of(bucket - 1), "{value}");
         }
+    }
+
+    #[test]
+    fn a_thinned_distribution_has_the_same_percentiles() {
+        for values in [truth(), vec![7; 3], vec![1, 1_000_000]] {
+            let whole = recorded(values).distribution();
+            let thin = whole.thinned();
+            assert!(thin.buckets_ns.len() <= 7);
+            assert_eq!(thin.percentiles(), whole.percentiles());
+        }
+        assert!(Distribution::default().thinned().is_empty());
     }
 
     #[test]

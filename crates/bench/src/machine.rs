@@ -1,10 +1,24 @@
 //! Owns the facts about the machine and the installed peers that a result file carries.
 
-use crate::results::Machine;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    pub started_unix_s: u64,
+    pub cpu: String,
+    pub cores: usize,
+    pub kernel: String,
+    pub memory_gib: f64,
+    /// One-minute load average when the run began: other people's work.
+    pub load_before: f64,
+    pub node: Option<String>,
+    pub socket_io: Option<String>,
+    pub commit: Option<String>,
+}
 
 impl Machine {
     /// Facts of this machine; `benchmarks` is the folder with the peers.

@@ -1,9 +1,11 @@
 //! Owns one client socket: non-blocking reads into a buffer shared by all, writes, and the few
 //! bytes that a short write or a split message leaves behind. An idle stream holds no buffer.
 
+use crate::tls::Session;
 use mio::net::TcpStream;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
+use wire::websocket::frame::{Header, OpCode};
 
 /// Why a connection ended that we wanted to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Loss {
     Refused(String),
     /// What came is not what the protocol says.
     Unexpected(&'static str),
+    /// The handshake failed, or what came is not what TLS allows.
+    Tls(String),
     /// Nothing came in time.
     Timeout,
     /// The server ended the session in order.
@@ -32,6 +36,7 @@ pub enum Loss {
 #[derive(Debug, Default)]
 pub struct Stream {
     stream: Option<TcpStream>,
+    tls: Option<Box<Session>>,
     left_over: Option<Box<LeftOver>>,
 }
 
@@ -42,7 +47,14 @@ struct LeftOver {
     unread: Vec<u8>,
     unsent: Vec<u8>,
     /// Fragments of a message whose last has not come yet.
-    fragments: Option<Vec<u8>>,
+    fragments: Option<Fragments>,
+}
+
+/// A message in parts.
+#[derive(Debug, Default)]
+pub struct Fragments {
+    pub message: Vec<u8>,
+    pub is_compressed: bool,
 }
 
 /// What one `read` brought.
@@ -54,9 +66,10 @@ pub enum Filled {
 }
 
 impl Stream {
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: TcpStream, tls: Option<Session>) -> Self {
         Stream {
             stream: Some(stream),
+            tls: tls.map(Box::new),
             left_over: None,
         }
     }
@@ -68,6 +81,7 @@ impl Stream {
     /// Drops the socket. The linger time is zero, so it leaves no TIME_WAIT behind.
     pub fn close(&mut self) {
         self.stream = None;
+        self.tls = None;
         self.left_over = None;
     }
 
@@ -103,6 +117,15 @@ impl Stream {
         let room = buf.len() - kept;
         if room == 0 {
             return Err(Loss::FrameTooLarge);
+        }
+        if let Some(tls) = &mut self.tls {
+            return match tls.read(stream, &mut buf[kept..]) {
+                Ok(0) => Err(Loss::EndOfStream),
+                // Only an empty socket raises a new event, and a record may hold more than was read.
+                Ok(count) => Ok(Filled::More(kept + count)),
+                Err(Loss::Io(ErrorKind::WouldBlock)) => Ok(Filled::Drained(kept)),
+                Err(loss) => Err(loss),
+            };
         }
         match stream.read(&mut buf[kept..]) {
             Ok(0) => Err(Loss::EndOfStream),
@@ -140,23 +163,23 @@ impl Stream {
     /// behind the last one.
     pub fn take_fragment(
         &mut self,
-        is_first: bool,
-        is_last: bool,
+        header: &Header,
         payload: &[u8],
         limit: usize,
-    ) -> Result<Option<Vec<u8>>, Loss> {
+    ) -> Result<Option<Fragments>, Loss> {
         let fragments = &mut self.left_over.get_or_insert_default().fragments;
-        match (fragments.is_some(), is_first) {
-            (false, false) => return Err(Loss::Unexpected("a fragment without a first one")),
-            (true, true) => return Err(Loss::Unexpected("a message within another one")),
+        match (fragments.is_some(), header.opcode == OpCode::Continuation) {
+            (false, true) => return Err(Loss::Unexpected("a fragment without a first one")),
+            (true, false) => return Err(Loss::Unexpected("a message within another one")),
             _ => {}
         }
-        let message = fragments.get_or_insert_default();
-        if message.len() + payload.len() > limit {
+        let so_far = fragments.get_or_insert_default();
+        if so_far.message.len() + payload.len() > limit {
             return Err(Loss::MessageTooLarge);
         }
-        message.extend_from_slice(payload);
-        Ok(fragments.take_if(|_| is_last))
+        so_far.is_compressed |= header.rsv1;
+        so_far.message.extend_from_slice(payload);
+        Ok(fragments.take_if(|_| header.fin))
     }
 
     pub fn is_in_fragments(&self) -> bool {
@@ -200,6 +223,11 @@ impl Stream {
 
     /// Sends what an earlier write left over.
     pub fn flush(&mut self) -> Result<(), Loss> {
+        if let (Some(stream), Some(tls)) = (&mut self.stream, &mut self.tls)
+            && !tls.send(stream)?
+        {
+            return Ok(());
+        }
         let Some(mut left_over) = self.left_over.take() else {
             return Ok(());
         };
@@ -218,6 +246,9 @@ impl Stream {
         let Some(stream) = &mut self.stream else {
             return Ok(bytes.len());
         };
+        if let Some(tls) = &mut self.tls {
+            return tls.write(stream, bytes);
+        }
         let mut taken = 0;
         while taken < bytes.len() {
             match stream.write(&bytes[taken..]) {
@@ -242,6 +273,7 @@ impl fmt::Display for Loss {
             Loss::RefusedNamespace => write!(f, "namespace refused"),
             Loss::Refused(reason) => write!(f, "refused: {reason}"),
             Loss::Unexpected(what) => write!(f, "unexpected answer: {what}"),
+            Loss::Tls(what) => write!(f, "TLS: {what}"),
             Loss::Timeout => write!(f, "timed out"),
             Loss::Farewell => write!(f, "session ended by the server"),
             Loss::BadFrame(error) => write!(f, "invalid frame: {error:?}"),

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 const PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
 
 /// A server as its URL names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,14 +12,19 @@ pub struct Authority {
     pub host: String,
     /// The same, always with a port, to be looked up.
     pub address: String,
+    /// The name alone, as a certificate has it, where the scheme asks for TLS.
+    pub tls: Option<String>,
 }
 
-/// Reads `http://host:port`, `ws://host` or only `host:port`.
+/// Reads `http://host:port`, `wss://host` or only `host:port`.
 pub fn authority(url: &str) -> Result<Authority> {
-    let rest = match url.split_once("://") {
-        Some(("http" | "ws", rest)) => rest,
-        Some((scheme, _)) => bail!("cannot use URL {url}: scheme {scheme} is not http or ws"),
-        None => url,
+    let (is_tls, rest) = match url.split_once("://") {
+        Some(("http" | "ws", rest)) => (false, rest),
+        Some(("https" | "wss", rest)) => (true, rest),
+        Some((scheme, _)) => {
+            bail!("cannot use URL {url}: scheme {scheme} is none of http, https, ws and wss")
+        }
+        None => (false, url),
     };
     let host = rest.trim_end_matches('/');
     if let Some((_, behind)) = host.rsplit_once('@') {
@@ -36,6 +42,7 @@ pub fn authority(url: &str) -> Result<Authority> {
         bail!("cannot use URL {url:?}: it names no host, write http://127.0.0.1:3000");
     }
     let port = match port {
+        None if is_tls => TLS_PORT,
         None => PORT,
         Some(text) => match text.parse() {
             Ok(port) if port > 0 => port,
@@ -45,6 +52,7 @@ pub fn authority(url: &str) -> Result<Authority> {
     Ok(Authority {
         host: host.to_owned(),
         address: format!("{name}:{port}"),
+        tls: is_tls.then(|| name.trim_matches(['[', ']']).to_owned()),
     })
 }
 
@@ -77,6 +85,18 @@ mod tests {
         ] {
             let read = authority(url).unwrap();
             assert_eq!((&*read.host, &*read.address), (host, address), "{url}");
+            assert_eq!(read.tls, None);
+        }
+    }
+
+    #[test]
+    fn what_a_certificate_must_name_is_the_host_alone() {
+        for (url, address, name) in [
+            ("https://example.org", "example.org:443", "example.org"),
+            ("wss://[::1]:8443/", "[::1]:8443", "::1"),
+        ] {
+            let read = authority(url).unwrap();
+            assert_eq!((&*read.address, read.tls.as_deref()), (address, Some(name)));
         }
     }
 
@@ -90,7 +110,7 @@ mod tests {
             ("http://h:0", "port \"0\" is no number"),
             ("http://h:web", "port \"web\" is no number"),
             ("http://u:p@h:80", "credentials in it are not supported"),
-            ("https://h", "scheme https is not http or ws"),
+            ("ftp://h", "scheme ftp is none of http, https, ws and wss"),
             ("http://h/path", "the path belongs into the scenario"),
             ("http://h?a=b", "the path belongs into the scenario"),
             ("http://::1:3000", "http://[::1]:3000"),

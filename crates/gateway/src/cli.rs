@@ -44,8 +44,6 @@ enum CommandArgs {
     Config(ConfigArgs),
     /// Ask the gateway of this configuration whether it is ready; ends with 0 if it is, else with 1.
     Health(Overrides),
-    /// Print the reference of all metrics.
-    Metrics,
     /// Tell what this machine or container allows and what to change for a number of connections.
     ///
     /// Ends with 0 if all is well, 1 with warnings, 2 if something will fail.
@@ -90,9 +88,6 @@ enum ConfigArgs {
         /// As a commented configuration file.
         #[arg(long)]
         toml: bool,
-        /// The page of all limits instead.
-        #[arg(long, conflicts_with = "toml")]
-        limits: bool,
     },
 }
 
@@ -142,7 +137,6 @@ pub enum Command {
     Serve(Request),
     Config(ConfigCommand),
     Health(Request),
-    Metrics,
     Doctor(Order),
     Plan(Box<bench::plan::PlanArgs>),
     Bench(Box<bench::cli::Command>),
@@ -164,7 +158,6 @@ pub enum ConfigCommand {
 pub enum Page {
     Keys,
     Toml,
-    Limits,
 }
 
 impl Cli {
@@ -175,7 +168,6 @@ impl Cli {
             Some(CommandArgs::Bench(command)) => Command::Bench(command),
             Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
             Some(CommandArgs::Health(overrides)) => Command::Health(overrides.request()),
-            Some(CommandArgs::Metrics) => Command::Metrics,
             Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order()),
             Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::Completions { shell }) => Command::Completions(shell),
@@ -189,12 +181,8 @@ impl Cli {
                     request: overrides.request(),
                     json,
                 },
-                ConfigArgs::Reference { toml, limits } => ConfigCommand::Reference {
-                    page: match (toml, limits) {
-                        (true, _) => Page::Toml,
-                        (_, true) => Page::Limits,
-                        _ => Page::Keys,
-                    },
+                ConfigArgs::Reference { toml } => ConfigCommand::Reference {
+                    page: if toml { Page::Toml } else { Page::Keys },
                 },
             }),
         }

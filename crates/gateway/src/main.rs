@@ -22,7 +22,6 @@ mod unix;
 use clap::Parser;
 use cli::{Cli, Command};
 use config::Request;
-use std::io::Write;
 use std::process::ExitCode;
 use telemetry::Telemetry;
 
@@ -44,7 +43,6 @@ fn main() -> ExitCode {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Health(request) => ended(health::run(&request).map(|()| ExitCode::SUCCESS)),
-        Command::Metrics => print(&control::metrics::page::markdown()),
         Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
         Command::Completions(shell) => done(shell::completions(shell)),
         Command::Man(folder) => done(shell::manual(folder.as_deref())),
@@ -56,12 +54,6 @@ fn main() -> ExitCode {
         Command::Bench(command) => ended(bench::cli::run(*command, &["bench"])),
         Command::Serve(request) => boot(&request),
     }
-}
-
-/// A page on standard output; who reads only its beginning has not failed.
-fn print(page: &str) -> ExitCode {
-    let _ = std::io::stdout().write_all(page.as_bytes());
-    ExitCode::SUCCESS
 }
 
 /// Who reads only the beginning of what is printed has not failed.

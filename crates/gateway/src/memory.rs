@@ -1,6 +1,8 @@
-//! How much of the memory it may have the process uses: what admission is told ten times a second. And in which steps it grows.
+//! How much of the memory it may have the process uses: what admission is told ten times a second. In which steps it grows, and
+//! when what was freed goes back.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// Memory in steps of 4 KiB instead of 2 MiB, also where the system has huge pages always: connections come and go one by one,
 /// and what they cost is to be seen. Called before there are threads; a kernel that knows no such thing changes nothing.
@@ -62,9 +64,32 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Resident memory in percent of the limit.
-pub fn percent(limit: u64) -> u8 {
-    let used = resident().unwrap_or(0);
+/// Memory that was freed and that the allocator keeps: it counts as resident, but nobody uses it.
+#[derive(Debug, Default)]
+pub struct Kept {
+    given_back: Option<Instant>,
+}
+
+/// How often freed memory goes back to the system.
+const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Kept {
+    /// Bytes in use. What the allocator keeps is given back before: a newcomer must not be turned away for memory that
+    /// somebody else had.
+    pub fn look(&mut self) -> u64 {
+        if self
+            .given_back
+            .is_none_or(|at| at.elapsed() >= GIVE_BACK_INTERVAL)
+        {
+            shard::heap::give_back();
+            self.given_back = Some(Instant::now());
+        }
+        resident().unwrap_or(0)
+    }
+}
+
+/// Memory in percent of the limit.
+pub fn percent(used: u64, limit: u64) -> u8 {
     u8::try_from(u128::from(used) * 100 / u128::from(limit.max(1))).unwrap_or(u8::MAX)
 }
 
@@ -79,11 +104,11 @@ mod tests {
         assert_eq!(limit(Some(7)), Some(7));
         let used = resident().expect("/proc/self/status");
         assert!(
-            (49..=52).contains(&percent(used * 2)),
+            (49..=52).contains(&percent(used, used * 2)),
             "{}",
-            percent(used * 2)
+            percent(used, used * 2)
         );
-        assert_eq!(percent(1), u8::MAX);
+        assert_eq!(percent(used, 1), u8::MAX);
     }
 
     #[test]

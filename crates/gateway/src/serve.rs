@@ -250,13 +250,15 @@ impl Node<'_> {
 
     fn serve(&mut self) -> Result<()> {
         let memory_max = memory::limit(self.loaded.resolved.memory_max);
+        let mut kept = memory::Kept::default();
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
                 return ended.context("cannot go on");
             }
+            let used = kept.look();
             if let Some(limit) = memory_max {
                 let pressure = &self.shards.process().pressure;
-                pressure.set_memory_percent(memory::percent(limit));
+                pressure.set_memory_percent(memory::percent(used, limit));
             }
             match self.wishes.try_recv() {
                 Ok(Wish::Stop) => return self.drain(),

@@ -2,22 +2,25 @@
 
 use crate::access::Access;
 use crate::books::close::{CloseReason, Departure};
-use crate::books::config::{Config, SlowConsumer};
+use crate::books::config::Config;
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::mailbox::Loads;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::output::Output;
-use crate::output::outbox::{Bound, Range};
-use crate::rooms::history::History;
+use crate::output::backlog::{Dropped, Fate};
+use crate::output::log::Range;
+use crate::output::piece::Pool;
+use crate::rooms::log::Log;
 use crate::rooms::room::{RoomKind, Rooms};
 use crate::seam::effect::{Effect, Notice, Outbound, Told};
-use crate::seam::question::Questions;
+use crate::seam::question;
 use crate::tables::clock::Clock;
 use crate::tables::conn::State;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::session::Session;
-use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey};
+use crate::tables::slab::Slab;
+use crate::tables::slot::{AskId, ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::{Socket, Variant};
 use crate::tables::timer::{ConnTimer, SessionTimer};
 use crate::tables::{Namespace, Tables};
@@ -29,6 +32,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::base64url::Id20;
 
+/// Bound of an outbox while too much waits in the whole process.
+const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
+
 pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
     pub(crate) ids: Ids,
@@ -37,12 +43,12 @@ pub(crate) struct Core {
     pub(crate) rooms: Rooms,
     /// Fan-out number, for `Socket::mark`.
     pub(crate) mark: u32,
-    pub(crate) history: History,
+    pub(crate) log: Log,
     pub(crate) output: Output,
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
     pub(crate) rounds: Rounds,
-    pub(crate) asks: Questions,
+    pub(crate) asks: Slab<AskId, question::Pending>,
     pub(crate) access: Access,
     pub(crate) loads: Arc<Loads>,
     pub(crate) outbound: Outbound,
@@ -80,12 +86,12 @@ impl Core {
             tables: Tables::default(),
             rooms: Rooms::new(me, &process.directory),
             mark: 0,
-            history: History::default(),
-            output: Output::default(),
+            log: Log::default(),
+            output: Output::new(Pool::new(Arc::clone(&process.waiting))),
             polls: Polls::default(),
             intake: Intake::default(),
             rounds: Rounds::default(),
-            asks: Questions::default(),
+            asks: Slab::default(),
             access: Access::new(&config, process),
             loads: Arc::clone(&process.loads),
             outbound: Outbound::default(),
@@ -95,23 +101,27 @@ impl Core {
         }
     }
 
-    /// Bound of a polling queue: an outbox's, and what base64 adds to binary.
-    pub(crate) fn queue_bytes_max(&self) -> usize {
-        let bytes_max = self.config.limits.outbox_bytes_max;
-        bytes_max + bytes_max / 2
-    }
-
     /// Whether more packets wait for this session's polls than may.
     pub(crate) fn queue_overflows(&self, session: SessionId) -> bool {
         let slot = self.tables.sessions.get(session);
         let polling = slot.and_then(|slot| slot.polling.as_ref());
-        polling.is_some_and(|polling| polling.queue.cost() > self.queue_bytes_max())
+        polling.is_some_and(|polling| polling.overflowed)
     }
 
-    pub(crate) fn bound(&self) -> Bound {
-        Bound {
-            bytes_max: self.config.limits.outbox_bytes_max,
-            policy: self.config.slow_consumer,
+    /// What may wait for one connection now, and whether that is less than usual because too much waits in the whole process.
+    pub(crate) fn outbox_bytes_max(&self) -> (usize, bool) {
+        let limits = &self.config.limits;
+        let squeezed = limits.waiting_bytes_max > 0
+            && self.output.pool.process_bytes() > limits.waiting_bytes_max as u64;
+        match squeezed {
+            true => (limits.outbox_bytes_max.min(SQUEEZED_BYTES_MAX), true),
+            false => (limits.outbox_bytes_max, false),
+        }
+    }
+
+    pub(crate) fn count_dropped(&mut self, dropped: &Dropped) {
+        for (sum, count) in self.counts.dropped_slow.iter_mut().zip(dropped) {
+            *sum += count;
         }
     }
 
@@ -215,10 +225,11 @@ impl Core {
         conn: impl Into<Option<ConnId>>,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let start = self.output.log.private.len();
-        write(&mut self.output.log.private);
-        if self.output.log.private.len() > start {
-            let range = self.output.log.private_range(start);
+        let log = self.output.log.bytes_mut(false);
+        let start = log.len();
+        write(log);
+        if log.len() > start {
+            let range = self.output.log.close(false, start, Fate::Fixed);
             self.push(conn, range);
         }
     }
@@ -362,7 +373,6 @@ impl Core {
             .sessions
             .get(index)
             .map(|slot| (slot.sid, slot.probe))?;
-        self.forget_questions(index);
         // What is still in flight for it must not reach whoever gets the slot next.
         self.release_polling(index);
         if let Some(probe) = probe {
@@ -528,10 +538,6 @@ impl Core {
                 self.tables.namespace_names.remove(&namespace.name);
             }
         }
-    }
-
-    pub(crate) fn slow_consumer_drops(&self) -> bool {
-        self.config.slow_consumer == SlowConsumer::DropOldest
     }
 
     /// Adjusts what fan-out needs to know when a session's transport changes.

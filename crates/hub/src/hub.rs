@@ -513,6 +513,7 @@ impl Hub {
         let counts = &mut self.core.counts;
         counts.conns = self.core.tables.conns.len() as u64;
         counts.rooms = self.core.rooms.len() as u64;
+        counts.waiting_bytes = self.core.output.pool.bytes();
         self.cells.publish(counts);
     }
 
@@ -548,7 +549,7 @@ impl Hub {
     ) -> Option<R> {
         // What happened before is told before.
         if !self.core.outbound.told.is_empty() {
-            self.tell();
+            self.settle();
         }
         self.call_now(session, f)
     }
@@ -584,26 +585,13 @@ impl Hub {
         }
     }
 
-    /// Tells the handler what it must know and carries out what it decided, until nothing is left.
+    /// Delivers what the handler must be told, until nothing is left.
     pub(crate) fn settle(&mut self) {
-        self.tell();
-        while let Some((key, decision)) = self.core.outbound.decided.pop_front() {
-            self.decided(key, decision);
-            self.tell();
-        }
-    }
-
-    fn tell(&mut self) {
         while let Some(told) = self.core.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.core.tables.sockets.remove(socket.id());
-                }
-                Told::Answered { token, answer } => {
-                    self.call_now(None, |handler, cx| {
-                        handler.answered(cx, token, answer.as_deref());
-                    });
                 }
                 Told::AckTimedOut { socket, token } => {
                     self.call_now(None, |handler, cx| handler.ack_timed_out(cx, socket, token));

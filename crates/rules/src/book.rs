@@ -23,7 +23,10 @@ pub(crate) struct Rule {
     pub(crate) replaces: bool,
     pub(crate) schema: Option<Arc<dyn PayloadCheck>>,
     pub(crate) rate: Option<Limiter>,
+    /// Clients that join later get its events.
     pub(crate) history: bool,
+    /// They get some events of the namespace: all of them are put in one order.
+    pub(crate) in_order: bool,
     /// With its quotes, as it stands in an object's text.
     pub(crate) room_field: Option<String>,
 }
@@ -94,32 +97,36 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn namespace(&mut self, source: &NamespaceRules) -> Result<Namespace, (String, String)> {
+        let mut rules = source.events.values().chain([&source.default_event]);
+        let history = source.chat || rules.any(|rule| rule.history);
         let mut events = HashMap::new();
         for (event, rule) in &source.events {
-            let rule = self.rule(rule).map_err(|error| (event.clone(), error))?;
+            let rule = self
+                .rule(rule, history)
+                .map_err(|error| (event.clone(), error))?;
             events.insert(event.clone(), rule);
         }
-        let default = self.rule(&source.default_event);
+        let default = self.rule(&source.default_event, history);
         let default = default.map_err(|error| ("*".to_owned(), error))?;
-        let history = default.history || events.values().any(|rule| rule.history);
         Ok(Namespace {
             chat: source.chat,
             client_joins: source.client_joins,
             auto_join: source.auto_join.clone(),
-            history: source.chat || history,
+            history,
             replays: self.limiter(REPLAYS),
             events,
             default,
         })
     }
 
-    fn rule(&mut self, source: &EventRule) -> Result<Rule, String> {
+    fn rule(&mut self, source: &EventRule, in_order: bool) -> Result<Rule, String> {
         Ok(Rule {
             action: source.action.clone(),
             replaces: source.replaces,
             schema: source.schema.as_deref().map(self.compile).transpose()?,
             rate: source.rate.map(|rate| self.limiter(rate)),
             history: source.history,
+            in_order,
             room_field: source.room_field.as_deref().map(quoted),
         })
     }

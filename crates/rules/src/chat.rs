@@ -2,7 +2,7 @@
 
 use crate::handler::refuse;
 use crate::rooms::may_publish;
-use hub::{Context, Emit, Event, SocketKey, Target, notices};
+use hub::{Context, Emit, Event, Publication, Record, SocketKey, Target, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
 
@@ -61,15 +61,16 @@ pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, 
         users: &[],
         except: &[],
     };
-    cx.broadcast(
-        &target,
-        &Emit {
-            name: "chat-message",
-            args: &args,
-            ..Emit::default()
-        },
-    );
-    cx.record(namespace, &room, &args);
+    let said = Emit {
+        name: "chat-message",
+        args: &args,
+        ..Emit::default()
+    };
+    cx.publish(&Publication {
+        to: target,
+        event: said,
+        record: Record::Kept(&args),
+    });
     if let Some(ack) = event.ack {
         let mut answer = String::new();
         let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");

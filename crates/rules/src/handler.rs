@@ -4,7 +4,8 @@ use crate::book::{Book, Namespace, Rule};
 use crate::config::{Action, BuiltIn};
 use crate::{chat, rooms};
 use hub::{
-    ConnectRequest, Context, Decision, Emit, Event, Handler, Refusal, SocketKey, Target, notices,
+    ConnectRequest, Context, Emit, Event, Handler, Publication, Record, Refusal, SocketKey, Target,
+    notices,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -36,10 +37,14 @@ impl RulesHandler {
 }
 
 impl Handler for RulesHandler {
-    fn connecting(&mut self, _cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
+    fn connecting(
+        &mut self,
+        _cx: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         match self.find(request.namespace) {
-            Some(_) => Decision::Admit,
-            None => Decision::Refuse(Refusal::invalid_namespace()),
+            Some(_) => Ok(()),
+            None => Err(Refusal::invalid_namespace()),
         }
     }
 
@@ -47,7 +52,7 @@ impl Handler for RulesHandler {
         let Some(at) = cx.namespace(socket).and_then(|name| self.find(name)) else {
             return;
         };
-        let (name, namespace) = &self.book.namespaces[at];
+        let (_, namespace) = &self.book.namespaces[at];
         let replays = namespace.history && rooms::may_replay_on_connect(cx, socket, namespace);
         if replays {
             // Those it has been put into by its token.
@@ -55,19 +60,19 @@ impl Handler for RulesHandler {
             rooms
                 .iter()
                 .skip(1)
-                .for_each(|room| cx.replay(socket, name, room));
+                .for_each(|room| cx.replay(socket, room));
         }
         for room in &namespace.auto_join {
             // A configured room has a checked name.
             let _ = cx.join(socket, room);
             if replays {
-                cx.replay(socket, name, room);
+                cx.replay(socket, room);
             }
         }
         if namespace.chat {
             chat::connected(cx, socket, auth);
             if replays {
-                cx.replay(socket, name, chat::GLOBAL);
+                cx.replay(socket, chat::GLOBAL);
             }
         }
     }
@@ -96,7 +101,7 @@ impl Handler for RulesHandler {
             return refuse(cx, socket, event, &error, "INVALID_PAYLOAD");
         }
         match built_in {
-            BuiltIn::Join => rooms::join(cx, socket, name, event, namespace),
+            BuiltIn::Join => rooms::join(cx, socket, event, namespace),
             BuiltIn::Leave => rooms::leave(cx, socket, event),
             BuiltIn::ChatMessage => chat::message(cx, socket, name, event),
         }
@@ -246,14 +251,18 @@ impl Rule {
             users: &[],
             except: if echo { &[] } else { &[id] },
         };
-        cx.broadcast(&target, &as_emit(event));
         // History keeps text: attachments would be copied for every room.
-        if self.history && event.attachments.is_empty() {
-            let kept = as_kept(event);
-            rooms
-                .iter()
-                .for_each(|room| cx.record(namespace, room, &kept));
-        }
+        let kept = (self.history && event.attachments.is_empty()).then(|| as_kept(event));
+        let record = match &kept {
+            Some(kept) => Record::Kept(kept),
+            None if self.in_order => Record::Passing,
+            None => Record::Nothing,
+        };
+        cx.publish(&Publication {
+            to: target,
+            event: as_emit(event),
+            record,
+        });
     }
 }
 
@@ -302,7 +311,11 @@ pub(crate) fn refuse(
     message: &str,
     code: &str,
 ) {
-    cx.reject(socket, hub::Rejection::Refused { message, code });
+    let about = hub::About {
+        id: event.ack.as_ref().map(hub::AckTo::id),
+        field: None,
+    };
+    cx.reject_message(socket, hub::Rejection::Refused { message, code }, about);
     if let Some(ack) = event.ack {
         cx.ack_error(ack, message);
     }

@@ -56,13 +56,7 @@ pub(crate) fn may_publish(
 }
 
 /// `join` by a client; the ack repeats the room, and costs as much as the question, however many rooms there are.
-pub(crate) fn join(
-    cx: &mut Context<'_>,
-    socket: SocketKey,
-    namespace: &str,
-    event: Event<'_>,
-    rules: &Namespace,
-) {
+pub(crate) fn join(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>, rules: &Namespace) {
     let Some(room) = json::first(event.args).and_then(json::unquote) else {
         return refuse(cx, socket, event, "Room must be a string", "INVALID_ROOM");
     };
@@ -75,6 +69,8 @@ pub(crate) fn join(
         let message = "Not allowed to join that room";
         return refuse(cx, socket, event, message, "FORBIDDEN");
     }
+    // A member has had everything since it came.
+    let comes = !cx.is_in(socket, &room);
     if let Err(error) = cx.join(socket, &room) {
         let (message, code) = match error {
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),
@@ -82,8 +78,8 @@ pub(crate) fn join(
         };
         return refuse(cx, socket, event, message, code);
     }
-    if rules.history && may_replay(cx, socket, rules) {
-        cx.replay(socket, namespace, &room);
+    if comes && rules.history && may_replay(cx, socket, rules) {
+        cx.replay(socket, &room);
     }
     answer(cx, event, &room);
 }

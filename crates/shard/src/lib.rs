@@ -4,6 +4,7 @@ mod accept;
 mod clock;
 mod effects;
 mod entropy;
+pub mod heap;
 mod mail;
 mod memory;
 mod preface;

@@ -1,16 +1,16 @@
 //! Owns the commands `run`, `scenarios` and `check`.
 
-use super::{Options, Target};
-use crate::fleet::Launcher;
+use super::{Launcher, Options, Target};
 use crate::live::{self, About};
 use crate::outcome::ResultFile;
 use crate::report;
 use crate::scenario::{Scenario, Share, builtin};
+use crate::tls::Trust;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +53,9 @@ pub struct RunArgs {
     /// A dashboard that fills the terminal instead of lines.
     #[arg(long)]
     tui: bool,
+    /// Certificates (PEM) that https and wss servers are checked with, instead of those of the machine.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// End with 3 where the result is doubtful, instead of 0: for scripts.
     #[arg(long)]
     strict: bool,
@@ -80,6 +83,7 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
     let scenario = scenario.scaled(args.scale).shortened(args.time_scale);
     let options = Options {
         workers: args.workers,
+        authorities: authorities(args.ca.as_deref())?,
         benchmarks: args.benchmarks.clone(),
         grace: Duration::from_secs(args.grace),
         ..Options::new(launcher)
@@ -105,6 +109,18 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
     let document = report::document(&file, &source);
     report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())?;
     Ok(report::command::exit_code(&document, args.strict))
+}
+
+/// The text of a file of certificates.
+pub fn authorities(file: Option<&Path>) -> Result<Option<String>> {
+    let read = |file: &Path| {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read certificates {}", file.display()))?;
+        // Said before anything runs, and by the file's name.
+        Trust::new(Some(&text)).with_context(|| format!("cannot use {}", file.display()))?;
+        Ok(text)
+    };
+    file.map(read).transpose()
 }
 
 /// The first signal ends the run in order, the second one the wait for stragglers, the third one

@@ -3,10 +3,8 @@
 
 use super::crew::Crew;
 use super::flight::Flights;
-use super::membership::Account;
 use super::stage::{Place, Server};
-use super::stopping::Missing;
-use super::summary::Summary;
+use super::summary::{Settled, Summary};
 use super::tally::Report;
 use super::watch::Watch;
 use super::worker::{Notice, Order, longest_wait};
@@ -54,15 +52,6 @@ pub struct Conductor<'a> {
     folder: PathBuf,
 }
 
-/// What settling brought.
-#[derive(Debug, Default)]
-pub struct Settled {
-    pub account: Account,
-    pub not_waited_for: Missing,
-    pub flight_ns: u64,
-    pub rests: Vec<(usize, Report)>,
-}
-
 impl<'a> Conductor<'a> {
     pub fn new(
         scenario: &'a Scenario,
@@ -89,6 +78,7 @@ impl<'a> Conductor<'a> {
                 worker: worker as u16,
                 workers: workers as u16,
                 servers: servers.clone(),
+                authorities: options.authorities.clone(),
                 in_flight: (IN_FLIGHT / workers).max(32),
             };
             let order = Order::Begin {
@@ -153,7 +143,6 @@ impl<'a> Conductor<'a> {
         if self.is_interrupted() {
             self.ends_early(INTERRUPTED);
         }
-        self.watch.note_exact_memory();
         self.settle()
     }
 
@@ -192,6 +181,7 @@ impl<'a> Conductor<'a> {
             self.wanted = Some(self.scenario.users_by(phase));
         }
         self.pump_until(|now_ns| now_ns >= ends_ns)?;
+        self.summary.phase_ends(self.watch.note_exact_memory());
         self.wanted = None;
         self.observer.finish_connecting();
         Ok(())

@@ -2,14 +2,23 @@
 //! tell.
 
 use super::worker::{Notice, Order, Worker};
-use crate::fleet::Launcher;
 use crate::orders::Commander;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// Where workers live.
+#[derive(Clone, Debug)]
+pub enum Launcher {
+    /// In this process: small runs and tests.
+    Threads,
+    /// `program args…` must end in `worker::serve_stdio`.
+    Processes { program: PathBuf, args: Vec<String> },
+}
 
 #[derive(Debug)]
 pub struct Crew {
@@ -89,7 +98,6 @@ impl Link {
             Launcher::Processes { program, args } => {
                 let mut child = Command::new(program)
                     .args(args)
-                    .arg("--scenario")
                     .stdin(Stdio::piped())
                     .stdout(Stdio::piped())
                     // Ctrl-C is for the conductor alone: it ends the run in order.

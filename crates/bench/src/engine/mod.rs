@@ -9,17 +9,22 @@
 
 pub mod command;
 mod conductor;
+mod credentials;
 mod crew;
+mod deflate;
 mod flight;
 mod http;
 pub mod identity;
 pub mod membership;
 mod net;
+mod phase_sum;
 mod play;
 mod polling;
 mod publications;
 pub mod received;
 mod repeats;
+mod scratch;
+pub(crate) mod socket;
 pub mod speech;
 mod stage;
 mod stopping;
@@ -27,13 +32,14 @@ mod summary;
 pub mod tally;
 mod timers;
 mod user;
+mod wakeup;
 mod watch;
 pub mod worker;
 
+pub use crew::Launcher;
 pub use stage::{Place, Server};
 
 use crate::descriptors;
-use crate::fleet::Launcher;
 use crate::live::Observer;
 use crate::outcome::Outcome;
 use crate::scenario::{Protocol, Scenario, Transport};
@@ -59,10 +65,12 @@ pub struct Target {
 /// How a run is carried out.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where workers live; processes are started with `worker` (as `Launcher` says) `--scenario`.
+    /// Where workers live; processes are started as it says.
     pub launcher: Launcher,
     /// As many as the connections need, unless said.
     pub workers: Option<u32>,
+    /// Certificates in PEM that TLS servers are checked with, instead of those of the machine.
+    pub authorities: Option<String>,
     /// Folder of the peers, for their versions in the result.
     pub benchmarks: PathBuf,
     /// Silence after the last phase that ends the wait for stragglers.
@@ -92,6 +100,7 @@ impl Options {
         Options {
             launcher,
             workers: None,
+            authorities: None,
             benchmarks: PathBuf::from("benchmarks"),
             grace: Duration::from_secs(10),
             interrupt: Arc::default(),
@@ -111,14 +120,14 @@ impl Target {
 }
 
 fn server(url: &str) -> Result<Server> {
-    let Authority { host, address } = authority(url)?;
+    let Authority { host, address, tls } = authority(url)?;
     let mut addrs = address
         .to_socket_addrs()
         .with_context(|| format!("cannot find the address of {url}"))?;
     let addr = addrs
         .next()
         .with_context(|| format!("{url} has no address"))?;
-    Ok(Server { addr, host })
+    Ok(Server { addr, host, tls })
 }
 
 /// Workers that hold all sockets of a scenario.
@@ -143,7 +152,7 @@ mod tests {
         assert_eq!(addr("http://127.0.0.1:3000/").unwrap(), "127.0.0.1:3000");
         assert_eq!(addr("127.0.0.1:9").unwrap(), "127.0.0.1:9");
         assert_eq!(addr("ws://127.0.0.1").unwrap(), "127.0.0.1:80");
-        assert!(addr("https://127.0.0.1:1").is_err());
+        assert_eq!(addr("wss://127.0.0.1").unwrap(), "127.0.0.1:443");
         assert!(addr("http://127.0.0.1:1/path").is_err());
     }
 }

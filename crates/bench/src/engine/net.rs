@@ -1,22 +1,20 @@
 //! HOT PATH: no allocation for a message. Owns the way of bytes: sockets towards the server,
 //! frames to messages, messages to counts, and what is said back in one write.
 
+use super::deflate;
 use super::identity::{Identity, room_key};
 use super::received::Arrival;
-use super::repeats::Repeats;
+use super::scratch::READ_BYTES;
+use super::socket::{KEY, open_socket};
 use super::speech::{self, Heard, Say};
 use super::stage::Stage;
 use super::user::{Link, State, User};
 use crate::clock::now_ns;
-use crate::scenario::{Protocol, Transport};
+use crate::scenario::{Endpoint, Protocol, Transport};
 use crate::stream::{Filled, Loss, Stream};
-use crate::swarm::connect::{KEY, open_socket};
-use fastrand::Rng;
 use mio::event::Event;
 use mio::{Interest, Token};
-use wire::websocket::frame::{Header, OpCode, parse_header, write_masked};
-
-const READ_BYTES: usize = 256 * 1024;
+use wire::websocket::frame::{Header, OpCode, parse_header};
 
 /// Sockets of a user; the low bits of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,41 +23,6 @@ pub enum Role {
     /// Long polls, or an event stream.
     Get = 1,
     Post = 2,
-}
-
-/// Buffers reused for every message.
-#[derive(Debug)]
-pub struct Scratch {
-    /// Frames for the user at hand, sent in one write.
-    pub out: Vec<u8>,
-    pub body: Vec<u8>,
-    text: Vec<u8>,
-    read: Vec<u8>,
-    repeats: Repeats,
-    masks: Rng,
-    /// Where the last identity stood in its message.
-    identity_at: usize,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Scratch {
-            out: Vec::new(),
-            body: Vec::new(),
-            text: Vec::new(),
-            read: vec![0; READ_BYTES],
-            repeats: Repeats::default(),
-            masks: Rng::default(),
-            identity_at: 0,
-        }
-    }
-}
-
-impl Scratch {
-    fn frame(&mut self, opcode: OpCode, payload: &[u8]) {
-        let mask = self.masks.u32(..).to_ne_bytes();
-        write_masked(&mut self.out, true, opcode, payload, mask);
-    }
 }
 
 impl User {
@@ -92,7 +55,10 @@ impl Stage {
             (true, sid) => self.target(index, &format!("EIO=4&transport=websocket&sid={sid}")),
             (false, _) => self.target(index, ""),
         };
-        let extra = self.authorization(index);
+        let mut extra = self.authorization(index);
+        if self.endpoint(index).compression {
+            extra.push_str(deflate::OFFER);
+        }
         let mut request = Vec::new();
         let host = &self.server(index).host;
         let extra = extra.as_bytes();
@@ -117,9 +83,11 @@ impl Stage {
     }
 
     fn protocol(&self, index: usize) -> Protocol {
-        self.scenario.flows[self.users[index].flow]
-            .endpoint
-            .protocol
+        self.endpoint(index).protocol
+    }
+
+    fn endpoint(&self, index: usize) -> &Endpoint {
+        &self.scenario.flows[self.users[index].flow].endpoint
     }
 
     pub(super) fn server(&self, index: usize) -> &super::stage::Server {
@@ -172,7 +140,12 @@ impl Stage {
             .registry()
             .register(&mut socket, token, interest)
             .map_err(|error| Loss::Io(error.kind()))?;
-        Ok(Stream::new(socket))
+        let name = self.server(index).tls.as_deref();
+        let tls = match (&self.trust, name) {
+            (Some(trust), Some(name)) => Some(trust.session(name)?),
+            _ => None,
+        };
+        Ok(Stream::new(socket, tls))
     }
 
     pub(super) fn on_ready(&mut self, token: Token, event: &Event) {
@@ -264,7 +237,7 @@ impl Stage {
     fn take_frames(&mut self, index: usize, bytes: &[u8]) -> Result<usize, Loss> {
         let mut at = 0;
         if self.awaits_switch(index) {
-            let Some(len) = check_switch(bytes)? else {
+            let Some(len) = check_switch(bytes, self.endpoint(index).compression)? else {
                 return Ok(0);
             };
             at = len;
@@ -286,8 +259,13 @@ impl Stage {
                 OpCode::Text | OpCode::Binary
                     if header.fin && !self.users[index].ws.is_in_fragments() =>
                 {
-                    self.on_frame(index, payload)?;
-                    self.scratch.repeats.learn(protocol, frame, header.len);
+                    match header.rsv1 {
+                        true => self.on_compressed(index, payload)?,
+                        false => {
+                            self.on_frame(index, payload)?;
+                            self.scratch.repeats.learn(protocol, frame, header.len);
+                        }
+                    }
                 }
                 OpCode::Text | OpCode::Binary | OpCode::Continuation => {
                     self.on_fragment(index, &header, payload)?;
@@ -309,12 +287,27 @@ impl Stage {
     /// One frame of a message that came in several.
     #[cold]
     fn on_fragment(&mut self, index: usize, header: &Header, payload: &[u8]) -> Result<(), Loss> {
-        let is_first = header.opcode != OpCode::Continuation;
         let ws = &mut self.users[index].ws;
-        match ws.take_fragment(is_first, header.fin, payload, READ_BYTES)? {
-            Some(message) => self.on_frame(index, &message),
+        match ws.take_fragment(header, payload, READ_BYTES)? {
+            Some(whole) if whole.is_compressed => self.on_compressed(index, &whole.message),
+            Some(whole) => self.on_frame(index, &whole.message),
             None => Ok(()),
         }
+    }
+
+    fn on_compressed(&mut self, index: usize, payload: &[u8]) -> Result<(), Loss> {
+        if !self.endpoint(index).compression {
+            return Err(Loss::Unexpected(
+                "a compressed message that nobody agreed to",
+            ));
+        }
+        let mut deflate = std::mem::take(&mut self.scratch.deflate);
+        let result = match deflate.inflate(payload, READ_BYTES) {
+            Ok(text) => self.on_frame(index, text),
+            Err(loss) => Err(loss),
+        };
+        self.scratch.deflate = deflate;
+        result
     }
 
     /// Counts events whose bytes another user had before; returns where the next frame begins.
@@ -386,6 +379,10 @@ impl Stage {
         match speech::hear(self.protocol(index), message) {
             Heard::Event { name, id } => self.on_event(index, message, name, id),
             Heard::Ack(id) => self.answered(index, id),
+            Heard::Answer => match self.users[index].oldest_question() {
+                Some(id) => self.answered(index, id),
+                None => self.tally.counts.acks_duplicated += 1,
+            },
             Heard::Ping => self.say(index, Say::Pong),
             Heard::Pong if role == Role::WebSocket => self.probed(index, message)?,
             Heard::Open { sid } => self.greeted(index, sid)?,
@@ -500,6 +497,9 @@ impl Stage {
                 self.tally.counts.echoes_received += u64::from(publisher == user.number);
                 self.tally.counts.reordered += u64::from(arrival == Arrival::Reordered);
                 self.tally.delivered(identity.due_ns, self.now_ns);
+                if publisher == user.number {
+                    self.came_back(index);
+                }
             }
         }
     }
@@ -514,6 +514,7 @@ impl Stage {
         if !text.is_empty() {
             match &mut self.users[index].http {
                 Some(http) => http.queue_packet(&text),
+                None if endpoint.compression => self.scratch.compressed(&text),
                 None => self.scratch.frame(OpCode::Text, &text),
             }
         }
@@ -549,7 +550,7 @@ impl Stage {
 }
 
 /// Length of the answer's head, once it is whole and switches protocols.
-fn check_switch(bytes: &[u8]) -> Result<Option<usize>, Loss> {
+fn check_switch(bytes: &[u8], compression: bool) -> Result<Option<usize>, Loss> {
     let Some(head) = super::http::parse_head(bytes)? else {
         return Ok(None);
     };
@@ -563,6 +564,9 @@ fn check_switch(bytes: &[u8]) -> Result<Option<usize>, Loss> {
             .unwrap_or(text.len());
         let status = String::from_utf8_lossy(&text[..end]).into_owned();
         return Err(Loss::RefusedUpgrade(status));
+    }
+    if compression && !deflate::is_agreed(&String::from_utf8_lossy(text)) {
+        return Err(Loss::Unexpected("the server declined permessage-deflate"));
     }
     Ok(Some(head.len))
 }

@@ -3,13 +3,16 @@
 //! Times follow the open-loop rule: a step is *due* when the schedule says, whether the generator
 //! or the server is late or not, and latency counts from there.
 
+use super::credentials;
 use super::identity::{Identity, room_key};
 use super::speech::Say;
 use super::stage::Stage;
 use super::timers::Entry;
-use super::user::{Link, Request, Round, State};
+use super::user::{Flying, Link, Request, Round, State};
 use crate::outcome::NO_ANSWER;
-use crate::scenario::{Backoff, Emit, Flow, Loop, OnLoss, Pace, Scenario, Step, Template};
+use crate::scenario::{
+    Backoff, Credentials, Emit, Flow, Loop, OnLoss, Pace, Scenario, Step, Template,
+};
 use crate::stream::Loss;
 use std::rc::Rc;
 use std::time::Duration;
@@ -80,7 +83,7 @@ impl Stage {
                 self.connect(index, *within)
             }
             Step::Auth(credentials) => {
-                let text = self.text(index, credentials);
+                let text = self.credentials(index, credentials);
                 self.users[index].auth = Some(text.into());
                 self.go_on(index)
             }
@@ -122,6 +125,20 @@ impl Stage {
         let user = &mut self.users[index];
         let scope = user.scope(self.users_total);
         template.text(&scope, &mut user.dice)
+    }
+
+    /// As the protocol presents it: the auth object of Socket.IO, a bearer token elsewhere.
+    fn credentials(&mut self, index: usize, credentials: &Credentials) -> String {
+        match credentials {
+            Credentials::Text(template) => self.text(index, template),
+            Credentials::Token { user, secret } => {
+                let token = credentials::token(&self.text(index, user), secret);
+                match self.is_socket_io(index) {
+                    true => format!(r#"{{"token":"{token}"}}"#),
+                    false => token,
+                }
+            }
+        }
     }
 
     pub(super) fn sleep_until(&mut self, index: usize, due_ns: u64) {
@@ -229,6 +246,14 @@ impl Stage {
     }
 
     fn emit(&mut self, index: usize, emit: &Emit) -> Next {
+        let flying = &self.users[index].flying;
+        if let (Some(window), Some(oldest)) = (emit.window, flying.front())
+            && flying.len() >= window as usize
+        {
+            let deadline_ns = oldest.deadline_ns;
+            self.users[index].wait(State::Full, deadline_ns);
+            return Next::Wait;
+        }
         if self.users[index].ws.unsent_bytes() > UNSENT_MAX {
             let why = "emit: not sent, the server does not read what was sent before";
             self.tally.error(why.into());
@@ -263,12 +288,24 @@ impl Stage {
             },
         );
         self.scratch.body = body;
+        let deadline_ns = self.deadline(emit.within);
+        if id.is_some() {
+            self.tally.counts.acks_expected += 1;
+            self.outstanding += 1;
+        }
+        if emit.window.is_some() {
+            let user = &mut self.users[index];
+            let due_ns = user.due_ns;
+            user.flying.push_back(Flying {
+                id,
+                due_ns,
+                deadline_ns,
+            });
+            return self.go_on(index);
+        }
         let Some(id) = id else {
             return self.go_on(index);
         };
-        self.tally.counts.acks_expected += 1;
-        self.outstanding += 1;
-        let deadline_ns = self.deadline(emit.within);
         self.users[index].wait(
             State::Answer {
                 id,
@@ -307,6 +344,14 @@ impl Stage {
     /// The answer number `id` has come.
     pub(super) fn answered(&mut self, index: usize, id: u32) {
         let user = &mut self.users[index];
+        let flying = user.flying.iter().position(|flying| flying.id == Some(id));
+        if let Some(flying) = flying.and_then(|at| user.flying.remove(at)) {
+            let latency_ns = self.now_ns.saturating_sub(flying.due_ns);
+            self.tally.ack.record(latency_ns);
+            self.tally.counts.acked += 1;
+            self.outstanding -= 1;
+            return self.go_on_if_full(index);
+        }
         let (of, is_awaited) = match user.state {
             State::Answer { id: wanted, of } => (of, wanted == id),
             _ => (Request::Event, false),
@@ -341,6 +386,25 @@ impl Stage {
         user.due_ns = user.due_ns.max(self.now_ns);
         user.step += 1;
         self.advance(index);
+    }
+
+    /// An own message is back at its sender.
+    pub(super) fn came_back(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let flying = user.flying.iter().position(|flying| flying.id.is_none());
+        if let Some(at) = flying {
+            user.flying.remove(at);
+            self.go_on_if_full(index);
+        }
+    }
+
+    /// There is room for another unanswered event.
+    fn go_on_if_full(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        if user.state == State::Full {
+            user.due_ns = user.due_ns.max(self.now_ns);
+            self.advance(index);
+        }
     }
 
     fn expect(&mut self, index: usize, event: usize, count: u32, within: Duration) -> Next {
@@ -497,6 +561,7 @@ impl Stage {
         match user.state {
             State::Connecting => return self.lose(index, &Loss::Timeout),
             State::Leaving => return self.leave(index),
+            State::Full => return self.give_up_oldest(index),
             State::Expecting { event, .. } => {
                 let name = &self.scenario.flows[user.flow].expected_events[event];
                 self.tally.error(format!("expect: no {name:?} in time"));
@@ -518,6 +583,17 @@ impl Stage {
         user.due_ns = user.due_ns.max(self.now_ns);
         user.step += 1;
         self.advance(index);
+    }
+
+    /// The oldest unanswered event of a full window makes room. One that should have come back is in the account.
+    fn give_up_oldest(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        if let Some(id) = user.flying.pop_front().and_then(|oldest| oldest.id) {
+            self.outstanding -= 1;
+            user.given_up.push(id);
+            self.tally.error(format!("emit: {NO_ANSWER}"));
+        }
+        self.go_on_if_full(index);
     }
 
     /// The connection is gone although the scenario wanted it.
@@ -581,6 +657,8 @@ impl Stage {
         if matches!(user.state, State::Answer { .. }) {
             self.outstanding -= 1;
         }
+        let asked = user.flying.drain(..).filter(|flying| flying.id.is_some());
+        self.outstanding -= asked.count() as u64;
         user.rooms
             .iter_mut()
             .for_each(|room| room.cut(self.now_ns, lost));

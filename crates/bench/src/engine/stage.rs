@@ -2,14 +2,15 @@
 //! no thread of their own. `net` carries bytes, `play` carries out steps; this file decides when.
 
 use super::membership::{Account, Clockwork};
-use super::net::Scratch;
 use super::publications::Publications;
+use super::scratch::Scratch;
 use super::tally::Tally;
 use super::timers::{Entry, Metronome, Share, Timers};
 use super::user::{State, User};
+use super::wakeup::Wakeup;
 use crate::clock::now_ns;
 use crate::scenario::Scenario;
-use crate::swarm::wakeup::Wakeup;
+use crate::tls::Trust;
 use anyhow::Result;
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
@@ -34,6 +35,8 @@ pub struct Place {
     pub worker: u16,
     pub workers: u16,
     pub servers: Vec<Server>,
+    /// Certificates in PEM to trust, instead of those of the machine.
+    pub authorities: Option<String>,
     /// Users of this worker that connect at the same time, where the scenario sets no rate.
     pub in_flight: u32,
 }
@@ -44,6 +47,8 @@ pub struct Server {
     pub addr: SocketAddr,
     /// As the Host header has it.
     pub host: String,
+    /// The name that its certificate must have, where it speaks TLS.
+    pub tls: Option<String>,
 }
 
 /// A phase under way.
@@ -58,6 +63,8 @@ struct Current {
 pub struct Stage {
     pub(super) scenario: Rc<Scenario>,
     pub(super) place: Place,
+    /// Whom to trust, where a server speaks TLS.
+    pub(super) trust: Option<Trust>,
     pub(super) poll: Poll,
     wakeup: Wakeup,
     pub(super) users: Vec<User>,
@@ -90,10 +97,13 @@ pub struct Stage {
 impl Stage {
     pub fn new(poll: Poll, scenario: Scenario, place: Place) -> Result<Self> {
         let wakeup = Wakeup::new(poll.registry(), TIMER)?;
+        let speaks_tls = place.servers.iter().any(|server| server.tls.is_some());
+        let trust = speaks_tls.then(|| Trust::new(place.authorities.as_deref()));
         Ok(Stage {
             users_total: scenario.users(),
             scenario: Rc::new(scenario),
             place,
+            trust: trust.transpose()?,
             poll,
             wakeup,
             users: Vec::new(),

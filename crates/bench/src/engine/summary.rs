@@ -2,15 +2,15 @@
 //! judgement whether the generator measured the server or itself.
 
 use super::Target;
-use super::conductor::Settled;
+use super::membership::Account;
+use super::phase_sum::{BUSY_CORES, PhaseSum};
+use super::stopping::Missing;
 use super::tally::{Counts, Reasons, Report, add_reasons};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
-use crate::latency::{Distribution, Latency};
-use crate::outcome::{
-    AND_THEN, Generator, Latencies, Outcome, PROCESS_ENDED, Phase, Second, Totals,
-};
-use crate::results::Machine;
+use crate::latency::Latency;
+use crate::machine::Machine;
+use crate::outcome::{AND_THEN, Generator, Latencies, Outcome, PROCESS_ENDED, Second, Totals};
 use crate::scenario::Scenario;
 use anyhow::Result;
 use std::path::Path;
@@ -19,15 +19,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SECOND_NS: f64 = 1e9;
 /// Kinds of latencies: deliveries, acknowledgements, first connects, returns, and the generator's two lags.
 const KINDS: usize = 6;
-/// A worker that works, or waits for a core, for more of its time than this hears everything late.
-const BUSY_CORES: f64 = 0.95;
-/// Share of seconds in which a worker may be that busy.
-const BUSY_SECONDS_MAX: f64 = 0.1;
-/// Lateness of the generator that no latency table may hide…
-const LATE_MS: f64 = 10.0;
-/// …if it is more than this share of what was measured.
-const LATE_SHARE: f64 = 0.25;
-
 #[derive(Debug)]
 pub struct Summary {
     outcome: Outcome,
@@ -52,6 +43,15 @@ pub struct Summary {
     last: Second,
 }
 
+/// What settling brought.
+#[derive(Debug, Default)]
+pub struct Settled {
+    pub account: Account,
+    pub not_waited_for: Missing,
+    pub flight_ns: u64,
+    pub rests: Vec<(usize, Report)>,
+}
+
 /// Everything that went wrong, by reason.
 #[derive(Debug, Default)]
 struct AllReasons {
@@ -59,27 +59,6 @@ struct AllReasons {
     drops: Reasons,
     errors: Reasons,
     unbegun: Reasons,
-}
-
-/// One phase while it is added up.
-#[derive(Debug)]
-struct PhaseSum {
-    phase: usize,
-    first: u64,
-    /// That it occupies; the last one perhaps in part.
-    seconds: u64,
-    lasts_s: f64,
-    row: Phase,
-    delivery: Latency,
-    ack: Latency,
-    turn_lag: Latency,
-    read_lag: Latency,
-    busy_seconds: u64,
-    worker_seconds: u64,
-    /// Seconds that the worker worst off was ready without a core.
-    waited: f64,
-    /// The same of the server's thread worst off.
-    server_waited: f64,
 }
 
 impl Summary {
@@ -165,6 +144,13 @@ impl Summary {
     /// The phase lasts so long, from the beginning of second `first` on.
     pub fn phase_begins(&mut self, phase: usize, name: &str, first: u64, lasts_s: f64) {
         self.sums.push(PhaseSum::new(phase, name, first, lasts_s));
+    }
+
+    /// The phase has ended, with so much memory of the server.
+    pub fn phase_ends(&mut self, rss_bytes: Option<u64>) {
+        if let Some(sum) = self.sums.last_mut() {
+            sum.rss_at_end = rss_bytes;
+        }
     }
 
     /// Takes in one second of all workers.
@@ -490,6 +476,7 @@ impl Summary {
             sum.row.ack = sum.ack.distribution();
             sum.row.generator_waited = sum.waited / sum.seconds.max(1) as f64;
             sum.row.server_waited = sum.server_waited / sum.seconds.max(1) as f64;
+            sum.row.server_rss_bytes = sum.rss_at_end.max(sum.row.server_rss_bytes);
             sum.row.generator_saturated = sum.judge();
             saturated.extend(sum.row.generator_saturated.clone());
         }
@@ -531,97 +518,6 @@ impl Summary {
     }
 }
 
-impl PhaseSum {
-    fn new(phase: usize, name: &str, first: u64, lasts_s: f64) -> Self {
-        PhaseSum {
-            phase,
-            first,
-            seconds: lasts_s.ceil().max(1.0) as u64,
-            lasts_s,
-            row: Phase {
-                name: name.into(),
-                from_s: first as f64,
-                ..Phase::default()
-            },
-            delivery: Latency::default(),
-            ack: Latency::default(),
-            turn_lag: Latency::default(),
-            read_lag: Latency::default(),
-            busy_seconds: 0,
-            worker_seconds: 0,
-            waited: 0.0,
-            server_waited: 0.0,
-        }
-    }
-
-    fn add_second(&mut self, second: &Second, busy: &[f64]) {
-        let row = &mut self.row;
-        row.duration_s += 1.0;
-        row.connections = row.connections.max(second.connections);
-        row.connects += second.connects;
-        row.sent += second.sent;
-        row.received += second.received;
-        row.acked += second.acked;
-        row.errors += second.errors;
-        row.generator_cpu_s += second.generator_cpu_percent / 100.0;
-        if let Some(percent) = second.server_cpu_percent {
-            *row.server_cpu_s.get_or_insert(0.0) += percent / 100.0;
-        }
-        row.server_rss_bytes = row.server_rss_bytes.max(second.server_rss_bytes);
-        self.server_waited += second.server_waited.unwrap_or(0.0);
-        self.worker_seconds += busy.len() as u64;
-        let is_busy = |share: &&f64| **share >= BUSY_CORES;
-        self.busy_seconds += busy.iter().filter(is_busy).count() as u64;
-    }
-
-    /// What a worker counted after the last whole second.
-    fn add_rest(&mut self, rest: &Report, open: u64) {
-        let row = &mut self.row;
-        row.connections = row.connections.max(open);
-        row.connects += rest.counts.connects_succeeded;
-        row.sent += rest.counts.sent;
-        row.received += rest.counts.received;
-        row.acked += rest.counts.acked;
-        row.errors += rest.error_count();
-    }
-
-    /// Why this phase's latencies are the generator's own, if they are.
-    fn judge(&self) -> Option<String> {
-        let busy = self.busy_seconds as f64 / self.worker_seconds.max(1) as f64;
-        let row = &self.row;
-        if row.delivery.count + row.ack.count + row.connects + row.sent == 0 {
-            return None;
-        }
-        // One second may be the machine's mood.
-        if busy > BUSY_SECONDS_MAX && self.busy_seconds > 1 {
-            return Some(format!(
-                "generator workers were working or waiting for a core for more than {:.0} % of the time in {} of {} \
-                 seconds; use more --workers, a machine with free cores, or less load",
-                BUSY_CORES * 100.0,
-                self.busy_seconds,
-                self.worker_seconds
-            ));
-        }
-        let turns = ("with its own turns", &self.turn_lag);
-        let reads = ("to read what had come", &self.read_lag);
-        [turns, reads]
-            .into_iter()
-            .find_map(|(what, lag)| self.judge_lag(what, &lag.distribution()))
-    }
-
-    fn judge_lag(&self, what: &str, lag: &Distribution) -> Option<String> {
-        let (late_ms, measured) = (lag.at_ms(0.99), [&self.row.delivery, &self.row.ack]);
-        let slowest_ms = measured.iter().map(|d| d.at_ms(0.99)).fold(0.0, f64::max);
-        let is_late = lag.count > 0 && late_ms > LATE_MS && late_ms > slowest_ms * LATE_SHARE;
-        (is_late && slowest_ms > 0.0).then(|| {
-            format!(
-                "the generator was late by {late_ms:.1} ms (p99) {what} where {slowest_ms:.1} ms were measured; use more \
-                 --workers, a machine with free cores, or less load"
-            )
-        })
-    }
-}
-
 fn fill_second(second: &mut Second, report: &Report) {
     let counts = &report.counts;
     let count = |reasons: &Reasons| reasons.values().sum::<u64>();
@@ -653,8 +549,6 @@ fn merge_into(latencies: &mut [Latency; KINDS], report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
 
     fn begun() -> Summary {
         let text = "name = 'test'\n[[phases]]\nconnections = 20\nduration = '2s'\n[flows.a]\nsteps = [{ connect = true }]";
@@ -688,34 +582,5 @@ mod tests {
         summary.second(&[second(1, 1)]);
         summary.cut_last_phase();
         assert_eq!(summary.sums[0].row.duration_s, 1.5);
-    }
-
-    /// 1,000 turns, each with 40 deliveries: 80 turns and what they caused are late by 700 ms.
-    fn late_turns() -> PhaseSum {
-        let mut sum = PhaseSum::new(0, "go", 0, 10.0);
-        for turn in 0..1_000 {
-            let late_ns = if turn < 80 { 700 * MS } else { MS / 10 };
-            sum.turn_lag.record(late_ns);
-            (0..40).for_each(|_| sum.delivery.record(late_ns + MS));
-            (0..40).for_each(|_| sum.read_lag.record(1_000));
-        }
-        sum.row.delivery = sum.delivery.distribution();
-        sum
-    }
-
-    #[test]
-    fn late_turns_are_not_hidden_by_reads_that_are_in_time() {
-        let why = late_turns().judge().unwrap();
-        assert!(why.contains("own turns"), "{why}");
-    }
-
-    #[test]
-    fn late_reads_are_not_hidden_by_turns_that_are_in_time() {
-        let mut sum = late_turns();
-        std::mem::swap(&mut sum.turn_lag, &mut sum.read_lag);
-        let why = sum.judge().unwrap();
-        assert!(why.contains("to read"), "{why}");
-        sum.read_lag = Latency::default();
-        assert_eq!(sum.judge(), None);
     }
 }

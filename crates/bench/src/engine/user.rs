@@ -7,6 +7,7 @@ use crate::scenario::EXPECTED_EVENTS_MAX;
 use crate::scenario::Scope;
 use crate::stream::Stream;
 use fastrand::Rng;
+use std::collections::VecDeque;
 
 /// What a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum State {
     Connecting,
     /// The answer to what it sent.
     Answer { id: u32, of: Request },
+    /// Fewer unanswered events.
+    Full,
     /// Messages of an expected event.
     Expecting { event: usize, count: u32 },
     /// A turn in a loop that all users share.
@@ -31,6 +34,15 @@ pub enum State {
     Leaving,
     /// Not connected and not coming back.
     Gone,
+}
+
+/// An event without an answer that its user does not wait for, or not yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Flying {
+    /// `None`: the message that comes back is the answer.
+    pub id: Option<u32>,
+    pub due_ns: u64,
+    pub deadline_ns: u64,
 }
 
 /// What an answer is awaited for; memberships by index.
@@ -124,6 +136,8 @@ pub struct User {
     pub auth: Option<Box<str>>,
     /// Failed attempts of the present connect.
     pub attempts: u32,
+    /// Unanswered events of steps with a `window`, oldest first.
+    pub flying: VecDeque<Flying>,
     /// Ids whose answers were given up and have not come since, ascending.
     pub given_up: Vec<u32>,
     pub dice: Rng,
@@ -153,6 +167,7 @@ impl User {
             published: Vec::new(),
             auth: None,
             attempts: 0,
+            flying: VecDeque::new(),
             given_up: Vec::new(),
             // Seeded so that a run repeats itself; forked because neighbouring seeds begin alike.
             dice: Rng::with_seed(number.into()).fork(),
@@ -198,6 +213,14 @@ impl User {
     pub fn take_id(&mut self) -> u32 {
         self.next_id = self.next_id.wrapping_add(1);
         self.next_id - 1
+    }
+
+    /// The question that an answer without a number is for.
+    pub fn oldest_question(&self) -> Option<u32> {
+        match self.state {
+            State::Answer { id, .. } => Some(id),
+            _ => self.flying.iter().find_map(|flying| flying.id),
+        }
     }
 
     /// Waits for something else from now on.

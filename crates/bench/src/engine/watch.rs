@@ -81,13 +81,16 @@ impl Watch {
         (!self.watched.is_empty()).then_some(sample)
     }
 
-    /// Exact memory while connections are held: taken once, at the end of a phase.
-    pub fn note_exact_memory(&mut self) {
+    /// Exact memory while connections are held, of all processes: taken once, at the end of a phase.
+    pub fn note_exact_memory(&mut self) -> Option<u64> {
+        let mut all = None;
         for watched in &mut self.watched {
             if let Ok(rss) = watched.process.rss_bytes() {
                 watched.rss_peak = watched.rss_peak.max(rss);
+                *all.get_or_insert(0) += rss;
             }
         }
+        all
     }
 
     /// The processes that are not there any more; one that nobody has waited for has no memory left.

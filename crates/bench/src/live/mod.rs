@@ -48,6 +48,16 @@ pub struct About {
     pub phases: Vec<String>,
 }
 
+/// Nobody watches.
+#[derive(Debug)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn connecting(&mut self, _: Progress) {}
+    fn second(&mut self, _: &Second) {}
+    fn note(&mut self, _: &str) {}
+}
+
 /// Something to watch a run with, for people: lines on standard error.
 pub fn open(about: &About) -> Box<dyn Observer> {
     let mut lines = Lines::on_stderr();

@@ -2,7 +2,7 @@
 //! Written so that a person finds the figures at the top and a diff shows single seconds: objects
 //! are indented to a small depth, and what lies deeper stays on one line.
 
-use super::{Comparison, FORMAT, Outcome};
+use super::{Comparison, FORMAT, Outcome, Suite};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
@@ -18,6 +18,7 @@ const INDENTED_DEPTH: usize = 2;
 pub enum ResultFile {
     Run(Box<Outcome>),
     Comparison(Comparison),
+    Suite(Suite),
 }
 
 #[derive(Serialize)]
@@ -38,6 +39,7 @@ impl ResultFile {
         match self {
             ResultFile::Run(outcome) => &outcome.scenario,
             ResultFile::Comparison(comparison) => &comparison.scenario,
+            ResultFile::Suite(_) => "suite",
         }
     }
 
@@ -45,6 +47,7 @@ impl ResultFile {
     pub fn runs(&self) -> Vec<&Outcome> {
         match self {
             ResultFile::Run(outcome) => vec![outcome],
+            ResultFile::Suite(suite) => suite.runs(),
             ResultFile::Comparison(comparison) => comparison
                 .servers
                 .iter()

@@ -1,10 +1,9 @@
 //! Owns what is known from measurements: CPU and memory by delivery, message and connection, each
 //! with the file and the case it was read from. Reads results of scenarios and of the suite.
 
-use crate::measure::Case;
-use crate::outcome::{Outcome, ResultFile};
+use crate::outcome::{Outcome, ResultFile, Suite, middle};
 use crate::report::{Level, level};
-use crate::results::{Median, Results};
+use crate::suite::cpu_us_per_message;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::path::Path;
@@ -50,11 +49,10 @@ impl Measured {
         Ok(measured)
     }
 
-    /// A suite has `runs` beside `servers`; everything else must be a result of a scenario.
     fn read(text: &str, file: &str, server: &str) -> Result<Measured> {
-        match serde_json::from_str::<Results>(text) {
-            Ok(suite) => of_suite(&suite, file, server),
-            Err(_) => of_file(&ResultFile::from_json(text)?, file, server),
+        match &ResultFile::from_json(text)? {
+            ResultFile::Suite(suite) => of_suite(suite, file, server),
+            result => of_file(result, file, server),
         }
     }
 
@@ -86,64 +84,49 @@ impl Measured {
     }
 }
 
-fn of_suite(suite: &Results, file: &str, server: &str) -> Result<Measured> {
-    if !suite.servers.iter().any(|name| name == server) {
+fn of_suite(suite: &Suite, file: &str, server: &str) -> Result<Measured> {
+    let servers = suite.servers();
+    if !servers.iter().any(|name| name == server) {
         bail!(
             "it has no server {server:?}, but {}; choose with --server",
-            suite.servers.join(", ")
+            servers.join(", ")
         );
     }
-    let pick = |wanted: &dyn Fn(&Case) -> Option<u64>, of: &dyn Fn(&Median) -> Option<f64>| {
-        let cases = suite.cases();
-        let ranked = cases.iter().filter_map(|case| Some((wanted(case)?, case)));
-        let (_, case) = ranked.max_by_key(|(rank, _)| *rank)?;
-        let median = suite.median(case, server).filter(|m| m.valid > 0)?;
-        let value = of(&median).filter(|value| value.is_finite() && *value > 0.0)?;
-        Some(Figure {
-            value,
-            source: format!("{file}: {server}, {}", case.id()),
+    // The first case of a kind is the one whose messages are spread most.
+    let pick = |kind: &str, of: &dyn Fn(&Outcome) -> Option<f64>| {
+        let mut cases = suite
+            .cases
+            .iter()
+            .filter(|case| case.case.starts_with(kind));
+        cases.find_map(|case| {
+            let runs = &case.server(server)?.runs;
+            let valid = runs.iter().filter(|run| level(run) < Level::Mismatched);
+            let value = middle(valid.filter_map(of).collect())?;
+            Some(Figure {
+                value,
+                source: format!("{file}: {server}, {}", case.case),
+            })
+            .filter(|figure| figure.value.is_finite() && figure.value > 0.0)
         })
     };
-    let value = |median: &Median| Some(median.value);
-    let idle = |case: &Case| match case {
-        Case::Idle {
-            high, plain: false, ..
-        } => Some(u64::from(*high)),
-        _ => None,
+    use crate::outcome::Figure as Kind;
+    let per_message = |run: &Outcome| cpu_us_per_message(run.phases.last()?);
+    let node = |run: &Outcome| {
+        let each = Kind::BytesPerConnection.of(run)?;
+        let many = run.phases.last()?;
+        Some(many.server_rss_bytes? as f64 - each * many.connections as f64)
     };
-    let base = |high: u32| move |m: &Median| Some(m.rss_bytes - m.value * f64::from(high));
-    let high = suite.cases().iter().filter_map(idle).max().unwrap_or(0) as u32;
     Ok(Measured {
-        delivery_us: pick(&spread_delivery, &|m| m.cpu_us).or_else(|| pick(&lone_delivery, &value)),
+        delivery_us: pick("hold", &per_message)
+            .or_else(|| pick("latency", &per_message))
+            .or_else(|| pick("delivery-1000-window-1", &per_message))
+            .or_else(|| pick("delivery", &per_message)),
         is_all_in: false,
-        message_us: pick(
-            &|case| matches!(case, Case::Ack { depth: 1, .. }).then_some(0),
-            &value,
-        ),
-        connect_us: pick(
-            &|case| matches!(case, Case::Connect { .. }).then_some(0),
-            &value,
-        ),
-        connection_bytes: pick(&idle, &value),
-        node_bytes: pick(&idle, &base(high)),
+        message_us: pick("ack-depth-1", &per_message),
+        connect_us: pick("connect", &|run| Kind::CpuUsPerConnect.of(run)),
+        connection_bytes: pick("idle", &|run| Kind::BytesPerConnection.of(run)),
+        node_bytes: pick("idle", &node),
     })
-}
-
-/// Deliveries spread over many rooms and seconds cost most: nothing is coalesced. Best first.
-fn spread_delivery(case: &Case) -> Option<u64> {
-    match case {
-        Case::Hold { rooms, .. } if *rooms > 1 => Some(1_000 + u64::from(*rooms)),
-        Case::Latency { .. } => Some(0),
-        _ => None,
-    }
-}
-
-/// The smallest window is nearest to single messages.
-fn lone_delivery(case: &Case) -> Option<u64> {
-    match case {
-        Case::Delivery { window, .. } => Some(u64::MAX - u64::from(*window)),
-        _ => None,
-    }
 }
 
 fn of_file(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
@@ -160,6 +143,7 @@ fn of_file(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
             };
             found.runs.iter().collect()
         }
+        ResultFile::Suite(suite) => suite.runs(),
     };
     if runs.iter().all(|run| run.processes.is_empty()) {
         bail!("it watched no server process: run the scenario again with --pid");
@@ -226,11 +210,4 @@ fn connection_bytes(run: &Outcome) -> Option<f64> {
 fn node_bytes(run: &Outcome) -> Option<f64> {
     let before: u64 = run.processes.iter().map(|p| p.rss_before_bytes).sum();
     (before > 0).then(|| before as f64 / run.processes.len() as f64)
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some((lower + upper) / 2.0)
 }

@@ -6,8 +6,7 @@ use super::number::{bytes, digits, short};
 use super::run::origin;
 use super::table::Table;
 use super::{course, figures, verdict};
-use crate::outcome::{Comparison, Contestant, Outcome};
-use crate::results::middle;
+use crate::outcome::{Comparison, Contestant, Outcome, middle};
 
 const NONE: &str = "–";
 

@@ -1,10 +1,9 @@
 //! Owns what people read of results: reports of scenario runs and comparisons (terminal, Markdown,
-//! HTML), the tables of the suite, and the generated parts of the documents.
+//! HTML), and the generated parts of the documents.
 //!
-//! A report is a [`Document`] first: `run` and `comparison` say what stands in it, `figures`,
+//! A report is a [`Document`] first: `run`, `comparison` and `suite` say what stands in it, `figures`,
 //! `course` and `verdict` make its parts, `terminal`, `document` and `html` write it.
 
-mod bars;
 pub mod command;
 mod comparison;
 mod course;
@@ -25,7 +24,6 @@ mod verdict;
 pub use document::{Badge, Block, Document, Level, Section, Verdict};
 pub use html::page as html;
 pub use plot::Plot;
-pub use suite::tables;
 pub use table::Table;
 pub use terminal::text;
 
@@ -41,6 +39,7 @@ pub fn document(file: &ResultFile, source: &str) -> Document {
     match file {
         ResultFile::Run(outcome) => run::document(outcome, source),
         ResultFile::Comparison(comparison) => comparison::document(comparison, source),
+        ResultFile::Suite(suite) => suite::document(suite, source),
     }
 }
 

@@ -6,9 +6,8 @@
 
 use super::plot::{Plot, Use};
 use super::table::Table;
-use super::{bars, figures, suite, verdict};
-use crate::outcome::{Outcome, ResultFile};
-use crate::results::Results;
+use super::{figures, verdict};
+use crate::outcome::{self, Outcome, ResultFile};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,13 +20,15 @@ const PLOTS: &str = "plots";
 /// Two stand beside each other on a page.
 const PLOT_WIDTH: u32 = 470;
 /// Sections that a page of documents has; the whole report is one command away.
-const SECTIONS: [&str; 6] = [
+const SECTIONS: [&str; 8] = [
     "Summary",
     "Latency",
     "Course of the run",
     "Server processes",
     "Ratios",
     "Side by side",
+    "Cost",
+    "Runs",
 ];
 /// Plots that a page has of one result.
 const PLOTS_SHOWN: [&str; 6] = [
@@ -39,20 +40,14 @@ const PLOTS_SHOWN: [&str; 6] = [
     "memory",
 ];
 
-/// What a result file holds, of either kind.
-enum Content {
-    Suite(Box<Results>),
-    Scenario(ResultFile),
-}
-
 /// Drawings by file name.
 type Drawings = Vec<(String, String)>;
 
 /// Fills every page in `folder` that asks for one of the results, and writes their plots.
 pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
-    let contents: Vec<(String, Content)> = results
+    let contents: Vec<(String, ResultFile)> = results
         .iter()
-        .map(|path| Ok((stem(path), load(path)?)))
+        .map(|path| Ok((stem(path), outcome::load(path)?)))
         .collect::<Result<_>>()?;
     let mut blocks: Vec<(String, String, Drawings)> = contents
         .iter()
@@ -82,34 +77,7 @@ pub fn fill(results: &[PathBuf], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn load(path: &Path) -> Result<Content> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read result {}", path.display()))?;
-    // The suite has no format number.
-    if serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|json| json["format"].is_null()) {
-        return Ok(Content::Suite(Box::new(Results::load(path)?)));
-    }
-    let file = ResultFile::from_json(&text)
-        .with_context(|| format!("cannot use result {}", path.display()))?;
-    Ok(Content::Scenario(file))
-}
-
-fn generated(name: &str, content: &Content) -> (String, Drawings) {
-    match content {
-        Content::Suite(results) => {
-            let drawing = format!("{name}.svg");
-            let text = suite::page(
-                results,
-                &format!("{name}.json"),
-                &format!("{PLOTS}/{drawing}"),
-            );
-            (text, vec![(drawing, bars::svg(results))])
-        }
-        Content::Scenario(file) => scenario(name, file),
-    }
-}
-
-fn scenario(name: &str, file: &ResultFile) -> (String, Drawings) {
+fn generated(name: &str, file: &ResultFile) -> (String, Drawings) {
     let mut document = super::document(file, &format!("`benchmarks/results/{name}.json`"));
     document
         .sections
@@ -132,7 +100,7 @@ fn scenario(name: &str, file: &ResultFile) -> (String, Drawings) {
 }
 
 /// A row of the summary for each scenario result; without any, the page keeps what it has.
-fn overview(contents: &[(String, Content)]) -> Option<String> {
+fn overview(contents: &[(String, ResultFile)]) -> Option<String> {
     let mut header = figures::summary_header("scenario");
     header.insert(1, "scale".into());
     header.push("verdict".into());
@@ -140,7 +108,7 @@ fn overview(contents: &[(String, Content)]) -> Option<String> {
     let runs: Vec<&Outcome> = contents
         .iter()
         .filter_map(|(_, content)| match content {
-            Content::Scenario(ResultFile::Run(run)) => Some(&**run),
+            ResultFile::Run(run) => Some(&**run),
             _ => None,
         })
         .collect();

@@ -2,11 +2,11 @@
 //! says becomes markup.
 
 use super::{Document, Level, document, html, level, markdown, text};
+use crate::machine::Machine;
 use crate::outcome::{
     Comparison, Contestant, Distribution, Generator, Outcome, Phase, ResultFile, Second,
     ServerProcess, Totals,
 };
-use crate::results::Machine;
 use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
@@ -565,6 +565,43 @@ fn only_what_was_never_done_is_a_mismatch() {
     assert_eq!(level(&outcome), Level::Mismatched);
     outcome.totals.drops.insert("closed".into(), 1);
     assert_eq!(level(&outcome), Level::Bad);
+}
+
+#[test]
+fn a_suite_draws_ratios_between_runs_that_lost_nothing() {
+    use crate::outcome::{CaseResult, Figure, Suite};
+    let run = |cpu_s: f64, lost: u64| {
+        let mut run = outcome();
+        run.phases[1].server_cpu_s = Some(cpu_s);
+        run.totals.lost = lost;
+        run
+    };
+    let server = |name: &str, runs: Vec<Outcome>| Contestant {
+        name: name.into(),
+        runs,
+    };
+    let suite = Suite {
+        cases: vec![CaseResult {
+            case: "delivery".into(),
+            about: "delivery, room of 1,000".into(),
+            figure: Figure::CpuUsPerMessage,
+            servers: vec![
+                server("ours", vec![run(0.01, 0), run(0.03, 0), run(0.02, 0)]),
+                server("other", vec![run(0.08, 0), run(9.0, 7)]),
+            ],
+            failures: vec!["other, round 3: it exited".into()],
+        }],
+    };
+    let seen = text(&document(&ResultFile::Suite(suite), "suite.json"), false);
+    let row = "  delivery, room of 1,000  CPU us  2.00 (1.00–3.00)   8.00        4.00 x\n";
+    assert!(seen.contains(row), "{seen}");
+    for told in [
+        "other, round 3: it exited",
+        "Of 10,000 expected deliveries 7 lost",
+        "2 left out",
+    ] {
+        assert!(seen.contains(told), "{told}: {seen}");
+    }
 }
 
 fn verdict_of(outcome: &Outcome) -> String {

@@ -3,8 +3,8 @@
 use super::document::{Block, Document, Section};
 use super::verdict::{badges, verdict};
 use super::{course, figures};
+use crate::machine::Machine;
 use crate::outcome::Outcome;
-use crate::results::Machine;
 
 /// The report of `outcome`, read from the file called `source`.
 pub fn document(outcome: &Outcome, source: &str) -> Document {

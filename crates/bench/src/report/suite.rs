@@ -1,299 +1,233 @@
-//! Owns the tables of the suite, which sets Sockeye beside Node and the floors case by case: on the
-//! terminal, and as the generated part of a page.
+//! Owns the report of the suite: what each case costs on each server, and how the runs went that say so.
 
-use super::number::{digits, short};
+use super::document::{Block, Document, Level, Section, Verdict};
+use super::number::{self, bytes, digits, short};
+use super::run::origin;
 use super::table::Table;
-use crate::measure::{Case, Unit};
-use crate::results::{Median, Results};
-use std::fmt::Write;
+use super::verdict;
+use crate::outcome::{CaseResult, Contestant, Figure, Outcome, Suite, middle};
+use crate::suite::cpu_us_per_message;
+use std::collections::BTreeMap;
 
-/// A generator that lags by more than this share of the p99 has measured itself.
-const LAG_SHARE_MAX: f64 = 0.25;
-/// One-minute load average below which a machine counts as doing nothing else.
-const QUIET_LOAD_MAX: f64 = 1.0;
-/// Contenders that ratios are drawn between.
-pub(super) const OURS: &str = "sockeye";
-const NODE: &str = "socket.io";
-pub(super) const FLOOR: &str = "floor";
+const NONE: &str = "–";
 
-/// Tables as text, aligned so that they read well on a terminal too.
-pub fn tables(results: &Results) -> String {
-    let mut text = String::new();
-    let sections = [
-        ("Cost per operation", cost_table(results)),
-        ("Rate while saturated", rate_table(results)),
-        ("At a constant rate", latency_table(results)),
-        ("CPUs used while measured", load_table(results)),
+/// The report of `suite`, read from the file called `source`.
+pub fn document(suite: &Suite, source: &str) -> Document {
+    let mut sections = vec![
+        Section::new(
+            "Cost",
+            vec![Block::Table(costs(suite)), Block::Text(LEGEND.into())],
+        ),
+        Section::new("Runs", vec![Block::Table(runs(suite))]),
     ];
-    for (title, table) in sections {
-        if !table.is_empty() {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "### {title}\n\n{table}\n");
-        }
+    let left_out = left_out(suite);
+    if !left_out.is_empty() {
+        let left_out = left_out.iter().cloned().map(Block::Text).collect();
+        sections.push(Section::new("Left out", left_out));
     }
-    if text.contains('†') {
-        text += "† The generator itself was late by more than a quarter of this figure: the machine \
-                 was busy with other work, or too small for both sides.\n\n";
+    let runs = suite.runs();
+    Document {
+        title: "Suite".into(),
+        description: "The same cases on several servers, round after round in turn".into(),
+        badges: Vec::new(),
+        verdict: judgement(suite, &left_out),
+        tiles: Vec::new(),
+        sections,
+        origin: runs
+            .first()
+            .map(|run| origin(&run.machine, source))
+            .into_iter()
+            .collect(),
     }
-    let faults = results.faults();
-    if !faults.is_empty() {
-        text += "### Invalid runs (left out of the medians)\n\n";
-        for fault in faults {
-            let _ = writeln!(text, "- {fault}");
-        }
-    }
-    text
 }
 
-/// What a page shows of the result file called `source`, with the chart at `chart`.
-pub fn page(results: &Results, source: &str, chart: &str) -> String {
-    format!(
-        "{}\n\n![CPU and memory per operation, lower is better]({chart})\n\n{}",
-        facts(results, source),
-        tables(results)
-    )
+const LEGEND: &str = "Middle of the rounds, range in brackets. CPU: user and system time of the server, all threads, by message that reached a \
+    client (or by connect). Memory: growth between two counts of connections, by connection. Ratios are drawn to the first server.";
+
+/// Only runs in which nothing was lost count.
+fn is_valid(run: &Outcome) -> bool {
+    verdict::verdict(run).level < Level::Mismatched
 }
 
-fn facts(results: &Results, source: &str) -> String {
-    let machine = &results.machine;
-    let node = machine.node.as_deref().unwrap_or("not installed");
-    let socket_io = machine.socket_io.as_deref().unwrap_or("not installed");
-    let busy = match machine.load_before {
-        load if load > QUIET_LOAD_MAX => ": the machine was busy with other work",
-        _ => "",
-    };
-    let quick = if results.quick {
-        " (quick: small sizes, short spans)"
-    } else {
-        ""
-    };
-    format!(
-        "Measured {} at commit {} on {} ({} cores, {:.0} GiB), kernel {}; Node {node}, socket.io \
-         {socket_io}. Load average before the run {:.1}{busy}. Median of up to {} rounds{quick}, range in \
-         brackets. Raw data: `benchmarks/results/{source}`.",
-        machine.date(),
-        machine.commit.as_deref().unwrap_or("unknown"),
-        machine.cpu,
-        machine.cores,
-        machine.memory_gib,
-        machine.kernel,
-        machine.load_before,
-        results.rounds(),
-    )
+fn values(case: &CaseResult, server: &Contestant) -> Vec<f64> {
+    let valid = server.runs.iter().filter(|run| is_valid(run));
+    valid.filter_map(|run| case.figure.of(run)).collect()
 }
 
-/// Contenders that are not floors; floors share one column, each with the cases it fits.
-pub(super) fn columns(results: &Results) -> Vec<String> {
-    let named = results
-        .servers
-        .iter()
-        .filter(|server| !server.starts_with(FLOOR));
-    named.cloned().chain([FLOOR.to_string()]).collect()
-}
-
-/// The median of a column, where `floor` is whichever floor the case was run on.
-pub(super) fn figure(results: &Results, case: &Case, column: &str) -> Option<Median> {
-    if column == FLOOR {
-        let mut floors = results
-            .servers
+fn costs(suite: &Suite) -> Table {
+    let servers = suite.servers();
+    let mut header = vec![String::new(), "unit".into()];
+    header.extend(servers.iter().cloned());
+    let first = servers.first().cloned().unwrap_or_default();
+    header.extend(
+        servers
             .iter()
-            .filter(|server| server.starts_with(FLOOR));
-        return floors.find_map(|server| results.median(case, server));
-    }
-    results.median(case, column)
-}
-
-fn valid_value(results: &Results, case: &Case, column: &str) -> Option<f64> {
-    figure(results, case, column)
-        .filter(|median| median.valid > 0)
-        .map(|median| median.value)
-}
-
-fn cost_table(results: &Results) -> Table {
-    let columns = columns(results);
-    let mut header = vec!["".to_string(), "unit".to_string()];
-    header.extend(columns.iter().cloned());
-    header.extend([format!("{NODE} ÷ {OURS}"), format!("{OURS} ÷ {FLOOR}")]);
+            .skip(1)
+            .map(|name| format!("{name} ÷ {first}")),
+    );
     let mut table = Table::new(header);
-    for case in results.cases() {
-        let unit = match case.unit() {
-            Unit::BytesPerConnection => "B/connection",
-            Unit::CpuUs => "CPU us",
-            Unit::P99Ms => continue,
-        };
-        let mut row = vec![label(&case), unit.to_string()];
+    for case in &suite.cases {
+        let all: Vec<Vec<f64>> = servers
+            .iter()
+            .map(|name| {
+                case.server(name)
+                    .map_or(Vec::new(), |server| values(case, server))
+            })
+            .collect();
+        let mut row = vec![case.about.clone(), unit(case.figure).into()];
+        row.extend(all.iter().map(|values| spread(values)));
+        let own = middle(all.first().cloned().unwrap_or_default());
         row.extend(
-            columns
-                .iter()
-                .map(|column| spread(figure(results, &case, column))),
+            all.into_iter()
+                .skip(1)
+                .map(|values| match (middle(values), own) {
+                    (Some(other), Some(own)) if own > 0.0 => format!("{} x", short(other / own)),
+                    _ => NONE.into(),
+                }),
         );
-        row.push(ratio(results, &case, NODE, OURS));
-        row.push(ratio(results, &case, OURS, FLOOR));
         table.push(row);
     }
     table
 }
 
-fn rate_table(results: &Results) -> Table {
-    let columns = columns(results);
-    let mut header = vec!["per second".to_string()];
-    header.extend(columns.iter().cloned());
-    let mut table = Table::new(header);
-    for case in results
-        .cases()
-        .iter()
-        .filter(|case| case.unit() == Unit::CpuUs)
-    {
-        let mut row = vec![label(case)];
-        row.extend(columns.iter().map(|column| {
-            let median = figure(results, case, column);
-            thousands(median.filter(|m| m.valid > 0).and_then(|m| m.per_second))
-        }));
-        table.push(row);
+fn unit(figure: Figure) -> &'static str {
+    match figure {
+        Figure::BytesPerConnection => "B/connection",
+        Figure::CpuUsPerConnect | Figure::CpuUsPerMessage => "CPU us",
+        Figure::P99Ms => "p99 ms",
     }
-    table
 }
 
-fn latency_table(results: &Results) -> Table {
+fn spread(values: &[f64]) -> String {
+    let Some(middle) = middle(values.to_vec()) else {
+        return NONE.into();
+    };
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match values.len() {
+        1 => short(middle),
+        _ => format!("{} ({}–{})", short(middle), short(low), short(high)),
+    }
+}
+
+/// The middle round of each server in each case.
+fn runs(suite: &Suite) -> Table {
     let header = [
         "",
         "server",
-        "deliveries/s",
+        "connections",
+        "msgs/s",
         "CPU us",
         "p50 ms",
         "p99 ms",
-        "max ms",
-        "p99 ÷ ours",
+        "memory",
+        "CPU",
+        "generator CPU",
+        "judgement",
     ];
-    let mut table = Table::new([&header[..], &["generator lag p99 ms"]].concat());
-    for case in results
-        .cases()
-        .iter()
-        .filter(|case| case.unit() == Unit::P99Ms)
-    {
-        let ours = valid_value(results, case, OURS);
-        for server in &results.servers {
-            let Some(median) = results.median(case, server) else {
-                continue;
-            };
-            if median.valid == 0 {
-                let mut row = vec![label(case), server.clone(), "invalid".into()];
-                row.resize(header.len() + 1, String::new());
-                table.push(row);
-                continue;
+    let mut table = Table::new(header.to_vec());
+    for case in &suite.cases {
+        for server in &case.servers {
+            if let Some(run) = middle_run(case, server) {
+                table.push(row(case, &server.name, run));
             }
-            let times = ours.map(|ours| median.value / ours);
-            table.push(vec![
-                label(case),
-                server.clone(),
-                thousands(median.per_second),
-                number(median.cpu_us),
-                number(median.p50_ms),
-                spread(Some(median.clone())) + distrust(&median),
-                number(median.max_ms),
-                number(times),
-                number(median.lag_p99_ms),
-            ]);
         }
     }
     table
 }
 
-/// Marks a p99 that the generator's own lateness may have made.
-fn distrust(median: &Median) -> &'static str {
-    match median.lag_p99_ms {
-        Some(lag_ms) if lag_ms > median.value * LAG_SHARE_MAX => " †",
-        _ => "",
-    }
+fn middle_run<'a>(case: &CaseResult, server: &'a Contestant) -> Option<&'a Outcome> {
+    let mut runs: Vec<&Outcome> = server.runs.iter().collect();
+    let figure = |run: &Outcome| case.figure.of(run).unwrap_or(f64::INFINITY);
+    runs.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
+    runs.get(runs.len().saturating_sub(1) / 2).copied()
 }
 
-fn load_table(results: &Results) -> Table {
-    let columns = columns(results);
-    let mut header = vec!["server + generator".to_string()];
-    header.extend(columns.iter().cloned());
-    let mut table = Table::new(header);
-    for case in results.cases() {
-        let mut row = vec![label(&case)];
-        row.extend(columns.iter().map(|column| {
-            let median = figure(results, &case, column).filter(|median| median.valid > 0);
-            let cores = |m: Median| format!("{:.2} + {:.2}", m.server_cores, m.generator_cores);
-            median.map_or("–".into(), cores)
-        }));
-        table.push(row);
-    }
-    table
+fn row(case: &CaseResult, server: &str, run: &Outcome) -> Vec<String> {
+    let text = |value: Option<f64>, write: fn(f64) -> String| value.map_or(NONE.into(), write);
+    let phase = run.phases.last();
+    let seconds = phase.map_or(0.0, |phase| phase.duration_s).max(1e-9);
+    let rate = phase.map(|phase| (phase.received + phase.acked) as f64 / seconds);
+    let latency = phase.and_then(|phase| phase.main_latency().percentiles());
+    let latency = latency.filter(|_| run.latency_refused().is_none());
+    vec![
+        case.about.clone(),
+        server.to_owned(),
+        digits(run.totals.connections_peak),
+        text(rate.filter(|rate| *rate > 0.0), |rate| {
+            digits(rate.round() as u64)
+        }),
+        text(phase.and_then(cpu_us_per_message), short),
+        text(latency.map(|latency| latency.p50_ms), short),
+        text(latency.map(|latency| latency.p99_ms), short),
+        text(
+            phase
+                .and_then(|phase| phase.server_rss_bytes)
+                .map(|rss| rss as f64),
+            bytes,
+        ),
+        text(
+            phase
+                .and_then(|phase| phase.server_cpu_s)
+                .map(|cpu_s| cpu_s / seconds),
+            number::cores,
+        ),
+        text(
+            phase.map(|phase| phase.generator_cpu_s / seconds),
+            number::cores,
+        ),
+        verdict::verdict(run).level.word().into(),
+    ]
 }
 
-/// What a row is called.
-pub(super) fn label(case: &Case) -> String {
-    match case {
-        Case::Idle { low, high, plain } => {
-            let what = if *plain {
-                "idle, plain WebSocket"
-            } else {
-                "idle connection"
-            };
-            format!("{what} ({} → {})", digits(*low), digits(*high))
-        }
-        Case::Connect { .. } => "connect".into(),
-        Case::Ack { connections, depth } => {
-            format!(
-                "acked event, {} connections, depth {depth}",
-                digits(*connections)
-            )
-        }
-        Case::Delivery { members, window } => {
-            format!("delivery, room of {}, window {window}", digits(*members))
-        }
-        Case::Latency {
-            members,
-            deliveries_per_second,
-        } => {
-            format!(
-                "room of {}, {}/s",
-                digits(*members),
-                digits(*deliveries_per_second)
-            )
-        }
-        Case::Hold {
-            connections,
-            per_second,
-            rooms,
-            ..
-        } => {
-            let rooms = match rooms {
-                1 => "to everyone".to_string(),
-                _ => format!("in {rooms} rooms"),
-            };
-            let held = digits(*connections);
-            format!("{held} held, {per_second} messages/s {rooms}")
+fn left_out(suite: &Suite) -> Vec<String> {
+    let mut told = Vec::new();
+    for case in &suite.cases {
+        told.extend(
+            case.failures
+                .iter()
+                .map(|why| format!("{}: {why}", case.about)),
+        );
+        for server in &case.servers {
+            let invalid = server.runs.iter().filter(|run| !is_valid(run));
+            told.extend(invalid.map(|run| {
+                let headline = verdict::verdict(run).headline;
+                format!("{}, {}: {headline}", case.about, server.name)
+            }));
         }
     }
+    told
 }
 
-fn ratio(results: &Results, case: &Case, of: &str, to: &str) -> String {
-    let (of, to) = (
-        valid_value(results, case, of),
-        valid_value(results, case, to),
-    );
-    of.zip(to)
-        .map_or("–".into(), |(of, to)| format!("{:.1} x", of / to))
-}
-
-/// Median and range, or why there is none.
-fn spread(median: Option<Median>) -> String {
-    match median {
-        None => "–".into(),
-        Some(median) if median.valid == 0 => "invalid".into(),
-        Some(median) if median.valid == 1 => short(median.value),
-        Some(m) => format!("{} ({}–{})", short(m.value), short(m.low), short(m.high)),
+/// As good as its worst run that counts; nothing may be left out without a word.
+fn judgement(suite: &Suite, left_out: &[String]) -> Verdict {
+    let mut level = match left_out.is_empty() {
+        true => Level::Good,
+        false => Level::Doubtful,
+    };
+    let runs = suite.runs();
+    let mut doubts = BTreeMap::new();
+    for run in runs.iter().filter(|run| is_valid(run)) {
+        let verdict = verdict::verdict(run);
+        level = level.max(verdict.level);
+        // Figures differ from run to run: what stands before them is the kind of doubt.
+        for reason in verdict.reasons {
+            let kind = reason.split(|c: char| c.is_ascii_digit()).next();
+            *doubts
+                .entry(kind.unwrap_or_default().trim().to_owned())
+                .or_insert(0u64) += 1;
+        }
     }
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or("–".into(), short)
-}
-
-fn thousands(value: Option<f64>) -> String {
-    value.map_or("–".into(), |value| digits(value.round() as u64))
+    let reasons = doubts.into_iter();
+    let reasons = reasons.map(|(kind, count)| format!("{} runs: {kind} …", digits(count)));
+    Verdict {
+        level,
+        headline: format!(
+            "{} runs of {} cases, {} left out",
+            digits(runs.len() as u64),
+            digits(suite.cases.len() as u64),
+            digits(left_out.len() as u64)
+        ),
+        reasons: reasons.collect(),
+    }
 }

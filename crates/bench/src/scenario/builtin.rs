@@ -1,7 +1,11 @@
 //! Owns the scenarios that come with the binary.
 
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("staircase", include_str!("../../scenarios/staircase.toml")),
+    (
+        "chat-public",
+        include_str!("../../scenarios/chat-public.toml"),
+    ),
     ("chat-10k", include_str!("../../scenarios/chat-10k.toml")),
     (
         "million-idle",
@@ -30,6 +34,22 @@ pub fn text(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::scenario::Scenario;
+
+    #[test]
+    fn scenarios_of_the_documents_are_sound() {
+        let benchmarks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks");
+        let mut read = 0;
+        for folder in ["compare", "costs", "tester"] {
+            for file in std::fs::read_dir(format!("{benchmarks}/{folder}")).unwrap() {
+                let path = file.unwrap().path();
+                if path.file_stem().is_some_and(|stem| stem != "safe") {
+                    let scenario = Scenario::load(path.to_str().unwrap());
+                    read += usize::from(scenario.unwrap().users() > 0);
+                }
+            }
+        }
+        assert!(read >= 8, "{read}");
+    }
 
     #[test]
     fn every_built_in_scenario_is_sound_and_has_its_name() {

@@ -1,23 +1,23 @@
 //! Owns the reading of a whole scenario file: its head, variables, payloads, phases and flows.
 
-use super::expression::shown;
+use super::check::{check_payload, socket_io_event};
 use super::fields::{Fields, Reader, Value, in_order, integer};
 use super::problem::{Problem, Problems, suggestion};
 use super::steps::{FlowReader, Names};
-use super::template::{Scope, Template, Variable};
+use super::template::{Template, Variable};
 use super::value;
 use super::{
     Backoff, Endpoint, Flow, OnLoss, Pace, Payload, Phase, Protocol, Scenario, Share, Step,
     Transport,
 };
-use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
-const ENDPOINT_KEYS: [&str; 7] = [
+const ENDPOINT_KEYS: [&str; 8] = [
     "protocol",
     "transport",
+    "compression",
     "path",
     "namespace",
     "join_event",
@@ -206,66 +206,6 @@ fn read_size(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<usize> {
         .ok()
 }
 
-/// Renders one and looks at it as a server would.
-pub fn check_payload(payload: &Payload) -> Result<(), String> {
-    let Payload { body, size } = payload;
-    if body.is_empty() {
-        return Err("it is empty: JSON is needed, such as '{}'".into());
-    }
-    if body.stamps() > 1 {
-        return Err("\"${stamp}\" may stand in it once only".into());
-    }
-    if body.marks_before_stamp() {
-        return Err("no \"~\" may stand before \"${stamp}\"".into());
-    }
-    let mut out = vec![b'['];
-    body.render(
-        &mut out,
-        &Scope::default(),
-        &mut Rng::with_seed(1),
-        *size,
-        |out| {
-            crate::engine::identity::Identity::default().write(out);
-        },
-    );
-    let bytes = out.len() - 1;
-    out.push(b']');
-    if let Err(error) = serde_json::from_slice::<serde_json::Value>(&out) {
-        return Err(not_json(&error, &out[1..=bytes]));
-    }
-    if body.has_fill() && bytes > *size && *size > 0 {
-        return Err(format!(
-            "{size} bytes are too few, what it holds is {bytes} bytes long"
-        ));
-    }
-    Ok(())
-}
-
-/// Fills the holes and looks for the object that Socket.IO wants.
-pub fn check_auth(auth: &Template) -> Result<(), String> {
-    let mut out = Vec::new();
-    auth.render(
-        &mut out,
-        &Scope::default(),
-        &mut Rng::with_seed(1),
-        0,
-        |_| {},
-    );
-    match serde_json::from_slice::<serde_json::Value>(&out) {
-        Ok(serde_json::Value::Object(_)) => Ok(()),
-        Ok(_) => Err(format!(
-            "it is no JSON object when filled in, such as {{\"token\":\"…\"}}: {}",
-            shown(&String::from_utf8_lossy(&out))
-        )),
-        Err(error) => Err(not_json(&error, &out)),
-    }
-}
-
-fn not_json(error: &serde_json::Error, text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
-    format!("it is not JSON when filled in, {error}: {text}")
-}
-
 /// A rate that no loop follows would be silence that looks like a load.
 fn check_rates(reader: &mut Reader<'_>, head: &Fields<'_>, flows: &[Flow]) {
     let mut steps = flows.iter().flat_map(|flow| &flow.steps);
@@ -328,6 +268,19 @@ fn read_phases(reader: &mut Reader<'_>, head: &Fields<'_>) -> Vec<Phase> {
     phases
 }
 
+fn read_compression(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    protocol: Protocol,
+) -> Option<bool> {
+    let compression = reader.boolean(fields, "compression");
+    if compression == Some(true) && protocol == Protocol::Sse {
+        let why = "compression: an event stream has none";
+        reader.problem(fields.place("compression"), why);
+    }
+    compression
+}
+
 /// A flow's own settings stand above those of the whole scenario.
 fn read_endpoint(
     reader: &mut Reader<'_>,
@@ -371,6 +324,7 @@ fn read_endpoint(
             ),
         );
     }
+    let compression = read_compression(reader, fields, protocol);
     let spread = reader.template(fields, "spread");
     let by_user = || Template::compile("${user}", &BTreeMap::new()).ok();
     let usual = || Template::compile(protocol.usual_path(), &BTreeMap::new()).ok();
@@ -380,6 +334,9 @@ fn read_endpoint(
     Some(Endpoint {
         protocol,
         transport,
+        compression: compression
+            .or(outer.map(|o| o.compression))
+            .unwrap_or(false),
         path: path.or(inherited).or_else(usual)?,
         spread: spread
             .or(outer.map(|o| o.spread.clone()))
@@ -394,25 +351,6 @@ fn read_endpoint(
             .or(outer.map(|o| o.leave_event.clone()))
             .unwrap_or_else(|| "leave".into()),
     })
-}
-
-/// An event's name as it can stand in a message.
-pub fn event(text: &str) -> Result<String, String> {
-    match text {
-        "" => Err("\"\" names nothing".into()),
-        _ if text.contains(['"', '\\']) => Err(format!("{text:?} holds a quote or a backslash")),
-        _ => Ok(text.to_owned()),
-    }
-}
-
-/// The same without the names that only libraries may send: who does is disconnected.
-pub fn socket_io_event(text: &str) -> Result<String, String> {
-    match wire::socketio::is_reserved(text) {
-        true => Err(format!(
-            "{text:?} belongs to Socket.IO itself, servers cut off who sends it; take another name"
-        )),
-        false => event(text),
-    }
 }
 
 fn read_flows(

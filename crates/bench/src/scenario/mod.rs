@@ -3,6 +3,7 @@
 //! embedded ones.
 
 pub mod builtin;
+mod check;
 mod expression;
 mod fields;
 mod file;
@@ -88,6 +89,8 @@ pub enum Protocol {
     Sse,
     /// Centrifugo's client protocol, JSON, version 2.
     Centrifugo,
+    /// One letter in front of each message, for servers with nothing above the WebSocket frame.
+    Bare,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub enum Transport {
 pub struct Endpoint {
     pub protocol: Protocol,
     pub transport: Transport,
+    /// Asks for permessage-deflate, and does not go on without.
+    pub compression: bool,
     pub path: Template,
     pub namespace: String,
     pub join_event: String,
@@ -120,7 +125,7 @@ pub enum Step {
         within: Duration,
     },
     /// What later connects present.
-    Auth(Template),
+    Auth(Credentials),
     Join {
         room: Template,
         within: Duration,
@@ -155,6 +160,17 @@ pub enum Step {
     },
 }
 
+/// What a user presents.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Credentials {
+    Text(Template),
+    /// A token that is signed for each user, by a secret that the server knows.
+    Token {
+        user: Template,
+        secret: String,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emit {
     pub event: String,
@@ -164,6 +180,8 @@ pub struct Emit {
     /// The sender is among them.
     pub echo: bool,
     pub ack: bool,
+    /// How many may be without an answer at a time; without `ack` the message that comes back is the answer.
+    pub window: Option<u32>,
     pub within: Duration,
 }
 
@@ -246,12 +264,6 @@ impl Scenario {
                 "there is no scenario {name_or_path:?}{}; a file ends in .toml",
                 problem::suggestion(name_or_path, known)
             );
-        }
-        if path
-            .extension()
-            .is_some_and(|end| end == "yaml" || end == "yml")
-        {
-            anyhow::bail!("cannot read {name_or_path}: scenarios are written in TOML");
         }
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read scenario {name_or_path}"))?;
@@ -391,7 +403,7 @@ impl Scenario {
 }
 
 impl Protocol {
-    pub const NAMES: [&'static str; 4] = ["socket.io", "websocket", "sse", "centrifugo"];
+    pub const NAMES: [&'static str; 5] = ["socket.io", "websocket", "sse", "centrifugo", "bare"];
 
     pub fn named(name: &str) -> Option<Protocol> {
         match name {
@@ -399,6 +411,7 @@ impl Protocol {
             "websocket" => Some(Protocol::WebSocket),
             "sse" => Some(Protocol::Sse),
             "centrifugo" => Some(Protocol::Centrifugo),
+            "bare" => Some(Protocol::Bare),
             _ => None,
         }
     }
@@ -409,6 +422,7 @@ impl Protocol {
             Protocol::WebSocket => "websocket",
             Protocol::Sse => "sse",
             Protocol::Centrifugo => "centrifugo",
+            Protocol::Bare => "bare",
         }
     }
 
@@ -419,6 +433,7 @@ impl Protocol {
             Protocol::WebSocket => "/ws",
             Protocol::Sse => "/sse",
             Protocol::Centrifugo => "/connection/websocket",
+            Protocol::Bare => "/",
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Owns the reading of a flow's steps: each is a table with one verb and the verb's options.
 //! Loops are flattened into jumps, references are resolved, impossible orders refused.
 
+use super::check::{check_auth, check_payload, event, socket_io_event};
 use super::fields::{Fields, Reader, Value};
-use super::file::{check_auth, check_payload, event, socket_io_event};
 use super::problem::suggestion;
 use super::value;
-use super::{Backoff, Emit, Endpoint, Loop, Pace, Payload, Protocol, Step};
+use super::{Backoff, Credentials, Emit, Endpoint, Loop, Pace, Payload, Protocol, Step};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -26,7 +26,10 @@ const VERBS: [(&str, &[&str]); 11] = [
     ("auth", &[]),
     ("join", &["within"]),
     ("leave", &["within"]),
-    ("emit", &["payload", "body", "to", "echo", "ack", "within"]),
+    (
+        "emit",
+        &["payload", "body", "to", "echo", "ack", "window", "within"],
+    ),
     ("expect", &["count", "within"]),
     ("think", &[]),
     ("loop", &["times", "for", "every", "pace"]),
@@ -45,6 +48,8 @@ const EXPECT_WITHIN: Duration = Duration::from_secs(30);
 pub const LOOP_DEPTH_MAX: usize = 4;
 /// Different events that one flow may expect: each user carries a counter for each.
 pub const EXPECTED_EVENTS_MAX: usize = 4;
+/// Each user remembers what is unanswered.
+const WINDOW_MAX: u32 = 1_000;
 const STEPS_MAX: usize = 1_000;
 /// Rounds without a pause, over all loops inside each other.
 const BURST_MAX: u64 = 1_000;
@@ -170,6 +175,12 @@ impl<'r, 't> FlowReader<'r, 't> {
                 "{verb}: an event stream goes one way only; name the room in \"connect\" and let another flow send"
             ));
         }
+        if verb == "leave" && self.endpoint.protocol == Protocol::Bare {
+            self.reader.problem(
+                at,
+                "leave: bare servers have one room, and no way out of it",
+            );
+        }
         match verb {
             "connect" if self.connected => {
                 self.reader
@@ -194,6 +205,11 @@ impl<'r, 't> FlowReader<'r, 't> {
     }
 
     fn auth(&mut self, fields: &Fields<'_>) {
+        if let Some(value) = fields.get("auth")
+            && let DeValue::Table(table) = value.get_ref()
+        {
+            return self.token(value.span().start, table);
+        }
         let Some(template) = self.reader.template(fields, "auth") else {
             return;
         };
@@ -203,7 +219,22 @@ impl<'r, 't> FlowReader<'r, 't> {
             let at = fields.place("auth");
             self.reader.problem(at, format!("auth: {error}"));
         }
-        self.steps.push(Step::Auth(template));
+        self.steps.push(Step::Auth(Credentials::Text(template)));
+    }
+
+    fn token(&mut self, at: usize, table: &DeTable<'_>) {
+        let fields = self.reader.open("\"auth\"", at, table, &["user", "secret"]);
+        for key in ["user", "secret"] {
+            if !fields.has(key) {
+                self.reader.missing(&fields, key);
+            }
+        }
+        let user = self.reader.template(&fields, "user");
+        let secret = self.reader.name(&fields, "secret");
+        if let (Some(user), Some(secret)) = (user, secret) {
+            let token = Credentials::Token { user, secret };
+            self.steps.push(Step::Auth(token));
+        }
     }
 
     fn membership(&mut self, fields: &Fields<'_>, verb: &str) {
@@ -229,6 +260,11 @@ impl<'r, 't> FlowReader<'r, 't> {
         let always = self.endpoint.protocol == Protocol::Centrifugo;
         let echo = self.reader.boolean(fields, "echo").unwrap_or(false) || always;
         let ack = self.reader.boolean(fields, "ack").unwrap_or(false);
+        let window = self.reader.count(fields, "window", 1..=WINDOW_MAX);
+        if fields.has("window") && !ack && !(echo && fields.has("to")) {
+            let why = "emit: \"window\" is how many may be unanswered: it needs \"ack = true\" or \"echo = true\"";
+            self.reader.problem(fields.place("window"), why);
+        }
         let within = self.within(fields, ANSWER_WITHIN);
         if fields.has("echo") && !fields.has("to") {
             self.reader.problem(
@@ -255,6 +291,7 @@ impl<'r, 't> FlowReader<'r, 't> {
             to,
             echo,
             ack,
+            window,
             within,
         }));
     }
@@ -488,7 +525,7 @@ fn takes_time(steps: &[Step], range: Range<usize>) -> bool {
     let mut at = range.start;
     while let Some(step) = steps.get(at).filter(|_| at < range.end) {
         let takes = match step {
-            Step::Emit(emit) => emit.ack,
+            Step::Emit(emit) => emit.ack || emit.window.is_some(),
             Step::Think { max, .. } => *max > Duration::ZERO,
             Step::Loop(inner) => loop_takes_time(steps, at, inner),
             // A phase begins once: later waits for it are over at once.

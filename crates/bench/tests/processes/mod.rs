@@ -1,6 +1,6 @@
 //! Worker processes of the real binary, for every test that runs some.
 
-use bench::fleet::Launcher;
+use bench::engine::Launcher;
 
 pub fn processes() -> Launcher {
     Launcher::Processes {

@@ -9,9 +9,9 @@ mod truth;
 mod websocket;
 mod words;
 
+use bench::engine::Launcher;
 use bench::engine::identity::Identity;
 use bench::engine::{self, Options, Target};
-use bench::fleet::Launcher;
 use bench::live::Observer;
 use bench::outcome::{self, Outcome, Second};
 use bench::scenario::Scenario;

@@ -34,6 +34,7 @@ fn the_scenarios_are_listed_and_can_be_checked() {
     for name in [
         "staircase",
         "chat-10k",
+        "chat-public",
         "million-idle",
         "push-ack",
         "push-churn",
@@ -246,4 +247,57 @@ fn a_generator_with_time_to_spare_shows_its_latencies() {
         "{:?}",
         outcome.generator
     );
+}
+
+fn suite(out: &std::path::Path, more: &[&str]) -> bench::outcome::Suite {
+    let output = bench()
+        .args(["suite", "--quick", "--no-node", "--out"])
+        .arg(out)
+        .args(more)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    match outcome::load(out).unwrap() {
+        ResultFile::Suite(suite) => suite,
+        other => panic!("not a suite: {other:?}"),
+    }
+}
+
+/// The floors are servers as well: each case has its figure, and a second run keeps what it did not measure.
+#[test]
+fn the_suite_measures_what_it_is_asked_for_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("suite.json");
+    let first = suite(&out, &["--only", "delivery-100-window-16,ack-depth-8"]);
+    let cases: Vec<&str> = first.cases.iter().map(|case| &*case.case).collect();
+    assert_eq!(cases, ["ack-depth-8", "delivery-100-window-16"]);
+    for case in &first.cases {
+        assert!(case.failures.is_empty(), "{:?}", case.failures);
+        let [run] = &case.servers[0].runs[..] else {
+            panic!("{} rounds", case.servers[0].runs.len())
+        };
+        assert_eq!(case.servers[0].name, "floor");
+        assert!(run.totals.is_clean(), "{:?}", run.totals);
+        let figure = case.figure.of(run).unwrap();
+        assert!(
+            figure > 0.0 && figure < 1_000.0,
+            "{}: {figure} us",
+            case.case
+        );
+    }
+    let second = suite(&out, &["--keep", "--only", "ack-depth-8"]);
+    let cases: Vec<&str> = second.cases.iter().map(|case| &*case.case).collect();
+    assert_eq!(cases, ["ack-depth-8", "delivery-100-window-16"]);
+    let report = stdout(&["report", out.to_str().unwrap()]);
+    assert!(
+        report.contains("acked event, 1,000 connections, depth 8"),
+        "{report}"
+    );
+    let refused = bench()
+        .args(["suite", "--only", "delivry"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains("there is no case \"delivry\""), "{told}");
 }

@@ -119,3 +119,39 @@ fn a_phase_has_its_first_round_and_its_last() {
         assert_eq!(outcome.phases[0].sent, 100, "{workers} workers");
     }
 }
+
+/// Three pings in the phase, each answered within two seconds or the server hangs up.
+#[test]
+#[ignore = "needs Node: cargo xtask test foreign"]
+fn heartbeats_are_answered() {
+    let node = Node::with("PING", "2000");
+    let text = "name = 'test'\n[[phases]]\nname = 'go'\nconnections = 5\nduration = '7s'\n\
+                [flows.a]\nsteps = [{ connect = true }]";
+    let scenario = bench::scenario::Scenario::parse("test.toml", text).unwrap();
+    let outcome = run(&scenario, &node.url, 1);
+    assert_clean(&outcome);
+    assert_eq!(
+        outcome.timeline.last().map(|second| second.connections),
+        Some(5)
+    );
+}
+
+#[test]
+fn a_refused_upgrade_is_told_with_its_status() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ =
+                stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let flows = "[flows.refused]\ncount = 3\nsteps = [{ connect = true }]\n\
+                 [flows.idle]\nsteps = [{ wait = \"go\" }]";
+    let outcome = run(&scenario(4, "", flows), &url, 1);
+    let failures = &outcome.totals.connect_failures;
+    let reason = "upgrade refused: HTTP/1.1 503 Service Unavailable";
+    assert_eq!(failures.get(reason), Some(&3), "{failures:?}");
+}

@@ -45,7 +45,7 @@ steps = [
 ]
 "#;
     let expected = r#"x.toml:2:12: protocol: "socketio" is no protocol (did you mean "socket.io"?)
-x.toml:3:1: unknown key "speed" in the scenario (known: name, about, variables, payloads, phases, flows, protocol, transport, path, namespace, join_event, leave_event, spread)
+x.toml:3:1: unknown key "speed" in the scenario (known: name, about, variables, payloads, phases, flows, protocol, transport, compression, path, namespace, join_event, leave_event, spread)
 x.toml:6:8: size: "12 parsecs" is no size: write "128B", "4KiB" or "1MB"
 x.toml:8:1: [[phases]] needs "duration"
 x.toml:10:1: unknown key "durration" in [[phases]] (did you mean "duration"?)
@@ -139,6 +139,14 @@ fn steps_are_checked_one_by_one() {
         (
             "{ connect = true }",
             "8:20: connect: the user is connected already",
+        ),
+        (
+            "{ emit = \"a\", window = 8 }",
+            "8:43: emit: \"window\" is how many may be unanswered: it needs \"ack = true\" or \"echo = true\"",
+        ),
+        (
+            "{ auth = { user = \"u\" } }",
+            "8:29: \"auth\" needs \"secret\"",
         ),
         (
             "{ reconnect = true, jitter = 2 }",

@@ -10,5 +10,7 @@ mod node;
 mod processes;
 mod protocols;
 mod rig;
+mod secure;
 mod stream_server;
 mod verdicts;
+mod windows;

@@ -17,6 +17,10 @@ impl Node {
 
     /// With a setting of the peer's.
     pub fn with(name: &str, value: &str) -> Node {
+        Node::with_all(&[(name, value)])
+    }
+
+    pub fn with_all(settings: &[(&str, &str)]) -> Node {
         let folder =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/node-socketio");
         {
@@ -27,7 +31,7 @@ impl Node {
         let mut child = Command::new("node")
             .arg(folder.join("server.js"))
             .env("POLLING", "1")
-            .env(name, value)
+            .envs(settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -36,7 +40,9 @@ impl Node {
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let url = format!("http://127.0.0.1:{}", announced["port"]);
+        let is_tls = settings.iter().any(|(name, _)| *name == "TLS_CERT");
+        let scheme = if is_tls { "https" } else { "http" };
+        let url = format!("{scheme}://127.0.0.1:{}", announced["port"]);
         Node { child, url }
     }
 }

@@ -21,7 +21,11 @@ fn everyone_hears_everything(head: &str, url: &str, workers: u32) {
     assert_clean(&outcome);
     let totals = &outcome.totals;
     assert!(totals.sent > 50, "{totals:?}");
-    assert_eq!(totals.expected, totals.sent * 5, "rooms of five");
+    assert_eq!(
+        totals.expected,
+        totals.sent * 5,
+        "rooms of five: {totals:?}"
+    );
     assert_eq!(
         (totals.connects_succeeded, totals.connections_peak),
         (20, 20)

@@ -44,7 +44,18 @@ pub fn scenario(connections: u32, head: &str, flows: &str) -> Scenario {
 }
 
 pub fn run(scenario: &Scenario, url: &str, workers: u32) -> Outcome {
+    run_trusting(None, scenario, url, workers)
+}
+
+/// `authorities`: certificates to trust.
+pub fn run_trusting(
+    authorities: Option<String>,
+    scenario: &Scenario,
+    url: &str,
+    workers: u32,
+) -> Outcome {
     let mut options = Options::new(processes());
+    options.authorities = authorities;
     options.workers = Some(workers);
     options.grace = Duration::from_secs(20);
     let target = Target {

@@ -26,8 +26,13 @@ impl Plain {
             Encoding::Json => "",
             Encoding::Msgpack => "Sec-WebSocket-Protocol: sockeye.msgpack\r\n",
         };
+        Self::over(WebSocket::connect(addr, "/ws", headers), encoding)
+    }
+
+    /// Over a WebSocket opened by the caller.
+    pub fn over(socket: WebSocket, encoding: Encoding) -> Self {
         Self {
-            socket: WebSocket::connect(addr, "/ws", headers),
+            socket,
             encoding,
             acks: 0,
         }

@@ -5,7 +5,8 @@
 
 pub mod lag;
 pub mod node;
-pub mod page;
+#[cfg(test)]
+mod page;
 mod rate;
 mod table;
 mod text;

@@ -8,6 +8,7 @@ use super::{Samples, View, load};
 use crate::identity::{Figures, RESULTS};
 use hub::CloseReason;
 use hub::claims::Denied;
+use hub::config::SlowConsumer;
 use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
 
@@ -40,6 +41,13 @@ pub(super) struct Metric {
 }
 
 #[derive(Debug)]
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "titles are for docs/metrics.md, which a test makes"
+    )
+)]
 pub(super) struct Group {
     pub(super) title: &'static str,
     pub(super) intro: &'static str,
@@ -329,8 +337,18 @@ const MESSAGES: &[Metric] = &[
     ),
     counter(
         "sockeye_dropped_slow_total",
-        "Events dropped for slow consumers.",
-        |v| v.sum(|c| &c.dropped_slow),
+        "Events dropped for clients that read too slowly, by the policy that dropped them.",
+        |v| {
+            v.by_name(SlowConsumer::NAMES.into_iter().enumerate().skip(1), |c| {
+                &c.dropped_slow
+            })
+        },
+    )
+    .by("policy"),
+    gauge(
+        "sockeye_waiting_bytes",
+        "Bytes that wait for clients that read slowly, each event counted once per shard however many wait for it.",
+        |v| v.sum(|c| &c.waiting_bytes),
     ),
     counter(
         "sockeye_dropped_received_total",
@@ -663,6 +681,7 @@ const ERRORS: &[CloseReason] = &[
     CloseReason::InternalError,
 ];
 
+#[cfg(test)]
 /// The values of a metric's label, unless they depend on the machine or the build.
 pub(super) fn label_values(metric: &Metric) -> Option<Vec<String>> {
     if matches!(metric.label, "" | "shard" | "version") {

@@ -1,6 +1,6 @@
 //! Namespace `/lab`: every operation of the seam behind an event of its own.
 
-use hub::{AckTo, Collected, Context, Emit, Event, Found, Refusal, SocketKey, Target};
+use hub::{AckTo, Collected, Context, Emit, Event, Found, Publication, Refusal, SocketKey, Target};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -315,15 +315,16 @@ fn broadcast(cx: &mut Context<'_>, socket: SocketKey, event: &Event<'_>, args: &
         _ => {}
     }
     let attachments = event.attachments;
-    cx.broadcast(
-        &target,
-        &Emit {
+    cx.publish(&Publication {
+        to: target,
+        event: Emit {
             name: &name,
             args: &rest,
             attachments,
             volatile: false,
         },
-    );
+        ..Publication::default()
+    });
 }
 
 /// A date as JSON has it: `1970-01-01T00:00:00.000Z`.

@@ -6,20 +6,19 @@
 //! echo at `/engine.io/` and a pure WebSocket echo at `/echo`.
 
 mod lab;
-mod late;
 
 use anyhow::Context as _;
 use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
+use hub::claims::Denied;
 use hub::config::{Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
-    Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler, HandlerFactory, Notice,
-    Refusal, SessionKey, SocketKey,
+    Ask, ConnectRequest, Context, Data, Emit, Event, Handler, HandlerFactory, Notice, Refusal,
+    Reply, SessionKey, SocketKey,
 };
 use lab::Lab;
-use late::Late;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -124,7 +123,6 @@ fn echo_limits() -> Limits {
 #[derive(Debug, Default)]
 struct Application {
     lab: Lab,
-    late: Late,
 }
 
 struct Applications;
@@ -136,17 +134,20 @@ impl HandlerFactory for Applications {
 }
 
 impl Handler for Application {
-    fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         match request.namespace {
-            "/" | "/custom" => Decision::Admit,
-            "/lab" => lab::admit(request.auth).into(),
-            late::NAMESPACE => self.late.connecting(cx, request),
-            "/forbidden" => Decision::Refuse(Refusal {
+            "/" | "/custom" => Ok(()),
+            "/lab" => lab::admit(request.auth),
+            "/forbidden" => Err(Refusal {
                 message: "not authorized".into(),
                 data: Some(r#"{"code":"E_AUTH","retry":false}"#.into()),
             }),
-            name if is_dynamic(name) => Decision::Admit,
-            _ => Decision::Refuse(Refusal::invalid_namespace()),
+            name if is_dynamic(name) => Ok(()),
+            _ => Err(Refusal::invalid_namespace()),
         }
     }
 
@@ -156,7 +157,6 @@ impl Handler for Application {
         };
         match namespace.as_str() {
             "/" | "/custom" => emit(cx, socket, "auth", auth),
-            late::NAMESPACE => {}
             "/lab" => lab::connected(cx, socket, auth),
             name => emit(cx, socket, "dyn", &format!("{name:?}")),
         }
@@ -183,11 +183,6 @@ impl Handler for Application {
                 }
             }
             (Some("/lab"), _) => self.lab.event(cx, socket, event),
-            (Some(late::NAMESPACE), _) => {
-                if let Some(ack) = event.ack {
-                    cx.ack(ack, event.args, event.attachments);
-                }
-            }
             _ => {}
         }
     }
@@ -217,10 +212,6 @@ impl Handler for Application {
         self.lab.found(cx, token, &found);
     }
 
-    fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
-        self.late.answered(cx, token, answer);
-    }
-
     /// Bare Engine.IO and raw WebSocket: everything comes back as it came.
     fn message(&mut self, cx: &mut Context<'_>, session: SessionKey, data: Data<'_>) {
         cx.send(session, data);
@@ -245,7 +236,7 @@ fn emit(cx: &mut Context<'_>, to: SocketKey, name: &str, args: &str) {
 }
 
 /// What is not realtime goes to the control plane's pages: health and the client bundles.
-struct Pager(Pages, tokio::runtime::Handle);
+struct Pager(Pages);
 
 impl Outside for Pager {
     fn handover(&self, handover: Handover) {
@@ -256,8 +247,9 @@ impl Outside for Pager {
         self.0.accept(stream, handover.read, handover.peer);
     }
 
-    fn ask(&self, ask: Ask, answerer: Answerer) {
-        late::answer(&self.1, ask, answerer);
+    /// It has no tokens.
+    fn ask(&self, _: Ask, answerer: Answerer) {
+        answerer.answer(Reply::Verified(Err(Denied::Unavailable.into())));
     }
 
     fn log(&self, _: Notice) {}
@@ -287,10 +279,7 @@ fn main() -> anyhow::Result<()> {
         chat_page: false,
         client_path: Some("/socket.io/".into()),
     };
-    let outside = Arc::new(Pager(
-        Pages::new(page, Readiness::default()),
-        runtime.handle().clone(),
-    ));
+    let outside = Arc::new(Pager(Pages::new(page, Readiness::default())));
     let shards = shard::start(settings, &Applications, outside)?;
     for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");

@@ -13,6 +13,8 @@ use std::time::Duration;
 enum Unit {
     Time,
     Bytes,
+    /// 0 = no bound.
+    BytesOrNone,
     Count,
     /// 0 = no bound.
     CountOrNone,
@@ -25,10 +27,6 @@ pub struct Bound {
     pub kind: Kind,
     pub default: Value,
     pub doc: &'static str,
-    /// What the peer sees that meets it.
-    pub peer: &'static str,
-    /// Label `limit` of its counter; `-` = it needs none.
-    pub metric: &'static str,
 }
 
 /// A field of `Limits` as a plain number: milliseconds, bytes or a count.
@@ -72,11 +70,11 @@ integers! {
 
 /// Names every field: a bound that is added to the hub and not here does not compile.
 macro_rules! bounds {
-    ($($name:ident: $unit:ident, $doc:literal, $peer:literal, $metric:literal;)*) => {
+    ($($name:ident: $unit:ident, $doc:literal;)*) => {
         /// Every bound, in the order of the hub's table.
         pub fn all() -> Vec<Bound> {
             let Limits { $($name),* } = Limits::default();
-            vec![$(bound(stringify!($name), Unit::$unit, &$name, [$doc, $peer, $metric])),*]
+            vec![$(bound(stringify!($name), Unit::$unit, &$name, $doc)),*]
         }
 
         impl Section for Limits {
@@ -93,75 +91,42 @@ macro_rules! bounds {
 }
 
 bounds! {
-    handshake_timeout: Time, "A request head must be complete by then, else the connection is closed.",
-        "408 and close, or just closed", "handshake_timeout";
-    message_timeout: Time, "A WebSocket message or POST body that was begun must be complete by then.",
-        "WebSocket: close 4002; POST: the connection is cut", "message_timeout";
-    close_timeout: Time, "A peer that does not answer our close frame is cut after this.",
-        "the connection is cut", "-";
-    fragments_max: Count, "Fragments of one WebSocket message.",
-        "close 1008", "fragments";
-    outbox_bytes_max: Bytes, "Unsent bytes per connection; above it `slow_consumer` decides.",
-        "`slow_consumer`: close 4001, or its oldest unsent events are dropped", "outbox_bytes";
-    attachments_max: Count, "Binary attachments of one Socket.IO packet.",
-        "close 4500 parse error", "attachments";
-    poll_packets_max: Count, "Packets in one long-polling answer to a client that is not JavaScript's, by its User-Agent (python-engineio refuses more than 16).",
-        "the rest comes with its next poll", "-";
-    post_packets_max: Count, "Packets in one POST body of a polling client.",
-        "400 for the POST, the session is closed", "post_packets";
-    rooms_per_socket_max: Count, "Rooms that one socket may be in.",
-        "the join is refused: error `Too many rooms`", "rooms_per_socket";
-    room_name_bytes_max: Bytes, "Length of a room name.",
-        "the join is refused: error `Invalid room name`", "room_name";
-    namespace_refusals_max: Count, "Refused namespaces before the session is closed.",
-        "close 1008", "namespace_refusals";
-    sockets_per_session_max: Count, "Namespaces that one session may be connected to.",
-        "close 1008", "sockets_per_session";
-    acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.",
-        "not sent, and the asker is told", "acks_outstanding";
-    asks_outstanding_max: Count, "Tokens being verified at a time, per shard; a client beyond it is refused.",
-        "refused: `Authentication unavailable`", "asks_outstanding";
-    ask_bytes_max: Bytes, "Bytes that all clients keep waiting whose token is being verified, or about whom a handler has not decided, per shard.",
-        "refused: `Authentication unavailable`", "ask_bytes";
-    gate_bytes_max: Bytes, "Bytes that one client may send to a namespace before its CONNECT is decided.",
-        "close 1008", "gate_bytes";
-    conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. A newcomer more is closed with 1008; sessions that exist and health checks go on.",
-        "WebSocket: close 1008 `Connection limit exceeded`; HTTP: 429; far beyond: closed unheard", "conns_per_address";
-    flood_rejections_max: Count, "Messages over a rate, less those accepted since, after which the session is closed with 1008.",
-        "close 1008 `Rate limit exceeded`", "flood";
-    conns_max: Count, "Connections of the process; above it newcomers get 503 with Retry-After. 48 more are kept for sessions that exist and for health checks.",
-        "503 with Retry-After", "conns";
-    mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.",
-        "nothing: connections that send to it wait until it is short", "mailbox";
-    mailbox_bytes_max: Bytes, "Bytes of the messages that may wait in the mailbox of one shard.",
-        "nothing: connections that send to it wait until it is short", "mailbox";
-    takeover_contexts_max: Count, "WebSocket connections per shard that may keep a compression window (see `compression`); further ones compress each message on its own.",
-        "its messages are compressed one by one, or not", "takeover_contexts";
-    deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.",
-        "nothing: others have their turn first", "deliveries_per_turn";
-    rejections_per_turn: Count, "Rejected messages of one connection before other connections have their turn.",
-        "nothing: others have their turn first", "rejections_per_turn";
-    keep_alive_timeout: Time, "An HTTP connection without a request is closed after this; keep it longer than a heartbeat.",
-        "the connection is closed", "-";
-    read_bytes_per_turn: Bytes, "Bytes read from one connection before the others have their turn.",
-        "nothing: others have their turn first", "-";
-    tls_handshakes_per_turn: Count, "Steps of TLS handshakes after each turn; they also get no more time than the turn took, or one step.",
-        "nothing: its handshake goes on later", "-";
+    handshake_timeout: Time, "A request head must be complete by then, else the connection is closed.";
+    message_timeout: Time, "A WebSocket message or POST body that was begun must be complete by then.";
+    close_timeout: Time, "A peer that does not answer our close frame is cut after this.";
+    fragments_max: Count, "Fragments of one WebSocket message.";
+    outbox_bytes_max: Bytes, "Unsent bytes per connection; above it `slow_consumer` decides.";
+    waiting_bytes_max: BytesOrNone, "Unsent bytes of the whole process, each event counted once per shard however many clients wait for it; 0 = any number. Above it, what may wait for one connection shrinks to 16 KiB.";
+    attachments_max: Count, "Binary attachments of one Socket.IO packet.";
+    poll_packets_max: Count, "Packets in one long-polling answer to a client that is not JavaScript's, by its User-Agent (python-engineio refuses more than 16).";
+    post_packets_max: Count, "Packets in one POST body of a polling client.";
+    rooms_per_socket_max: Count, "Rooms that one socket may be in.";
+    room_name_bytes_max: Bytes, "Length of a room name.";
+    namespace_refusals_max: Count, "Refused namespaces before the session is closed.";
+    sockets_per_session_max: Count, "Namespaces that one session may be connected to.";
+    acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.";
+    asks_outstanding_max: Count, "Tokens being verified at a time, per shard; a client beyond it is refused.";
+    conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. A newcomer more is closed with 1008; sessions that exist and health checks go on.";
+    flood_rejections_max: Count, "Messages over a rate, less those accepted since, after which the session is closed with 1008.";
+    conns_max: Count, "Connections of the process; above it newcomers get 503 with Retry-After. 48 more are kept for sessions that exist and for health checks.";
+    mailbox_messages_max: Count, "Messages that may wait in the mailbox of one shard.";
+    mailbox_bytes_max: Bytes, "Bytes of the messages that may wait in the mailbox of one shard.";
+    takeover_contexts_max: Count, "WebSocket connections per shard that may keep a compression window (see `compression`); further ones compress each message on its own.";
+    deliveries_per_turn: Count, "Deliveries a shard makes before it flushes and other connections have their turn.";
+    rejections_per_turn: Count, "Rejected messages of one connection before other connections have their turn.";
+    keep_alive_timeout: Time, "An HTTP connection without a request is closed after this; keep it longer than a heartbeat.";
+    read_bytes_per_turn: Bytes, "Bytes read from one connection before the others have their turn.";
+    tls_handshakes_per_turn: Count, "Steps of TLS handshakes after each turn; they also get no more time than the turn took, or one step.";
 }
 
-fn bound<T: Number>(
-    name: &'static str,
-    unit: Unit,
-    default: &T,
-    [doc, peer, metric]: [&'static str; 3],
-) -> Bound {
+fn bound<T: Number>(name: &'static str, unit: Unit, default: &T, doc: &'static str) -> Bound {
     let number = default.number();
     let (kind, default) = match unit {
         Unit::Time => (
             Kind::Duration,
             Value::Duration(Duration::from_millis(number)),
         ),
-        Unit::Bytes => (Kind::Size, Value::Size(number)),
+        Unit::Bytes | Unit::BytesOrNone => (Kind::Size, Value::Size(number)),
         Unit::Count | Unit::CountOrNone => (
             Kind::Integer {
                 min: u64::from(matches!(unit, Unit::Count)),
@@ -175,8 +140,6 @@ fn bound<T: Number>(
         kind,
         default,
         doc,
-        peer,
-        metric,
     }
 }
 

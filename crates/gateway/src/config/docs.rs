@@ -203,27 +203,31 @@ const TOML_EXAMPLE: &str = "
 #   schema = { type = \"object\", required = [\"x\", \"y\"] }
 ";
 
+/// Whether a file of the repository is as it was made last; with UPDATE=1 in the environment it is made anew.
+#[cfg(test)]
+pub fn is_fresh(path: &str, fresh: &str) {
+    let file = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, fresh).expect("write a generated file");
+    }
+    let known = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(known == fresh, "{path} is stale: run `{COMMAND}`");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::layers::{Inputs, merge};
     use crate::config::resolve::{Machine, resolve};
 
-    fn in_repository(path: &str) -> String {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-        std::fs::read_to_string(format!("{root}{path}")).unwrap_or_default()
-    }
-
     #[test]
     fn the_reference_page_is_fresh() {
-        let fresh = in_repository("docs/configuration.md") == markdown();
-        assert!(fresh, "docs/configuration.md is stale: run `{COMMAND}`");
+        is_fresh("docs/configuration.md", &markdown());
     }
 
     #[test]
     fn the_commented_file_is_fresh() {
-        let fresh = in_repository("config/sockeye.toml") == toml();
-        assert!(fresh, "config/sockeye.toml is stale: run `{COMMAND}`");
+        is_fresh("config/sockeye.toml", &toml());
     }
 
     /// Both as it is and with every setting switched on.

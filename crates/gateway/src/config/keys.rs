@@ -23,8 +23,17 @@ use std::time::Duration;
 pub use tls::{Tls, TlsVersion, UnknownName};
 
 choice! {
-    SlowConsumer { "disconnect" => SlowConsumer::Disconnect, "drop-oldest" => SlowConsumer::DropOldest }
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "pretty" => LogFormat::Pretty }
+}
+
+impl Typed for SlowConsumer {
+    const KIND: Kind = Kind::Choice(&SlowConsumer::NAMES);
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(name) => SlowConsumer::from_name(name),
+            _ => None,
+        }
+    }
 }
 
 impl Typed for Profile {
@@ -354,7 +363,7 @@ section! {
         enabled: bool = "true",
             "Whether the protocol is served.";
         path: String = "/ws",
-            "Its path.";
+            "Its path. At `/` it stands beside the pages: requests without `Upgrade: websocket` are for them.";
         namespace: String = "/",
             "Namespace that its clients are in.";
         ping_interval: Duration = "30s",
@@ -379,8 +388,8 @@ section! {
             "Window of the compressor as a power of two: less memory, less compression.";
         server_takeover: bool = "false",
             "Let messages to a client refer to earlier ones: smaller, at some 370 KiB for each \
-             connection and a compression of its own for each broadcast. Not while `slow_consumer` \
-             is `drop-oldest`.";
+             connection and a compression of its own for each broadcast. Not where \
+             `slow_consumer` drops events.";
         client_takeover: bool = "false",
             "Let messages from a client refer to earlier ones, at some 48 KiB for each connection.";
     }
@@ -390,7 +399,10 @@ section! {
     /// What happens at a limit.
     Policies = "limits." {
         slow_consumer: SlowConsumer = "disconnect",
-            "What happens to a client that reads so slowly that `outbox_bytes_max` is reached.";
+            "What happens to an event for which a slow client has no room (`outbox_bytes_max`): the client is \
+             disconnected, the oldest events that wait are dropped, the new one is, or only the newest event \
+             of each name and room waits (`conflate`). Answers and heartbeats are never dropped. A namespace \
+             may have a policy of its own.";
     }
 }
 
@@ -441,6 +453,20 @@ fn namespaces() -> Vec<Key> {
             Kind::List,
             EMPTY_LIST,
             "The same for some rooms only.",
+        ),
+        Key::new(
+            "namespaces.*.slow_consumer",
+            Kind::Choice(&SlowConsumer::NAMES),
+            "",
+            "What happens to events of this namespace for which a slow client has no room; unset means \
+             `limits.slow_consumer`.",
+        ),
+        Key::new(
+            "namespaces.*.conflate_by",
+            Kind::Text,
+            "",
+            "For `conflate`: a member of the event's first argument, such as `symbol`. Only the newest \
+             event of each name, room and value of that member waits for a slow client.",
         ),
     ];
     keys.extend(event_keys("namespaces.*.default", "drop"));

@@ -8,6 +8,7 @@ mod docs;
 mod edges;
 pub mod keys;
 mod layers;
+#[cfg(test)]
 mod limits_page;
 pub mod problem;
 mod raw;

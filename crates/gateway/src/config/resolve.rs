@@ -248,6 +248,8 @@ impl Resolver<'_> {
             policies,
             ..
         } = self.settings;
+        let (slow_consumers, problems) = super::rules::slow_consumers(self.layer);
+        self.problems.extend(problems);
         hub::config::Config {
             socketio_path: socketio.path.clone(),
             plain_path: plain.enabled.then(|| plain.path.clone()),
@@ -265,6 +267,7 @@ impl Resolver<'_> {
             origins: self.origins(&origins.origins),
             proxies: self.proxies(),
             slow_consumer: *policies.slow_consumer,
+            slow_consumers,
             rates: self.rates(),
             admission: self.admission(),
             limits: limits.clone(),

@@ -4,7 +4,7 @@
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
 use super::value::Value;
-use hub::config::{Exempt, Rate};
+use hub::config::{Exempt, Rate, SlowConsumer, SlowEvents};
 use hub::notices;
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 use std::collections::BTreeMap;
@@ -87,6 +87,36 @@ pub fn exempt(layer: &Layer) -> Exempt {
         }
     }
     exempt
+}
+
+/// What happens to the events of some namespaces where a client is slow.
+pub fn slow_consumers(layer: &Layer) -> (BTreeMap<String, SlowEvents>, Vec<Problem>) {
+    let mut reader = Reader {
+        layer,
+        folder: std::path::Path::new(""),
+        problems: Vec::new(),
+    };
+    let mut all = BTreeMap::new();
+    let default = match layer.value("limits.slow_consumer") {
+        Some(Value::Text(name)) => name.clone(),
+        _ => String::new(),
+    };
+    for name in names_below(layer, &["namespaces"]) {
+        let own = reader.text(&["namespaces", name, "slow_consumer"]);
+        let by = ["namespaces", name, "conflate_by"];
+        let key = reader.text(&by);
+        let policy = own.as_ref().unwrap_or(&default);
+        if key.is_some() && policy != "conflate" {
+            let message = format!("only slow_consumer = \"conflate\" has keys, not {policy:?}");
+            reader.problem(&by, message);
+        }
+        if let Some(policy) = SlowConsumer::from_name(policy)
+            && (own.is_some() || key.is_some())
+        {
+            all.insert(name.to_owned(), SlowEvents { policy, key });
+        }
+    }
+    (all, reader.problems)
 }
 
 /// The operator's own names directly below a table, in order.

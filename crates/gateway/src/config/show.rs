@@ -2,7 +2,6 @@
 
 use super::docs;
 use super::layers::merge;
-use super::limits_page;
 use super::raw::{Layer, Path, Setting, Source};
 use super::{Request, inspect};
 use crate::cli::{ConfigCommand, Page};
@@ -19,7 +18,6 @@ pub fn run(command: &ConfigCommand) -> io::Result<ExitCode> {
             let text = match page {
                 Page::Keys => docs::markdown(),
                 Page::Toml => docs::toml(),
-                Page::Limits => limits_page::markdown(),
             };
             out.write_all(text.as_bytes())?;
             Ok(ExitCode::SUCCESS)

@@ -2,8 +2,9 @@
 //! built-in scenarios at a small scale, and the binary's own `bench` command.
 
 use crate::harness::Gateway;
+use crate::tls::pki::{Pki, Secure};
+use bench::engine::Launcher;
 use bench::engine::{self, Options, Target};
-use bench::fleet::Launcher;
 use bench::live::Observer;
 use bench::outcome::{Outcome, Second};
 use bench::scenario::Scenario;
@@ -42,6 +43,45 @@ fn run(scenario: &Scenario, gateways: &[&Gateway], workers: u32) -> Outcome {
         pids: gateways.iter().map(|gateway| gateway.pid()).collect(),
     };
     engine::run(scenario, &target, &options, &mut Quiet).expect("a run")
+}
+
+/// The scenario's own server, with a certificate made for the test: TLS, tokens, compression, one room.
+#[test]
+fn a_public_chat_loses_nothing() {
+    let pki = Pki::new();
+    pki.renew("tls", "127.0.0.1");
+    let config = include_str!("../../../../benchmarks/chat-public.toml");
+    let config = config
+        .replace("level = \"warn\"", "level = \"info\"")
+        .replace("127.0.0.1:3443", "127.0.0.1:0")
+        .replace("\"cert.pem\"", &format!("{:?}", pki.path("tls.pem")))
+        .replace("\"key.pem\"", &format!("{:?}", pki.path("tls.key")));
+    let server = Secure::new(Gateway::start(&config));
+    let text = Scenario::load("chat-public")
+        .expect("a built-in scenario")
+        .text;
+    let text = text.replace("10_427", "120").replace("2/s", "5/s");
+    let scenario = Scenario::parse("chat-public", &text)
+        .expect("a scenario")
+        .shortened(0.05);
+    let mut options = Options::new(Launcher::Processes {
+        program: BINARY.into(),
+        args: vec!["bench".into(), "worker".into()],
+    });
+    options.authorities = std::fs::read_to_string(pki.path("tls.pem")).ok();
+    let target = Target {
+        name: "sockeye".into(),
+        urls: vec![format!("https://{}", server.addr)],
+        pids: vec![server.gateway.pid()],
+    };
+    let outcome = engine::run(&scenario, &target, &options, &mut Quiet).expect("a run");
+    assert_clean(&outcome);
+    let totals = &outcome.totals;
+    assert_eq!(totals.expected, totals.sent * 120, "{totals:?}");
+    assert!(totals.sent >= 10, "{totals:?}");
+    assert_eq!(server.handshakes("full"), 120.0);
+    let packed = server.gateway.metric("sockeye_deflate_messages_total");
+    assert!(packed >= totals.sent as f64, "{packed} compressed");
 }
 
 fn assert_clean(outcome: &Outcome) {
@@ -156,6 +196,8 @@ fn a_storm_reconnects_everyone() {
         (400, 400),
         "{totals:?}"
     );
+    let latency = &outcome.latency;
+    assert_eq!((latency.connect.count, latency.again.count), (200, 200));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::core::Core;
 use crate::hub::Hub;
-use crate::seam::context::{Context, Rejection};
+use crate::seam::context::{About, Context, Rejection};
 use crate::seam::handler::{AckTo, Refusal};
 use crate::tables::slot::{ConnId, SessionId, SocketId, SocketKey};
 use std::net::IpAddr;
@@ -368,7 +368,11 @@ impl Context<'_> {
             message,
             retry_after_s: exceeded.retry_after_s(),
         };
-        self.reject(socket, rejection);
+        let about = About {
+            id: ack.as_ref().map(|ack| ack.id),
+            field: None,
+        };
+        self.reject_message(socket, rejection, about);
         if let Some(ack) = ack.take() {
             self.ack_error(ack, message);
         }

@@ -42,6 +42,8 @@ pub struct Config {
     /// Who may speak for others.
     pub proxies: Proxies,
     pub slow_consumer: SlowConsumer,
+    /// What is otherwise for the events of some namespaces.
+    pub slow_consumers: BTreeMap<String, SlowEvents>,
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
     pub compression: Compression,
@@ -144,11 +146,41 @@ pub enum Cors {
     Origins(Vec<String>),
 }
 
-/// What happens when `outbox_bytes_max` is reached.
+/// What happens to an event for which a slow client has no room (`outbox_bytes_max`). Answers and heartbeats are never dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum SlowConsumer {
+    /// The client is disconnected.
     Disconnect,
+    /// The oldest events are dropped.
     DropOldest,
+    /// The event is dropped.
+    DropNewest,
+    /// Of events with the same key only the newest waits; when there are too many keys, the oldest events are dropped.
+    Conflate,
+}
+
+impl SlowConsumer {
+    pub const NAMES: [&'static str; 4] = ["disconnect", "drop-oldest", "drop-newest", "conflate"];
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [
+            Self::Disconnect,
+            Self::DropOldest,
+            Self::DropNewest,
+            Self::Conflate,
+        ]
+        .into_iter()
+        .find(|policy| Self::NAMES[*policy as usize] == name)
+    }
+}
+
+/// What happens to a namespace's events that a slow client has no room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowEvents {
+    pub policy: SlowConsumer,
+    /// Member of an event's first argument that, with the event's name and room, is its key for [`SlowConsumer::Conflate`].
+    pub key: Option<String>,
 }
 
 /// Compression of WebSocket messages (RFC 7692) and of answers to polls.
@@ -164,7 +196,7 @@ pub struct Compression {
     pub level: u8,
     /// Window of the compressor, base-2 logarithm, 9 to 15.
     pub window_bits: u8,
-    /// Keep a window of what was sent to a client, if it agrees. Not while `SlowConsumer::DropOldest` is in force.
+    /// Keep a window of what was sent to a client, if it agrees. Not where events may be dropped: later ones would refer to them.
     pub server_takeover: bool,
     /// Let clients refer to what they sent before, which costs a window to inflate with.
     pub client_takeover: bool,
@@ -236,6 +268,22 @@ impl Default for Compression {
 }
 
 impl Config {
+    /// What happens to events of this namespace, and the member that is their key.
+    pub(crate) fn slow_events(&self, namespace: &str) -> (SlowConsumer, Option<&str>) {
+        match self.slow_consumers.get(namespace) {
+            Some(slow) => (slow.policy, slow.key.as_deref()),
+            None => (self.slow_consumer, None),
+        }
+    }
+
+    /// Events of some namespace may be dropped.
+    pub fn drops_events(&self) -> bool {
+        let policies = self.slow_consumers.values().map(|slow| slow.policy);
+        policies
+            .chain([self.slow_consumer])
+            .any(|policy| policy != SlowConsumer::Disconnect)
+    }
+
     /// The longest time between two heartbeats of a live session: an interval, a pong that was given an extension, and twice
     /// what a shard that is behind puts off.
     pub(crate) fn heartbeat_gap_max(&self) -> Duration {
@@ -269,6 +317,7 @@ impl Default for Config {
             origins: Vec::new(),
             proxies: Proxies::default(),
             slow_consumer: SlowConsumer::Disconnect,
+            slow_consumers: BTreeMap::new(),
             keep_handshake: false,
             compression: Compression::default(),
             auth: Auth::default(),

@@ -5,11 +5,12 @@ use crate::core::Core;
 use crate::hub::Hub;
 use crate::output::compression::Deflate;
 use crate::rooms::room::RoomKind;
-use crate::seam::question::Waiting;
+use crate::seam::question::Purpose;
 use crate::tables::conn::{Conn, State};
 use crate::tables::session::Session;
-use crate::tables::slot::{ConnId, Key, SessionId};
+use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::socket::Variant;
+use std::collections::BTreeMap;
 
 /// How much of everything a hub holds.
 #[doc(hidden)]
@@ -268,9 +269,10 @@ impl Core {
     }
 
     fn check_rooms(&self) {
-        let mut members = 0;
+        let (mut members, mut following) = (0, 0);
         for (index, room) in self.rooms.iter() {
             members += room.members().len();
+            following += room.members().len() - room.live();
             let found = self.rooms.find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
@@ -305,6 +307,11 @@ impl Core {
             .map(|(_, slot)| slot.rooms.len())
             .sum();
         assert_eq!(members, memberships, "members and memberships");
+        assert_eq!(
+            following,
+            self.rooms.following(),
+            "members that wait for a history"
+        );
     }
 
     fn check_users(&self) {
@@ -344,27 +351,28 @@ impl Core {
             .iter()
             .filter(|(_, slot)| slot.place.user.is_some());
         assert_eq!(members, placed.count(), "sockets of users");
-        self.check_questions();
-    }
-
-    /// Gates of sessions and the questions that they wait for are pairs.
-    fn check_questions(&self) {
-        let (open, kept, booked) = self.asks.audit();
-        assert_eq!(self.counts.asks_outstanding, open as u64, "open questions");
-        assert_eq!(kept, booked, "bytes that questions keep");
-        let joins = self.asks.iter().filter(|(_, pending)| {
-            let live = pending.session.map(|key| self.tables.sessions.live(key));
-            matches!(pending.waiting, Waiting::Join(_)) && live.flatten().is_some()
-        });
-        let mut gates = 0;
-        for (index, slot) in self.tables.sessions.iter() {
-            for ask in slot.gates.iter() {
-                let pending = self.asks.get(ask).expect("a gate has its question");
-                assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
-                gates += 1;
-            }
+        assert_eq!(
+            self.counts.asks_outstanding,
+            self.asks.len() as u64,
+            "open questions"
+        );
+        let joins = self
+            .asks
+            .iter()
+            .filter(|(_, pending)| matches!(pending.purpose, Purpose::Join { .. }));
+        let live =
+            joins.filter(|(_, pending)| self.tables.sessions.live(pending.session).is_some());
+        let mut joining: BTreeMap<SessionId, u32> = BTreeMap::new();
+        for (_, pending) in live {
+            *joining.entry(pending.session.id()).or_default() += 1;
         }
-        assert_eq!(joins.count(), gates, "gates of sessions");
+        for (index, slot) in self.tables.sessions.iter() {
+            let open = joining.get(&index).copied().unwrap_or_default();
+            assert_eq!(
+                slot.joining, open,
+                "namespaces that session {index} asks for"
+            );
+        }
     }
 
     fn check_namespaces(&self) {

@@ -1,6 +1,6 @@
 //! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
 
-pub use crate::rooms::history::{
+pub use crate::rooms::log::{
     BYTES_MAX as HISTORY_BYTES_MAX, EVENTS_MAX as HISTORY_EVENTS_MAX,
     ROOMS_MAX as HISTORY_ROOMS_MAX, TOTAL_BYTES_MAX as HISTORY_TOTAL_BYTES_MAX,
 };
@@ -37,10 +37,6 @@ pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A connection from the reserve must show within this time why it is served.
 pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes of a token. A longer one is no token: the requests that bring one have less room.
-pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
-const _: () = assert!(TOKEN_BYTES_MAX <= HEAD_BYTES_MAX);
-
 /// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
@@ -57,6 +53,9 @@ pub struct Limits {
     pub fragments_max: u32,
     /// Unsent bytes per connection; above it the slow-consumer policy acts.
     pub outbox_bytes_max: usize,
+    /// Unsent bytes of the whole process, each event counted once however many wait for it; 0 = any number. Above it what may
+    /// wait for one connection shrinks to 16 KiB.
+    pub waiting_bytes_max: usize,
     /// Attachments of one packet.
     pub attachments_max: usize,
     /// Packets in one polling payload the server sends, unless the client is JavaScript's (python-engineio refuses more than 16).
@@ -75,10 +74,6 @@ pub struct Limits {
     pub acks_outstanding_max: usize,
     /// Questions to the control plane without an answer, per shard; a client about whom none can be asked is refused.
     pub asks_outstanding_max: usize,
-    /// Bytes that all questions without an answer keep, per shard: tokens, CONNECT payloads, packets that wait behind them.
-    pub ask_bytes_max: usize,
-    /// Bytes of packets that one client may send to a namespace before its CONNECT is decided.
-    pub gate_bytes_max: usize,
     /// Connections from one address (IPv6: one /64), over all shards; 0 = any number. One more is closed with 1008.
     pub conns_per_address_max: u32,
     /// Rejected messages, less those accepted since, after which a session that floods is closed with 1008.
@@ -111,6 +106,7 @@ impl Default for Limits {
             close_timeout: Duration::from_secs(5),
             fragments_max: 16_384,
             outbox_bytes_max: 1024 * 1024,
+            waiting_bytes_max: 512 * 1024 * 1024,
             attachments_max: wire::socketio::ATTACHMENTS_MAX,
             poll_packets_max: 16,
             post_packets_max: 65_536,
@@ -120,8 +116,6 @@ impl Default for Limits {
             sockets_per_session_max: 32,
             acks_outstanding_max: 500_000,
             asks_outstanding_max: 10_000,
-            ask_bytes_max: 32 * 1024 * 1024,
-            gate_bytes_max: 64 * 1024,
             conns_per_address_max: 0,
             flood_rejections_max: 1_000,
             conns_max: 1_000_000,

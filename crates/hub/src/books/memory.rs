@@ -72,8 +72,11 @@ impl MemoryWalk {
                     + core.clock.expiries.heap_bytes()
                     + core.asks.heap_bytes(),
             ),
-            ("outboxes", self.outboxes),
-            ("history", core.history.heap_bytes()),
+            (
+                "outboxes",
+                self.outboxes + core.output.pool.bytes() as usize,
+            ),
+            ("history", core.log.heap_bytes()),
             ("rounds", core.rounds.heap_bytes()),
             ("timers", core.clock.timers.heap_bytes()),
             ("turn log", core.output.log.heap_bytes()),

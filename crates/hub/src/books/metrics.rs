@@ -4,6 +4,7 @@
 
 use crate::access::claims::Denied;
 use crate::books::close::CloseReason;
+use crate::books::config::SlowConsumer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Upper bounds of the message duration histogram, milliseconds; a last bucket takes the rest.
@@ -47,20 +48,18 @@ pub enum Limit {
     TakeoverContexts,
     AsksOutstanding,
     AskTimeout,
-    AskBytes,
-    GateBytes,
-    TokenBytes,
     ConnsPerAddress,
     Flood,
     AdmissionTurn,
     AdmissionAsk,
     AdmissionMemory,
     MemoryShed,
+    WaitingBytes,
     Ignored,
 }
 
 impl Limit {
-    pub const NAMES: [&'static str; 32] = [
+    pub const NAMES: [&'static str; 30] = [
         "head_bytes",
         "payload",
         "fragments",
@@ -83,15 +82,13 @@ impl Limit {
         "takeover_contexts",
         "asks_outstanding",
         "ask_timeout",
-        "ask_bytes",
-        "gate_bytes",
-        "token_bytes",
         "conns_per_address",
         "flood",
         "admission_turn",
         "admission_ask",
         "admission_memory",
         "memory_shed",
+        "waiting_bytes",
         "ignored",
     ];
 }
@@ -145,6 +142,7 @@ macro_rules! counters {
             pub(crate) denied: [u64; Denied::ALL.len()],
             pub(crate) rated: [u64; Scope::NAMES.len()],
             pub(crate) dropped: [u64; Dropped::NAMES.len()],
+            pub(crate) dropped_slow: [u64; SlowConsumer::NAMES.len()],
         }
 
         /// What the exporter reads: one per shard.
@@ -170,6 +168,8 @@ macro_rules! counters {
             pub rated: [AtomicU64; Scope::NAMES.len()],
             /// Messages of clients that came to nothing, by `Dropped`.
             pub dropped: [AtomicU64; Dropped::NAMES.len()],
+            /// Events dropped for slow clients, by `SlowConsumer`.
+            pub dropped_slow: [AtomicU64; SlowConsumer::NAMES.len()],
             /// Counted by the shard itself.
             pub tls: crate::books::tls::TlsCells,
         }
@@ -185,6 +185,7 @@ macro_rules! counters {
                 store(&self.denied, &counts.denied);
                 store(&self.rated, &counts.rated);
                 store(&self.dropped, &counts.dropped);
+                store(&self.dropped_slow, &counts.dropped_slow);
             }
         }
     };
@@ -231,8 +232,8 @@ counters! {
     writes,
     /// Volatile events dropped because the client was not writable.
     dropped_volatile,
-    /// Events dropped by the slow-consumer policy.
-    dropped_slow,
+    /// Bytes that wait in outboxes and polling queues, each event counted once.
+    waiting_bytes,
     /// Messages that are not of the plain protocol.
     invalid_messages,
     /// Server-side acks outstanding now.

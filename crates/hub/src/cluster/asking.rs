@@ -133,6 +133,7 @@ impl Core {
                 args: out.args.to_owned(),
                 attachments: out.attachments.to_vec(),
                 volatile: false,
+                at: None,
             };
             self.send_all(shards, Relay::Ask(broadcast, round));
         }

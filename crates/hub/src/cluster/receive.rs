@@ -21,24 +21,23 @@ impl Hub {
             }
             Relay::Fetch { of, round } => of.with(|target| self.core.fetched(target, *round)),
             Relay::Response(round, response) => self.core.response(*round, response),
-            Relay::Record {
-                namespace,
-                room,
-                event,
-            } => self.core.record(namespace, room, event),
+            Relay::Append(broadcast, kept) => broadcast.to.with(|target| {
+                let event = broadcast.event();
+                self.core.append(target, &event, kept.as_deref());
+            }),
             Relay::Replay {
                 namespace,
                 room,
                 shard,
                 socket,
-            } => {
-                self.core.replay(namespace, room, *shard, *socket);
-            }
+                ticket,
+            } => self.core.replay(namespace, room, *shard, *socket, *ticket),
             Relay::Replayed {
+                room,
                 socket,
-                args,
-                exempt,
-            } => self.core.replayed(*socket, args, *exempt),
+                ticket,
+                events,
+            } => self.core.replayed(room, socket, *ticket, events),
             Relay::RoomChanged { namespace, room } => self.core.room_changed(namespace, room),
         }
         self.settle();
@@ -46,9 +45,9 @@ impl Hub {
 
     fn relayed_broadcast(&mut self, relayed: &Broadcast, round: Option<RoundId>) {
         relayed.to.with(|target: &Target<'_>| {
-            let mut out = Outgoing::to(target, &relayed.name, &relayed.args);
-            out.attachments = &relayed.attachments;
-            out.volatile = relayed.volatile;
+            let event = relayed.event();
+            let mut out = Outgoing::event(target, &event);
+            out.at = relayed.at;
             match round {
                 Some(round) => self.core.take_part(target, &mut out, round),
                 None => self.core.fan_out(target, &mut out),

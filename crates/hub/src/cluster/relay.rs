@@ -4,11 +4,12 @@
 use crate::cluster::rounds::Found;
 use crate::core::Core;
 use crate::rooms::directory::{Expected, RoomName};
+use crate::rooms::log::Position;
 use crate::rooms::room::RoomKind;
+use crate::seam::context::Emit;
 use crate::seam::effect::Effect;
 use crate::tables::id::{self, Place};
 use crate::tables::shards::ShardSet;
-use crate::tables::slot::SocketKey;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -121,6 +122,8 @@ pub struct Broadcast {
     pub(crate) args: String,
     pub(crate) attachments: Vec<Vec<u8>>,
     pub(crate) volatile: bool,
+    /// Its place among the events that its room keeps.
+    pub(crate) at: Option<Position>,
 }
 
 /// What the asker of a round is told.
@@ -147,6 +150,15 @@ impl Response {
 }
 
 impl Broadcast {
+    pub(crate) fn event(&self) -> Emit<'_> {
+        Emit {
+            name: &self.name,
+            args: &self.args,
+            attachments: &self.attachments,
+            volatile: self.volatile,
+        }
+    }
+
     fn bytes(&self) -> usize {
         let attached: usize = self.attachments.iter().map(Vec::len).sum();
         self.to.bytes() + self.name.len() + self.args.len() + attached
@@ -178,25 +190,23 @@ pub enum Relay {
     },
     /// To the asker of the round with this number.
     Response(u64, Response),
-    /// To the owner of a room's history.
-    Record {
-        namespace: String,
-        room: String,
-        event: String,
-    },
-    /// To the owner: send what is kept to this socket of that shard.
+    /// To the home of the one room that it is for: an event, and what is kept of it.
+    Append(Broadcast, Option<String>),
+    /// To the home: a socket of that shard joined and wants what is kept.
     Replay {
         namespace: String,
         room: String,
         shard: u16,
-        socket: SocketKey,
+        socket: Id20,
+        ticket: u64,
     },
     /// To the socket's shard.
     Replayed {
-        socket: SocketKey,
-        args: String,
-        /// Never compressed.
-        exempt: bool,
+        room: String,
+        socket: Id20,
+        ticket: u64,
+        /// Raw JSON, separated by commas.
+        events: String,
     },
     /// To the shards that have members of a room: their number changed.
     RoomChanged {
@@ -217,8 +227,10 @@ impl Relay {
             Self::Join { of, rooms, .. } | Self::Leave { of, rooms } => of.bytes() + list(rooms),
             Self::Disconnect { of, .. } | Self::Fetch { of, .. } => of.bytes(),
             Self::Response(_, response) => response.bytes(),
-            Self::Record { event, .. } => event.len(),
-            Self::Replayed { args, .. } => args.len(),
+            Self::Append(broadcast, kept) => {
+                broadcast.bytes() + kept.as_ref().map_or(0, String::len)
+            }
+            Self::Replayed { events, .. } => events.len(),
             Self::Replay { .. } | Self::RoomChanged { .. } => 0,
         };
         size_of::<Self>() + args

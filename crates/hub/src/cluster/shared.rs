@@ -7,6 +7,7 @@ use crate::access::gcra::Shared;
 use crate::access::trust::Distrusted;
 use crate::books::config::Rates;
 use crate::cluster::mailbox::Loads;
+use crate::output::piece::Waiting;
 use crate::rooms::directory::Directory;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub struct Process {
     pub(crate) directory: Arc<Directory>,
     /// How full the process is.
     pub pressure: Arc<Pressure>,
+    /// What waits in all outboxes.
+    pub waiting: Arc<Waiting>,
     /// Limiter states of users and addresses.
     pub meters: Arc<Shared>,
     /// What the log was told of proxies that nobody trusts.

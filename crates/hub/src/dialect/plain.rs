@@ -2,22 +2,17 @@
 
 use crate::access::claims::Claims;
 use crate::books::close::CloseReason;
+use crate::core::Core;
 use crate::hub::Hub;
-use crate::seam::context::Rejection;
-use crate::seam::handler::{AckTo, Decision, Event, Refusal};
-use crate::seam::question::Waiting;
+use crate::seam::context::{About, Rejection};
+use crate::seam::handler::{AckTo, Event};
 use crate::tables::session::Protocol;
-use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use crate::tables::slot::{SessionId, SocketKey};
 use crate::transport::websocket::Data;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
 use wire::websocket::close;
-
-/// What a client sees whose message lacks `type` or `payload`.
-const INVALID: Rejection<'_> = Rejection::Refused {
-    message: "Invalid message format",
-    code: "INVALID_MESSAGE_FORMAT",
-};
+use wire::websocket::frame::{self, OpCode};
 
 impl Hub {
     /// A plain session has one socket from the start, or from when its token was found good.
@@ -32,66 +27,25 @@ impl Hub {
     pub(crate) fn begin_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
         let namespace = self.core.config.plain_namespace.clone();
         match self.ask_handler(session, &namespace, "{}", claims) {
-            Some(Decision::Admit) => self.enter_plain(session, claims),
-            Some(Decision::Refuse(refusal)) => self.keep_out_plain(session, &refusal),
-            Some(Decision::Later) => match self.core.take_ticket() {
-                Some(key) => {
-                    let claims = claims.cloned().map(Box::new);
-                    self.core.wait_for(key, Waiting::Begin(claims));
-                    self.set_asking(session, true);
+            Some(Ok(())) => {
+                let socket = self.add_socket(session, &namespace, "{}", claims);
+                if let Some(claims) = claims {
+                    self.core.grant(socket, claims);
                 }
-                None => self.keep_out_plain(session, &Refusal::unavailable()),
-            },
+                self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
+            }
+            Some(Err(refusal)) => {
+                let slot = self.core.tables.sessions.get(session);
+                let Some(conn) = slot.and_then(|slot| slot.conn) else {
+                    return;
+                };
+                self.core
+                    .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
+                self.core.finish_conn(conn);
+                self.core.close_session(session, CloseReason::ServerClose);
+            }
             None => {}
         }
-    }
-
-    /// Frames of a plain client wait while somebody is asked about it. Returns its connection.
-    pub(crate) fn set_asking(&mut self, session: SessionId, asking: bool) -> Option<ConnId> {
-        let slot = self.core.tables.sessions.get(session)?;
-        let conn = slot.conn?;
-        self.core.tables.conns.get_mut(conn)?.flags.asking = asking;
-        Some(conn)
-    }
-
-    /// The handler decided about a plain session that waited.
-    pub(crate) fn on_beginning_decided(
-        &mut self,
-        session: SessionId,
-        claims: Option<Box<Claims>>,
-        decision: Result<(), Refusal>,
-    ) {
-        let conn = self.set_asking(session, false);
-        match decision {
-            Ok(()) => self.enter_plain(session, claims.as_deref()),
-            Err(refusal) => self.keep_out_plain(session, &refusal),
-        }
-        if let Some(conn) = conn {
-            self.revive(conn);
-        }
-    }
-
-    fn enter_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
-        if !self.core.is_open(session) {
-            return;
-        }
-        let namespace = self.core.config.plain_namespace.clone();
-        let socket = self.add_socket(session, &namespace, "{}", claims);
-        if let Some(claims) = claims {
-            self.core.grant(socket, claims);
-        }
-        self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
-    }
-
-    fn keep_out_plain(&mut self, session: SessionId, refusal: &Refusal) {
-        let slot = self.core.tables.sessions.get(session);
-        let Some(conn) = slot.and_then(|slot| slot.conn) else {
-            return;
-        };
-        self.core
-            .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
-        self.core.finish_conn(conn);
-        self.core.close_session(session, CloseReason::ServerClose);
     }
 
     pub(crate) fn on_plain(&mut self, session: SessionId, data: Data<'_>) {
@@ -108,22 +62,31 @@ impl Hub {
         let incoming = match (slot.protocol, data) {
             (Protocol::PlainMsgpack, Data::Binary(bytes)) => plain::parse_msgpack(bytes),
             (_, Data::Text(text)) => plain::parse_json(text),
-            _ => Err(Invalid),
+            _ => Err(Invalid::default()),
         };
         let asked = match &incoming {
             Ok(
                 Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. },
             ) => *id,
-            Ok(Incoming::Ack { .. }) | Err(Invalid) => None,
+            Ok(Incoming::Ack { .. }) => None,
+            Err(invalid) => invalid.id,
         };
         if !self.within_rates(session, Some(socket), asked) {
             return;
         }
         match incoming {
             Ok(incoming) => self.on_incoming(session, socket, incoming),
-            Err(Invalid) => {
+            Err(invalid) => {
                 self.core.counts.invalid_messages += 1;
-                self.call(session, |_, cx| cx.reject(socket, INVALID));
+                let rejection = Rejection::Refused {
+                    message: invalid.message(),
+                    code: "INVALID_MESSAGE_FORMAT",
+                };
+                let about = About {
+                    id: invalid.id,
+                    field: invalid.field,
+                };
+                self.call(session, |_, cx| cx.reject_message(socket, rejection, about));
             }
         }
     }
@@ -183,5 +146,28 @@ impl Hub {
             ack: id.map(|id| AckTo { socket, id }),
         };
         self.call(session, |handler, cx| handler.event(cx, socket, event));
+    }
+}
+
+impl Core {
+    /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.
+    pub(crate) fn say_error(&mut self, session: SessionId, error: &plain::Error<'_>) -> bool {
+        let Some(slot) = self.tables.sessions.get(session) else {
+            return true;
+        };
+        let (conn, mut text) = (slot.conn, Vec::new());
+        let opcode = match slot.protocol {
+            Protocol::PlainJson => {
+                plain::write_error_json(&mut text, error);
+                OpCode::Text
+            }
+            Protocol::PlainMsgpack => {
+                plain::write_error_msgpack(&mut text, error);
+                OpCode::Binary
+            }
+            _ => return false,
+        };
+        self.reply(conn, |out| frame::write_frame(out, opcode, &text));
+        true
     }
 }

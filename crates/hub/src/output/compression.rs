@@ -7,14 +7,15 @@
 use crate::books::config;
 use crate::books::metrics::{Counts, Limit};
 use crate::core::Core;
-use crate::output::outbox::Range;
+use crate::output::backlog::Fate;
+use crate::output::log::Range;
 use crate::tables::slot::ConnId;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use wire::http::{Encoding, Head};
 use wire::websocket::deflate::{Deflater, InflateError, Inflater};
 use wire::websocket::extension::{self, Agreed, Willing};
-use wire::websocket::frame::{self, OpCode};
+use wire::websocket::frame;
 
 /// Window of the compressor for clients that asked for less than the usual one: the smallest zlib has suits them all.
 const SMALL_WINDOW_BITS: u8 = 9;
@@ -72,8 +73,6 @@ impl Context {
 
 impl Codecs {
     /// Compresses those of `frames` that are worth it into `out`. `false`, and nothing appended: none was.
-    ///
-    /// The first of several frames announces how many attachments follow; it stays readable for the slow-consumer policy.
     fn deflate(
         &mut self,
         config: &config::Compression,
@@ -91,9 +90,8 @@ impl Codecs {
             let (Some(whole), Some(payload)) = (rest.get(..len), rest.get(header.len..len)) else {
                 break;
             };
-            let announces = rest.len() == frames.len() && len < frames.len();
             let at = out.len();
-            if payload.len() >= config.threshold && !announces && deflater.deflate(payload, out) {
+            if payload.len() >= config.threshold && deflater.deflate(payload, out) {
                 counts.deflated_messages += 1;
                 counts.deflated_bytes_before += payload.len() as u64;
                 counts.deflated_bytes_after += (out.len() - at) as u64;
@@ -186,7 +184,7 @@ impl Core {
         let full = self.output.codecs.contexts.len() >= self.config.limits.takeover_contexts_max;
         let willing = Willing {
             // Frames that later ones refer to cannot be dropped.
-            server_takeover: config.server_takeover && !full && !self.slow_consumer_drops(),
+            server_takeover: config.server_takeover && !full && !self.config.drops_events(),
             client_takeover: config.client_takeover && !full,
             server_window_bits: config.window_bits,
             client_window_bits: 15,
@@ -271,18 +269,20 @@ impl Core {
         &mut self,
         conn: impl Into<Option<ConnId>>,
         exempt: bool,
+        fate: Fate,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(conn) = conn.into() else { return };
-        let start = self.output.log.private.len();
-        write(&mut self.output.log.private);
+        let log = self.output.log.bytes_mut(false);
+        let start = log.len();
+        write(log);
+        let len = log.len() - start;
         let deflate = self.deflate_of(Some(conn));
-        let len = self.output.log.private.len() - start;
         if deflate != Deflate::Off && !exempt && len >= self.config.compression.threshold {
             self.deflate_private(conn, deflate, start);
         }
         if len > 0 {
-            let range = self.output.log.private_range(start);
+            let range = self.output.log.close(false, start, fate);
             self.push(conn, range);
         }
     }
@@ -290,9 +290,9 @@ impl Core {
     /// Compresses what the private log holds since `start` in place.
     fn deflate_private(&mut self, conn: ConnId, deflate: Deflate, start: usize) {
         let mut frames = std::mem::take(&mut self.output.codecs.frames);
-        frames.extend_from_slice(&self.output.log.private[start..]);
-        self.output.log.private.truncate(start);
-        let (config, out) = (&self.config.compression, &mut self.output.log.private);
+        let (config, out) = (&self.config.compression, self.output.log.bytes_mut(false));
+        frames.extend_from_slice(&out[start..]);
+        out.truncate(start);
         if !self
             .output
             .codecs
@@ -309,28 +309,18 @@ impl Core {
         conn: ConnId,
         deflate: Deflate,
         frames: &[u8],
-        shared: bool,
+        (shared, fate): (bool, Fate),
     ) -> Option<Range> {
         let config = &self.config.compression;
         if frames.len() < config.threshold {
             return None;
         }
-        let out = if shared {
-            &mut self.output.log.shared
-        } else {
-            &mut self.output.log.private
-        };
+        let out = self.output.log.bytes_mut(shared);
         let start = out.len();
         self.output
             .codecs
             .deflate(config, (conn, deflate), frames, out, &mut self.counts)
-            .then(|| {
-                if shared {
-                    self.output.log.shared_range(start)
-                } else {
-                    self.output.log.private_range(start)
-                }
-            })
+            .then(|| self.output.log.close(shared, start, fate))
     }
 
     /// A poll's answer as its client accepts it; the header line for it goes to `extra`.
@@ -359,16 +349,4 @@ impl Core {
         }
         coded.into()
     }
-}
-
-/// The first bytes of a compressed frame's message, for whoever must tell events from answers.
-pub(crate) fn peek(inflater: &mut Inflater, bytes: &[u8]) -> Option<(OpCode, Vec<u8>)> {
-    const BYTES: usize = 32;
-    let header = frame::parse_header(bytes)
-        .ok()
-        .flatten()
-        .filter(|header| header.rsv1)?;
-    let payload = bytes.get(header.len..)?;
-    let len = usize::try_from(header.payload_len).ok()?;
-    Some((header.opcode, inflater.peek(payload.get(..len)?, BYTES)))
 }

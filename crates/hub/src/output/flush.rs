@@ -20,7 +20,7 @@ impl Hub {
         }
         let mut tally = Tally::default();
         let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
-        self.book(tally);
+        self.book(&tally);
         self.after_flush(conn, flushed);
         self.settle();
     }
@@ -53,30 +53,33 @@ impl Hub {
 
     #[inline]
     fn flush_conn(&mut self, conn: ConnId, sink: &mut dyn Sink) {
-        let mut bound = self.core.bound();
+        let (mut bytes_max, squeezed) = self.core.outbox_bytes_max();
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
             return;
         };
         if slot.flags.answering {
             // The answer was bounded when it was a queue; here it waits for the kernel.
-            bound.bytes_max = bound.bytes_max.saturating_mul(4);
+            bytes_max = bytes_max.saturating_mul(4);
         }
         slot.flags.dirty = false;
         let mut tally = Tally::default();
-        let flushed = slot
-            .outbox
-            .flush(&self.core.output.log, conn, sink, bound, &mut tally);
+        let flushed =
+            slot.outbox
+                .flush(&mut self.core.output.log, conn, sink, bytes_max, &mut tally);
         let ends = slot.state == State::Finishing;
-        self.book(tally);
+        self.book(&tally);
+        if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
+            self.core.counts.hit(Limit::WaitingBytes);
+        }
         if flushed != Flushed::Empty || ends {
             self.after_flush(conn, flushed);
         }
     }
 
-    fn book(&mut self, tally: Tally) {
+    fn book(&mut self, tally: &Tally) {
         self.core.counts.bytes_out += tally.bytes;
         self.core.counts.writes += tally.writes;
-        self.core.counts.dropped_slow += tally.dropped;
+        self.core.count_dropped(&tally.dropped);
     }
 
     fn after_flush(&mut self, conn: ConnId, flushed: Flushed) {

@@ -1,103 +1,15 @@
-//! What waits to be written. During a turn every outgoing byte is encoded once, into one of two logs (`shared` for what many
-//! receive, `private` for what one receives), and a connection only notes ranges of them; ranges that touch become one. So a
-//! room's sixteen messages of a turn reach each member by one write of one slice, and nothing is allocated per delivery.
-//! What the kernel does not take is copied into the connection's bounded backlog.
+//! What waits to be written on one connection: ranges of this turn's log, and behind them, once the kernel does not take all,
+//! the connection's bounded backlog.
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
-use crate::books::config::SlowConsumer;
-use crate::output::droppable::{compressed_event, unit, unit_rest, units_within};
+use crate::output::backlog::{Backlog, Dropped, Overflow};
+use crate::output::log::{NONE, Range, TurnLog};
 use crate::tables::slot::ConnId;
 use std::io::IoSlice;
-use wire::websocket::deflate::Inflater;
 
-/// A piece of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    start: u32,
-    len: u32,
-    shared: bool,
-}
-
-impl Range {
-    /// A position that wrapped would send a client what is another's: better no shard than that. A turn stops long before; only
-    /// one call of a handler can write so much.
-    fn new(start: usize, end: usize, shared: bool) -> Self {
-        let end = u32::try_from(end).expect("the output of a turn is less than 4 GiB");
-        debug_assert!(start <= end as usize, "{start} is behind {end}");
-        let start = start as u32;
-        Self {
-            start,
-            len: end - start,
-            shared,
-        }
-    }
-}
-
-const NONE: u32 = u32::MAX;
 /// Slices per write (well below UIO_MAXIOV; beyond it the gain is nil).
 const SLICES: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    range: Range,
-    next: u32,
-}
-
-/// Output of one turn.
-#[derive(Debug, Default)]
-pub(crate) struct TurnLog {
-    pub(crate) shared: Vec<u8>,
-    pub(crate) private: Vec<u8>,
-    nodes: Vec<Node>,
-    /// Connections with something to write.
-    pub(crate) dirty: Vec<ConnId>,
-}
-
-/// Capacity a log keeps between turns.
-const LOG_KEEP_BYTES: usize = 4 * 1024 * 1024;
-
-impl TurnLog {
-    pub(crate) fn len(&self) -> usize {
-        self.shared.len() + self.private.len()
-    }
-
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.shared.capacity()
-            + self.private.capacity()
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.dirty.capacity() * size_of::<ConnId>()
-    }
-
-    /// Closes what was appended to a log since `start` into a range.
-    pub(crate) fn private_range(&self, start: usize) -> Range {
-        Range::new(start, self.private.len(), false)
-    }
-
-    pub(crate) fn shared_range(&self, start: usize) -> Range {
-        Range::new(start, self.shared.len(), true)
-    }
-
-    pub(crate) fn bytes(&self, range: Range) -> &[u8] {
-        let log = if range.shared {
-            &self.shared
-        } else {
-            &self.private
-        };
-        &log[range.start as usize..(range.start + range.len) as usize]
-    }
-
-    pub(crate) fn clear(&mut self) {
-        for log in [&mut self.shared, &mut self.private] {
-            log.clear();
-            if log.capacity() > LOG_KEEP_BYTES {
-                log.shrink_to(LOG_KEEP_BYTES);
-            }
-        }
-        self.nodes.clear();
-        self.dirty.clear();
-    }
-}
 
 /// A connection's part of the turn and what the kernel has not taken yet. 24 bytes when idle.
 #[derive(Debug)]
@@ -140,7 +52,7 @@ pub(crate) enum Flushed {
     Empty,
     Waiting,
     Gone,
-    /// Over the bound under `SlowConsumer::Disconnect`.
+    /// Over the bound, and nothing may be dropped.
     Overflow,
 }
 
@@ -149,36 +61,19 @@ pub(crate) enum Flushed {
 pub(crate) struct Tally {
     pub(crate) bytes: u64,
     pub(crate) writes: u64,
-    pub(crate) dropped: u64,
-}
-
-/// The bound of an outbox and what happens there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound {
-    pub(crate) bytes_max: usize,
-    pub(crate) policy: SlowConsumer,
+    pub(crate) dropped: Dropped,
 }
 
 impl Outbox {
     /// Queues a range. Returns `true` when the outbox had nothing from this turn yet.
+    #[inline]
     pub(crate) fn push(&mut self, log: &mut TurnLog, range: Range) -> bool {
-        if self.tail != NONE {
-            let tail = &mut log.nodes[self.tail as usize];
-            if tail.range.shared == range.shared && tail.range.start + tail.range.len == range.start
-            {
-                tail.range.len += range.len;
-                return false;
-            }
+        let first = self.tail == NONE;
+        self.tail = log.link(self.tail, range);
+        if first {
+            self.head = self.tail;
         }
-        let at = log.nodes.len() as u32;
-        log.nodes.push(Node { range, next: NONE });
-        if self.tail == NONE {
-            self.head = at;
-        } else {
-            log.nodes[self.tail as usize].next = at;
-        }
-        self.tail = at;
-        self.head == at
+        first
     }
 
     /// Nothing queued and nothing in the backlog: a volatile packet may go out.
@@ -196,7 +91,7 @@ impl Outbox {
         self.head = NONE;
         self.tail = NONE;
         if let Some(backlog) = &mut self.backlog {
-            backlog.bytes.truncate(backlog.sent + backlog.started);
+            backlog.discard_unstarted();
         }
     }
 
@@ -208,10 +103,10 @@ impl Outbox {
     /// Writes this turn's ranges; what does not fit goes to the backlog.
     pub(crate) fn flush(
         &mut self,
-        log: &TurnLog,
+        log: &mut TurnLog,
         conn: ConnId,
         sink: &mut dyn Sink,
-        bound: Bound,
+        bytes_max: usize,
         tally: &mut Tally,
     ) -> Flushed {
         let (mut skip, mut held) = (0, false);
@@ -250,7 +145,7 @@ impl Outbox {
                 Flushed::Empty
             };
         }
-        self.keep(log, skip, bound, tally)
+        self.keep(log, skip, bytes_max, tally)
     }
 
     fn gather<'a>(
@@ -261,13 +156,12 @@ impl Outbox {
     ) -> (usize, usize) {
         let (mut count, mut total, mut at) = (0, 0, self.head);
         while at != NONE && count < SLICES {
-            let node = log.nodes[at as usize];
-            let bytes = &log.bytes(node.range)[skip..];
+            let bytes = &log.node_bytes(at)[skip..];
             skip = 0;
             slices[count] = IoSlice::new(bytes);
             count += 1;
             total += bytes.len();
-            at = node.next;
+            at = log.node(at).next;
         }
         (count, total)
     }
@@ -275,41 +169,43 @@ impl Outbox {
     /// Drops `n` written bytes from the front; returns how many of the new front are written already.
     fn advance(&mut self, log: &TurnLog, mut n: usize) -> usize {
         while self.head != NONE {
-            let node = log.nodes[self.head as usize];
-            if n < node.range.len as usize {
+            let node = log.node(self.head);
+            if n < node.len() {
                 return n;
             }
-            n -= node.range.len as usize;
+            n -= node.len();
             self.head = node.next;
         }
         self.tail = NONE;
         0
     }
 
-    /// Copies what is left of this turn into the backlog, and never much more than the bound.
-    fn keep(&mut self, log: &TurnLog, mut skip: usize, bound: Bound, tally: &mut Tally) -> Flushed {
-        let fresh = self.backlog.is_none();
+    /// Moves what is left of this turn into the backlog. `skip` bytes of it are out already.
+    fn keep(
+        &mut self,
+        log: &mut TurnLog,
+        mut skip: usize,
+        bytes_max: usize,
+        tally: &mut Tally,
+    ) -> Flushed {
         let backlog = self.backlog.get_or_insert_with(Default::default);
-        let mut at = self.head;
-        let mut flushed = Flushed::Waiting;
-        while at != NONE && flushed == Flushed::Waiting {
-            let node = log.nodes[at as usize];
-            let bytes = log.bytes(node.range);
-            let begun = match fresh && at == self.head {
-                true => unit_rest(bytes, skip),
-                false => 0,
-            };
-            if begun > 0 {
-                backlog.started = begun;
-                backlog.append(&bytes[skip..skip + begun], bound);
-            }
-            flushed = backlog.append_units(&bytes[skip + begun..], bound, tally);
-            skip = 0;
-            at = node.next;
+        let (mut at, mut kept) = (self.head, Ok(()));
+        while at != NONE && kept.is_ok() {
+            kept = log.units(at, &mut skip, |unit, sent| match sent {
+                0 => backlog.push(unit, bytes_max, &mut tally.dropped),
+                _ => {
+                    backlog.begin(unit, sent);
+                    Ok(())
+                }
+            });
+            at = log.node(at).next;
         }
         self.head = NONE;
         self.tail = NONE;
-        flushed
+        match kept {
+            Ok(()) => Flushed::Waiting,
+            Err(Overflow) => Flushed::Overflow,
+        }
     }
 
     /// The kernel takes bytes again.
@@ -322,12 +218,18 @@ impl Outbox {
         let Some(backlog) = &mut self.backlog else {
             return Flushed::Empty;
         };
-        while !backlog.pending().is_empty() {
+        while !backlog.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let count = backlog.gather(&mut slices);
+            let total: usize = slices[..count].iter().map(|slice| slice.len()).sum();
             tally.writes += 1;
-            match sink.write(conn, &[IoSlice::new(backlog.pending())]) {
+            match sink.write(conn, &slices[..count]) {
                 Written::Bytes(n) => {
                     tally.bytes += n as u64;
                     backlog.advance(n);
+                    if n < total {
+                        return Flushed::Waiting;
+                    }
                 }
                 Written::Held(n) => {
                     tally.bytes += n as u64;
@@ -345,112 +247,36 @@ impl Outbox {
         Flushed::Empty
     }
 
+    /// What waits in the backlog, bytes.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.backlog.as_ref().map_or(0, |backlog| backlog.cost())
+    }
+
+    /// Bytes of the list of what waits; the pieces in it are counted where they are made.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.backlog
             .as_ref()
-            .map_or(0, |b| b.bytes.capacity() + size_of::<Backlog>())
-    }
-}
-
-/// Bytes the kernel did not take.
-#[derive(Debug, Default)]
-struct Backlog {
-    bytes: Vec<u8>,
-    /// Written already.
-    sent: usize,
-    /// Bytes at the front of `pending` that finish a frame whose beginning is out: never dropped.
-    started: usize,
-}
-
-impl Backlog {
-    fn pending(&self) -> &[u8] {
-        &self.bytes[self.sent..]
-    }
-
-    fn advance(&mut self, n: usize) {
-        if n >= self.started {
-            let (unit_start, cut) = (self.started, n);
-            self.started = unit_rest(&self.pending()[unit_start..], cut - unit_start);
-        } else {
-            self.started -= n;
-        }
-        self.sent += n;
-        if self.sent > self.bytes.len() / 2 {
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
-        }
-    }
-
-    /// Takes more bytes. It grows in a few large steps, as what it grew out of stays with the allocator for a while, and not past
-    /// the bound: a thousand slow clients are a thousand bounds, not several thousand.
-    fn append(&mut self, bytes: &[u8], bound: Bound) {
-        if self.bytes.len() + bytes.len() > self.bytes.capacity() {
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
-            let needed = self.bytes.len() + bytes.len();
-            let grown = (self.bytes.capacity() * 4).min(bound.bytes_max);
-            self.bytes
-                .reserve_exact(grown.max(needed) - self.bytes.len());
-        }
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// Takes whole units; past the bound the policy decides before more are taken. Dropping reads the whole backlog, so it comes
-    /// after a quarter of the bound and not after each unit.
-    fn append_units(&mut self, mut bytes: &[u8], bound: Bound, tally: &mut Tally) -> Flushed {
-        let step = match bound.policy {
-            SlowConsumer::Disconnect => 0,
-            SlowConsumer::DropOldest => bound.bytes_max / 4,
-        };
-        while !bytes.is_empty() {
-            let room = bound.bytes_max.saturating_sub(self.pending().len());
-            let fits = units_within(bytes, room + step);
-            self.append(&bytes[..fits], bound);
-            bytes = &bytes[fits..];
-            if self.pending().len() <= bound.bytes_max {
-                continue;
-            }
-            if bound.policy == SlowConsumer::DropOldest {
-                tally.dropped += self.drop_oldest(bound.bytes_max);
-            }
-            if self.pending().len() > bound.bytes_max {
-                return Flushed::Overflow;
-            }
-        }
-        Flushed::Waiting
-    }
-
-    /// Drops the oldest events until three quarters of `bytes_max` are left; returns how many. Only whole events are dropped
-    /// (header and attachments together), never control frames, acks or connects. What stays moves up in place.
-    fn drop_oldest(&mut self, bytes_max: usize) -> u64 {
-        self.bytes.drain(..self.sent);
-        self.sent = 0;
-        let mut excess = self.bytes.len().saturating_sub(bytes_max / 4 * 3);
-        let (mut from, mut to) = (self.started, self.started);
-        let mut dropped = 0;
-        let mut inflater = Inflater::default();
-        while excess > 0 && from < self.bytes.len() {
-            let (len, droppable) = unit(&self.bytes[from..]);
-            if droppable || compressed_event(&mut inflater, &self.bytes[from..]) {
-                excess = excess.saturating_sub(len);
-                dropped += 1;
-            } else {
-                self.bytes.copy_within(from..from + len, to);
-                to += len;
-            }
-            from += len;
-        }
-        self.bytes.drain(to..from);
-        dropped
+            .map_or(0, |backlog| backlog.heap_bytes() + size_of::<Backlog>())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::droppable::tests::framed;
+    use crate::books::config::SlowConsumer;
+    use crate::output::backlog::Fate;
+    use crate::output::piece::Pool;
     use crate::tables::slot::SlotId;
+    use std::sync::Arc;
     use wire::websocket::frame::{self, OpCode};
+
+    fn framed(texts: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for text in texts {
+            frame::write_frame(&mut out, OpCode::Text, text.as_bytes());
+        }
+        out
+    }
 
     /// Takes at most `room` bytes in all.
     struct Pipe {
@@ -479,65 +305,52 @@ mod tests {
         ConnId::at(0)
     }
 
-    const BOUND: Bound = Bound {
-        bytes_max: 1000,
-        policy: SlowConsumer::Disconnect,
+    const FIXED: Fate = Fate::Fixed;
+    const OLDEST: Fate = Fate::Event {
+        policy: SlowConsumer::DropOldest,
+        key: 0,
     };
 
-    fn append(log: &mut TurnLog, outbox: &mut Outbox, text: &str, shared: bool) {
-        let buf = if shared {
-            &mut log.shared
-        } else {
-            &mut log.private
-        };
+    fn append(log: &mut TurnLog, outbox: &mut Outbox, text: &str, shared: bool, fate: Fate) {
+        let buf = log.bytes_mut(shared);
         let start = buf.len();
         frame::write_frame(buf, OpCode::Text, text.as_bytes());
-        let range = if shared {
-            log.shared_range(start)
-        } else {
-            log.private_range(start)
-        };
+        let range = log.close(shared, start, fate);
         outbox.push(log, range);
     }
 
-    #[test]
-    fn a_position_beyond_32_bits_wrapped_to_anothers_bytes() {
-        let far = u32::MAX as usize;
-        assert_eq!(Range::new(far - 1, far, true).start, u32::MAX - 1);
-        let beyond = std::panic::catch_unwind(|| Range::new(far + 1, far + 2, true));
-        assert!(beyond.is_err());
+    fn pipe(room: usize) -> Pipe {
+        Pipe {
+            taken: Vec::new(),
+            room,
+        }
     }
 
     #[test]
     fn touching_ranges_become_one_and_order_is_kept() {
         let (mut log, mut outbox) = (TurnLog::default(), Outbox::default());
         for (text, shared) in [("42a", true), ("42b", true), ("43c", false), ("42d", true)] {
-            append(&mut log, &mut outbox, text, shared);
+            append(&mut log, &mut outbox, text, shared, OLDEST);
         }
-        assert_eq!(log.nodes.len(), 3);
-        let mut pipe = Pipe {
-            taken: Vec::new(),
-            room: 1000,
-        };
-        let flushed = outbox.flush(&log, conn(), &mut pipe, BOUND, &mut Tally::default());
+        assert_eq!(outbox.tail, 2, "three ranges");
+        let mut pipe = pipe(1000);
+        let flushed = outbox.flush(&mut log, conn(), &mut pipe, 1000, &mut Tally::default());
         assert_eq!(flushed, Flushed::Empty);
         assert_eq!(pipe.taken, framed(&["42a", "42b", "43c", "42d"]));
     }
 
     #[test]
     fn whatever_the_kernel_takes_the_stream_is_the_same() {
-        let texts = ["42one", "451-x", "42three", "43four", "42five"];
+        let texts = ["42one", "451-x", "42three", "43four", "431", "42five"];
         let whole = framed(&texts);
         for first in 0..=whole.len() {
             let (mut log, mut outbox) = (TurnLog::default(), Outbox::default());
             for (n, text) in texts.iter().enumerate() {
-                append(&mut log, &mut outbox, text, n % 2 == 0);
+                let fate = if n < 3 { OLDEST } else { FIXED };
+                append(&mut log, &mut outbox, text, n % 3 == 0, fate);
             }
-            let mut pipe = Pipe {
-                taken: Vec::new(),
-                room: first,
-            };
-            outbox.flush(&log, conn(), &mut pipe, BOUND, &mut Tally::default());
+            let mut pipe = pipe(first);
+            outbox.flush(&mut log, conn(), &mut pipe, 1000, &mut Tally::default());
             for _ in 0..whole.len() {
                 pipe.room = 3;
                 outbox.flush_backlog(conn(), &mut pipe, &mut Tally::default());
@@ -548,72 +361,71 @@ mod tests {
     }
 
     #[test]
-    fn overflow_follows_the_policy() {
-        let bound = Bound {
-            bytes_max: 60,
-            policy: SlowConsumer::Disconnect,
-        };
-        let (mut log, mut outbox) = (TurnLog::default(), Outbox::default());
-        for _ in 0..20 {
-            append(&mut log, &mut outbox, "42[\"e\"]", true);
+    fn what_may_not_be_dropped_overflows() {
+        for shared in [false, true] {
+            let (mut log, mut outbox) = (TurnLog::default(), Outbox::default());
+            for _ in 0..200 {
+                append(&mut log, &mut outbox, "43[\"e\"]", shared, FIXED);
+            }
+            let flushed = outbox.flush(&mut log, conn(), &mut pipe(3), 600, &mut Tally::default());
+            assert_eq!(flushed, Flushed::Overflow);
         }
-        let mut pipe = Pipe {
-            taken: Vec::new(),
-            room: 3,
-        };
-        let flushed = outbox.flush(&log, conn(), &mut pipe, bound, &mut Tally::default());
-        assert_eq!(flushed, Flushed::Overflow);
     }
 
     #[test]
     fn a_turn_larger_than_the_bound_is_not_kept_whole() {
-        for policy in [SlowConsumer::Disconnect, SlowConsumer::DropOldest] {
-            let bound = Bound {
-                bytes_max: 1_000,
-                policy,
-            };
-            let mut outbox = Outbox::default();
-            let mut pipe = Pipe {
-                taken: Vec::new(),
-                room: 3,
-            };
-            for _ in 0..3 {
-                let mut log = TurnLog::default();
-                (0..1_000).for_each(|_| append(&mut log, &mut outbox, "42[\"e\"]", true));
-                outbox.flush(&log, conn(), &mut pipe, bound, &mut Tally::default());
-            }
-            let held = outbox.heap_bytes();
-            assert!(held <= 1_350, "{policy:?} holds {held} bytes");
+        let (mut outbox, mut pipe) = (Outbox::default(), pipe(3));
+        for _ in 0..3 {
+            let mut log = TurnLog::default();
+            (0..1_000).for_each(|_| append(&mut log, &mut outbox, "42[\"e\"]", true, OLDEST));
+            outbox.flush(&mut log, conn(), &mut pipe, 1_000, &mut Tally::default());
         }
+        let waiting = outbox.waiting_bytes();
+        assert!((500..=1_000).contains(&waiting), "{waiting} bytes");
+    }
+
+    #[test]
+    fn slow_readers_of_one_event_share_one_copy_of_it() {
+        let pool = Pool::new(Default::default());
+        let mut log = TurnLog::new(Arc::clone(&pool));
+        let mut outboxes: Vec<Outbox> = (0..300).map(|_| Outbox::default()).collect();
+        let text = "x".repeat(16 * 1024);
+        frame::write_frame(log.bytes_mut(true), OpCode::Text, text.as_bytes());
+        let range = log.close(true, 0, OLDEST);
+        for outbox in &mut outboxes {
+            outbox.push(&mut log, range);
+            outbox.flush(
+                &mut log,
+                conn(),
+                &mut pipe(1),
+                1 << 20,
+                &mut Tally::default(),
+            );
+        }
+        log.clear();
+        let copies = pool.bytes() / text.len() as u64;
+        assert_eq!(copies, 1, "{} bytes", pool.bytes());
+        drop(outboxes);
+        assert_eq!(pool.bytes(), 0);
     }
 
     #[test]
     fn drop_oldest_keeps_the_started_frame_acks_and_the_newest() {
-        let bound = Bound {
-            bytes_max: 60,
-            policy: SlowConsumer::DropOldest,
-        };
         let (mut log, mut outbox) = (TurnLog::default(), Outbox::default());
-        let mut texts = vec!["42[\"first\"]".to_owned(), "430[1]".to_owned()];
-        texts.extend((0..20).map(|n| format!("42[{n:02}]")));
-        for text in &texts {
-            append(&mut log, &mut outbox, text, true);
+        append(&mut log, &mut outbox, "42[\"first\"]", true, OLDEST);
+        append(&mut log, &mut outbox, "430[1]", true, FIXED);
+        for n in 0..20 {
+            append(&mut log, &mut outbox, &format!("42[{n:02}]"), true, OLDEST);
         }
-        let mut pipe = Pipe {
-            taken: Vec::new(),
-            room: 4,
-        };
-        let mut tally = Tally::default();
-        assert_eq!(
-            outbox.flush(&log, conn(), &mut pipe, bound, &mut tally),
-            Flushed::Waiting
-        );
-        assert!(tally.dropped > 0);
+        let (mut pipe, mut tally) = (pipe(4), Tally::default());
+        let flushed = outbox.flush(&mut log, conn(), &mut pipe, 600, &mut tally);
+        assert_eq!(flushed, Flushed::Waiting);
+        let dropped = tally.dropped[SlowConsumer::DropOldest as usize] as usize;
+        assert!((1..20).contains(&dropped), "{dropped}");
         pipe.room = 1000;
         outbox.flush_backlog(conn(), &mut pipe, &mut tally);
-        let keep = 20 - tally.dropped as usize;
         let mut expected = vec!["42[\"first\"]".to_owned(), "430[1]".to_owned()];
-        expected.extend((20 - keep..20).map(|n| format!("42[{n:02}]")));
+        expected.extend((dropped..20).map(|n| format!("42[{n:02}]")));
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
         assert_eq!(pipe.taken, framed(&expected));
     }

@@ -2,14 +2,20 @@
 //!
 //! HOT PATH: `fan_out` and `deliver` allocate nothing once warm; no lock, no dyn.
 
+use crate::books::config::SlowConsumer;
 use crate::books::metrics::Limit;
 use crate::cluster::relay::Target;
 use crate::core::Core;
+use crate::output::backlog::{Dropped, Fate, Overflow, Unit};
 use crate::output::compression::{Deflate, SHARED_FORMS};
-use crate::output::outbox::Range;
+use crate::output::log::Range;
+use crate::output::piece::Piece;
+use crate::rooms::log::Position;
 use crate::rooms::room::RoomKind;
+use crate::seam::context::Emit;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId};
 use crate::tables::socket::Variant;
+use std::hash::{BuildHasher, Hash};
 use wire::base64url::Id20;
 use wire::engineio::payload;
 use wire::socketio::{self, Packet, PacketType};
@@ -32,9 +38,13 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) shared: bool,
     /// Never compressed (`config::Exempt`).
     pub(crate) exempt: bool,
+    /// What happens to it where a client is slow; known once it is delivered.
+    fate: Option<Fate>,
+    /// Its place among the events that its room keeps. Members that wait for their history get it there.
+    pub(crate) at: Option<Position>,
     /// By variant, and by form within.
     frames: [Option<Range>; VARIANTS * SHARED_FORMS],
-    polling: Option<Vec<u8>>,
+    polling: Option<Piece>,
 }
 
 impl<'a> Outgoing<'a> {
@@ -49,6 +59,8 @@ impl<'a> Outgoing<'a> {
             volatile: false,
             shared: false,
             exempt: false,
+            fate: None,
+            at: None,
             frames: [None; VARIANTS * SHARED_FORMS],
             polling: None,
         }
@@ -60,6 +72,23 @@ impl<'a> Outgoing<'a> {
         if let ([room], []) = (target.rooms, target.users) {
             out.room = Some(room);
         }
+        out
+    }
+
+    /// Bytes that are equal for events that replace each other: name, room, and one member of the first argument.
+    fn conflation_key(&self, member: Option<&str>) -> impl Hash {
+        let first = json::Elements::bare(self.args).next().unwrap_or_default();
+        let members = member.map(|_| json::members(first)).into_iter().flatten();
+        // Of repeated members the last counts, as in JSON.parse.
+        let named = members.filter(|(key, _)| json::unquote(key).as_deref() == member);
+        (self.name, self.room, named.last().map(|(_, value)| value))
+    }
+
+    /// What a handler sends to all sockets of a target.
+    pub(crate) fn event(target: &Target<'a>, emit: &Emit<'a>) -> Self {
+        let mut out = Self::to(target, emit.name, emit.args);
+        out.attachments = emit.attachments;
+        out.volatile = emit.volatile;
         out
     }
 
@@ -163,8 +192,12 @@ impl Core {
         let Some(room) = self.rooms.find(namespace, kind, name) else {
             return;
         };
-        let members = self.rooms.take_members(room);
-        for index in &members {
+        let (members, live) = self.rooms.take_members(room);
+        let receivers = match out.at {
+            Some(_) => &members[..live],
+            None => &members[..],
+        };
+        for index in receivers {
             self.deliver_member(*index, mark, out);
         }
         self.rooms.put_back(room, members);
@@ -272,22 +305,41 @@ impl Core {
             self.counts.dropped_volatile += 1;
             return false;
         }
-        let text = out.polling.take().unwrap_or_else(|| {
+        let piece = out.polling.take().unwrap_or_else(|| {
             let mut text = Vec::new();
             out.write_packet(&mut text);
-            let attachments = out.attachments;
             let mut whole = Vec::with_capacity(text.len());
-            write_payload(&mut whole, &text, attachments);
-            whole
+            write_payload(&mut whole, &text, out.attachments);
+            Piece::new(&whole, &self.output.pool)
         });
         self.output.budget.deliver();
         self.counts.delivered[Variant::Polling as usize] += 1;
-        self.queue_packets(session, &text, 1 + out.attachments.len(), out.exempt);
-        out.polling = Some(text);
+        let unit = Unit {
+            piece: piece.clone(),
+            fate: self.fate_of(out),
+            packets: 1 + out.attachments.len() as u32,
+            exempt: out.exempt,
+        };
+        self.queue_unit(session, unit);
+        out.polling = Some(piece);
         true
     }
 
-    /// Queues payload-ready packets on a polling session, keeping its bound.
+    /// What happens to an event that a slow client has no room for.
+    #[inline]
+    fn fate_of(&self, out: &mut Outgoing<'_>) -> Fate {
+        if let Some(fate) = out.fate {
+            return fate;
+        }
+        let (policy, member) = self.config.slow_events(out.namespace);
+        let key = match policy {
+            SlowConsumer::Conflate => self.output.hasher.hash_one(out.conflation_key(member)),
+            _ => 0,
+        };
+        *out.fate.insert(Fate::Event { policy, key })
+    }
+
+    /// Queues payload-ready packets that are no event on a polling session.
     pub(crate) fn queue_packets(
         &mut self,
         session: SessionId,
@@ -295,45 +347,53 @@ impl Core {
         packets: usize,
         exempt: bool,
     ) {
-        let (bytes_max, drops) = (self.queue_bytes_max(), self.slow_consumer_drops());
+        let unit = Unit {
+            piece: Piece::new(text, &self.output.pool),
+            fate: Fate::Fixed,
+            packets: packets as u32,
+            exempt,
+        };
+        self.queue_unit(session, unit);
+    }
+
+    /// Queues packets on a polling session, keeping its bound: an outbox's, and what base64 adds to binary.
+    fn queue_unit(&mut self, session: SessionId, unit: Unit) {
+        let (bytes_max, squeezed) = self.outbox_bytes_max();
         let Some(slot) = self.tables.sessions.get_mut(session) else {
             return;
         };
         let Some(polling) = slot.polling.as_mut() else {
             return;
         };
-        if polling.queue.cost() > bytes_max {
-            // Over the bound already: the session ends with the turn.
+        if polling.overflowed {
             return;
         }
-        polling.queue.push(text, packets, exempt);
+        let mut dropped = Dropped::default();
+        let kept = polling
+            .queue
+            .push(unit, bytes_max + bytes_max / 2, &mut dropped);
+        polling.overflowed = kept == Err(Overflow);
         if !std::mem::replace(&mut slot.flags.poll_ready, true) {
             self.polls.poll_ready.push_back(session);
         }
-        if polling.queue.cost() > bytes_max {
-            self.counts.hit(Limit::OutboxBytes);
-            if drops {
-                self.counts.dropped_slow += polling.queue.drop_oldest(bytes_max / 4 * 3);
-            }
-            if polling.queue.cost() > bytes_max {
-                self.polls.overflowed.push(session);
-            }
+        if kept == Err(Overflow) {
+            self.polls.overflowed.push(session);
+        } else if dropped == Dropped::default() {
+            return;
         }
+        self.counts.hit(match squeezed {
+            true => Limit::WaitingBytes,
+            false => Limit::OutboxBytes,
+        });
+        self.count_dropped(&dropped);
     }
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
-        let log = if out.shared {
-            &mut self.output.log.shared
-        } else {
-            &mut self.output.log.private
-        };
+        let fate = self.fate_of(out);
+        let log = self.output.log.bytes_mut(out.shared);
         let start = log.len();
         write_event(log, &mut self.output.scratch, variant, out);
-        let range = if out.shared {
-            self.output.log.shared_range(start)
-        } else {
-            self.output.log.private_range(start)
-        };
+        let range = self.output.log.close(out.shared, start, fate);
         out.frames[frame_slot(variant, Deflate::Off)] = Some(range);
         range
     }
@@ -360,7 +420,8 @@ impl Core {
             None => write_event(&mut frames, &mut self.output.scratch, variant, out),
         }
         let shared = out.shared && !own;
-        let range = match self.deflated_range(conn, deflate, &frames, shared) {
+        let fate = self.fate_of(out);
+        let range = match self.deflated_range(conn, deflate, &frames, (shared, fate)) {
             Some(range) => range,
             None => plain.unwrap_or_else(|| self.encode(variant, out)),
         };

@@ -2,6 +2,7 @@
 
 pub(crate) mod directory;
 pub(crate) mod fanout;
-pub(crate) mod history;
+pub(crate) mod log;
 pub(crate) mod membership;
+pub(crate) mod publish;
 pub(crate) mod room;

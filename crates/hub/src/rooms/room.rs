@@ -8,6 +8,7 @@ use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
 use crate::tables::socket::{Membership, Socket};
 use hashbrown::HashTable;
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -28,7 +29,9 @@ pub(crate) struct Room {
     /// In the list of rooms whose count changed.
     changed: bool,
     name: Arc<str>,
+    /// The last of them follow: they wait for the room's history, and get no kept events until it is there.
     members: Vec<SocketId>,
+    following: u32,
     card: Option<Arc<Card>>,
     /// Members here when the other shards were told last that their number changed.
     announced: u32,
@@ -52,6 +55,26 @@ impl Room {
     /// Those of this shard.
     pub(crate) fn members(&self) -> &[SocketId] {
         &self.members
+    }
+
+    /// Members that do not follow; they come first.
+    pub(crate) fn live(&self) -> usize {
+        self.members.len() - self.following as usize
+    }
+
+    /// Lets two members change places.
+    fn swap(&mut self, sockets: &mut Slab<SocketId, Socket>, room: RoomId, a: usize, b: usize) {
+        if a == b {
+            return;
+        }
+        self.members.swap(a, b);
+        for at in [a, b] {
+            let socket = sockets.get_mut(self.members[at]);
+            let mut memberships = socket.into_iter().flat_map(|socket| &mut socket.rooms);
+            if let Some(own) = memberships.find(|own| own.room == room) {
+                own.at = at as u32;
+            }
+        }
     }
 
     pub(crate) fn is_changed(&self) -> bool {
@@ -88,6 +111,9 @@ pub(crate) struct Rooms {
     by_name: HashTable<RoomId>,
     hasher: RandomState,
     changed: Vec<RoomId>,
+    /// Members that wait for their room's history, and for which answer.
+    tickets: HashMap<(RoomId, SocketId), u64>,
+    given: u64,
     directory: Arc<Directory>,
     me: Identity,
 }
@@ -99,6 +125,8 @@ impl Rooms {
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
+            tickets: HashMap::new(),
+            given: 0,
             directory: Arc::clone(directory),
             me,
         }
@@ -143,6 +171,7 @@ impl Rooms {
             changed: false,
             name,
             members: Vec::new(),
+            following: 0,
             card,
             announced: 0,
             told_ms: 0,
@@ -185,9 +214,14 @@ impl Rooms {
         let (Some(slot), Some(member)) = (self.slots.get_mut(room), sockets.get_mut(socket)) else {
             return;
         };
-        let at = slot.members.len() as u32;
+        let at = slot.members.len();
         slot.members.push(socket);
-        member.rooms.push(Membership { room, at });
+        member.rooms.push(Membership {
+            room,
+            at: at as u32,
+        });
+        let live = at - slot.following as usize;
+        slot.swap(sockets, room, live, at);
         if let Some(card) = &slot.card {
             card.joined();
         }
@@ -204,20 +238,23 @@ impl Rooms {
         let Some(slot) = self.slots.get_mut(room) else {
             return;
         };
-        let place = at as usize;
-        debug_assert!(place < slot.members.len(), "{room} has no member {at}");
-        if place >= slot.members.len() {
+        let (mut at, live) = (at as usize, slot.live());
+        debug_assert!(at < slot.members.len(), "{room} has no member {at}");
+        if at >= slot.members.len() {
             return;
         }
-        slot.members.swap_remove(place);
+        if at < live {
+            slot.swap(sockets, room, at, live - 1);
+            at = live - 1;
+        } else {
+            slot.following -= 1;
+            self.tickets.remove(&(room, slot.members[at]));
+        }
+        let last = slot.members.len() - 1;
+        slot.swap(sockets, room, at, last);
+        slot.members.pop();
         if slot.members.len() < slot.members.capacity() / 4 {
             slot.members.shrink_to(slot.members.len() * 2);
-        }
-        if let Some(moved) = slot.members.get(place).copied()
-            && let Some(socket) = sockets.get_mut(moved)
-            && let Some(other) = socket.rooms.iter_mut().find(|other| other.room == room)
-        {
-            other.at = at;
         }
         if let Some(card) = &slot.card {
             card.left();
@@ -225,11 +262,57 @@ impl Rooms {
         self.mark_changed(room);
     }
 
-    /// The members, taken out while an event is delivered to them. `put_back` must follow: delivering touches sockets,
-    /// connections and logs, and never a room.
-    pub(crate) fn take_members(&mut self, room: RoomId) -> Vec<SocketId> {
+    /// A member waits for the room's history from now on. The answer must show this ticket.
+    pub(crate) fn follow(
+        &mut self,
+        sockets: &mut Slab<SocketId, Socket>,
+        socket: SocketId,
+        room: RoomId,
+    ) -> Option<u64> {
+        let member = sockets.get(socket)?;
+        let at = member.rooms.iter().find(|own| own.room == room)?.at as usize;
+        let slot = self.slots.get_mut(room)?;
+        let live = slot.live();
+        if at < live {
+            slot.swap(sockets, room, at, live - 1);
+            slot.following += 1;
+        }
+        self.given += 1;
+        self.tickets.insert((room, socket), self.given);
+        Some(self.given)
+    }
+
+    /// The history with this ticket is there; `false` if the member does not wait for it.
+    pub(crate) fn caught_up(
+        &mut self,
+        sockets: &mut Slab<SocketId, Socket>,
+        socket: SocketId,
+        room: RoomId,
+        ticket: u64,
+    ) -> bool {
+        let waits = self.tickets.get(&(room, socket)) == Some(&ticket);
+        let member = sockets.get(socket).filter(|_| waits);
+        let own = member.and_then(|member| member.rooms.iter().find(|own| own.room == room));
+        let (Some(at), Some(slot)) = (own.map(|own| own.at as usize), self.slots.get_mut(room))
+        else {
+            return false;
+        };
+        self.tickets.remove(&(room, socket));
+        let live = slot.live();
+        debug_assert!(at >= live, "{socket} does not follow {room}");
+        slot.swap(sockets, room, at, live);
+        slot.following -= 1;
+        true
+    }
+
+    /// The members, taken out while an event is delivered to them, and how many of them do not follow. `put_back` must come
+    /// next: delivering touches sockets, connections and logs, and never a room.
+    pub(crate) fn take_members(&mut self, room: RoomId) -> (Vec<SocketId>, usize) {
         let slot = self.slots.get_mut(room);
-        slot.map_or_else(Vec::new, |slot| std::mem::take(&mut slot.members))
+        slot.map_or_else(Default::default, |slot| {
+            let live = slot.live();
+            (std::mem::take(&mut slot.members), live)
+        })
     }
 
     pub(crate) fn put_back(&mut self, room: RoomId, members: Vec<SocketId>) {
@@ -338,6 +421,11 @@ impl Rooms {
     /// Whether the room is in the list of those whose count changed.
     pub(crate) fn lists_change_of(&self, room: RoomId) -> bool {
         self.changed.contains(&room)
+    }
+
+    /// Members of all rooms that wait for a history.
+    pub(crate) fn following(&self) -> usize {
+        self.tickets.len()
     }
 
     /// The slot with this number, in use or free; none behind the last one.

@@ -2,9 +2,10 @@
 use crate::access::claims::Grants;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::{Dropped, Limit};
-use crate::cluster::relay::{Address, Broadcast, Relay, Target, owned};
+use crate::cluster::relay::{Address, Relay, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
+use crate::output::backlog::Fate;
 use crate::rooms::directory::RoomName;
 use crate::rooms::fanout::{Outgoing, write_frames, write_payload};
 use crate::rooms::membership::JoinError;
@@ -74,6 +75,15 @@ impl<'a> Rejection<'a> {
     }
 }
 
+/// Which message of a client a rejection is about. Plain clients are told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About<'a> {
+    /// The id by which the client asked for an ack.
+    pub id: Option<u64>,
+    /// The member of the message that is at fault.
+    pub field: Option<&'a str>,
+}
+
 #[derive(Debug)]
 pub struct Context<'a> {
     pub(crate) core: &'a mut Core,
@@ -101,7 +111,7 @@ impl Context<'_> {
     /// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and
     /// operators are told.
     #[inline]
-    fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
+    pub(crate) fn may_emit(&mut self, emit: &Emit<'_>) -> bool {
         let reserved = socketio::reserved(emit.name);
         if let Some(name) = reserved {
             let notice = Notice::ReservedEvent { name };
@@ -198,20 +208,31 @@ impl Context<'_> {
             let packets = 1 + attachments.len();
             self.core.queue_packets(session, &whole, packets, exempt);
         } else {
-            self.core.reply_message(conn, exempt, |out| match variant {
-                Variant::PlainJson => frame::write_frame(out, OpCode::Text, &text),
-                Variant::PlainMsgpack => frame::write_frame(out, OpCode::Binary, &text),
-                _ => {
-                    let base64 = variant == Variant::WebSocketBase64;
-                    write_frames(out, &text, attachments, base64);
-                }
-            });
+            self.core
+                .reply_message(conn, exempt, Fate::Fixed, |out| match variant {
+                    Variant::PlainJson => frame::write_frame(out, OpCode::Text, &text),
+                    Variant::PlainMsgpack => frame::write_frame(out, OpCode::Binary, &text),
+                    _ => {
+                        let base64 = variant == Variant::WebSocketBase64;
+                        write_frames(out, &text, attachments, base64);
+                    }
+                });
         }
         self.core.output.scratch = text;
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
     pub fn reject(&mut self, socket: SocketKey, rejection: Rejection<'_>) {
+        self.reject_message(socket, rejection, About::default());
+    }
+
+    /// The same, and which message it is about.
+    pub fn reject_message(
+        &mut self,
+        socket: SocketKey,
+        rejection: Rejection<'_>,
+        about: About<'_>,
+    ) {
         match rejection {
             Rejection::RateLimited { .. } => {
                 self.core.counts.drop_message(Dropped::Rate);
@@ -222,41 +243,37 @@ impl Context<'_> {
         let Some(slot) = self.core.socket(socket) else {
             return;
         };
-        let (variant, conn, now) = (slot.variant, slot.conn, self.core.clock.now.wall_ms);
-        let code = rejection.code();
-        let retry = match rejection {
-            Rejection::RateLimited { retry_after_s, .. } => Some(retry_after_s),
-            Rejection::Refused { .. } => None,
+        let session = slot.session;
+        let (message, code, retry_after_s) = match rejection {
+            Rejection::RateLimited {
+                message,
+                retry_after_s,
+            } => (message, rejection.code(), Some(retry_after_s)),
+            Rejection::Refused { message, code } => (message, code, None),
         };
-        let mut text = Vec::new();
-        match variant {
-            Variant::PlainJson => {
-                plain::write_error_json(&mut text, code, now, retry);
-                self.core
-                    .reply(conn, |out| frame::write_frame(out, OpCode::Text, &text));
-            }
-            Variant::PlainMsgpack => {
-                plain::write_error_msgpack(&mut text, code, now, retry);
-                self.core
-                    .reply(conn, |out| frame::write_frame(out, OpCode::Binary, &text));
-            }
-            _ => {
-                let (Rejection::RateLimited { message, .. } | Rejection::Refused { message, .. }) =
-                    rejection;
-                text.extend_from_slice(b"{\"message\":");
-                json::quote(&mut text, message);
-                text.push(b'}');
-                let args = String::from_utf8_lossy(&text);
-                self.emit(
-                    socket,
-                    &Emit {
-                        name: notices::ERROR,
-                        args: &args,
-                        ..Emit::default()
-                    },
-                );
-            }
+        let error = plain::Error {
+            code,
+            message,
+            field: about.field,
+            id: about.id,
+            timestamp_ms: self.core.clock.now.wall_ms,
+            retry_after_s,
+        };
+        if self.core.say_error(session, &error) {
+            return;
         }
+        let mut text = b"{\"message\":".to_vec();
+        json::quote(&mut text, message);
+        text.push(b'}');
+        let args = String::from_utf8_lossy(&text);
+        self.emit(
+            socket,
+            &Emit {
+                name: notices::ERROR,
+                args: &args,
+                ..Emit::default()
+            },
+        );
     }
 
     /// Books an event that is dropped on purpose.
@@ -404,28 +421,10 @@ impl Context<'_> {
 
     // ---- many sockets, on every shard -----------------------------------------------------------------------------------
 
-    /// Sends an event to everyone the target means. HOT PATH.
-    pub fn broadcast(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
-        if !self.may_emit(emit) {
-            return;
-        }
-        let shards = self.core.shards_of(target);
-        if !shards.is_empty() {
-            let relay = Relay::Broadcast(Broadcast {
-                to: Address::from(target),
-                name: emit.name.to_owned(),
-                args: emit.args.to_owned(),
-                attachments: emit.attachments.to_vec(),
-                volatile: emit.volatile,
-            });
-            self.core.send_all(shards, relay);
-        }
-        self.broadcast_here(target, emit);
-    }
-
-    /// The same, to this shard's sockets only.
+    /// Sends an event to this shard's sockets of a target only.
     pub fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
-        self.core.fan_out(target, &mut outgoing(target, emit));
+        self.core
+            .fan_out(target, &mut Outgoing::event(target, emit));
     }
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
@@ -438,7 +437,7 @@ impl Context<'_> {
                 .push_back(Told::Collected { token, collected });
             return;
         }
-        let mut out = outgoing(target, emit);
+        let mut out = Outgoing::event(target, emit);
         self.core.collect(target, &mut out, millis(timeout), token);
     }
 
@@ -518,28 +517,22 @@ impl Context<'_> {
             self.core.queue_packets(to.id(), &text, 1, false);
             return;
         }
-        self.core.reply_message(conn, false, |out| match data {
-            Data::Text(data) if engineio => {
-                frame::write_header(out, OpCode::Text, false, data.len() + 1);
-                out.push(b'4');
-                out.extend_from_slice(data.as_bytes());
-            }
-            Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
-            Data::Binary(data) if engineio && base64 => {
-                let mut text = Vec::new();
-                payload::write_binary(&mut text, data);
-                frame::write_frame(out, OpCode::Text, &text);
-            }
-            Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
-        });
+        self.core
+            .reply_message(conn, false, Fate::Fixed, |out| match data {
+                Data::Text(data) if engineio => {
+                    frame::write_header(out, OpCode::Text, false, data.len() + 1);
+                    out.push(b'4');
+                    out.extend_from_slice(data.as_bytes());
+                }
+                Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
+                Data::Binary(data) if engineio && base64 => {
+                    let mut text = Vec::new();
+                    payload::write_binary(&mut text, data);
+                    frame::write_frame(out, OpCode::Text, &text);
+                }
+                Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
+            });
     }
-}
-
-fn outgoing<'a>(target: &Target<'a>, emit: &Emit<'a>) -> Outgoing<'a> {
-    let mut out = Outgoing::to(target, emit.name, emit.args);
-    out.attachments = emit.attachments;
-    out.volatile = emit.volatile;
-    out
 }
 
 /// Milliseconds of a timeout; those of the longest are no number.

@@ -12,6 +12,7 @@ pub(crate) mod socket;
 pub(crate) mod timer;
 pub(crate) mod users;
 
+use crate::output::backlog::Backlog;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId};
 use conn::Conn;
 use hashbrown::HashTable;
@@ -46,7 +47,7 @@ impl Tables {
     pub(crate) fn unsent_bytes(&self, session: &Session) -> usize {
         let conn = self.conns.get(session.conn);
         let polling = session.polling.as_ref();
-        conn.map_or(0, |conn| conn.outbox.heap_bytes())
+        conn.map_or(0, |conn| conn.outbox.waiting_bytes())
             + polling.map_or(0, |polling| polling.queue.cost())
     }
 
@@ -56,7 +57,7 @@ impl Tables {
             return;
         };
         if let Some(polling) = &mut slot.polling {
-            polling.queue = session::Queue::default();
+            polling.queue = Backlog::default();
         }
         if let Some(conn) = self.conns.get_mut(slot.conn) {
             conn.outbox.discard_unstarted();

@@ -1,13 +1,12 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::access::claims::Claims;
-use crate::tables::slot::{AskId, ConnId, SocketId};
+use crate::output::backlog::Backlog;
+use crate::tables::slot::{ConnId, SocketId};
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::http::{Chunked, Encoding};
 
@@ -64,7 +63,7 @@ pub(crate) struct Session {
     pub(crate) rare: Option<Box<Rare>>,
     pub(crate) token: Option<Box<RequestToken>>,
     /// Namespaces it may join when its token was looked at.
-    pub(crate) gates: Gates,
+    pub(crate) joining: u32,
     /// Rate limiter's state.
     pub(crate) rate: u64,
     /// Messages rejected, less those accepted since.
@@ -119,7 +118,7 @@ impl Session {
             binary: None,
             rare: None,
             token: None,
-            gates: Gates::default(),
+            joining: 0,
             rate: 0,
             rejections: 0,
             unbooked: 0,
@@ -139,7 +138,7 @@ impl Session {
         let polling = self
             .polling
             .as_ref()
-            .map_or(0, |p| size_of::<Polling>() + p.queue.heap());
+            .map_or(0, |p| size_of::<Polling>() + p.queue.heap_bytes());
         let binary = self
             .binary
             .as_ref()
@@ -155,39 +154,11 @@ impl Session {
     }
 }
 
-/// The questions that a session waits for to join namespaces; most wait for none.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gates(Option<Box<SmallVec<[AskId; 4]>>>);
-
-impl Gates {
-    pub(crate) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, |asks| asks.len())
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = AskId> {
-        self.0.iter().flat_map(|asks| asks.iter().copied())
-    }
-
-    pub(crate) fn open(&mut self, ask: AskId) {
-        debug_assert!(self.iter().all(|open| open != ask), "one gate a question");
-        self.0.get_or_insert_default().push(ask);
-    }
-
-    pub(crate) fn close(&mut self, ask: AskId) {
-        if let Some(asks) = &mut self.0 {
-            asks.retain(|open| *open != ask);
-            if asks.is_empty() {
-                self.0 = None;
-            }
-        }
-    }
-}
-
 /// The token of the opening request: it holds for all namespaces that are joined without one of their own.
 #[derive(Debug)]
 pub(crate) enum RequestToken {
     /// Nobody has looked at it yet.
-    Unread(Arc<str>),
+    Unread(Box<str>),
     /// It was good, and this is what it says; a refresh makes it say more.
     Good(Claims),
 }
@@ -209,7 +180,10 @@ pub(crate) struct Polling {
     pub(crate) get: Option<ConnId>,
     /// Connection of the POST being received.
     pub(crate) post: Option<ConnId>,
-    pub(crate) queue: Queue,
+    /// Packets that wait for a poll, in payload form (text, or `b` + base64).
+    pub(crate) queue: Backlog,
+    /// A packet found no room in the queue: the session ends with the turn.
+    pub(crate) overflowed: bool,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,
     /// That client takes any number of packets in one answer.
@@ -224,75 +198,6 @@ pub(crate) struct Polling {
     pub(crate) answered: Option<ConnId>,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
-}
-
-/// Packets waiting for a poll, already in payload form (text, or `b` + base64). A unit is a packet with its attachments.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    units: VecDeque<Unit>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-pub(crate) struct Unit {
-    /// Packets joined by the separator.
-    pub(crate) text: Box<[u8]>,
-    /// How many packets that are.
-    pub(crate) packets: u32,
-    /// Never compressed.
-    pub(crate) exempt: bool,
-}
-
-impl Queue {
-    pub(crate) fn push(&mut self, text: &[u8], packets: usize, exempt: bool) {
-        self.bytes += text.len();
-        self.units.push_back(Unit {
-            text: text.into(),
-            packets: packets as u32,
-            exempt,
-        });
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Unit> {
-        let unit = self.units.pop_front()?;
-        self.bytes -= unit.text.len();
-        Some(unit)
-    }
-
-    pub(crate) fn front(&self) -> Option<&Unit> {
-        self.units.front()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.units.is_empty()
-    }
-
-    /// Bytes of the waiting packets, with what each costs to keep.
-    pub(crate) fn cost(&self) -> usize {
-        self.bytes + self.units.len() * size_of::<Unit>()
-    }
-
-    /// Drops the oldest events (never acks, connects or control packets) until `cost` is at most `bytes_max`; returns how many.
-    pub(crate) fn drop_oldest(&mut self, bytes_max: usize) -> u64 {
-        let mut excess = self.cost().saturating_sub(bytes_max);
-        let mut freed = 0;
-        let before = self.units.len();
-        self.units.retain(|unit| {
-            let event = matches!(*unit.text, [b'4', b'2' | b'5', ..]);
-            if excess == 0 || !event {
-                return true;
-            }
-            excess = excess.saturating_sub(unit.text.len() + size_of::<Unit>());
-            freed += unit.text.len();
-            false
-        });
-        self.bytes -= freed;
-        (before - self.units.len()) as u64
-    }
-
-    fn heap(&self) -> usize {
-        self.bytes + self.units.capacity() * size_of::<Unit>()
-    }
 }
 
 /// A binary packet whose attachments are still coming.

@@ -142,7 +142,8 @@ impl Hub {
         {
             return Endpoint::Engine(Protocol::EngineIo);
         }
-        if is(&config.plain_path) {
+        // At `/` it stands beside the pages: what asks for no WebSocket is for them.
+        if is(&config.plain_path) && (head.path != "/" || handshake::wants_upgrade(head)) {
             return Endpoint::Plain;
         }
         if is(&config.raw_path) {
@@ -351,7 +352,7 @@ impl Hub {
             self.refuse_beyond(conn, head, bound);
             return false;
         }
-        if self.core.asks.is_empty() {
+        if self.core.asks.len() == 0 {
             // Nobody waits for an answer any more: how long one takes now, only the next one shows.
             self.core.access.admission.forget_answers();
         }

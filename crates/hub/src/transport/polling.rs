@@ -4,8 +4,9 @@ use crate::books::close::CloseReason;
 use crate::books::limits::LOG_BYTES_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
+use crate::output::backlog::Backlog;
 use crate::tables::conn::State;
-use crate::tables::session::{Polling, Protocol, Queue};
+use crate::tables::session::{Polling, Protocol};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::websocket::Data;
@@ -361,7 +362,7 @@ impl Hub {
             return;
         };
         // Nothing is left to say but the close packet.
-        polling.queue = Queue::default();
+        polling.queue = Backlog::default();
         let waits = polling.get.is_some();
         self.core.close_session(session, CloseReason::ParseError);
         if !waits {
@@ -460,7 +461,7 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
             if !body.is_empty() {
                 body.push(payload::SEPARATOR);
             }
-            body.extend_from_slice(&unit.text);
+            body.extend_from_slice(unit.bytes());
         }
     }
     (body, exempt)

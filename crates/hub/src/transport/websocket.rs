@@ -419,9 +419,10 @@ impl Hub {
             self.core.answer_arrived(session, answered);
         }
         while let Some(unit) = polling.queue.pop() {
-            self.core.reply_message(conn, unit.exempt, |out| {
-                write_unit(out, &unit.text, base64);
-            });
+            self.core
+                .reply_message(conn, unit.exempt, unit.fate, |out| {
+                    write_unit(out, unit.bytes(), base64);
+                });
         }
         if let Some(post) = polling.post {
             self.core.finish_conn(post);

@@ -14,11 +14,11 @@ const SMALL_OFFER: &str = "permessage-deflate; server_max_window_bits=10";
 
 /// A frame as it came, and what its message says.
 #[derive(Debug, PartialEq)]
-struct Got {
+pub(crate) struct Got {
     compressed: bool,
     opcode: OpCode,
     bytes: Vec<u8>,
-    text: String,
+    pub(crate) text: String,
 }
 
 fn compressing() -> Config {
@@ -38,7 +38,7 @@ fn with(change: impl FnOnce(&mut Config)) -> Rig {
 }
 
 /// Opens a WebSocket; the answer's extensions, if any.
-fn upgrade(rig: &mut Rig, target: &str, offer: &str) -> (usize, Option<String>) {
+pub(crate) fn upgrade(rig: &mut Rig, target: &str, offer: &str) -> (usize, Option<String>) {
     let name = rig.open();
     let extensions = match offer {
         "" => String::new(),
@@ -86,7 +86,7 @@ fn deflated(text: &[u8]) -> Vec<u8> {
     out
 }
 
-fn frames(bytes: &[u8], inflater: &mut Inflater, takeover: bool) -> Vec<Got> {
+pub(crate) fn frames(bytes: &[u8], inflater: &mut Inflater, takeover: bool) -> Vec<Got> {
     let (mut rest, mut all) = (bytes, Vec::new());
     while let Some(header) = frame::parse_header(rest).expect("a good frame") {
         let end = header.len + header.payload_len as usize;

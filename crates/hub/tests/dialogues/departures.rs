@@ -3,7 +3,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::Rig;
 use hub::config::Config;
-use hub::{Context, Decision, DisconnectReason, Event, Handler, SocketKey};
+use hub::{Context, DisconnectReason, Event, Handler, Refusal, SocketKey};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,8 +16,12 @@ struct Door {
 }
 
 impl Handler for Door {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &hub::ConnectRequest<'_>) -> Decision {
-        Decision::Admit
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &hub::ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {

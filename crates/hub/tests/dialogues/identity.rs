@@ -3,7 +3,7 @@
 use crate::rig::{Rig, chat_rules, handler, lab_rules, masked};
 use hub::claims::{Claims, Denied, Grants};
 use hub::config::{Auth, AuthStyle, Config};
-use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, Refusal, SocketKey};
+use hub::{ConnectRequest, Context, Emit, Event, Handler, Refusal, SocketKey};
 use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
@@ -247,7 +247,7 @@ fn plain_clients_wait_with_what_they_said() {
     let stranger = websocket(&mut rig, "/ws", "");
     let texts = received(&mut rig, stranger);
     assert!(
-        texts[0].starts_with("{\"error\":\"AUTHENTICATION_REQUIRED\""),
+        texts[0].starts_with("{\"type\":\"error\",\"error\":\"AUTHENTICATION_REQUIRED\""),
         "{texts:?}"
     );
     assert_eq!(texts[1], "close 4501 unauthorized");
@@ -563,13 +563,17 @@ fn no_session_takes_all_questions() {
 struct WhoAmI;
 
 impl Handler for WhoAmI {
-    fn connecting(&mut self, _: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         match request.namespace {
-            "/none" => Decision::Refuse(Refusal {
+            "/none" => Err(Refusal {
                 message: "Invalid namespace".to_owned(),
                 data: None,
             }),
-            _ => Decision::Admit,
+            _ => Ok(()),
         }
     }
 

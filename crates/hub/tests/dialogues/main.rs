@@ -4,8 +4,8 @@
 mod compression;
 mod departures;
 mod directory;
+mod history;
 mod identity;
-mod late;
 mod memory;
 mod opening;
 #[path = "../../../../transcripts/player/mod.rs"]
@@ -17,6 +17,7 @@ mod regressions;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rounds;
+mod slow;
 mod traffic;
 mod turns;
 

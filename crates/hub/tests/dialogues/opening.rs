@@ -3,8 +3,8 @@
 use crate::rig::Rig;
 use hub::config::Config;
 use hub::{
-    AnswerHeaders, ConnectRequest, Context, Decision, Event, Handler, Opening, OpeningKey, Refusal,
-    Request, SocketKey,
+    AnswerHeaders, ConnectRequest, Context, Event, Handler, Opening, OpeningKey, Refusal, Request,
+    SocketKey,
 };
 use std::time::Duration;
 
@@ -45,14 +45,18 @@ impl Handler for Porter {
         out.add("X-Target-Length", &target).expect("a number");
     }
 
-    fn connecting(&mut self, _: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
         let header = request.headers.get("X-Wish").unwrap_or_default();
         match request.namespace {
-            "/wish" => Decision::Refuse(Refusal {
+            "/wish" => Err(Refusal {
                 message: String::from_utf8_lossy(header).into_owned(),
                 data: None,
             }),
-            _ => Decision::Admit,
+            _ => Ok(()),
         }
     }
 

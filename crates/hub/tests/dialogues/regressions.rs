@@ -3,7 +3,9 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::config::Config;
-use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey, Target, Written};
+use hub::{
+    ConnectRequest, Context, Emit, Event, Handler, Publication, Refusal, SocketKey, Target, Written,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -181,12 +183,20 @@ fn what_led_to_an_answer_is_counted_before_it_is_written() {
     );
 }
 
+fn publish(cx: &mut Context<'_>, to: Target<'_>, event: Emit<'_>) {
+    cx.publish(&Publication {
+        to,
+        event,
+        ..Publication::default()
+    });
+}
+
 /// Emits what only the libraries may emit, in every way there is.
 struct Careless;
 
 impl Handler for Careless {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
-        Decision::Admit
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: Event<'_>) {
@@ -200,7 +210,7 @@ impl Handler for Careless {
         };
         let wait = Duration::from_secs(1);
         cx.emit(socket, &named("connect"));
-        cx.broadcast(&everyone, &named("disconnect"));
+        publish(cx, everyone, named("disconnect"));
         assert!(!cx.ask(socket, &named("connect_error"), wait, 1));
         cx.collect(&everyone, &named("newListener"), wait, 2);
         cx.emit(socket, &named("fine"));
@@ -216,7 +226,7 @@ impl Handler for Careless {
             name: "collected",
             ..Emit::default()
         };
-        cx.broadcast(&everyone, &none);
+        publish(cx, everyone, none);
     }
 }
 
@@ -389,11 +399,15 @@ fn a_body_behind_the_end_of_its_session_joins_nothing() {
 fn a_session_that_its_handler_ends_while_asked_joins_nothing() {
     struct Ending(Arc<Mutex<Option<SocketKey>>>);
     impl Handler for Ending {
-        fn connecting(&mut self, cx: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        fn connecting(
+            &mut self,
+            cx: &mut Context<'_>,
+            _: &ConnectRequest<'_>,
+        ) -> Result<(), Refusal> {
             if let Some(socket) = self.0.lock().expect("no panic").take() {
                 cx.drop_transport(socket);
             }
-            Decision::Admit
+            Ok(())
         }
 
         fn connected(&mut self, _: &mut Context<'_>, socket: SocketKey, _: &str) {

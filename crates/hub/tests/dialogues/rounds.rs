@@ -3,7 +3,7 @@
 use crate::rig::net::{Client, Net};
 use hub::config::Config;
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
+    Collected, ConnectRequest, Context, DisconnectReason, Emit, Event, Found, Handler, Refusal,
     SocketKey, Target,
 };
 use std::sync::{Arc, Mutex};
@@ -49,8 +49,8 @@ const ROOM: Target<'static> = Target {
 };
 
 impl Handler for Asker {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
-        Decision::Admit
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {

@@ -54,7 +54,7 @@ fn a_session_is_held_to_its_rate_and_told() {
     let texts = received(&mut rig, plain);
     assert_eq!(texts.len(), 4, "{texts:?}");
     assert!(
-        texts[3].starts_with("{\"error\":\"RATE_LIMIT_EXCEEDED\""),
+        texts[3].starts_with("{\"type\":\"error\",\"error\":\"RATE_LIMIT_EXCEEDED\""),
         "{texts:?}"
     );
     assert!(texts[3].ends_with(",\"retryAfter\":1}"), "{texts:?}");

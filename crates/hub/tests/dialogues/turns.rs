@@ -7,8 +7,8 @@ use hub::config::{Config, SlowConsumer};
 use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
-    ConnectRequest, Context, Decision, DisconnectReason, Effect, Emit, Event, Handler, Hub,
-    Identity, Now, Process, Relay, Sink, SocketKey, Spent, Target, Turn, World, Written,
+    ConnectRequest, Context, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Now,
+    Process, Publication, Refusal, Relay, Sink, SocketKey, Spent, Target, Turn, World, Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -168,8 +168,8 @@ fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
 struct Doer(Arc<Mutex<Vec<Option<String>>>>);
 
 impl Handler for Doer {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
-        Decision::Admit
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
@@ -186,13 +186,14 @@ impl Handler for Doer {
                     name: "said",
                     ..Emit::default()
                 };
-                cx.broadcast(
-                    &Target {
+                cx.publish(&Publication {
+                    to: Target {
                         rooms: &["x"],
                         ..all
                     },
-                    &emit,
-                );
+                    event: emit,
+                    ..Publication::default()
+                });
             }
             other => panic!("{other}?"),
         }
@@ -432,8 +433,8 @@ impl Diary {
 }
 
 impl Handler for Diary {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
-        Decision::Admit
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {

@@ -55,15 +55,51 @@ pub enum Incoming<'a> {
 /// No such message: lacks `type` or `payload`, is no map, cannot be parsed, is too deep, has a `type`
 /// that only the libraries may emit, or a `room`, `id` or `args` of the wrong type. Answered `INVALID_MESSAGE_FORMAT`; the connection is
 /// kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Invalid;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Invalid {
+    /// The member that is missing or wrong; `None`: it is no message at all.
+    pub field: Option<&'static str>,
+    /// The message's `id`, if it has one that can be read: the answer names it.
+    pub id: Option<u64>,
+}
+
+impl Invalid {
+    const fn at(field: &'static str) -> Self {
+        Self {
+            field: Some(field),
+            id: None,
+        }
+    }
+
+    /// What is wrong, for people.
+    pub fn message(&self) -> &'static str {
+        match self.field {
+            Some("type") => {
+                "Invalid message format: `type` must be a string that no library reserves"
+            }
+            Some("room") => "Invalid message format: `room` must be a string",
+            Some("id") => "Invalid message format: `id` must be a whole number below 2^53",
+            Some("args") => {
+                "Invalid message format: `args` must be the number of elements of `payload`"
+            }
+            Some(_) => {
+                "Invalid message format: `payload` is missing or holds bytes that cannot be read"
+            }
+            None => "Invalid message format: a message is an object with `type` and `payload`",
+        }
+    }
+}
+
+const TYPE: Invalid = Invalid::at("type");
+const PAYLOAD: Invalid = Invalid::at("payload");
+const ARGS: Invalid = Invalid::at("args");
 
 /// Parses one text message.
 ///
 /// # Errors
 /// [`Invalid`].
 pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
-    json::validate(text.as_bytes()).map_err(|_| Invalid)?;
+    json::validate(text.as_bytes()).map_err(|_| Invalid::default())?;
     interpret(text, Binary::InText)
 }
 
@@ -74,7 +110,7 @@ pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
 /// # Errors
 /// [`Invalid`].
 pub fn parse_msgpack(bytes: &[u8]) -> Result<Incoming<'static>, Invalid> {
-    let msgpack::Decoded { json, attachments } = msgpack::decode(bytes).ok_or(Invalid)?;
+    let msgpack::Decoded { json, attachments } = msgpack::decode(bytes).ok_or(Invalid::default())?;
     interpret(&json, Binary::Apart(attachments)).map(Incoming::into_owned)
 }
 
@@ -92,7 +128,7 @@ impl Binary {
     /// Arguments with placeholders, and what those stand for.
     fn attach(self, args: Cow<'_, str>) -> Result<Args<'_>, Invalid> {
         let (args, attachments) = match self {
-            Self::InText => binary::extract(args).ok_or(Invalid)?,
+            Self::InText => binary::extract(args).ok_or(PAYLOAD)?,
             Self::Apart(attachments) => (args, attachments),
         };
         check_attachments(&args, &attachments)?;
@@ -107,14 +143,14 @@ fn check_attachments(args: &str, attachments: &[Vec<u8>]) -> Result<(), Invalid>
     }
     let mut count = 0;
     for placeholder in placeholders(args) {
-        let index = placeholder.map_err(|_| Invalid)?.index;
+        let index = placeholder.map_err(|_| PAYLOAD)?.index;
         if index != count {
-            return Err(Invalid);
+            return Err(PAYLOAD);
         }
         count += 1;
     }
     let complete = count == attachments.len() && count <= ATTACHMENTS_MAX;
-    if complete { Ok(()) } else { Err(Invalid) }
+    if complete { Ok(()) } else { Err(PAYLOAD) }
 }
 
 /// The members that mean something, raw. Of repeated ones the last counts, as in JSON.parse.
@@ -147,7 +183,7 @@ impl<'a> Fields<'a> {
     fn room(&self) -> Result<Option<Cow<'a, str>>, Invalid> {
         match self.room {
             None | Some("null") => Ok(None),
-            Some(raw) => json::unquote(raw).map(Some).ok_or(Invalid),
+            Some(raw) => json::unquote(raw).map(Some).ok_or(Invalid::at("room")),
         }
     }
 
@@ -156,7 +192,7 @@ impl<'a> Fields<'a> {
             None | Some("null") => Ok(None),
             Some(raw) => match raw.parse() {
                 Ok(id) if id <= ID_MAX => Ok(Some(id)),
-                _ => Err(Invalid),
+                _ => Err(Invalid::at("id")),
             },
         }
     }
@@ -169,16 +205,16 @@ impl<'a> Fields<'a> {
         let Some(count) = self.args else {
             return Ok(Some(payload));
         };
-        match count.parse().map_err(|_| Invalid)? {
+        match count.parse().map_err(|_| ARGS)? {
             0_usize if payload == "null" => Ok(Some("")),
             1 => Ok(Some(payload)),
             count if count > 1 && json::elements(payload).count() == count => {
                 let inside = payload
                     .strip_prefix('[')
                     .and_then(|rest| rest.strip_suffix(']'));
-                inside.map(|list| Some(list.trim_ascii())).ok_or(Invalid)
+                inside.map(|list| Some(list.trim_ascii())).ok_or(ARGS)
             }
-            _ => Err(Invalid),
+            _ => Err(ARGS),
         }
     }
 }
@@ -186,25 +222,37 @@ impl<'a> Fields<'a> {
 /// Turns one validated object into its meaning.
 fn interpret(text: &str, binary: Binary) -> Result<Incoming<'_>, Invalid> {
     let fields = Fields::read(text);
-    let name = json::unquote(fields.kind.ok_or(Invalid)?).ok_or(Invalid)?;
+    meaning(text, &fields, binary).map_err(|invalid| Invalid {
+        id: fields.id().ok().flatten(),
+        ..invalid
+    })
+}
+
+fn meaning<'a>(
+    text: &'a str,
+    fields: &Fields<'a>,
+    binary: Binary,
+) -> Result<Incoming<'a>, Invalid> {
+    let name = fields.kind.and_then(json::unquote).ok_or(TYPE)?;
     let (room, id) = (fields.room()?, fields.id()?);
     let args = fields.args()?.map(Cow::Borrowed);
     match (name.as_ref(), room) {
         ("join", Some(room)) => Ok(Incoming::Join { room, id }),
         ("leave", Some(room)) => Ok(Incoming::Leave { room, id }),
+        ("join" | "leave", None) if args.is_none() => Err(Invalid::at("room")),
         ("ack", _) => {
-            let (args, attachments) = binary.attach(args.ok_or(Invalid)?)?;
+            let (args, attachments) = binary.attach(args.ok_or(PAYLOAD)?)?;
             Ok(Incoming::Ack {
-                id: id.ok_or(Invalid)?,
+                id: id.ok_or(Invalid::at("id"))?,
                 args,
                 attachments,
             })
         }
         // Stock clients in the room would take the event for a broken packet and go.
-        (name, _) if is_reserved(name) => Err(Invalid),
+        (name, _) if is_reserved(name) => Err(TYPE),
         (_, room) => {
             let rest = || (name == "message").then(|| rest_as_payload(text)).flatten();
-            let args = args.or_else(|| rest().map(Cow::Owned)).ok_or(Invalid)?;
+            let args = args.or_else(|| rest().map(Cow::Owned)).ok_or(PAYLOAD)?;
             let (args, attachments) = binary.attach(args)?;
             Ok(Incoming::Event {
                 name,

@@ -20,5 +20,6 @@ mod outgoing;
 
 pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};
 pub use outgoing::{
-    Outgoing, shutdown_msgpack, write_error_json, write_error_msgpack, write_json, write_msgpack,
+    Error, Outgoing, shutdown_msgpack, write_error_json, write_error_msgpack, write_json,
+    write_msgpack,
 };

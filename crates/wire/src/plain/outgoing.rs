@@ -76,40 +76,78 @@ pub fn write_msgpack(out: &mut Vec<u8>, event: &Outgoing<'_>) {
     }
 }
 
-/// Appends `{"error":"…","timestamp":ms}`, with `"retryAfter":s` if given (seconds).
-pub fn write_error_json(
-    out: &mut Vec<u8>,
-    error: &str,
-    timestamp_ms: u64,
-    retry_after_s: Option<u64>,
-) {
+/// Why something a plain client sent was not carried out, or why it is sent off.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Error<'a> {
+    /// For programs: `RATE_LIMIT_EXCEEDED`.
+    pub code: &'a str,
+    /// For people.
+    pub message: &'a str,
+    /// The member of the message that is at fault.
+    pub field: Option<&'a str>,
+    /// Id of the message that this answers.
+    pub id: Option<u64>,
+    /// Milliseconds since 1970.
+    pub timestamp_ms: u64,
+    /// Seconds after which it may be tried again.
+    pub retry_after_s: Option<u64>,
+}
+
+/// Appends `{"type":"error","error":"…","message":"…","timestamp":ms}`, with `field`, `id` and `retryAfter` (seconds) if given.
+pub fn write_error_json(out: &mut Vec<u8>, error: &Error<'_>) {
     let mut number = itoa::Buffer::new();
-    out.extend_from_slice(b"{\"error\":");
-    json::quote(out, error);
-    out.extend_from_slice(b",\"timestamp\":");
-    out.extend_from_slice(number.format(timestamp_ms).as_bytes());
-    if let Some(seconds) = retry_after_s {
-        out.extend_from_slice(b",\"retryAfter\":");
-        out.extend_from_slice(number.format(seconds).as_bytes());
+    out.extend_from_slice(b"{\"type\":\"error\",\"error\":");
+    json::quote(out, error.code);
+    out.extend_from_slice(b",\"message\":");
+    json::quote(out, error.message);
+    if let Some(field) = error.field {
+        out.extend_from_slice(b",\"field\":");
+        json::quote(out, field);
+    }
+    let numbers = [
+        ("id", error.id),
+        ("timestamp", Some(error.timestamp_ms)),
+        ("retryAfter", error.retry_after_s),
+    ];
+    for (name, value) in numbers {
+        let Some(value) = value else { continue };
+        for part in [",\"", name, "\":", number.format(value)] {
+            out.extend_from_slice(part.as_bytes());
+        }
     }
     out.push(b'}');
 }
 
 /// Appends the map of [`write_error_json`] as MessagePack.
-pub fn write_error_msgpack(
-    out: &mut Vec<u8>,
-    error: &str,
-    timestamp_ms: u64,
-    retry_after_s: Option<u64>,
-) {
-    msgpack::map(out, 2 + u32::from(retry_after_s.is_some()));
-    msgpack::text(out, "error");
-    msgpack::text(out, error);
-    msgpack::text(out, "timestamp");
-    msgpack::unsigned(out, timestamp_ms);
-    if let Some(seconds) = retry_after_s {
-        msgpack::text(out, "retryAfter");
-        msgpack::unsigned(out, seconds);
+pub fn write_error_msgpack(out: &mut Vec<u8>, error: &Error<'_>) {
+    let texts = [
+        ("type", Some("error")),
+        ("error", Some(error.code)),
+        ("message", Some(error.message)),
+        ("field", error.field),
+    ];
+    let numbers = [
+        ("id", error.id),
+        ("timestamp", Some(error.timestamp_ms)),
+        ("retryAfter", error.retry_after_s),
+    ];
+    let given = texts.iter().filter(|(_, text)| text.is_some()).count()
+        + numbers
+            .iter()
+            .filter(|(_, number)| number.is_some())
+            .count();
+    msgpack::map(out, given as u32);
+    for (name, value) in texts {
+        if let Some(value) = value {
+            msgpack::text(out, name);
+            msgpack::text(out, value);
+        }
+    }
+    for (name, value) in numbers {
+        if let Some(value) = value {
+            msgpack::text(out, name);
+            msgpack::unsigned(out, value);
+        }
     }
 }
 
@@ -281,18 +319,33 @@ mod tests {
     #[test]
     fn errors_name_themselves_in_both_encodings() {
         let mut out = Vec::new();
-        write_error_json(&mut out, "INVALID_MESSAGE_FORMAT", 1_700_000_000_123, None);
-        let plain = r#"{"error":"INVALID_MESSAGE_FORMAT","timestamp":1700000000123}"#;
+        let least = Error {
+            code: "INVALID_MESSAGE_FORMAT",
+            message: "No \"type\"",
+            timestamp_ms: 1_700_000_000_123,
+            ..Error::default()
+        };
+        write_error_json(&mut out, &least);
+        let plain = r#"{"type":"error","error":"INVALID_MESSAGE_FORMAT","message":"No \"type\"","timestamp":1700000000123}"#;
         assert_eq!(String::from_utf8_lossy(&out), plain);
         out.clear();
-        write_error_json(&mut out, "RATE_LIMIT_EXCEEDED", 5, Some(60));
-        let limited = r#"{"error":"RATE_LIMIT_EXCEEDED","timestamp":5,"retryAfter":60}"#;
+        let most = Error {
+            code: "X",
+            message: "m",
+            field: Some("f"),
+            id: Some(7),
+            timestamp_ms: 5,
+            retry_after_s: Some(60),
+        };
+        write_error_json(&mut out, &most);
+        let limited = r#"{"type":"error","error":"X","message":"m","field":"f","id":7,"timestamp":5,"retryAfter":60}"#;
         assert_eq!(String::from_utf8_lossy(&out), limited);
         out.clear();
-        write_error_msgpack(&mut out, "X", 5, Some(60));
+        write_error_msgpack(&mut out, &most);
         assert_eq!(
             out,
-            b"\x83\xa5error\xa1X\xa9timestamp\x05\xaaretryAfter\x3c"
+            b"\x87\xa4type\xa5error\xa5error\xa1X\xa7message\xa1m\xa5field\xa1f\xa2id\x07\xa9timestamp\x05\
+              \xaaretryAfter\x3c"
         );
     }
 }

@@ -186,15 +186,6 @@ impl Inflater {
         }
         Ok(())
     }
-
-    /// The first bytes of a message: at most `bytes_max`, fewer if it is shorter or broken.
-    pub fn peek(&mut self, payload: &[u8], bytes_max: usize) -> Vec<u8> {
-        let mut out = Vec::new();
-        // Its end, a broken one too, is not of interest.
-        let _ = self.inflate(payload, bytes_max, &mut out);
-        out.truncate(bytes_max);
-        out
-    }
 }
 
 /// How the input of a message ended.
@@ -431,14 +422,5 @@ mod tests {
             sizes[1] < sizes[0] / 4 && sizes[2] < sizes[0] / 4,
             "{sizes:?}"
         );
-    }
-
-    #[test]
-    fn peeking_needs_only_the_beginning() {
-        let payload = deflated(&b"42[\"event\",1]".repeat(500));
-        let mut inflater = Inflater::default();
-        assert_eq!(inflater.peek(&payload, 3), b"42[");
-        assert_eq!(inflater.peek(&payload[..payload.len() - 1], 3), b"42[");
-        assert_eq!(inflater.peek(&[0xff, 0xff], 3), b"");
     }
 }

@@ -2,6 +2,7 @@
 //! protocol. Reading looks at the first bytes of a message, never at its whole JSON.
 //! HOT PATH: nothing is allocated for a message.
 
+mod bare;
 mod centrifugo;
 mod plain;
 mod socketio;
@@ -24,6 +25,8 @@ pub enum Heard<'a> {
     /// The server ends the session in order.
     Bye,
     Ack(u32),
+    /// The answer to the oldest question that has none.
+    Answer,
     /// `id`: the server wants it acknowledged.
     Event {
         name: &'a [u8],
@@ -69,6 +72,7 @@ pub fn hear(protocol: Protocol, message: &[u8]) -> Heard<'_> {
         Protocol::SocketIo => socketio::hear(message),
         Protocol::WebSocket => plain::hear(message),
         Protocol::Centrifugo => centrifugo::hear(message),
+        Protocol::Bare => bare::hear(message),
         Protocol::Sse => Heard::Nothing,
     }
 }
@@ -82,6 +86,7 @@ pub fn envelope_len(protocol: Protocol, message: &[u8], name: &[u8]) -> Option<u
             Some(name.as_ptr() as usize - message.as_ptr() as usize + name.len() + 1)
         }
         Protocol::WebSocket => plain::envelope_len(message),
+        Protocol::Bare => Some(1),
         Protocol::Centrifugo | Protocol::Sse => None,
     }
 }
@@ -92,6 +97,7 @@ pub fn say(endpoint: &Endpoint, out: &mut Vec<u8>, what: Say<'_>) {
         Protocol::SocketIo => socketio::say(endpoint, out, what),
         Protocol::WebSocket => plain::say(out, what),
         Protocol::Centrifugo => centrifugo::say(out, what),
+        Protocol::Bare => bare::say(out, what),
         Protocol::Sse => {}
     }
 }

@@ -13,6 +13,9 @@ pub fn hear(message: &[u8]) -> Heard<'_> {
     let Some(name) = until_quote(rest) else {
         return Heard::Nothing;
     };
+    if name == b"error" {
+        return hear_whole(message);
+    }
     let behind = &rest[name.len()..];
     // An id stands in front of the payload, if at all: what a payload holds is not looked at.
     let head = &behind[..find(behind, PAYLOAD).unwrap_or(behind.len())];
@@ -36,7 +39,7 @@ pub fn envelope_len(message: &[u8]) -> Option<usize> {
     Some(payload_at + PAYLOAD.len())
 }
 
-/// A message whose first key is not `type`.
+/// An error, or a message whose first key is not `type`.
 #[derive(serde::Deserialize)]
 struct Whole<'a> {
     #[serde(borrow, rename = "type", default)]
@@ -54,8 +57,8 @@ fn hear_whole(message: &[u8]) -> Heard<'_> {
     };
     let id = id.map(|id| id.get().as_bytes());
     match (kind, id.and_then(leading_number)) {
-        ("", _) if error.is_empty() => Heard::Nothing,
-        ("", _) => Heard::Complaint(error.as_bytes()),
+        ("" | "error", _) if !error.is_empty() => Heard::Complaint(error.as_bytes()),
+        ("", _) => Heard::Nothing,
         ("ack", Some(id)) => Heard::Ack(id),
         _ => Heard::Event {
             name: kind.as_bytes(),
@@ -154,8 +157,12 @@ mod tests {
             id: Some(b"9"),
         };
         assert_eq!(hear(r#"{"type":"q","id":9,"payload":1}"#), question);
-        let error = r#"{"error":"INVALID_MESSAGE_FORMAT","timestamp":1}"#;
-        assert_eq!(hear(error), Heard::Complaint(b"INVALID_MESSAGE_FORMAT"));
+        for error in [
+            r#"{"error":"INVALID_MESSAGE_FORMAT","timestamp":1}"#,
+            r#"{"type":"error","error":"INVALID_MESSAGE_FORMAT","message":"m","id":7,"timestamp":1}"#,
+        ] {
+            assert_eq!(hear(error), Heard::Complaint(b"INVALID_MESSAGE_FORMAT"));
+        }
         let sorted = r#"{"payload":{"id":1},"room":"a","type":"message"}"#;
         assert_eq!(hear(sorted), event);
         assert_eq!(

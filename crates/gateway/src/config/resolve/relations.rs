@@ -49,9 +49,20 @@ impl Resolver<'_> {
         }
         self.plain_namespace(resolved);
         self.operators_address(resolved);
-        if hub.compression.server_takeover && hub.slow_consumer == SlowConsumer::DropOldest {
-            let message = "cannot be used while limits.slow_consumer is \"drop-oldest\": a client \
-                           could not inflate what follows a message that was dropped";
+        if hub.compression.server_takeover && hub.drops_events() {
+            let own = hub.slow_consumers.iter();
+            let mut dropping = own.filter(|(_, slow)| slow.policy != SlowConsumer::Disconnect);
+            let (key, policy) = match dropping.next() {
+                Some((name, slow)) if hub.slow_consumer == SlowConsumer::Disconnect => {
+                    (format!("namespaces.{name:?}.slow_consumer"), slow.policy)
+                }
+                _ => ("limits.slow_consumer".to_owned(), hub.slow_consumer),
+            };
+            let policy = SlowConsumer::NAMES[policy as usize];
+            let message = format!(
+                "cannot be used while {key} is {policy:?}: a client could not inflate what follows \
+                 a message that was dropped"
+            );
             self.problem(&self.settings.compression.server_takeover, message);
         }
     }
@@ -100,7 +111,9 @@ impl Resolver<'_> {
             self.problem(&self.settings.socketio.path, message);
         }
         let Some(plain) = &hub.plain_path else { return };
-        if plain.len() < 2 || !plain.starts_with('/') || !is_plain_path(plain) {
+        if plain == "/" {
+            // Beside the pages, told apart by `Upgrade`.
+        } else if !plain.starts_with('/') || !is_plain_path(plain) {
             let message = format!("cannot use path {plain:?}: it must look like \"/ws\"");
             self.problem(&self.settings.plain.path, message);
         } else if plain.starts_with(path.as_str()) {

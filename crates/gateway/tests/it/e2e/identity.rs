@@ -111,7 +111,8 @@ fn strict_refusals_are_connect_errors_and_chat_says_it_by_an_event() {
     let mut plain = RawConn::websocket(chat.addr, "/ws?token=nonsense");
     let texts = until(&mut plain, "close");
     assert!(
-        texts[0].starts_with(r#"{"error":"INVALID_TOKEN","timestamp":"#),
+        texts[0]
+            .starts_with(r#"{"type":"error","error":"INVALID_TOKEN","message":"Invalid token","#),
         "{texts:?}"
     );
     assert_eq!(texts[1], "close 4501");
@@ -191,7 +192,7 @@ fn an_expired_token_was_invalid_like_any_other() {
     let mut plain = RawConn::websocket(strict.addr, &format!("/ws?token={old}"));
     let texts = until(&mut plain, "close");
     assert!(
-        texts[0].starts_with(r#"{"error":"TOKEN_EXPIRED""#),
+        texts[0].starts_with(r#"{"type":"error","error":"TOKEN_EXPIRED""#),
         "{texts:?}"
     );
     let chat = start("style = \"chat\"");

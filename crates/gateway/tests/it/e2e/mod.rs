@@ -12,7 +12,6 @@ mod crowd;
 mod hold;
 mod identity;
 mod ids;
-mod late;
 mod messaging;
 mod operations;
 mod order;

@@ -1,6 +1,6 @@
 //! The plain protocol, and one room in which all protocols meet.
 
-use super::client::{Encoding, Event, Plain, SocketIo, bytes};
+use super::client::{Encoding, Event, Plain, SocketIo, WebSocket, bytes, request};
 use crate::harness::Gateway;
 use serde_json::{Value, json};
 
@@ -49,34 +49,59 @@ fn join_talk_and_leave() {
 #[test]
 fn what_is_no_message_is_answered_and_the_connection_kept() {
     let gateway = gateway();
-    let invalid = |answer: Value| {
-        assert_eq!(answer["error"], "INVALID_MESSAGE_FORMAT", "{answer}");
+    let invalid = |answer: Value, field: Option<&str>, id: Option<u64>| {
+        let told = (&answer["type"], &answer["error"]);
+        assert_eq!(
+            told,
+            (&json!("error"), &json!("INVALID_MESSAGE_FORMAT")),
+            "{answer}"
+        );
+        assert_eq!(
+            (answer["field"].as_str(), answer["id"].as_u64()),
+            (field, id),
+            "{answer}"
+        );
+        let sentence = answer["message"].as_str().expect("a sentence");
+        assert!(
+            field.is_none_or(|field| sentence.contains(field)),
+            "{answer}"
+        );
         assert!(
             answer["timestamp"]
                 .as_u64()
                 .is_some_and(|ms| ms > 1_700_000_000_000),
             "{answer}"
         );
+        let members = 4 + usize::from(field.is_some()) + usize::from(id.is_some());
         assert_eq!(
             answer.as_object().map(serde_json::Map::len),
-            Some(2),
+            Some(members),
             "{answer}"
         );
     };
     for encoding in BOTH {
         let mut ann = Plain::connect(gateway.addr, encoding);
-        for wrong in [
-            json!({ "payload": 1 }),
-            json!({ "type": "message" }),
-            json!({ "type": 5, "payload": 1 }),
-            json!({ "type": "join" }),
-            json!({ "type": "message", "room": 5, "payload": 1 }),
-            json!([1, 2]),
-            json!("text"),
-            json!({}),
+        for (wrong, field, id) in [
+            (json!({ "payload": 1, "id": 3 }), Some("type"), Some(3)),
+            (json!({ "type": "message" }), Some("payload"), None),
+            (json!({ "type": 5, "payload": 1 }), Some("type"), None),
+            (json!({ "type": "join", "id": 4 }), Some("room"), Some(4)),
+            (
+                json!({ "type": "message", "room": 5, "payload": 1 }),
+                Some("room"),
+                None,
+            ),
+            (
+                json!({ "type": "message", "id": "5", "payload": 1 }),
+                Some("id"),
+                None,
+            ),
+            (json!([1, 2]), Some("type"), None),
+            (json!("text"), Some("type"), None),
+            (json!({}), Some("type"), None),
         ] {
             ann.send(&wrong);
-            invalid(ann.receive());
+            invalid(ann.receive(), field, id);
         }
         match encoding {
             Encoding::Json => {
@@ -88,13 +113,13 @@ fn what_is_no_message_is_answered_and_the_connection_kept() {
                     "\u{feff}{}",
                 ] {
                     ann.socket.text(wrong);
-                    invalid(ann.receive());
+                    invalid(ann.receive(), None, None);
                 }
             }
             Encoding::Msgpack => {
                 for wrong in [&b""[..], b"\xc1", b"\x81\xa4type", b"\xdf\xff\xff\xff\xff"] {
                     ann.socket.binary(wrong);
-                    invalid(ann.receive());
+                    invalid(ann.receive(), None, None);
                 }
             }
         }
@@ -103,7 +128,7 @@ fn what_is_no_message_is_answered_and_the_connection_kept() {
     // Bytes where text was agreed.
     let mut ann = Plain::connect(gateway.addr, Encoding::Json);
     ann.socket.binary(b"{\"type\":\"a\",\"payload\":1}");
-    invalid(ann.receive());
+    invalid(ann.receive(), None, None);
     assert_eq!(ann.join("still here"), [json!(["still here"])]);
 }
 
@@ -238,4 +263,44 @@ fn every_code_of_an_error_is_documented() {
         !page.contains(&format!("`{code}`")) && !page.contains(&format!("\"{code}\""))
     });
     assert_eq!(codes, [""; 0], "not in docs/protocol.md");
+}
+
+/// Beside the pages, as published clients and load generators expect it: what asks for no WebSocket gets the page.
+#[test]
+fn the_plain_protocol_at_the_root_leaves_the_page_where_it_was() {
+    let gateway = Gateway::start("profile = \"chat\"\n[plain]\npath = \"/\"\n");
+    let socket = WebSocket::connect(gateway.addr, "/", "");
+    let mut plain = Plain::over(socket, Encoding::Json);
+    plain.send(&json!({ "type": "chat-message", "payload": { "content": "hi" }, "id": 1 }));
+    // What else is said there, such as presence, is not looked at.
+    while plain.receive()["payload"]["content"] != "hi" {}
+    let page = request(gateway.addr, "GET", "/", "", "");
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("<html"), "{page:?}");
+    let refused = request(
+        gateway.addr,
+        "GET",
+        "/ws",
+        "Upgrade: websocket\r\nConnection: Upgrade\r\n",
+        "",
+    );
+    assert_eq!(refused.status, 404, "{refused:?}");
+}
+
+/// What was not carried out names the message it was, so that a client with several under way knows.
+#[test]
+fn a_refusal_names_the_message_that_it_answers() {
+    let gateway = gateway();
+    for encoding in BOTH {
+        let mut ann = Plain::connect(gateway.addr, encoding);
+        ann.send(&json!({ "type": "message", "room": "elsewhere", "payload": 1, "id": 7 }));
+        let error = ann.receive();
+        assert_eq!(error["type"], "error");
+        assert_eq!(
+            (&error["error"], &error["id"]),
+            (&json!("NOT_IN_ROOM"), &json!(7))
+        );
+        assert_eq!(error["message"], "Not in that room");
+        assert_eq!(ann.receive()["type"], "ack");
+    }
 }

@@ -2,7 +2,7 @@
 //! messages; the other members of the room notice nothing.
 
 use super::client::{Encoding, Packet, Plain, Polling, SocketIo, Transport};
-use crate::harness::Gateway;
+use crate::harness::{Gateway, PATIENCE, eventually};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -203,4 +203,75 @@ fn many_slow_clients_cost_no_more_than_their_queues() {
         "nobody was slow"
     );
     drop(slow);
+}
+
+/// A slow member costs an entry for each event that waits, not a copy of it; what it cost is given back when it leaves.
+#[test]
+fn members_that_do_not_read_share_what_waits_and_its_memory_is_given_back() {
+    const MEMBERS: usize = 300;
+    const EVENTS: u64 = 300;
+    let limits = "[limits]\noutbox_bytes_max = \"8MiB\"\n[admission]\nmemory_max = \"80MiB\"\n";
+    let gateway = Gateway::start(&format!(
+        "profile = \"socket.io\"\n[server]\nshards = 4\n{limits}"
+    ));
+    let program = gateway.memory() - gateway.own_memory();
+    let slow: Vec<SocketIo> = (0..MEMBERS).map(|_| slow_client(gateway.addr)).collect();
+    let mut reader = SocketIo::websocket(gateway.addr, "/", json!({}));
+    reader.ask("join", &["flood".into()]);
+    let mut publisher = SocketIo::websocket(gateway.addr, "/", json!({}));
+    publisher.ask("join", &["flood".into()]);
+    let filler = Value::from("x".repeat(SIZE));
+    for n in 0..EVENTS {
+        publisher.emit("flood", &[n.into(), filler.clone()]);
+        assert_eq!(reader.expect("flood")[0], n);
+    }
+    let waiting = gateway.reaches("sockeye_waiting_bytes", 1e6);
+    let peak = gateway.peak_memory();
+    println!(
+        "{waiting} bytes wait for {MEMBERS} members; {peak} bytes of resident memory at the peak, \
+         {program} of them the program"
+    );
+    assert!(waiting >= 1e6, "nobody was slow: {waiting} bytes wait");
+    assert!(peak <= 60 << 20, "{peak} bytes");
+    drop(slow);
+    // 30 MiB are 20 without the program.
+    let given_back = || gateway.own_memory() <= 20 << 20;
+    let started = std::time::Instant::now();
+    let back = eventually(4 * PATIENCE, given_back);
+    let left = gateway.own_memory();
+    println!("{left} bytes {:?} after they left", started.elapsed());
+    assert!(back, "{left} bytes are still held");
+    SocketIo::websocket(gateway.addr, "/", json!({}));
+    assert_eq!(gateway.metric("sockeye_admission_refused_total"), 0.0);
+}
+
+/// The namespace's own policy and key, on the real binary: nobody who polls late is told of prices that are past.
+#[test]
+fn a_client_that_polls_late_hears_only_the_newest_of_each_key() {
+    let gateway = Gateway::start(
+        "profile = \"socket.io\"\n[namespaces.\"/\"]\nslow_consumer = \"conflate\"\nconflate_by = \"symbol\"\n",
+    );
+    let session = Polling::connect(gateway.addr, "");
+    let mut late = Polling::again(gateway.addr, &session.path);
+    let sid = session.open["sid"].as_str().expect("sid").to_owned();
+    let mut slow = SocketIo::join_namespace(Box::new(session), sid, "/", json!({}));
+    slow.ask("join", &["prices".into()]);
+    let mut publisher = SocketIo::websocket(gateway.addr, "/", json!({}));
+    publisher.ask("join", &["prices".into()]);
+    for n in 0..100 {
+        for symbol in ["A", "B"] {
+            publisher.emit("price", &[json!({ "symbol": symbol, "price": n })]);
+        }
+    }
+    assert_eq!(
+        gateway.reaches("sockeye_dropped_slow_total{policy=\"conflate\"}", 198.0),
+        198.0
+    );
+    for symbol in ["A", "B"] {
+        let Packet::Text(text) = late.receive() else {
+            panic!("closed")
+        };
+        let newest = json!(["price", { "symbol": symbol, "price": 99 }]);
+        assert_eq!(text, format!("2{newest}"));
+    }
 }

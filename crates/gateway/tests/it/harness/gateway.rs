@@ -123,6 +123,12 @@ impl Gateway {
         self.status_bytes("VmRSS:")
     }
 
+    /// Resident memory that the process allocated: without its program and libraries, which a build without optimization has
+    /// a lot of.
+    pub fn own_memory(&self) -> u64 {
+        self.status_bytes("RssAnon:")
+    }
+
     /// The most resident memory there ever was, bytes.
     pub fn peak_memory(&self) -> u64 {
         self.status_bytes("VmHWM:")
@@ -182,9 +188,15 @@ impl Gateway {
             .collect()
     }
 
-    /// One metric; 0 when there is none of that name.
+    /// One metric, summed over its labels unless the name has some; 0 when there is none of that name.
     pub fn metric(&self, name: &str) -> f64 {
-        self.metrics().get(name).copied().unwrap_or_default()
+        let of_name = |sample: &str| {
+            let labels = sample.strip_prefix(name);
+            labels.is_some_and(|labels| labels.is_empty() || labels.starts_with('{'))
+        };
+        let metrics = self.metrics();
+        let samples = metrics.iter().filter(|(sample, _)| of_name(sample));
+        samples.map(|(_, value)| value).sum()
     }
 
     /// A counter once it is at least so much, or what it was when patience ended: what a turn counts while it writes or closes,

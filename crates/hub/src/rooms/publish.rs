@@ -1,0 +1,223 @@
+//! The one door by which events are published to rooms.
+//!
+//! A room whose events are kept has a home shard, the same for all shards. Its events go there first: the home keeps the event,
+//! gives it its position and sends it on, to all shards in one order. A shard asks the home for the history of a socket that
+//! joined, and sends that socket no kept events until the answer is there. What the home sends to one shard arrives in order, so
+//! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
+
+use crate::cluster::relay::{Address, Broadcast, Relay, Target};
+use crate::core::Core;
+use crate::rooms::fanout::Outgoing;
+use crate::rooms::room::RoomKind;
+use crate::seam::context::{Context, Emit};
+use crate::seam::notices;
+use crate::tables::slot::SocketKey;
+use std::hash::{BuildHasher, Hasher};
+use wire::base64url::Id20;
+
+/// What clients that join later get of an event.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Record<'a> {
+    /// Its rooms keep nothing: it takes the shortest way.
+    #[default]
+    Nothing,
+    /// Its rooms keep other events, among which it has its place; it is not kept itself.
+    Passing,
+    /// This raw JSON, in the `messages` of the `history` event.
+    Kept(&'a str),
+}
+
+/// An event on its way to rooms. `record` needs rooms in `to`: what is for a whole namespace or for users is not kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Publication<'a> {
+    pub to: Target<'a>,
+    pub event: Emit<'a>,
+    pub record: Record<'a>,
+}
+
+impl Context<'_> {
+    /// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
+    pub fn publish(&mut self, publication: &Publication<'_>) {
+        let Publication { to, event, record } = publication;
+        if !self.may_emit(event) {
+            return;
+        }
+        let kept = match record {
+            Record::Nothing => return self.core.publish(to, event),
+            Record::Passing => None,
+            Record::Kept(text) => Some(*text),
+        };
+        if to.rooms.is_empty() || !to.users.is_empty() {
+            return self.core.publish(to, event);
+        }
+        for (n, room) in to.rooms.iter().enumerate() {
+            // A socket in several of the rooms gets the event by the first of them.
+            let except = [to.except, &to.rooms[..n]].concat();
+            let one = Target {
+                namespace: to.namespace,
+                rooms: &[room],
+                users: &[],
+                except: &except,
+            };
+            self.core.sequence(&one, event, kept);
+        }
+    }
+
+    /// Sends a socket that has just joined a room the event `history` `{room, messages}`, if something is kept of the room,
+    /// and behind it what is published from then on.
+    pub fn replay(&mut self, socket: SocketKey, room: &str) {
+        if self.core.socket(socket).is_some() {
+            self.core.catch_up(socket, room);
+        }
+    }
+}
+
+fn broadcast(to: &Target<'_>, event: &Emit<'_>) -> Broadcast {
+    Broadcast {
+        to: Address::from(to),
+        name: event.name.to_owned(),
+        args: event.args.to_owned(),
+        attachments: event.attachments.to_vec(),
+        volatile: event.volatile,
+        at: None,
+    }
+}
+
+impl Core {
+    /// Sends an event to all shards with receivers, this one included.
+    fn publish(&mut self, to: &Target<'_>, event: &Emit<'_>) {
+        let shards = self.shards_of(to);
+        if !shards.is_empty() {
+            self.send_all(shards, Relay::Broadcast(broadcast(to, event)));
+        }
+        self.fan_out(to, &mut Outgoing::event(to, event));
+    }
+
+    /// Shard that gives the events of a room their order, and keeps them: the same answer on every shard.
+    fn home(&self, namespace: &str, room: &str) -> u16 {
+        if self.ids.me.shards == 1 {
+            return self.ids.me.shard;
+        }
+        let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+        hasher.write(namespace.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(room.as_bytes());
+        (hasher.finish() % u64::from(self.ids.me.shards)) as u16
+    }
+
+    /// Brings an event for one room to the room's home.
+    fn sequence(&mut self, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
+        let home = self.home(to.namespace, to.rooms[0]);
+        if home == self.ids.me.shard {
+            return self.append(to, event, kept);
+        }
+        let kept = kept.map(str::to_owned);
+        self.send(home, Relay::Append(broadcast(to, event), kept));
+    }
+
+    /// At the home: the event is kept and sent to all members in one step, so that no other comes between.
+    pub(crate) fn append(&mut self, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
+        let now_ms = self.clock.now.wall_ms;
+        let [room] = to.rooms else {
+            debug_assert!(false, "one room has one home: {:?}", to.rooms);
+            return;
+        };
+        let at = kept.and_then(|text| self.log.append(to.namespace, room, text, now_ms));
+        let shards = self.shards_of(to);
+        if !shards.is_empty() {
+            let mut copy = broadcast(to, event);
+            copy.at = at;
+            self.send_all(shards, Relay::Broadcast(copy));
+        }
+        let mut out = Outgoing::event(to, event);
+        out.at = at;
+        self.fan_out(to, &mut out);
+    }
+
+    /// A socket that joined gets what is kept of the room. Until it is there, the member follows: it gets no kept events.
+    fn catch_up(&mut self, socket: SocketKey, name: &str) {
+        let Some(slot) = self.tables.sockets.get(socket.id()) else {
+            return;
+        };
+        let (id, namespace) = (slot.id, slot.namespace);
+        let Some(label) = self.tables.namespaces.get(namespace) else {
+            return;
+        };
+        let label = label.name.clone();
+        let home = self.home(&label, name);
+        if home == self.ids.me.shard {
+            let events = self.log.events(&label, name);
+            return self.tell_history(socket, name, &events);
+        }
+        let Some(room) = self.rooms.find(namespace, RoomKind::Named, name) else {
+            return;
+        };
+        let sockets = &mut self.tables.sockets;
+        if let Some(ticket) = self.rooms.follow(sockets, socket.id(), room) {
+            let request = Relay::Replay {
+                namespace: label.to_string(),
+                room: name.to_owned(),
+                shard: self.ids.me.shard,
+                socket: id,
+                ticket,
+            };
+            self.send(home, request);
+        }
+    }
+
+    /// At the home: a shard asks for the history of a socket of its own.
+    pub(crate) fn replay(
+        &mut self,
+        namespace: &str,
+        room: &str,
+        to: u16,
+        socket: Id20,
+        ticket: u64,
+    ) {
+        let answer = Relay::Replayed {
+            room: room.to_owned(),
+            socket,
+            ticket,
+            events: self.log.events(namespace, room),
+        };
+        self.send(to, answer);
+    }
+
+    /// The history that a member of this shard waits for. One that has left meanwhile, or joined again, waits for another.
+    pub(crate) fn replayed(&mut self, room: &str, socket: &Id20, ticket: u64, events: &str) {
+        let Some(index) = self.find_socket(socket) else {
+            return;
+        };
+        let namespace = self.tables.sockets.get(index).map(|slot| slot.namespace);
+        let found = namespace.and_then(|at| self.rooms.find(at, RoomKind::Named, room));
+        let sockets = &mut self.tables.sockets;
+        if let Some(found) = found
+            && self.rooms.caught_up(sockets, index, found, ticket)
+        {
+            let key = self.socket_key(index);
+            self.tell_history(key, room, events);
+        }
+    }
+
+    fn tell_history(&mut self, socket: SocketKey, room: &str, events: &str) {
+        if events.is_empty() {
+            return;
+        }
+        let mut args = b"{\"room\":".to_vec();
+        wire::json::quote(&mut args, room);
+        args.extend_from_slice(b",\"messages\":[");
+        args.extend_from_slice(events.as_bytes());
+        args.extend_from_slice(b"]}");
+        let args = String::from_utf8_lossy(&args);
+        let namespace = self.socket(socket).map(|slot| slot.namespace);
+        let label = namespace.and_then(|at| self.tables.namespaces.get(at));
+        let exempt =
+            label.is_some_and(|at| self.config.compression.exempt.holds(&at.name, &[room]));
+        let history = Emit {
+            name: notices::HISTORY,
+            args: &args,
+            ..Emit::default()
+        };
+        Context { core: self }.emit_with(socket, &history, None, exempt);
+    }
+}

@@ -1,0 +1,164 @@
+//! History and the live stream of a room are one stream: a client that joins gets each message once, in the room's order,
+//! whatever order the letters between the shards arrive in.
+
+use crate::rig::net::{Client, Net};
+use crate::rig::{handler, rule};
+use fastrand::Rng;
+use hub::config::Config;
+use rules::{Action, EventRule, NamespaceRules, Rules};
+
+const ROOM: &str = "room";
+
+fn rules() -> Rules {
+    let kept = |room: Option<&str>| EventRule {
+        history: true,
+        ..rule(Action::Rooms {
+            room: room.map(str::to_owned),
+            echo: true,
+        })
+    };
+    let main = NamespaceRules {
+        chat: false,
+        client_joins: true,
+        auto_join: Vec::new(),
+        events: [
+            ("say".to_owned(), kept(Some(ROOM))),
+            ("tell".to_owned(), kept(None)),
+        ]
+        .into(),
+        default_event: rule(Action::Drop),
+    };
+    Rules {
+        namespaces: [("/".to_owned(), main)].into(),
+    }
+}
+
+/// A client in the room, what it was told of it, and how many messages had been sent when its join was acknowledged.
+struct Listener {
+    client: Client,
+    heard: Vec<u64>,
+    joined_after: Option<u64>,
+}
+
+impl Listener {
+    fn join(net: &mut Net, at: usize) -> Listener {
+        let client = net.client(at);
+        net.say(client, &format!("420[\"join\",\"{ROOM}\"]"));
+        Listener {
+            client,
+            heard: Vec::new(),
+            joined_after: None,
+        }
+    }
+
+    fn hear(&mut self, net: &mut Net, sent: u64) {
+        for text in net.texts(self.client) {
+            if text.starts_with("430[") {
+                self.joined_after = Some(sent);
+            } else {
+                // `42["say",7]`, or `42["history",{…"args":[5]},{…"args":[6]}…]`: the only numbers are the messages'.
+                let numbers = text[2..].split(|c: char| !c.is_ascii_digit());
+                self.heard
+                    .extend(numbers.filter_map(|number| number.parse::<u64>().ok()));
+            }
+        }
+    }
+}
+
+/// One run: publishers on all shards, clients that join meanwhile, letters that arrive in an order of the seed's choosing.
+fn play(seed: u64) {
+    let mut dice = Rng::with_seed(seed);
+    let mut net = Net::new(3, &Config::default(), |_| handler(&rules()));
+    let publishers: Vec<Client> = (0..3).map(|at| net.client(at)).collect();
+    let mut listeners = vec![Listener::join(&mut net, dice.usize(..3))];
+    net.settle();
+    let mut sent = 0;
+    for _ in 0..120 {
+        match dice.u8(..10) {
+            0..2 if sent < 40 => {
+                sent += 1;
+                net.say(publishers[dice.usize(..3)], &format!("42[\"say\",{sent}]"));
+            }
+            2 if listeners.len() < 8 => listeners.push(Listener::join(&mut net, dice.usize(..3))),
+            _ => {
+                let routes = net.routes();
+                if !routes.is_empty() {
+                    net.carry_one(routes[dice.usize(..routes.len())]);
+                }
+            }
+        }
+        listeners
+            .iter_mut()
+            .for_each(|listener| listener.hear(&mut net, sent));
+    }
+    net.settle();
+    listeners
+        .iter_mut()
+        .for_each(|listener| listener.hear(&mut net, sent));
+    let order = listeners[0].heard.clone();
+    assert_eq!(
+        order.len() as u64,
+        sent,
+        "seed {seed}: the first member got {order:?}"
+    );
+    for (n, listener) in listeners.iter().enumerate() {
+        let (heard, from) = (
+            &listener.heard,
+            order.len() - listener.heard.len().min(order.len()),
+        );
+        assert_eq!(
+            *heard,
+            order[from..],
+            "seed {seed}: listener {n}, the room's order is {order:?}"
+        );
+        let joined_after = listener.joined_after.expect("joins are acknowledged");
+        let missed = (joined_after + 1..=sent).find(|number| !heard.contains(number));
+        assert_eq!(missed, None, "seed {seed}: listener {n} had joined");
+    }
+}
+
+/// An event and its record were two letters to two shards: a client that joined between them missed the event, got it twice,
+/// or saw another order than the members did.
+#[test]
+fn a_joiner_gets_each_message_once_and_in_the_rooms_order() {
+    (0..300).for_each(play);
+}
+
+/// Each room has its own home: an event for several rooms goes several ways.
+#[test]
+fn a_member_of_several_rooms_gets_an_event_once() {
+    let mut net = Net::new(3, &Config::default(), |_| handler(&rules()));
+    let clients = [0, 1, 2].map(|at| net.client(at));
+    for room in ["a", "b", "c", "d"] {
+        for client in clients {
+            net.say(client, &format!("42[\"join\",\"{room}\"]"));
+        }
+    }
+    net.settle();
+    let late = net.client(1);
+    net.say(clients[0], "42[\"tell\",1]");
+    net.settle();
+    for client in clients {
+        assert_eq!(net.texts(client), ["42[\"tell\",1]"]);
+    }
+    for room in ["a", "d"] {
+        net.say(late, &format!("42[\"join\",\"{room}\"]"));
+        net.settle();
+        let texts = net.texts(late);
+        assert_eq!(texts.len(), 1, "room {room} kept it: {texts:?}");
+    }
+}
+
+/// Joining again is joining once, and brings no second history.
+#[test]
+fn a_member_gets_no_history_of_what_it_has_had() {
+    let mut net = Net::new(2, &Config::default(), |_| handler(&rules()));
+    let client = net.client(0);
+    for _ in 0..3 {
+        net.say(client, &format!("42[\"join\",\"{ROOM}\"]"));
+        net.settle();
+        net.say(client, "42[\"say\",1]");
+        net.settle();
+    }
+    assert_eq!(net.texts(client), ["42[\"say\",1]"; 3]);
+}

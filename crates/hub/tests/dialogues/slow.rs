@@ -1,0 +1,247 @@
+//! Events that wait for clients that do not read: policies per namespace, in every protocol and form.
+
+use crate::compression::{frames, upgrade};
+use crate::rig::{self, Rig};
+use hub::Written;
+use hub::config::{Compression, Config, SlowConsumer, SlowEvents};
+use std::sync::atomic::Ordering;
+use wire::websocket::deflate::Inflater;
+
+const ROUNDS: usize = 50;
+const SYMBOLS: [&str; 3] = ["AA", "BB", "CC"];
+const DEFLATE: &str = "permessage-deflate; client_max_window_bits";
+
+/// How a client is connected, and what it gets when it reads again.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    SocketIo,
+    Deflated,
+    Polling,
+    PlainJson,
+    PlainMsgpack,
+}
+
+const FORMS: [Form; 5] = [
+    Form::SocketIo,
+    Form::Deflated,
+    Form::Polling,
+    Form::PlainJson,
+    Form::PlainMsgpack,
+];
+
+fn rig(policy: SlowConsumer, key: Option<&str>) -> Rig {
+    let mut config = Config {
+        compression: Compression {
+            websocket: true,
+            ..Compression::default()
+        },
+        ..Config::default()
+    };
+    config.limits.outbox_bytes_max = 64 * 1024;
+    let key = key.map(str::to_owned);
+    config
+        .slow_consumers
+        .insert("/".to_owned(), SlowEvents { policy, key });
+    Rig::lab(config, 1)
+}
+
+/// Opens a client of that form; a polling one is named by its session.
+fn connect(rig: &mut Rig, form: Form) -> (usize, String) {
+    let socketio = "/socket.io/?EIO=4&transport=websocket";
+    let name = match form {
+        Form::SocketIo => upgrade(rig, socketio, "").0,
+        Form::Deflated => upgrade(rig, socketio, DEFLATE).0,
+        Form::PlainJson => upgrade(rig, "/ws", "").0,
+        Form::PlainMsgpack => {
+            let name = rig.open();
+            rig.send(
+                name,
+                b"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                  Sec-WebSocket-Protocol: sockeye.msgpack\r\nSec-WebSocket-Version: 13\r\n\
+                  Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            );
+            name
+        }
+        Form::Polling => {
+            let name = rig.open();
+            rig.send(name, &request("GET", "", ""));
+            let open = String::from_utf8(rig.take(name)).expect("text");
+            let sid = open.split("\"sid\":\"").nth(1).expect("a sid");
+            let sid = format!("&sid={}", &sid[..20]);
+            rig.send(name, &request("POST", &sid, "40"));
+            rig.send(name, &request("GET", &sid, ""));
+            rig.take(name);
+            return (name, sid);
+        }
+    };
+    if matches!(form, Form::SocketIo | Form::Deflated) {
+        rig.send(name, &rig::masked(b"40"));
+    }
+    rig.take(name);
+    (name, String::new())
+}
+
+fn request(method: &str, sid: &str, body: &str) -> Vec<u8> {
+    let len = body.len();
+    format!(
+        "{method} /socket.io/?EIO=4&transport=polling{sid} HTTP/1.1\r\nHost: x\r\nUser-Agent: Mozilla/5.0\r\n\
+         Content-Length: {len}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// What waited, as text that holds the numbers of the events.
+fn read_again(rig: &mut Rig, (name, sid): &(usize, String), form: Form) -> String {
+    rig.wires.kernel = Box::new(|_, n| Written::Bytes(n));
+    if let Form::Polling = form {
+        rig.send(*name, &request("GET", sid, ""));
+    } else {
+        rig.writable(*name);
+    }
+    let bytes = rig.take(*name);
+    match form {
+        Form::Polling => String::from_utf8_lossy(&bytes).into_owned(),
+        _ => {
+            let all = frames(&bytes, &mut Inflater::default(), false);
+            all.into_iter().map(|got| got.text + "\n").collect()
+        }
+    }
+}
+
+/// A publisher tells the price of three symbols fifty times while the client does not read.
+fn stall_and_publish(rig: &mut Rig, form: Form, pad: usize) -> (usize, String) {
+    let client = connect(rig, form);
+    let sender = connect(rig, Form::SocketIo).0;
+    let slow = client.0;
+    rig.wires.kernel = Box::new(move |name, n| match name == slow {
+        true => Written::WouldBlock,
+        false => Written::Bytes(n),
+    });
+    let pad = "p".repeat(pad);
+    for round in 0..ROUNDS {
+        for symbol in SYMBOLS {
+            let tick = format!(
+                "42[\"shout\",{{\"symbol\":\"{symbol}\",\"price\":\"{symbol}-{round:02}.\",\"pad\":\"{pad}\"}}]"
+            );
+            rig.send(sender, &rig::masked(tick.as_bytes()));
+        }
+    }
+    client
+}
+
+fn rounds_of(text: &str, symbol: &str) -> Vec<usize> {
+    let there = |round: &usize| text.contains(&format!("{symbol}-{round:02}."));
+    (0..ROUNDS).filter(there).collect()
+}
+
+fn dropped(rig: &mut Rig, policy: SlowConsumer) -> u64 {
+    rig.finish_turn();
+    rig.cells.dropped_slow[policy as usize].load(Ordering::Relaxed)
+}
+
+#[test]
+fn of_each_key_only_the_newest_waits_in_every_protocol_and_form() {
+    for form in FORMS {
+        let mut rig = rig(SlowConsumer::Conflate, Some("symbol"));
+        let client = stall_and_publish(&mut rig, form, 1_200);
+        let text = read_again(&mut rig, &client, form);
+        for symbol in SYMBOLS {
+            assert_eq!(rounds_of(&text, symbol), [ROUNDS - 1], "{form:?} {symbol}");
+        }
+        let replaced = SYMBOLS.len() * (ROUNDS - 1);
+        assert_eq!(
+            dropped(&mut rig, SlowConsumer::Conflate),
+            replaced as u64,
+            "{form:?}"
+        );
+    }
+}
+
+#[test]
+fn without_a_member_the_name_and_the_room_are_the_key() {
+    let mut rig = rig(SlowConsumer::Conflate, None);
+    let client = stall_and_publish(&mut rig, Form::SocketIo, 10);
+    let text = read_again(&mut rig, &client, Form::SocketIo);
+    let all = SYMBOLS.map(|symbol| rounds_of(&text, symbol).len());
+    assert_eq!(all, [0, 0, 1]);
+}
+
+#[test]
+fn drop_newest_keeps_the_first_and_drop_oldest_the_last_in_every_protocol_and_form() {
+    for form in FORMS {
+        for policy in [SlowConsumer::DropNewest, SlowConsumer::DropOldest] {
+            let mut rig = rig(policy, None);
+            let client = stall_and_publish(&mut rig, form, 3_000);
+            let text = read_again(&mut rig, &client, form);
+            let kept = SYMBOLS.map(|symbol| rounds_of(&text, symbol));
+            let count: usize = kept.iter().map(Vec::len).sum();
+            // Compressed, all of them fit.
+            let fits = matches!(form, Form::Deflated);
+            assert_eq!(count == ROUNDS * SYMBOLS.len(), fits, "{form:?} {policy:?}");
+            let missing = ROUNDS * SYMBOLS.len() - count;
+            assert_eq!(
+                dropped(&mut rig, policy),
+                missing as u64,
+                "{form:?} {policy:?}"
+            );
+            let whole = |rounds: &Vec<usize>| {
+                let first = if policy == SlowConsumer::DropNewest {
+                    0
+                } else {
+                    ROUNDS - rounds.len()
+                };
+                rounds.iter().copied().eq(first..first + rounds.len())
+            };
+            assert!(kept.iter().all(whole), "{form:?} {policy:?}: {kept:?}");
+        }
+    }
+}
+
+/// Two clients that do not read cost one copy of what waits for both.
+#[test]
+fn what_several_clients_wait_for_is_kept_once() {
+    let mut rig = rig(SlowConsumer::Disconnect, None);
+    let slow: Vec<usize> = (0..50)
+        .map(|_| connect(&mut rig, Form::SocketIo).0)
+        .collect();
+    let sender = connect(&mut rig, Form::SocketIo).0;
+    rig.wires.kernel = Box::new(move |name, n| match name == sender {
+        true => Written::Bytes(n),
+        false => Written::WouldBlock,
+    });
+    let text = format!("42[\"shout\",\"{}\"]", "x".repeat(10_000));
+    rig.send(sender, &rig::masked(text.as_bytes()));
+    let memory = rig.hub.memory();
+    let outboxes = memory.iter().find(|(part, _)| *part == "outboxes");
+    let bytes = outboxes.expect("a part").1;
+    assert!(
+        (10_000..50_000).contains(&bytes),
+        "{bytes} bytes for {} clients",
+        slow.len()
+    );
+}
+
+/// What waits in the whole process is bounded: beyond it a slow client has room for little.
+#[test]
+fn too_much_waiting_in_the_process_makes_each_outbox_small() {
+    let mut config = Config::default();
+    config.limits.waiting_bytes_max = 100_000;
+    let mut rig = Rig::lab(config, 1);
+    let slow = connect(&mut rig, Form::SocketIo).0;
+    let sender = connect(&mut rig, Form::SocketIo).0;
+    rig.wires.kernel = Box::new(move |name, n| match name == sender {
+        true => Written::Bytes(n),
+        false => Written::WouldBlock,
+    });
+    let text = format!("42[\"shout\",\"{}\"]", "x".repeat(10_000));
+    let mut sent = 0;
+    while rig.hub.census().sockets == 2 && sent < 100 {
+        rig.send(sender, &rig::masked(text.as_bytes()));
+        sent += 1;
+    }
+    // Ten fill the process's share; the next finds it full.
+    assert!((9..=12).contains(&sent), "{sent} events for client {slow}");
+    rig.finish_turn();
+    let limit = hub::metrics::Limit::WaitingBytes as usize;
+    assert_eq!(rig.cells.limits[limit].load(Ordering::Relaxed), 1);
+}
