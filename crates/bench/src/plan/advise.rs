@@ -81,6 +81,8 @@ pub enum Transport {
 pub enum Verdict {
     Take,
     Possible,
+    /// It fits, and is another server's: Sockeye does not serve it.
+    Elsewhere,
     Unfit,
 }
 
@@ -102,7 +104,7 @@ pub fn advise(needs: &Needs) -> Result<Vec<Advice>> {
     ];
     // Stable, and the list is in the order of simplicity: the simplest that fits is taken.
     all.sort_by_key(|advice| advice.verdict);
-    if let Some(first) = all.first_mut().filter(|a| a.verdict != Verdict::Unfit) {
+    if let Some(first) = all.first_mut().filter(|a| a.verdict <= Verdict::Possible) {
         first.verdict = Verdict::Take;
     }
     for other in all.iter_mut().skip(1) {
@@ -205,8 +207,8 @@ fn polling(needs: &Needs) -> Advice {
 }
 
 fn sse(needs: &Needs) -> Advice {
-    let mut reasons = Vec::new();
-    let mut verdict = Verdict::Take;
+    let mut reasons = vec!["Sockeye does not serve it: it takes another server".to_owned()];
+    let mut verdict = Verdict::Elsewhere;
     if !needs.listens() {
         verdict = Verdict::Unfit;
         reasons.push("it only carries messages towards clients; a plain POST is enough".to_owned());
@@ -215,11 +217,9 @@ fn sse(needs: &Needs) -> Advice {
         verdict = Verdict::Unfit;
         reasons.push(reason);
     } else if needs.talks() && needs.listens() {
-        verdict = verdict.max(Verdict::Possible);
         reasons.push("what clients say goes by POST, beside the stream".to_owned());
     }
     if needs.binary {
-        verdict = verdict.max(Verdict::Possible);
         reasons.push("it is text: binary grows by a third as base64".to_owned());
     }
     if needs.may_buffer() {
@@ -309,6 +309,7 @@ pub fn text(all: &[Advice]) -> String {
         let mark = match one.verdict {
             Verdict::Take => "take",
             Verdict::Possible => "possible",
+            Verdict::Elsewhere => "fits, not served by Sockeye",
             Verdict::Unfit => "unfit",
         };
         out.push_str(&format!("\n{} ({mark})\n", one.transport.name()));
@@ -346,13 +347,17 @@ mod tests {
     }
 
     #[test]
-    fn a_ticker_takes_sse() {
-        assert_eq!(choice(&needs(Direction::Down)), Transport::Sse);
+    fn a_ticker_was_told_to_take_what_is_not_served() {
+        assert_eq!(choice(&needs(Direction::Down)), Transport::WebSocket);
         let guarded = Needs {
             proxies: Proxies::NoUpgrade,
             ..needs(Direction::Down)
         };
-        assert_eq!(choice(&guarded), Transport::Sse);
+        assert_eq!(choice(&guarded), Transport::WebSocketWithFallback);
+        let all = advise(&guarded).unwrap();
+        let sse = all.iter().find(|a| a.transport == Transport::Sse).unwrap();
+        assert_eq!(sse.verdict, Verdict::Elsewhere);
+        assert!(sse.reasons[0].contains("does not serve it"), "{sse:?}");
     }
 
     #[test]
@@ -386,12 +391,12 @@ mod tests {
             ..needs(Direction::Down)
         };
         assert_eq!(choice(&report), Transport::Polling);
-        // Half of the answers would be empty: a stream fits better.
+        // Half of the answers would be empty, and still nothing is simpler.
         let rarer = Needs {
             down_per_minute: 0.5,
             ..report
         };
-        assert_eq!(choice(&rarer), Transport::Sse);
+        assert_eq!(choice(&rarer), Transport::Polling);
     }
 
     #[test]

@@ -5,18 +5,18 @@ use crate::outcome::{Outcome, ResultFile, Suite, middle};
 use crate::report::{Level, level};
 use crate::suite::cpu_us_per_message;
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// A measured number and where it was read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub value: f64,
     pub source: String,
 }
 
 /// What one or several result files say. Earlier files win.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Server CPU of one delivery.
     pub delivery_us: Option<Figure>,
@@ -31,7 +31,14 @@ pub struct Measured {
     pub node_bytes: Option<Figure>,
 }
 
+/// What `cargo xtask bench` measured of this version, for plans without a result of one's own.
+const BUILT_IN: &str = include_str!("../../../../benchmarks/figures.json");
+
 impl Measured {
+    pub fn built_in() -> Result<Measured> {
+        serde_json::from_str(BUILT_IN).context("cannot read the built-in figures")
+    }
+
     /// Reads files in order; `server` names the one to plan for where a file holds several.
     pub fn load(paths: &[impl AsRef<Path>], server: &str) -> Result<Measured> {
         let mut measured = Measured::default();

@@ -34,9 +34,6 @@ use workload::{Load, Workload};
 const CLUSTER: &str = "Rooms end at the process so far: several nodes that share Redis are a cluster, which is not there yet. Until \
                        then this holds where users can be divided among nodes so that no room spans two.";
 
-/// Where measurements of this repository are.
-const DEFAULT_RESULT: &str = "benchmarks/results/suite.json";
-
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PlanArgs {
@@ -59,7 +56,7 @@ struct SizeArgs {
     #[command(flatten)]
     workload: Workload,
     /// Measured results, of scenarios or of the suite; the first that knows a figure gives it
-    /// [default: benchmarks/results/suite.json].
+    /// [default: figures of this version, built in].
     #[arg(long = "result", value_name = "FILE")]
     results: Vec<PathBuf>,
     /// Whose figures to plan with, where a result holds several servers.
@@ -137,11 +134,10 @@ fn show(text: &str) {
 }
 
 fn run_size(args: SizeArgs) -> Result<()> {
-    let results = match args.results.is_empty() {
-        false => args.results.clone(),
-        true => vec![default_result(DEFAULT_RESULT)?],
+    let measured = match &*args.results {
+        [] => Measured::built_in()?,
+        results => Measured::load(results, &args.server)?,
     };
-    let measured = Measured::load(&results, &args.server)?;
     let mut prices = Prices::load(args.prices.as_deref())?;
     override_people(&mut prices, &args)?;
     let question = Question {
@@ -156,17 +152,6 @@ fn run_size(args: SizeArgs) -> Result<()> {
         false => plan.summary() + &plan.arithmetic.text(),
     });
     Ok(())
-}
-
-/// Exists where the program is run in its source tree.
-fn default_result(path: &str) -> Result<PathBuf> {
-    match PathBuf::from(path) {
-        found if found.exists() => Ok(found),
-        _ => bail!(
-            "cannot plan without a measurement: there is no {path} here; give a result with \
-             --result FILE (`sockeye bench run … --pid … --json result.json` makes one)"
-        ),
-    }
 }
 
 fn override_people(prices: &mut Prices, args: &SizeArgs) -> Result<()> {

@@ -198,3 +198,27 @@ fn the_doctor_judged_what_nobody_asked_for() {
     let (code, json) = report("[limits]\nconns_max = 100000000\n");
     assert_eq!((code, &json["connections"]), (Some(2), &json!(100_000_000)));
 }
+
+/// "there is no benchmarks/results/suite.json here"
+#[test]
+fn a_plan_was_had_in_the_source_tree_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        let output = command.args(args).current_dir(folder.path()).output();
+        let output = output.expect("run sockeye");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let plan = run(&["plan", "--users", "100000"]);
+    assert!(
+        plan.contains("nodes") && plan.contains("AWS IoT Core"),
+        "{plan}"
+    );
+    let advice = run(&["plan", "advise", "--direction", "down"]);
+    assert!(advice.starts_with("take WebSocket\n"), "{advice}");
+    assert!(
+        advice.contains("Server-Sent Events (fits, not served by Sockeye)"),
+        "{advice}"
+    );
+}
