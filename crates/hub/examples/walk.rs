@@ -1,0 +1,126 @@
+//! Nanoseconds of a message's whole walk through a hub: eight events in one read, each acknowledged, and the flush of the answers.
+//! Best of many short rounds, one thread: `cargo run --release -p hub --example walk`.
+
+use hub::config::Config;
+use hub::metrics::Cells;
+use hub::{ConnId, HandlerFactory, Hub, Identity, Now, Sink, Written};
+use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::websocket::frame::{self, OpCode};
+
+/// Events of one read.
+const DEPTH: usize = 8;
+const ROUND: Duration = Duration::from_millis(20);
+const ROUNDS: usize = 40;
+
+/// A kernel that takes everything.
+struct Taker;
+
+impl Sink for Taker {
+    fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+    }
+}
+
+fn hub() -> Hub {
+    let namespace = NamespaceRules {
+        chat: false,
+        client_joins: false,
+        auto_join: Vec::new(),
+        events: [("echo".to_owned(), EventRule::new(Action::Reply))].into(),
+        default_event: EventRule::new(Action::Drop),
+    };
+    let rules = Rules {
+        namespaces: [("/".to_owned(), namespace)].into(),
+    };
+    let handler = RulesFactory::new(&rules, &|_| Err("no schemas".to_owned()));
+    let handler = handler.expect("sound rules").build(0);
+    let me = Identity {
+        node: 0,
+        shard: 0,
+        shards: 1,
+    };
+    let entropy = |bytes: &mut [u8]| bytes.fill(7);
+    let cells = Arc::new(Cells::default());
+    Hub::new(
+        Arc::new(Config::default()),
+        me,
+        handler,
+        cells,
+        Box::new(entropy),
+    )
+}
+
+fn turn(hub: &mut Hub, conn: ConnId, bytes: &mut [u8]) {
+    hub.begin_turn(Now {
+        mono_ms: 1_000,
+        wall_ms: 1_750_000_000_000,
+    });
+    hub.bytes(conn, bytes);
+    hub.tick(false);
+    hub.flush(&mut Taker);
+    let mut effects = hub.take_effects();
+    effects.clear();
+    hub.recycle_effects(effects);
+    hub.end_turn(10, 0);
+}
+
+fn message(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::write_masked(
+        &mut bytes,
+        true,
+        OpCode::Text,
+        text.as_bytes(),
+        [1, 2, 3, 4],
+    );
+    bytes
+}
+
+fn measure(name: &str, target: &str, greeting: &[&str], event: impl Fn(usize) -> String) {
+    let mut hub = hub();
+    let conn = hub.opened([127, 0, 0, 1].into());
+    let mut head = format!(
+        "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    .into_bytes();
+    turn(&mut hub, conn, &mut head);
+    for text in greeting {
+        turn(&mut hub, conn, &mut message(text));
+    }
+    let read: Vec<u8> = (0..DEPTH).flat_map(|id| message(&event(id))).collect();
+    let mut buf = read.clone();
+    let mut best = f64::MAX;
+    for _ in 0..ROUNDS {
+        let (started, mut turns) = (Instant::now(), 0);
+        while started.elapsed() < ROUND {
+            for _ in 0..64 {
+                buf.copy_from_slice(&read);
+                turn(&mut hub, conn, &mut buf);
+            }
+            turns += 64;
+        }
+        best = best.min(started.elapsed().as_nanos() as f64 / (turns * DEPTH) as f64);
+    }
+    println!("{name:<40} {best:7.1} ns an event");
+}
+
+fn main() {
+    let text = r#"{"text":"Shall we meet at the usual place?","list":[1,2.5,null]}"#;
+    let socketio = "/socket.io/?EIO=4&transport=websocket";
+    measure("Socket.IO, short", socketio, &["40"], |id| {
+        format!("42{id}[\"echo\",{id}]")
+    });
+    measure("Socket.IO, 64 bytes", socketio, &["40"], |id| {
+        format!("42{id}[\"echo\",{text}]")
+    });
+    measure("plain, short", "/ws", &[], |id| {
+        format!("{{\"type\":\"echo\",\"id\":{id},\"payload\":{id}}}")
+    });
+    measure("plain, 64 bytes", "/ws", &[], |id| {
+        format!("{{\"type\":\"echo\",\"id\":{id},\"payload\":{text}}}")
+    });
+}
