@@ -3,7 +3,7 @@
 
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{ConnId, HandlerFactory, Hub, Identity, Now, Sink, Written};
+use hub::{ConnId, Effect, HandlerFactory, Hub, Identity, Now, Sink, Spent, World, Written};
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -15,6 +15,11 @@ const DEPTH: usize = 8;
 const ROUND: Duration = Duration::from_millis(20);
 const ROUNDS: usize = 40;
 
+const NOW: Now = Now {
+    mono_ms: 1_000,
+    wall_ms: 1_750_000_000_000,
+};
+
 /// A kernel that takes everything.
 struct Taker;
 
@@ -22,6 +27,10 @@ impl Sink for Taker {
     fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
         Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
     }
+}
+
+impl World for Taker {
+    fn carry_out(&mut self, _: Effect) {}
 }
 
 fn hub() -> Hub {
@@ -54,17 +63,10 @@ fn hub() -> Hub {
 }
 
 fn turn(hub: &mut Hub, conn: ConnId, bytes: &mut [u8]) {
-    hub.begin_turn(Now {
-        mono_ms: 1_000,
-        wall_ms: 1_750_000_000_000,
-    });
-    hub.bytes(conn, bytes);
-    hub.tick(false);
-    hub.flush(&mut Taker);
-    let mut effects = hub.take_effects();
-    effects.clear();
-    hub.recycle_effects(effects);
-    hub.end_turn(10, 0);
+    let mut sink = Taker;
+    let mut turn = hub.turn(NOW, &mut sink);
+    turn.bytes(conn, bytes);
+    turn.end(false, |_| Spent { us: 10, mailbox: 0 });
 }
 
 fn message(text: &str) -> Vec<u8> {
@@ -81,7 +83,9 @@ fn message(text: &str) -> Vec<u8> {
 
 fn measure(name: &str, target: &str, greeting: &[&str], event: impl Fn(usize) -> String) {
     let mut hub = hub();
-    let conn = hub.opened([127, 0, 0, 1].into());
+    let conn = hub
+        .turn(NOW, &mut Taker)
+        .opened([127, 0, 0, 1].into(), |_, _| true);
     let mut head = format!(
         "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

@@ -5,7 +5,7 @@ mod split;
 mod syntax;
 mod text;
 
-pub use split::{Elements, Members, elements, first, member, members};
+pub use split::{Elements, Members, elements, first, member, members, read_members};
 pub use syntax::{DEPTH_MAX, Error, skip_space, skip_value, validate};
 pub use text::{quote, unquote};
 

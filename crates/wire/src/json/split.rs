@@ -1,7 +1,7 @@
 //! Arrays and objects cut into their raw parts, one level deep. The text must have been validated;
 //! on any other text the iterators end early.
 
-use super::syntax::{skip_space, skip_value};
+use super::syntax::{Error, skip_member, skip_space, skip_string, skip_value};
 
 /// Splits an array's text into its raw elements, without the white space around them.
 pub fn elements(array: &str) -> Elements<'_> {
@@ -51,6 +51,49 @@ pub fn members(object: &str) -> Members<'_> {
     }
 }
 
+/// Reads the members of an object that nobody has checked yet, raw like those of [`members`], and checks it on the way: one walk
+/// instead of two. Exactly one object is taken, white space around it allowed.
+///
+/// # Errors
+/// [`Error`] at the first fault; members before it were read.
+#[inline]
+pub fn read_members<'a>(
+    object: &'a str,
+    mut read: impl FnMut(&'a str, &'a str),
+) -> Result<(), Error> {
+    let bytes = object.as_bytes();
+    let expect = |at: usize, byte: u8| match bytes.get(at) {
+        Some(found) if *found == byte => Ok(skip_space(bytes, at + 1)),
+        _ => Err(Error::Syntax),
+    };
+    let text = |from, to| object.get(from..to).ok_or(Error::Syntax);
+    let mut at = expect(skip_space(bytes, 0), b'{')?;
+    let mut more = bytes.get(at) != Some(&b'}');
+    while more {
+        let key = at;
+        if bytes.get(key) != Some(&b'"') {
+            return Err(Error::Syntax);
+        }
+        let key_end = skip_string(bytes, key + 1)?;
+        let value = expect(skip_space(bytes, key_end), b':')?;
+        // Most values are strings.
+        let value_end = match bytes.get(value) {
+            Some(b'"') => skip_string(bytes, value + 1)?,
+            _ => skip_member(bytes, value)?,
+        };
+        read(text(key, key_end)?, text(value, value_end)?);
+        at = skip_space(bytes, value_end);
+        more = bytes.get(at) == Some(&b',');
+        if more {
+            at = expect(at, b',')?;
+        }
+    }
+    match expect(at, b'}')? == bytes.len() {
+        true => Ok(()),
+        false => Err(Error::Syntax),
+    }
+}
+
 /// Iterator of [`members`].
 #[derive(Clone, Debug)]
 pub struct Members<'a> {
@@ -93,7 +136,46 @@ pub(crate) fn trim(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::syntax::{DEPTH_MAX, validate};
     use super::*;
+
+    #[test]
+    fn reading_members_checks_what_validate_checks() {
+        let deep = |depth: usize| format!("{{\"a\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
+        let (deepest, too_deep) = (deep(DEPTH_MAX - 1), deep(DEPTH_MAX));
+        for text in [
+            "{}",
+            " { } ",
+            r#"{"a":1}"#,
+            r#" { "a" : "b" , "c\"" : [ 1 , {} ] } "#,
+            r#"{"a":1,"a":null}"#,
+            &deepest,
+            &too_deep,
+            "",
+            "{",
+            "[]",
+            "7",
+            r#"{"a":1,}"#,
+            r#"{,"a":1}"#,
+            r#"{"a" 1}"#,
+            r#"{"a":}"#,
+            r#"{"a":1 "b":2}"#,
+            r#"{"a":1}}"#,
+            r#"{"a":1} x"#,
+            r#"{a:1}"#,
+            r#"{"a":01}"#,
+            r#"{"a":"\x"}"#,
+        ] {
+            let mut read = Vec::new();
+            let checked = read_members(text, |key, value| read.push((key, value)));
+            let sound = validate(text.as_bytes()).is_ok() && trim(text).starts_with('{');
+            assert_eq!(checked.is_ok(), sound, "{text}");
+            if sound {
+                assert_eq!(read, members(text).collect::<Vec<_>>(), "{text}");
+            }
+        }
+        assert_eq!(read_members(&too_deep, |_, _| ()), Err(Error::TooDeep));
+    }
 
     #[test]
     fn arrays_are_cut_one_level_deep() {

@@ -33,15 +33,15 @@ pub fn validate(text: &[u8]) -> Result<(), Error> {
 
 /// Open containers: the lowest bit is the innermost one, set for an object.
 #[derive(Default)]
-struct Nesting {
+struct Nesting<const DEPTH: usize> {
     objects: u128,
     depth: usize,
 }
 
-impl Nesting {
+impl<const DEPTH: usize> Nesting<DEPTH> {
     #[inline]
     fn open(&mut self, is_object: bool) -> Result<(), Error> {
-        if self.depth == DEPTH_MAX {
+        if self.depth == DEPTH {
             return Err(Error::TooDeep);
         }
         self.depth += 1;
@@ -67,7 +67,17 @@ impl Nesting {
 /// # Errors
 /// [`Error`] at the first fault; what follows the value is not looked at.
 pub fn skip_value(text: &[u8], at: usize) -> Result<usize, Error> {
-    let mut nesting = Nesting::default();
+    skip_nested::<DEPTH_MAX>(text, at)
+}
+
+/// The same for a value of an object's member.
+pub(super) fn skip_member(text: &[u8], at: usize) -> Result<usize, Error> {
+    skip_nested::<{ DEPTH_MAX - 1 }>(text, at)
+}
+
+#[inline]
+fn skip_nested<const DEPTH: usize>(text: &[u8], at: usize) -> Result<usize, Error> {
+    let mut nesting = Nesting::<DEPTH>::default();
     let mut at = skip_space(text, at);
     loop {
         let Some(&first) = text.get(at) else {
@@ -113,7 +123,11 @@ enum Next {
 
 /// Closes containers until a comma announces another value or everything is closed.
 #[inline]
-fn behind_value(text: &[u8], mut at: usize, nesting: &mut Nesting) -> Result<Next, Error> {
+fn behind_value<const DEPTH: usize>(
+    text: &[u8],
+    mut at: usize,
+    nesting: &mut Nesting<DEPTH>,
+) -> Result<Next, Error> {
     while nesting.depth > 0 {
         at = skip_space(text, at);
         match (text.get(at), nesting.in_object()) {

@@ -13,7 +13,10 @@ const KEY: &str = "\"_binary\"";
 /// An object that is not exactly such a member with base64 in it stays what it is: data.
 pub(super) fn extract(text: Cow<'_, str>) -> Option<(Cow<'_, str>, Vec<Vec<u8>>)> {
     let mut attachments = Vec::new();
-    if memchr::memmem::find(text.as_bytes(), KEY.as_bytes()).is_none() {
+    // Few texts have an underscore at all, and looking for one byte costs less than preparing to look for eight.
+    if memchr::memchr(b'_', text.as_bytes()).is_none()
+        || memchr::memmem::find(text.as_bytes(), KEY.as_bytes()).is_none()
+    {
         return Some((text, attachments));
     }
     let bytes = text.as_bytes();

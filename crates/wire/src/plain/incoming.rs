@@ -99,8 +99,8 @@ const ARGS: Invalid = Invalid::at("args");
 /// # Errors
 /// [`Invalid`].
 pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
-    json::validate(text.as_bytes()).map_err(|_| Invalid::default())?;
-    interpret(text, Binary::InText)
+    let fields = Fields::read(text).ok_or(Invalid::default())?;
+    interpret(text, &fields, Binary::InText)
 }
 
 /// Parses one MessagePack message. `bin` becomes an attachment; dates (notepack's ext type 0 and
@@ -111,7 +111,8 @@ pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
 /// [`Invalid`].
 pub fn parse_msgpack(bytes: &[u8]) -> Result<Incoming<'static>, Invalid> {
     let msgpack::Decoded { json, attachments } = msgpack::decode(bytes).ok_or(Invalid::default())?;
-    interpret(&json, Binary::Apart(attachments)).map(Incoming::into_owned)
+    let fields = Fields::read(&json).ok_or(Invalid::default())?;
+    interpret(&json, &fields, Binary::Apart(attachments)).map(Incoming::into_owned)
 }
 
 /// Where the bytes of a message are.
@@ -164,20 +165,38 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn read(object: &'a str) -> Self {
+    /// `None`: it is not one object.
+    fn read(object: &'a str) -> Option<Self> {
         let mut fields = Self::default();
-        for (key, value) in json::members(object) {
-            let field = match json::unquote(key).as_deref() {
-                Some("type") => &mut fields.kind,
-                Some("room") => &mut fields.room,
-                Some("id") => &mut fields.id,
-                Some("payload") => &mut fields.payload,
-                Some("args") => &mut fields.args,
-                _ => continue,
-            };
-            *field = Some(value);
+        let read = json::read_members(object, |key, value| {
+            if let Some(field) = fields.named(key) {
+                *field = Some(value);
+            }
+        });
+        read.ok().map(|()| fields)
+    }
+
+    /// The member of this raw key.
+    #[inline]
+    fn named(&mut self, key: &str) -> Option<&mut Option<&'a str>> {
+        match key {
+            "\"type\"" => Some(&mut self.kind),
+            "\"room\"" => Some(&mut self.room),
+            "\"id\"" => Some(&mut self.id),
+            "\"payload\"" => Some(&mut self.payload),
+            "\"args\"" => Some(&mut self.args),
+            _ if key.contains('\\') => self.escaped(key),
+            _ => None,
         }
-        fields
+    }
+
+    /// The same for keys such as `"\u0069d"`, which nobody writes and JSON allows.
+    #[cold]
+    fn escaped(&mut self, key: &str) -> Option<&mut Option<&'a str>> {
+        let name = json::unquote(key)?;
+        let quoted = ["type", "room", "id", "payload", "args"];
+        let known = quoted.into_iter().find(|known| *known == name)?;
+        self.named(&format!("\"{known}\""))
     }
 
     fn room(&self) -> Result<Option<Cow<'a, str>>, Invalid> {
@@ -219,10 +238,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Turns one validated object into its meaning.
-fn interpret(text: &str, binary: Binary) -> Result<Incoming<'_>, Invalid> {
-    let fields = Fields::read(text);
-    meaning(text, &fields, binary).map_err(|invalid| Invalid {
+/// Turns one object into its meaning.
+fn interpret<'a>(
+    text: &'a str,
+    fields: &Fields<'a>,
+    binary: Binary,
+) -> Result<Incoming<'a>, Invalid> {
+    meaning(text, fields, binary).map_err(|invalid| Invalid {
         id: fields.id().ok().flatten(),
         ..invalid
     })
