@@ -441,7 +441,8 @@ impl Core {
         })
     }
 
-    /// Takes a socket out of its rooms and session and leaves word for its handler; the slot is freed when that was delivered.
+    /// Takes a socket out of its session and leaves word for its handler. It gets nothing any more; its rooms are left, and the
+    /// slot is freed, when the handler has been told.
     pub(crate) fn retire_socket(&mut self, index: SocketId, how: Departure) {
         let Some(socket) = self.tables.sockets.get_mut(index) else {
             return;
@@ -457,8 +458,6 @@ impl Core {
             slot.rare.get_or_insert_default().part(&namespace.name);
         }
         self.book_rest(session, Some(index));
-        self.leave_all_rooms(index);
-        self.leave_user(index);
         self.forget_expiry(index);
         self.forget_acks(self.socket_key(index));
         if let Ok(entry) = self
@@ -486,6 +485,12 @@ impl Core {
         self.outbound
             .told
             .push_back(Told::Disconnected { socket, reason });
+    }
+
+    /// What a retired socket keeps until its handler has seen it: its rooms and its user.
+    pub(crate) fn part_socket(&mut self, index: SocketId) {
+        self.leave_all_rooms(index);
+        self.leave_user(index);
     }
 
     // ---- namespaces and rooms -----------------------------------------------------------------------------------------

@@ -590,6 +590,10 @@ impl Hub {
         while let Some(told) = self.core.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
+                    self.call_now(None, |handler, cx| {
+                        handler.disconnecting(cx, socket, reason)
+                    });
+                    self.core.part_socket(socket.id());
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.core.tables.sockets.remove(socket.id());
                 }

@@ -207,6 +207,7 @@ impl Core {
     fn deliver_member(&mut self, index: SocketId, mark: u32, out: &mut Outgoing<'_>) {
         if let Some(socket) = self.tables.sockets.get_mut(index)
             && socket.mark != mark
+            && !socket.gone
         {
             socket.mark = mark;
             self.deliver(index, out);

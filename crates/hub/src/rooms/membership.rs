@@ -95,11 +95,10 @@ impl Core {
     }
 
     pub(crate) fn leave_all_rooms(&mut self, index: SocketId) {
-        let rooms = self
-            .tables
-            .sockets
-            .get_mut(index)
-            .map(|s| std::mem::take(&mut s.rooms));
+        let rooms = self.tables.sockets.get_mut(index).map(|socket| {
+            socket.nameless = true;
+            std::mem::take(&mut socket.rooms)
+        });
         for membership in rooms.into_iter().flatten() {
             self.rooms
                 .remove_member(&mut self.tables.sockets, membership);
@@ -165,7 +164,7 @@ impl Core {
             }
         }
         candidates.retain(|index| match self.tables.sockets.get_mut(*index) {
-            Some(socket) if socket.mark != mark => {
+            Some(socket) if socket.mark != mark && !socket.gone => {
                 socket.mark = mark;
                 true
             }

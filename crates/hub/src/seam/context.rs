@@ -18,7 +18,7 @@ use crate::tables::clock::Now;
 use crate::tables::id;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SessionKey, SocketId, SocketKey};
-use crate::tables::socket::{Extra, Variant};
+use crate::tables::socket::{Extra, Socket, Variant};
 use std::net::IpAddr;
 use std::time::Duration;
 use wire::engineio::payload;
@@ -309,15 +309,19 @@ impl Context<'_> {
         }
     }
 
+    /// What is read of a socket can be read until `Handler::disconnected` returns.
+    fn known(&self, socket: SocketKey) -> Option<&Socket> {
+        self.core.tables.sockets.live(socket)
+    }
+
     /// Names of the rooms a socket is in, its own id first.
     pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
-        self.core
-            .socket(socket)
+        self.known(socket)
             .map_or_else(Vec::new, |_| self.core.rooms_of(socket.id()))
     }
 
     pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
-        self.core.socket(socket).is_some_and(|slot| {
+        self.known(socket).is_some_and(|slot| {
             let room = self.core.rooms.find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
         })
@@ -350,13 +354,13 @@ impl Context<'_> {
 
     /// The user a socket belongs to.
     pub fn user(&self, socket: SocketKey) -> Option<&str> {
-        self.core.socket(socket)?;
+        self.known(socket)?;
         self.core.user_of(socket.id())
     }
 
     /// What the socket's token allows with rooms; `None` = it says nothing of them.
     pub fn grants(&self, socket: SocketKey) -> Option<&Grants> {
-        self.core.socket(socket)?.extra.as_ref()?.grants.as_deref()
+        self.known(socket)?.extra.as_ref()?.grants.as_deref()
     }
 
     /// Attaches raw JSON to a socket; `fetch` reports it.
@@ -365,7 +369,7 @@ impl Context<'_> {
     }
 
     pub fn data(&self, socket: SocketKey) -> Option<&str> {
-        self.core.socket(socket)?.extra.as_ref()?.data.as_deref()
+        self.known(socket)?.extra.as_ref()?.data.as_deref()
     }
 
     /// Lets `change` at what few sockets have.
@@ -383,7 +387,7 @@ impl Context<'_> {
         self.core.tables.sockets.live(socket).map(|slot| slot.id)
     }
 
-    /// The namespace a socket is in; also while `disconnected` runs.
+    /// The namespace a socket is in.
     pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
         let slot = self.core.tables.sockets.live(socket)?;
         Some(&self.core.tables.namespaces.get(slot.namespace)?.name)

@@ -111,6 +111,9 @@ pub trait Handler: Send {
     /// The client has joined and was told so. `auth` is the raw JSON of its CONNECT payload.
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {}
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>);
+    /// The socket is on its way out: it gets nothing any more, but its rooms, user and data can still be read.
+    fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
+    }
     /// The socket is gone: its rooms are left, its key names nothing any more after this call.
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {}
     /// Answer to [`Context::ask`].

@@ -121,3 +121,74 @@ fn who_has_left_its_namespace_is_not_refused_later() {
     ];
     assert_eq!(rig.log, lines);
 }
+
+/// Tells the rooms of a socket that it goes, as applications do.
+#[derive(Debug, Default)]
+struct Mourner(Arc<Mutex<Vec<String>>>);
+
+impl Handler for Mourner {
+    fn connecting(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &hub::ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
+        cx.join(socket, "choir").expect("a good name");
+        cx.set_data(socket, "{\"voice\":\"alto\"}");
+        cx.set_user(socket, "ann").expect("it is connected");
+    }
+
+    fn event(&mut self, _: &mut Context<'_>, _: SocketKey, _: Event<'_>) {}
+
+    fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
+        let rooms = cx.rooms(socket);
+        assert_eq!(rooms[0], cx.id(socket).expect("known").to_string());
+        let (user, data) = (cx.user(socket), cx.data(socket));
+        let line = format!("disconnecting {:?} {user:?} {data:?}", &rooms[1..]);
+        self.0.lock().expect("nobody panics").push(line);
+        cx.publish(&hub::Publication {
+            to: hub::Target {
+                namespace: "/",
+                rooms: &["choir"],
+                ..hub::Target::default()
+            },
+            event: hub::Emit {
+                name: "left",
+                ..hub::Emit::default()
+            },
+            ..hub::Publication::default()
+        });
+    }
+
+    fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
+        let line = format!("disconnected {:?} {:?}", cx.rooms(socket), cx.user(socket));
+        self.0.lock().expect("nobody panics").push(line);
+    }
+}
+
+/// Rooms were left before the handler heard of it: it could not tell them.
+#[test]
+fn the_rooms_of_a_socket_that_goes_are_known_while_it_is_disconnecting() {
+    let told = Arc::default();
+    let mut rig = Rig::new(Config::default(), Box::new(Mourner(Arc::clone(&told))), 1);
+    let [stays, goes] = [(); 2].map(|()| {
+        let client = websocket(&mut rig, SIO, "");
+        rig.send(client, &frame("40"));
+        received(&mut rig, client);
+        client
+    });
+    rig.send(goes, &frame("41"));
+    assert_eq!(received(&mut rig, stays), ["42[\"left\"]"]);
+    assert_eq!(received(&mut rig, goes), Vec::<String>::new());
+    let told = told.lock().expect("nobody panics");
+    assert_eq!(
+        told[..],
+        [
+            r#"disconnecting ["choir"] Some("ann") Some("{\"voice\":\"alto\"}")"#,
+            "disconnected [] None"
+        ]
+    );
+}
