@@ -1,9 +1,14 @@
 //! How bytes come and go: HTTP requests, WebSocket, long-polling, and the ends of connections and sessions.
 
+mod answers;
+mod door;
 pub(crate) mod drain;
+mod heartbeat;
 pub(crate) mod http;
 pub(crate) mod lifecycle;
 pub(crate) mod polling;
+mod posts;
+mod upgrade;
 pub(crate) mod websocket;
 
 use crate::tables::slot::{ConnId, SessionId, SessionKey};

@@ -1,4 +1,4 @@
-//! WebSocket connections: opening them, upgrading a polling session to one (protocol 3.5), and taking in their frames.
+//! WebSocket connections: opening them, and taking in their frames.
 //!
 //! HOT PATH: `on_frames` and `on_message` allocate nothing for whole text messages.
 
@@ -8,9 +8,7 @@ use crate::hub::Hub;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::tables::socket::Variant;
-use crate::tables::timer::SessionTimer;
-use wire::engineio::{self, PacketType, RequestError};
+use wire::engineio::{self};
 use wire::http::Head;
 use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
@@ -86,40 +84,13 @@ impl Hub {
         }
     }
 
-    fn refuse_handshake(&mut self, conn: ConnId, refusal: handshake::Refusal) {
+    pub(super) fn refuse_handshake(&mut self, conn: ConnId, refusal: handshake::Refusal) {
         self.core.counts.refused += 1;
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         let (kind, text) = ("text/plain; charset=utf-8", refusal.text().as_bytes());
         self.respond(conn, refusal.status(), kind, refusal.headers(), text);
-    }
-
-    /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
-    pub(crate) fn open_probe(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
-        let Ok(accept) = handshake::accept(head) else {
-            return self.refuse(conn, head, RequestError::BadRequest);
-        };
-        let extra = self.extra_headers(conn, head, session, false);
-        let subprotocol = handshake::first_subprotocol(head);
-        self.accept_websocket(conn, head, &accept, subprotocol, extra);
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
-            return;
-        };
-        if slot.polling.is_none() || slot.probe.is_some() || slot.flags.closing {
-            self.core.reply(conn, |out| close::write(out, None, ""));
-            self.core.finish_conn(conn);
-            return;
-        }
-        slot.probe = Some(conn);
-        slot.probed_ms = self.core.clock.now.mono_ms as u32;
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-            slot.state = State::Probe;
-            slot.session = Some(session);
-        }
-        let timeout = self.core.config.upgrade_timeout;
-        self.core
-            .arm_session(SessionTimer::Upgrade, timeout, session);
     }
 
     /// Takes complete frames off the front of `data`; returns how many bytes that were.
@@ -360,125 +331,6 @@ impl Hub {
             self.core.abort_upgrade(session, conn);
         } else {
             self.core.close_session(session, reason);
-        }
-    }
-
-    /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
-    fn on_probe(&mut self, conn: ConnId, session: SessionId, text: &str) {
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
-            return;
-        };
-        match text {
-            "2probe" if !slot.flags.upgrading => {
-                slot.flags.upgrading = true;
-                if !std::mem::replace(&mut slot.flags.poll_ready, true) {
-                    self.core.polls.poll_ready.push_back(session);
-                }
-                self.core
-                    .reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
-            }
-            "5" if slot.flags.upgrading => self.upgrade(conn, session),
-            _ => self.core.abort_upgrade(session, conn),
-        }
-    }
-
-    /// The WebSocket takes over: everything queued goes to it, in order.
-    fn upgrade(&mut self, conn: ConnId, session: SessionId) {
-        if self.core.queue_overflows(session) {
-            // Packets over the bound were not kept: there is no whole stream to carry over.
-            return self.core.close_session(session, CloseReason::SlowConsumer);
-        }
-        self.answer_poll(session, &[PacketType::Noop as u8], false);
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
-            return;
-        };
-        slot.probe = None;
-        slot.conn = Some(conn);
-        slot.flags.upgrading = false;
-        // The pong timer is cleared, the ping timer goes on (protocol 3.5).
-        if std::mem::replace(&mut slot.flags.awaiting_pong, false) {
-            let interval = self.core.config.ping_interval;
-            self.core.arm_session(SessionTimer::Ping, interval, session);
-        }
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
-            return;
-        };
-        let (polling, base64) = (slot.polling.take(), slot.flags.b64);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-            slot.state = State::WebSocket;
-        }
-        let variant = if base64 {
-            Variant::WebSocketBase64
-        } else {
-            Variant::WebSocket
-        };
-        self.core.route_sockets(session, Some(conn), variant);
-        let Some(mut polling) = polling else { return };
-        // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
-        if let Some(answered) = polling.answered {
-            self.core.answer_arrived(session, answered);
-        }
-        while let Some(unit) = polling.queue.pop() {
-            self.core
-                .reply_message(conn, unit.exempt, unit.fate, |out| {
-                    write_unit(out, unit.bytes(), base64);
-                });
-        }
-        if let Some(post) = polling.post {
-            self.core.finish_conn(post);
-        }
-        self.close_upgraded(conn, session);
-    }
-
-    /// The session ended while its client was upgrading: it has its packets now, and hears of the end.
-    fn close_upgraded(&mut self, conn: ConnId, session: SessionId) {
-        if self
-            .core
-            .tables
-            .sessions
-            .get(session)
-            .is_some_and(|slot| slot.flags.closing)
-        {
-            self.core.reply(conn, |out| close::write(out, None, ""));
-            self.core.finish_conn(conn);
-            self.core.remove_session(session);
-        }
-    }
-}
-
-/// Polling packets as WebSocket frames.
-fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
-    for packet in text.split(|byte| *byte == engineio::payload::SEPARATOR) {
-        match packet {
-            [b'b', encoded @ ..] if !base64 => {
-                let encoded = std::str::from_utf8(encoded).unwrap_or_default();
-                let mut bytes = Vec::new();
-                if engineio::payload::decode_base64(encoded, &mut bytes).is_ok() {
-                    frame::write_frame(out, OpCode::Binary, &bytes);
-                }
-            }
-            _ => frame::write_frame(out, OpCode::Text, packet),
-        }
-    }
-}
-
-impl crate::core::Core {
-    /// Drops a probing WebSocket; the session stays with polling.
-    pub(crate) fn abort_upgrade(&mut self, session: SessionId, conn: ConnId) {
-        if let Some(slot) = self.tables.sessions.get_mut(session)
-            && slot.probe == Some(conn)
-        {
-            slot.probe = None;
-            slot.flags.upgrading = false;
-        }
-        if self
-            .tables
-            .conns
-            .get(conn)
-            .is_some_and(|slot| slot.state == State::Probe)
-        {
-            self.reply(conn, |out| close::write(out, None, ""));
-            self.finish_conn(conn);
         }
     }
 }

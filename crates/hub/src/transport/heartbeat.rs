@@ -1,0 +1,110 @@
+//! Heartbeats: pings, the pongs that answer them, and other signs of life (protocol 3.4).
+
+use crate::books::close::CloseReason;
+use crate::hub::Hub;
+use crate::tables::session::Protocol;
+use crate::tables::slot::SessionId;
+use crate::tables::timer::SessionTimer;
+use wire::engineio::PacketType;
+use wire::websocket::frame::{self, OpCode};
+
+impl Hub {
+    /// Arms what a new session needs.
+    pub(crate) fn start_session(&mut self, session: SessionId) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let config = &self.core.config;
+        let (ping, plain, connect) = (
+            config.ping_interval,
+            config.plain_ping_interval,
+            config.connect_timeout,
+        );
+        match slot.protocol {
+            Protocol::SocketIo => {
+                self.core.arm_session(SessionTimer::Ping, ping, session);
+                self.core
+                    .arm_session(SessionTimer::Connect, connect, session);
+            }
+            Protocol::EngineIo => self.core.arm_session(SessionTimer::Ping, ping, session),
+            _ => self
+                .core
+                .arm_session(SessionTimer::PlainPing, plain, session),
+        }
+    }
+
+    /// A sign of life that is not a pong.
+    #[inline]
+    pub(crate) fn heard(&mut self, session: SessionId) {
+        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+            slot.flags.heard = true;
+        }
+    }
+
+    /// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
+    pub(crate) fn on_pong(&mut self, session: SessionId) {
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if !std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+            slot.flags.heard = true;
+            return;
+        }
+        slot.flags.heard = false;
+        slot.flags.extended = false;
+        let (kind, interval) = if slot.protocol.is_engineio() {
+            (SessionTimer::Ping, self.core.config.ping_interval)
+        } else {
+            (
+                SessionTimer::PlainPing,
+                self.core.config.plain_ping_interval,
+            )
+        };
+        self.core.arm_session(kind, interval, session);
+    }
+
+    pub(super) fn ping(&mut self, session: SessionId) {
+        let now = self.core.clock.now.mono_ms as u32;
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        if slot.flags.awaiting_pong || slot.flags.closing {
+            return;
+        }
+        slot.flags.awaiting_pong = true;
+        slot.flags.heard = false;
+        slot.flags.extended = false;
+        slot.pinged_ms = now;
+        let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
+        if engineio {
+            self.core.send_packet(session, &[PacketType::Ping as u8]);
+        } else {
+            self.core
+                .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
+        }
+        let timeout = self.core.config.ping_timeout;
+        self.core.arm_session(SessionTimer::Pong, timeout, session);
+    }
+
+    pub(super) fn pong_due(&mut self, session: SessionId) {
+        let (now, timeout) = (
+            self.core.clock.now.mono_ms as u32,
+            self.core.config.ping_timeout,
+        );
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let waited = now.wrapping_sub(slot.pinged_ms);
+        if !slot.flags.awaiting_pong || u128::from(waited) < timeout.as_millis() {
+            return;
+        }
+        // A pong may be stuck behind a large upload: one extension if anything else came (as engine.io 6.6.12 does).
+        if slot.flags.heard && !slot.flags.extended {
+            slot.flags.extended = true;
+            slot.pinged_ms = now;
+            self.core.arm_session(SessionTimer::Pong, timeout, session);
+            return;
+        }
+        self.core.close_session(session, CloseReason::PingTimeout);
+    }
+}
