@@ -89,6 +89,9 @@ impl Core {
         };
         if let Some(socket) = self.tables.sockets.get_mut(index) {
             let membership = socket.rooms.remove(at);
+            if socket.rooms.len() < socket.rooms.capacity() / 4 {
+                socket.rooms.shrink_to_fit();
+            }
             self.rooms
                 .remove_member(&mut self.tables.sockets, membership);
         }
@@ -127,6 +130,7 @@ impl Core {
             }
             self.tidy_room(room);
         }
+        self.rooms.shrink();
         told
     }
 

@@ -107,7 +107,7 @@ pub(crate) struct Change {
 /// Rooms by slot and by name. Room names are chosen by clients, hence the keyed hash.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    slots: Slab<RoomId, Room>,
+    slots: Slab<RoomId, Room, ()>,
     by_name: HashTable<RoomId>,
     hasher: RandomState,
     changed: Vec<RoomId>,
@@ -402,6 +402,23 @@ impl Rooms {
             });
         }
         changes
+    }
+
+    /// Rooms that come and go by the thousands leave tables of that size: what is free is given back.
+    pub(crate) fn shrink(&mut self) {
+        const SPARE: usize = 1024;
+        let len = self.slots.len();
+        if self.slots.free() <= 4 * len + SPARE {
+            return;
+        }
+        self.slots.release();
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.by_name.shrink_to(len + SPARE, |index| {
+            slots.get(*index).map_or(0, |room| {
+                hasher.hash_one((room.namespace, room.kind as u8, &*room.name))
+            })
+        });
+        self.changed.shrink_to(SPARE);
     }
 
     // ---- the table ----------------------------------------------------------------------------------------------------

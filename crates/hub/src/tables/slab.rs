@@ -154,6 +154,26 @@ impl<I: SlotId, T, G: Generation> Slab<I, T, G> {
     }
 }
 
+/// Only where no key outlives its slot: a slot that is made anew has the key of the old one.
+impl<I: SlotId, T> Slab<I, T, ()> {
+    /// Slots that wait to be used again.
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Gives back the pages at the end that hold nothing.
+    pub(crate) fn release(&mut self) {
+        let used = |page: &Vec<Slot<T, ()>>| page.iter().any(|slot| slot.value.is_some());
+        let kept = self.pages.iter().rposition(used).map_or(0, |last| last + 1);
+        if kept < self.pages.len() {
+            self.pages.truncate(kept);
+            let slots = self.slots();
+            self.free.retain(|id| id.index() < slots);
+            self.free.shrink_to_fit();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +189,24 @@ mod tests {
         assert_eq!(slab.live(first), None);
         assert_eq!(slab.live(second), Some(&"b"));
         assert_eq!(slab.key(second.id()), second);
+    }
+
+    #[test]
+    fn pages_that_hold_nothing_are_given_back() {
+        let mut slab: Slab<ConnId, _, ()> = Slab::default();
+        let ids: Vec<_> = (0..PAGE * 5).map(|n| slab.insert(n).id()).collect();
+        let full = slab.heap_bytes();
+        ids[PAGE + 1..].iter().for_each(|id| {
+            slab.remove(*id);
+        });
+        slab.release();
+        assert!(slab.heap_bytes() < full / 2, "{}", slab.heap_bytes());
+        assert_eq!((slab.len(), slab.get(ids[PAGE])), (PAGE + 1, Some(&PAGE)));
+        let mut again: Vec<_> = (0..PAGE * 2).map(|n| slab.insert(n).id().index()).collect();
+        again.sort_unstable();
+        again.dedup();
+        assert_eq!(again.len(), PAGE * 2, "each slot was given once");
+        assert_eq!(slab.get(ids[PAGE]), Some(&PAGE));
     }
 
     #[test]

@@ -49,3 +49,38 @@ fn bytes_of_a_room_do_not_grow_with_the_shards() {
         "{two} bytes on two shards, {eight} on eight"
     );
 }
+
+/// Clients that joined and left many rooms left tables behind that were as large as all their rooms.
+#[test]
+fn rooms_that_were_left_cost_nothing() {
+    const ROOMS: usize = 20_000;
+    let mut config = Config::default();
+    config.limits.rooms_per_socket_max = ROOMS;
+    let mut net = Net::new(1, &config, |_| handler(&lab_rules()));
+    net.checks = false;
+    let clients = [(); 10].map(|()| net.client(0));
+    let bytes = |net: &Net| -> usize {
+        let parts = net.hub(0).memory();
+        let parts = parts
+            .iter()
+            .filter(|(part, _)| ["rooms", "sockets"].contains(part));
+        parts.map(|(_, bytes)| bytes).sum()
+    };
+    net.pass(1_000);
+    let before = bytes(&net);
+    for what in ["join", "leave"] {
+        for (who, client) in clients.iter().enumerate() {
+            let rooms = (0..ROOMS / 10).map(|n| format!("42[\"{what}\",\"room-{who}-{n}\"]"));
+            net.say_all(*client, rooms);
+        }
+        if what == "join" {
+            assert!(bytes(&net) > before + 100 * ROOMS, "{} bytes", bytes(&net));
+        }
+    }
+    net.pass(1_000);
+    let after = bytes(&net);
+    assert!(
+        after < before + 150_000,
+        "{before} bytes before, {after} after"
+    );
+}
