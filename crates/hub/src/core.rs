@@ -134,17 +134,13 @@ impl Core {
     /// Another connection's input is worked on from here.
     pub(crate) fn begin_input(&mut self) {
         self.output.budget.begin_conn();
-        self.intake.held_by = None;
+        self.intake.begin();
     }
 
     /// Mailboxes that are short again free the connections that waited for them.
     pub(crate) fn release_held(&mut self) {
         let (loads, limits) = (&self.loads, &self.config.limits);
-        let free = self
-            .intake
-            .held
-            .extract_if(.., |(_, shard)| !loads.is_long(*shard, limits));
-        self.intake.stalled.extend(free.map(|(conn, _)| conn));
+        self.intake.release(|shard| loads.is_long(shard, limits));
     }
 
     /// A session of this connection had messages rejected of late.
@@ -160,7 +156,7 @@ impl Core {
         if self.output.budget.conn_floods(limits) {
             return Some(Limit::RejectionsPerTurn);
         }
-        if self.intake.held_by.is_some() {
+        if self.intake.waits_for_mailbox() {
             return Some(Limit::Mailbox);
         }
         let full = self.turn_is_full() || inflated > limits.read_bytes_per_turn;
@@ -263,7 +259,7 @@ impl Core {
         if let Some(slot) = self.tables.conns.get_mut(conn)
             && std::mem::take(&mut slot.flags.answering)
         {
-            self.polls.answering.remove(&conn);
+            self.polls.confirm(conn);
         }
     }
 
@@ -271,11 +267,7 @@ impl Core {
     pub(crate) fn answer_arrived(&mut self, session: SessionId, conn: ConnId) {
         // The connection may be another's by now, and answer another session.
         let key = self.tables.sessions.key(session);
-        let same = self
-            .polls
-            .answering
-            .get(&conn)
-            .is_some_and(|(of, _)| *of == key);
+        let same = self.polls.sent_on(conn).map(|sent| sent.session) == Some(key);
         let written = self
             .tables
             .conns

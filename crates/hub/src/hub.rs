@@ -169,7 +169,7 @@ impl Hub {
     /// Works on what an earlier turn left unread because it was full.
     pub(crate) fn resume(&mut self) {
         self.core.release_held();
-        let mut waiting = std::mem::take(&mut self.core.intake.stalled).into_iter();
+        let mut waiting = self.core.intake.take_stalled().into_iter();
         let mut passed_over = Vec::new();
         while !self.core.turn_is_full()
             && let Some(conn) = waiting.next()
@@ -189,21 +189,19 @@ impl Hub {
             }
             self.end_if_read(conn);
         }
-        // Who had no turn now comes before who did.
-        let again = std::mem::take(&mut self.core.intake.stalled);
-        passed_over.extend(waiting.chain(again));
-        self.core.intake.stalled = passed_over;
+        passed_over.extend(waiting);
+        self.core.intake.put_back(passed_over);
         self.settle();
     }
 
     /// The last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
-        !self.core.intake.stalled.is_empty() || !self.core.polls.poll_ready.is_empty()
+        self.core.intake.has_stalled() || self.core.polls.has_ready()
     }
 
     /// Connections wait for the mailbox of another shard to be short again.
     pub fn held_back(&self) -> usize {
-        self.core.intake.held.len()
+        self.core.intake.held_back()
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
@@ -336,21 +334,17 @@ impl Hub {
 
     pub(crate) fn stall(&mut self, conn: ConnId, limit: Limit) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn)
-            && !std::mem::replace(&mut slot.flags.stalled, true)
+            && self.core.intake.stall(conn, slot)
         {
             self.core.counts.hit(limit);
-            match self.core.intake.held_by {
-                Some(shard) => self.core.intake.held.push((conn, shard)),
-                None => self.core.intake.stalled.push(conn),
-            }
         }
     }
 
     /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
     fn hold_publisher(&mut self, conn: ConnId) {
-        if self.core.intake.held_by.is_some() {
+        if self.core.intake.waits_for_mailbox() {
             self.stall(conn, Limit::Mailbox);
-            self.core.intake.held_by = None;
+            self.core.intake.begin();
         }
     }
 
@@ -407,13 +401,13 @@ impl Hub {
         // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
         let broken = reason == CloseReason::TransportError;
         let (unsent, now_ms) = (!slot.outbox.is_empty(), self.core.clock.now.mono_ms);
-        let answered = self.core.polls.answering.get(&conn).copied();
+        let sent = self.core.polls.sent_on(conn);
         self.core.drop_conn(conn);
-        if let Some((key, at_ms)) = answered
-            && (unsent || broken && now_ms - at_ms <= RESET_MS)
-            && self.core.tables.sessions.live(key).is_some()
+        if let Some(sent) = sent
+            && (unsent || broken && now_ms - sent.at_ms <= RESET_MS)
+            && self.core.tables.sessions.live(sent.session).is_some()
         {
-            self.core.close_session(key.id(), reason);
+            self.core.close_session(sent.session.id(), reason);
         }
         let Some(session) = session else { return };
         match state {

@@ -71,7 +71,7 @@ impl Hub {
     ) -> Result<(), (Scope, Exceeded)> {
         let core = &mut self.core;
         let now_us = core.now_us();
-        core.intake.forgiven = false;
+        core.intake.set_forgiven(false);
         let Some(slot) = core.tables.sessions.get_mut(session) else {
             return Ok(());
         };
@@ -89,12 +89,12 @@ impl Hub {
                 slot.rate = before_us;
                 return booked;
             }
-            core.intake.forgiven = slot.forgive();
+            core.intake.set_forgiven(slot.forgive());
             return Ok(());
         }
         slot.unbooked += u8::from(slot.granted > 0);
         slot.granted = slot.granted.saturating_sub(1);
-        core.intake.forgiven = slot.forgive();
+        core.intake.set_forgiven(slot.forgive());
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl Core {
             return;
         };
         // A message within the session's rate and over its event's rate makes up for nothing.
-        let more = 1 + u16::from(std::mem::take(&mut self.intake.forgiven));
+        let more = 1 + u16::from(self.intake.take_forgiven());
         slot.rejections = slot.rejections.saturating_add(more);
         if slot.rejections <= max {
             return;

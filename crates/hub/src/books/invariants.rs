@@ -414,28 +414,26 @@ impl Core {
                 !conn.flags.dirty || waits,
                 "conn {index} will not be flushed"
             );
-            let held = |(held, _): &(ConnId, u16)| *held == index;
-            let stalled = self.intake.stalled.contains(&index) || self.intake.held.iter().any(held);
             assert!(
-                !conn.flags.stalled || stalled,
+                !conn.flags.stalled || self.intake.lists(index),
                 "conn {index} will not be resumed"
             );
-            let listed = self.polls.answering.contains_key(&index);
+            let listed = self.polls.sent_on(index);
             assert_eq!(
-                conn.flags.answering, listed,
+                conn.flags.answering,
+                listed.is_some(),
                 "answer on its way on conn {index}"
             );
         }
-        for conn in self.polls.answering.keys() {
+        for conn in self.polls.unconfirmed() {
             assert!(
-                self.tables.conns.get(*conn).is_some(),
+                self.tables.conns.get(conn).is_some(),
                 "answer on its way on dead conn {conn}"
             );
         }
         for (index, session) in self.tables.sessions.iter() {
-            let listed = self.polls.poll_ready.contains(&index);
             assert!(
-                !session.flags.poll_ready || listed,
+                !session.flags.poll_ready || self.polls.lists(index),
                 "session {index} will not be answered"
             );
         }

@@ -287,7 +287,7 @@ impl Core {
             self.counts.relayed += 1;
             self.output.budget.post(bytes);
             if self.loads.is_long(shard, &self.config.limits) {
-                self.intake.held_by = Some(shard);
+                self.intake.wait_for(shard);
             }
             self.outbound.effects.push(Effect::Send {
                 shard,

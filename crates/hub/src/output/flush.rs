@@ -125,7 +125,7 @@ impl Hub {
     }
 
     fn close_overflowed(&mut self) {
-        for session in std::mem::take(&mut self.core.polls.overflowed) {
+        for session in self.core.polls.take_overflowed() {
             // The slot may have changed hands since.
             if self.core.queue_overflows(session) {
                 self.core.close_session(session, CloseReason::SlowConsumer);

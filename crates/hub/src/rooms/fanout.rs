@@ -374,11 +374,9 @@ impl Core {
             .queue
             .push(unit, bytes_max + bytes_max / 2, &mut dropped);
         polling.overflowed = kept == Err(Overflow);
-        if !std::mem::replace(&mut slot.flags.poll_ready, true) {
-            self.polls.poll_ready.push_back(session);
-        }
+        self.polls.note_ready(session, &mut slot.flags);
         if kept == Err(Overflow) {
-            self.polls.overflowed.push(session);
+            self.polls.note_overflow(session);
         } else if dropped == Dropped::default() {
             return;
         }

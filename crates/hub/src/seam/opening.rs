@@ -166,9 +166,7 @@ impl Context<'_> {
             return true;
         }
         slot.state = State::Head;
-        if !std::mem::replace(&mut slot.flags.stalled, true) {
-            self.core.intake.stalled.push(conn);
-        }
+        self.core.intake.go_on(conn, slot);
         let stages = &mut self.core.access.held.0;
         stages.insert(conn, Stage::Decided(decision));
         true

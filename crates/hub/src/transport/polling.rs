@@ -7,6 +7,7 @@ use crate::tables::conn::State;
 use crate::tables::session::{Polling, Protocol};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
+use crate::transport::polls::Sent;
 use wire::engineio::{self, PacketType, RequestError, payload};
 use wire::http::{Encoding, Head};
 
@@ -77,8 +78,8 @@ impl Hub {
             .as_ref()
             .is_some_and(|polling| !polling.queue.is_empty());
         let due = waiting || slot.flags.upgrading || slot.flags.closing;
-        if due && !std::mem::replace(&mut slot.flags.poll_ready, true) {
-            self.core.polls.poll_ready.push_back(session);
+        if due {
+            self.core.polls.note_ready(session, &mut slot.flags);
         }
     }
 
@@ -116,7 +117,7 @@ impl Hub {
     /// room for come with the next turn.
     pub(crate) fn answer_polls(&mut self) {
         while self.core.output.log.len() < LOG_BYTES_PER_TURN
-            && let Some(session) = self.core.polls.poll_ready.pop_front()
+            && let Some(session) = self.core.polls.next_ready()
         {
             let packets_max = self.core.config.limits.poll_packets_max;
             let Some(slot) = self.core.tables.sessions.get_mut(session) else {
@@ -170,9 +171,11 @@ impl Hub {
             && let Some(slot) = self.core.tables.conns.get_mut(conn)
         {
             slot.flags.answering = true;
-            let key = self.core.tables.sessions.key(session);
-            let now_ms = self.core.clock.now.mono_ms;
-            self.core.polls.answering.insert(conn, (key, now_ms));
+            let sent = Sent {
+                session: self.core.tables.sessions.key(session),
+                at_ms: self.core.clock.now.mono_ms,
+            };
+            self.core.polls.note_sent(conn, sent);
             if let Some(polling) = self.polling(session) {
                 polling.answered = Some(conn);
             }
@@ -184,9 +187,8 @@ impl Hub {
     pub(crate) fn revive(&mut self, conn: ConnId) {
         if let Some(slot) = self.core.tables.conns.get_mut(conn)
             && slot.input.is_some()
-            && !std::mem::replace(&mut slot.flags.stalled, true)
         {
-            self.core.intake.stalled.push(conn);
+            self.core.intake.go_on(conn, slot);
         }
     }
 
@@ -236,9 +238,7 @@ impl crate::core::Core {
             return;
         };
         slot.flags.closing = true;
-        if !std::mem::replace(&mut slot.flags.poll_ready, true) {
-            self.polls.poll_ready.push_back(session);
-        }
+        self.polls.note_ready(session, &mut slot.flags);
         self.arm_session(SessionTimer::PollClose, POLL_CLOSE, session);
     }
 }

@@ -47,9 +47,7 @@ impl Hub {
         match text {
             "2probe" if !slot.flags.upgrading => {
                 slot.flags.upgrading = true;
-                if !std::mem::replace(&mut slot.flags.poll_ready, true) {
-                    self.core.polls.poll_ready.push_back(session);
-                }
+                self.core.polls.note_ready(session, &mut slot.flags);
                 self.core
                     .reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
             }

@@ -1,0 +1,91 @@
+//! Input that waits: for a turn with room, or for the mailbox of another shard to be short again. The mark in a connection's slot and its
+//! place in a list are set together here.
+
+use crate::tables::conn::Conn;
+use crate::tables::slot::ConnId;
+
+#[derive(Debug, Default)]
+pub(crate) struct Intake {
+    /// Connections that stopped in the middle of their input.
+    stalled: Vec<ConnId>,
+    /// Connections that wait for the mailbox of a shard, to which they sent, to be short again.
+    held: Vec<(ConnId, u16)>,
+    /// The shard with the long mailbox to which the input being worked on sent a message.
+    held_by: Option<u16>,
+    /// The message being worked on made up for a rejected one.
+    forgiven: bool,
+}
+
+impl Intake {
+    /// Another connection's input is worked on from here.
+    pub(crate) fn begin(&mut self) {
+        self.held_by = None;
+    }
+
+    /// The input being worked on sent a message to a shard whose mailbox is long.
+    pub(crate) fn wait_for(&mut self, shard: u16) {
+        self.held_by = Some(shard);
+    }
+
+    pub(crate) fn waits_for_mailbox(&self) -> bool {
+        self.held_by.is_some()
+    }
+
+    /// The connection being worked on stops here; `false` = it had stopped before.
+    pub(crate) fn stall(&mut self, conn: ConnId, slot: &mut Conn) -> bool {
+        if std::mem::replace(&mut slot.flags.stalled, true) {
+            return false;
+        }
+        match self.held_by {
+            Some(shard) => self.held.push((conn, shard)),
+            None => self.stalled.push(conn),
+        }
+        true
+    }
+
+    /// What waits on the connection can be worked on now.
+    pub(crate) fn go_on(&mut self, conn: ConnId, slot: &mut Conn) {
+        if !std::mem::replace(&mut slot.flags.stalled, true) {
+            self.stalled.push(conn);
+        }
+    }
+
+    /// Takes all connections whose input may go on; the caller takes their marks away, or puts them back.
+    pub(crate) fn take_stalled(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.stalled)
+    }
+
+    /// Puts connections back in front of those that stopped meanwhile: a connection that had no turn comes before one that had.
+    pub(crate) fn put_back(&mut self, mut first: Vec<ConnId>) {
+        first.append(&mut self.stalled);
+        self.stalled = first;
+    }
+
+    /// Mailboxes that are short again free the connections that waited for them.
+    pub(crate) fn release(&mut self, is_long: impl Fn(u16) -> bool) {
+        let free = self.held.extract_if(.., |(_, shard)| !is_long(*shard));
+        self.stalled.extend(free.map(|(conn, _)| conn));
+    }
+
+    pub(crate) fn has_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    /// How many connections wait for a mailbox.
+    pub(crate) fn held_back(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(crate) fn set_forgiven(&mut self, forgiven: bool) {
+        self.forgiven = forgiven;
+    }
+
+    pub(crate) fn take_forgiven(&mut self) -> bool {
+        std::mem::take(&mut self.forgiven)
+    }
+
+    /// For checks: whether the connection will be resumed.
+    pub(crate) fn lists(&self, conn: ConnId) -> bool {
+        self.stalled.contains(&conn) || self.held.iter().any(|(held, _)| *held == conn)
+    }
+}
