@@ -135,6 +135,9 @@ run_clients() {
 other_languages() {
   export CONFORMANCE_URL="$patient_url"
   if wants python; then record python python/.venv/bin/python python/run.py; fi
+  if wants python && [[ -n "$msgpack_url" ]]; then
+    CONFORMANCE_URL="$msgpack_url" CONFORMANCE_PARSER=msgpack record python-msgpack python/.venv/bin/python python/run.py
+  fi
   if wants java; then record java java/run.sh; fi
 }
 

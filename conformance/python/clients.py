@@ -1,11 +1,14 @@
 """The two flavours of python-socketio behind one asyncio face, so that each scenario is written once."""
 
 import asyncio
+import os
 import threading
 
 import socketio
 
 WAIT_SECONDS = 5
+# `msgpack` against a server with that parser.
+SERIALIZER = os.environ.get("CONFORMANCE_PARSER", "default")
 
 
 class Inbox:
@@ -75,7 +78,9 @@ class Threaded(Flavour):
     keeps_order = False
 
     def _make(self, reconnection):
-        return socketio.Client(reconnection=reconnection, reconnection_delay=0.05, reconnection_delay_max=0.1)
+        return socketio.Client(
+            reconnection=reconnection, reconnection_delay=0.05, reconnection_delay_max=0.1, serializer=SERIALIZER
+        )
 
     async def connect(self):
         await asyncio.to_thread(
@@ -104,7 +109,9 @@ class Asyncio(Flavour):
     keeps_order = True
 
     def _make(self, reconnection):
-        return socketio.AsyncClient(reconnection=reconnection, reconnection_delay=0.05, reconnection_delay_max=0.1)
+        return socketio.AsyncClient(
+            reconnection=reconnection, reconnection_delay=0.05, reconnection_delay_max=0.1, serializer=SERIALIZER
+        )
 
     async def connect(self):
         await self.client.connect(

@@ -1,7 +1,7 @@
 //! Clients of every protocol that know events, acknowledgements and binary, whatever carries them. Bytes in arguments are written `{"bytes":"0a0b"}` whatever the protocol, so that events can be compared.
 
 mod http;
-mod msgpack;
+pub mod msgpack;
 mod plain;
 mod socketio;
 mod transport;

@@ -12,7 +12,7 @@ use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
 use hub::claims::Denied;
-use hub::config::{Compression, Config, Cors};
+use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
     Ask, ConnectRequest, Context, Data, Emit, Event, Handler, HandlerFactory, Notice, Refusal,
@@ -47,8 +47,8 @@ struct Flags {
     /// Threads. Two by default, so that requests land on shards that do not own their session.
     #[arg(long, default_value_t = 2)]
     shards: usize,
-    /// `json`; other parsers come later.
-    #[arg(long, default_value = "json", value_parser = ["json"])]
+    /// Of Socket.IO packets.
+    #[arg(long, default_value = "json", value_parser = ["json", "msgpack"])]
     parser: String,
     /// Agree on permessage-deflate, keeping windows as far as the client wants it.
     #[arg(long)]
@@ -69,6 +69,10 @@ impl Flags {
             ping_interval: Duration::from_millis(self.ping_interval),
             ping_timeout: Duration::from_millis(self.ping_timeout),
             connect_timeout: Duration::from_millis(self.connect_timeout),
+            parser: match self.parser.as_str() {
+                "msgpack" => config::Parser::Msgpack,
+                _ => config::Parser::Json,
+            },
             max_payload: self.max_payload,
             cors: Cors::Any,
             keep_handshake: true,

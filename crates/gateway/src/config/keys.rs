@@ -15,7 +15,7 @@ use super::value::{Kind, Value};
 pub use access::{Admission, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
 pub use edges::{Origins, Proxies};
-use hub::config::SlowConsumer;
+use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
 pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
@@ -24,6 +24,10 @@ pub use tls::{Tls, TlsVersion, UnknownName};
 
 choice! {
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "pretty" => LogFormat::Pretty }
+}
+
+choice! {
+    Parser { "json" => Parser::Json, "msgpack" => Parser::Msgpack }
 }
 
 impl Typed for SlowConsumer {
@@ -350,6 +354,9 @@ section! {
         max_http_buffer_size: Bytes = "1MB"
             => on(Profile::Plain, "64KiB"),
             "Largest message a client may send; told to clients as `maxPayload`.";
+        parser: Parser = "json",
+            "How Socket.IO packets are written: `json` as text, which clients do unless told otherwise, `msgpack` by `socket.io-msgpack-parser`. \
+             Clients of one connection have one parser; those with another one are refused by the namespace. A namespace may have a parser of its own.";
         connect_timeout: Duration = "45s",
             "A session that has joined no namespace by then is closed.";
         upgrade_timeout: Duration = "10s",
@@ -453,6 +460,12 @@ fn namespaces() -> Vec<Key> {
             Kind::List,
             EMPTY_LIST,
             "The same for some rooms only.",
+        ),
+        Key::new(
+            "namespaces.*.parser",
+            Kind::Choice(&["json", "msgpack"]),
+            "",
+            "Parser of the Socket.IO clients of this namespace; unset means `socketio.parser`.",
         ),
         Key::new(
             "namespaces.*.slow_consumer",

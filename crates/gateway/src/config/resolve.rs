@@ -254,6 +254,8 @@ impl Resolver<'_> {
             socketio_path: socketio.path.clone(),
             plain_path: plain.enabled.then(|| plain.path.clone()),
             plain_namespace: plain.namespace.clone(),
+            parser: *socketio.parser,
+            parsers: super::rules::parsers(self.layer),
             transports: self.transports(),
             ping_interval: *socketio.ping_interval,
             ping_timeout: *socketio.ping_timeout,

@@ -3,8 +3,9 @@
 
 use super::problem::Problem;
 use super::raw::{Layer, Path, Setting, Source};
+use super::typed::Typed;
 use super::value::Value;
-use hub::config::{Exempt, Rate, SlowConsumer, SlowEvents};
+use hub::config::{Exempt, Parser, Rate, SlowConsumer, SlowEvents};
 use hub::notices;
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 use std::collections::BTreeMap;
@@ -87,6 +88,18 @@ pub fn exempt(layer: &Layer) -> Exempt {
         }
     }
     exempt
+}
+
+/// Namespaces whose clients have a parser of their own.
+pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
+    let own = |name: &str| {
+        let setting = layer
+            .settings
+            .get(&Path::new(&["namespaces", name, "parser"]))?;
+        Some((name.to_owned(), Parser::of(&setting.value)?))
+    };
+    let names = names_below(layer, &["namespaces"]);
+    names.into_iter().filter_map(own).collect()
 }
 
 /// What happens to the events of some namespaces where a client is slow.

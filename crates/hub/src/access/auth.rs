@@ -4,6 +4,7 @@ use crate::access::gcra::Gcra;
 use crate::books::close::CloseReason;
 use crate::books::config::{AuthStyle, Rate};
 use crate::core::Core;
+use crate::dialect::speech::Word;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::{Context, Emit};
@@ -198,11 +199,17 @@ impl Hub {
         let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
         let id = id::socket_id(snowflake, self.core.random());
         let connect = format!("{{\"sid\":\"{id}\"}}");
-        let error = format!("[\"error\",{{\"message\":\"{}\"}}]", denied.message());
-        self.send_control(session, PacketType::Connect, namespace, &connect);
-        self.send_control(session, PacketType::Event, namespace, &error);
+        let error = format!("{{\"message\":\"{}\"}}", denied.message());
+        let error = Word {
+            name: notices::ERROR,
+            ..Word::control(PacketType::Event, namespace, &error)
+        };
+        let connect = Word::control(PacketType::Connect, namespace, &connect);
+        self.core.say(session, &connect);
+        self.core.say(session, &error);
         if denied != Denied::Unavailable {
-            self.send_control(session, PacketType::Disconnect, namespace, "");
+            let word = Word::control(PacketType::Disconnect, namespace, "");
+            self.core.say(session, &word);
         }
         self.core.close_session(session, denied.close_reason());
     }

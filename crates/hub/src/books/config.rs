@@ -22,6 +22,10 @@ pub struct Config {
     pub raw_path: Option<String>,
     /// Namespace that plain sockets join.
     pub plain_namespace: String,
+    /// Parser of Socket.IO clients.
+    pub parser: Parser,
+    /// Namespaces whose clients have another one.
+    pub parsers: BTreeMap<String, Parser>,
     pub transports: Transports,
     pub ping_interval: Duration,
     pub ping_timeout: Duration,
@@ -146,6 +150,15 @@ pub enum Cors {
     Origins(Vec<String>),
 }
 
+/// How Socket.IO packets are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parser {
+    /// As text, which all clients have unless told otherwise.
+    Json,
+    /// As MessagePack, by `socket.io-msgpack-parser`.
+    Msgpack,
+}
+
 /// What happens to an event for which a slow client has no room (`outbox_bytes_max`). Answers and heartbeats are never dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -268,6 +281,16 @@ impl Default for Compression {
 }
 
 impl Config {
+    /// The parser that clients of a namespace have.
+    pub(crate) fn parser_of(&self, namespace: &str) -> Parser {
+        self.parsers.get(namespace).copied().unwrap_or(self.parser)
+    }
+
+    /// Clients with that parser find a namespace.
+    pub(crate) fn speaks(&self, parser: Parser) -> bool {
+        self.parser == parser || self.parsers.values().any(|own| *own == parser)
+    }
+
     /// What happens to events of this namespace, and the member that is their key.
     pub(crate) fn slow_events(&self, namespace: &str) -> (SlowConsumer, Option<&str>) {
         match self.slow_consumers.get(namespace) {
@@ -300,6 +323,8 @@ impl Default for Config {
             engineio_path: None,
             raw_path: None,
             plain_namespace: "/".into(),
+            parser: Parser::Json,
+            parsers: BTreeMap::new(),
             transports: Transports {
                 websocket: true,
                 polling: true,

@@ -2,6 +2,7 @@
 //! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
 
 use crate::core::Core;
+use crate::dialect::speech::Framing;
 use crate::hub::Hub;
 use crate::output::compression::Deflate;
 use crate::rooms::room::RoomKind;
@@ -9,7 +10,6 @@ use crate::seam::question::Purpose;
 use crate::tables::conn::{Conn, State};
 use crate::tables::session::Session;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::tables::socket::Variant;
 use std::collections::BTreeMap;
 
 /// How much of everything a hub holds.
@@ -203,7 +203,7 @@ impl Core {
                 (index, session.conn),
                 "socket {socket}"
             );
-            let polls = slot.variant == Variant::Polling;
+            let polls = slot.variant.framing == Framing::Polling;
             assert_eq!(
                 polls,
                 session.polling.is_some(),

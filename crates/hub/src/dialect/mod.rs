@@ -2,3 +2,4 @@
 
 pub(crate) mod plain;
 pub(crate) mod socketio;
+pub(crate) mod speech;

@@ -4,8 +4,10 @@
 
 use crate::access::claims::Claims;
 use crate::books::close::{CloseReason, Departure};
+use crate::books::config::Parser;
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::relay::Answer;
+use crate::dialect::speech::Word;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
@@ -13,8 +15,8 @@ use crate::seam::handler::{AckTo, ConnectRequest, Event, Refusal};
 use crate::seam::opening::HeaderLines;
 use crate::tables::id;
 use crate::tables::session::{Partial, Protocol};
-use crate::tables::slot::{ConnId, SessionId, SocketKey};
-use crate::tables::socket::{Extra, Socket, Variant};
+use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::socket::{Extra, Socket};
 use crate::tables::timer::SessionTimer;
 use crate::tables::users::Place;
 use crate::transport::websocket::Data;
@@ -22,7 +24,7 @@ use smallvec::SmallVec;
 use std::mem;
 use wire::engineio::PacketType as EnginePacket;
 use wire::json;
-use wire::socketio::{self, Packet, PacketType};
+use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::close;
 
 impl Hub {
@@ -77,6 +79,8 @@ impl Hub {
         }
         slot.flags.heard = true;
         match (slot.protocol, data) {
+            (Protocol::SocketIo, _) if !slot.flags.heard_packet => self.on_first(session, data),
+            (Protocol::SocketIo, data) if slot.flags.msgpack => self.on_msgpack(session, data),
             (Protocol::SocketIo, Data::Text(text)) => self.on_packet_text(session, text),
             (Protocol::SocketIo, Data::Binary(bytes)) => self.on_attachment(session, bytes),
             (Protocol::PlainJson | Protocol::PlainMsgpack, data) => self.on_plain(session, data),
@@ -84,6 +88,46 @@ impl Hub {
                 let key = self.core.tables.sessions.key(session);
                 self.call(session, |handler, cx| handler.message(cx, key, data));
             }
+        }
+    }
+
+    /// The first packet shows which parser the client has: text or MessagePack. Nobody changes it later.
+    #[cold]
+    fn on_first(&mut self, session: SessionId, data: Data<'_>) {
+        let parser = match data {
+            Data::Text(_) => Parser::Json,
+            Data::Binary(_) => Parser::Msgpack,
+        };
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        slot.flags.heard_packet = true;
+        slot.flags.msgpack = parser == Parser::Msgpack;
+        if !self.core.config.speaks(parser) {
+            return self.parse_error(session);
+        }
+        match data {
+            Data::Text(text) => self.on_packet_text(session, text),
+            Data::Binary(_) => self.on_msgpack(session, data),
+        }
+    }
+
+    /// One packet of a client with the MessagePack parser.
+    fn on_msgpack(&mut self, session: SessionId, data: Data<'_>) {
+        let decoded = match data {
+            Data::Binary(bytes) => msgpack::read(bytes),
+            Data::Text(_) => None,
+        };
+        let Some(msgpack::Decoded { text, attachments }) = decoded else {
+            return self.parse_error(session);
+        };
+        if attachments.len() > self.core.config.limits.attachments_max {
+            self.core.counts.hit(Limit::Attachments);
+            return self.parse_error(session);
+        }
+        match socketio::parse(&text) {
+            Ok(packet) => self.on_packet(session, &packet, &attachments),
+            Err(_) => self.parse_error(session),
         }
     }
 
@@ -258,6 +302,15 @@ impl Hub {
         if !self.has_room_for_socket(session) {
             return;
         }
+        let slot = self.core.tables.sessions.get(session);
+        let is_msgpack = slot.is_some_and(|slot| slot.flags.msgpack);
+        if is_msgpack != (self.core.config.parser_of(packet.namespace) == Parser::Msgpack) {
+            let refusal = Refusal {
+                message: "Invalid parser".to_owned(),
+                data: None,
+            };
+            return self.refuse_namespace(session, packet.namespace, &refusal);
+        }
         let auth = if packet.data.is_empty() {
             "{}"
         } else {
@@ -359,7 +412,7 @@ impl Hub {
                 ..Extra::default()
             })
         });
-        let (conn, variant) = self.route(session);
+        let (conn, variant) = self.core.route(session);
         let deflate = self.core.deflate_of(conn);
         let socket = self.core.insert_socket(Socket {
             id,
@@ -395,21 +448,6 @@ impl Hub {
         socket
     }
 
-    /// How the session's sockets receive events now.
-    fn route(&self, session: SessionId) -> (Option<ConnId>, Variant) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
-            return (None, Variant::Polling);
-        };
-        let variant = match slot.protocol {
-            Protocol::PlainJson => Variant::PlainJson,
-            Protocol::PlainMsgpack => Variant::PlainMsgpack,
-            _ if slot.polling.is_some() => Variant::Polling,
-            _ if slot.flags.b64 => Variant::WebSocketBase64,
-            _ => Variant::WebSocket,
-        };
-        (slot.conn, variant)
-    }
-
     /// The CONNECT reply with the socket's id.
     fn greet(&mut self, session: SessionId, socket: SocketKey, namespace: &str) {
         let Some(id) = self.core.socket(socket).map(|slot| slot.id.encode()) else {
@@ -418,7 +456,8 @@ impl Hub {
         let mut data = *b"{\"sid\":\"....................\"}";
         data[8..28].copy_from_slice(&id);
         let data = std::str::from_utf8(&data).unwrap_or_default();
-        self.send_control(session, PacketType::Connect, namespace, data);
+        let word = Word::control(PacketType::Connect, namespace, data);
+        self.core.say(session, &word);
     }
 
     pub(crate) fn refuse_namespace(
@@ -450,31 +489,8 @@ impl Hub {
         }
         data.push(b'}');
         let data = String::from_utf8_lossy(&data);
-        self.send_control(session, PacketType::ConnectError, namespace, &data);
-    }
-
-    pub(crate) fn send_control(
-        &mut self,
-        session: SessionId,
-        kind: PacketType,
-        namespace: &str,
-        data: &str,
-    ) {
-        let mut text = mem::take(&mut self.core.output.scratch);
-        text.clear();
-        text.push(EnginePacket::Message as u8);
-        socketio::write(
-            &mut text,
-            &Packet {
-                kind,
-                attachments: 0,
-                namespace,
-                id: None,
-                data,
-            },
-        );
-        self.core.send_packet(session, &text);
-        self.core.output.scratch = text;
+        let word = Word::control(PacketType::ConnectError, namespace, &data);
+        self.core.say(session, &word);
     }
 }
 

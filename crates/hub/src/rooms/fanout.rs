@@ -6,6 +6,7 @@ use crate::books::config::SlowConsumer;
 use crate::books::metrics::Limit;
 use crate::cluster::relay::Target;
 use crate::core::Core;
+use crate::dialect::speech::{Framing, Variant, Word};
 use crate::output::backlog::{Dropped, Fate, Overflow, Unit};
 use crate::output::compression::{Deflate, SHARED_FORMS};
 use crate::output::log::Range;
@@ -14,13 +15,10 @@ use crate::rooms::log::Position;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::Emit;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId};
-use crate::tables::socket::Variant;
 use std::hash::{BuildHasher, Hash};
 use wire::base64url::Id20;
-use wire::engineio::payload;
-use wire::socketio::{self, Packet, PacketType};
-use wire::websocket::frame::{self, OpCode};
-use wire::{json, plain};
+use wire::json;
+use wire::socketio::PacketType;
 
 /// An event on its way out, with its encodings as they are made.
 #[derive(Debug)]
@@ -43,8 +41,9 @@ pub(crate) struct Outgoing<'a> {
     /// Its place among the events that its room keeps. Members that wait for their history get it there.
     pub(crate) at: Option<Position>,
     /// By variant, and by form within.
-    frames: [Option<Range>; VARIANTS * SHARED_FORMS],
-    polling: Option<Piece>,
+    frames: [Option<Range>; Variant::FRAMED * SHARED_FORMS],
+    /// For polling, by dialect of Socket.IO.
+    polling: [Option<Piece>; 2],
 }
 
 impl<'a> Outgoing<'a> {
@@ -61,8 +60,8 @@ impl<'a> Outgoing<'a> {
             exempt: false,
             fate: None,
             at: None,
-            frames: [None; VARIANTS * SHARED_FORMS],
-            polling: None,
+            frames: [None; Variant::FRAMED * SHARED_FORMS],
+            polling: [None, None],
         }
     }
 
@@ -92,54 +91,16 @@ impl<'a> Outgoing<'a> {
         out
     }
 
-    /// Text of the Socket.IO packet with the Engine.IO `4` before it.
-    fn write_packet(&self, out: &mut Vec<u8>) {
-        let binary = !self.attachments.is_empty();
-        out.push(b'4');
-        socketio::write(
-            out,
-            &Packet {
-                kind: if binary {
-                    PacketType::BinaryEvent
-                } else {
-                    PacketType::Event
-                },
-                attachments: self.attachments.len(),
-                namespace: self.namespace,
-                id: self.ack,
-                data: "",
-            },
-        );
-        out.push(b'[');
-        json::quote(out, self.name);
-        if !self.args.is_empty() {
-            out.push(b',');
-            out.extend_from_slice(self.args.as_bytes());
+    fn word(&self) -> Word<'a> {
+        Word {
+            kind: PacketType::Event,
+            namespace: self.namespace,
+            id: self.ack,
+            name: self.name,
+            room: self.room,
+            data: self.args,
+            attachments: self.attachments,
         }
-        out.push(b']');
-    }
-}
-
-/// Appends a Socket.IO packet and its attachments as WebSocket frames. `text` holds the packet behind the Engine.IO `4`.
-pub(crate) fn write_frames(out: &mut Vec<u8>, text: &[u8], attachments: &[Vec<u8>], base64: bool) {
-    frame::write_frame(out, OpCode::Text, text);
-    for attachment in attachments {
-        if base64 {
-            let mut encoded = Vec::new();
-            payload::write_binary(&mut encoded, attachment);
-            frame::write_frame(out, OpCode::Text, &encoded);
-        } else {
-            frame::write_frame(out, OpCode::Binary, attachment);
-        }
-    }
-}
-
-/// Appends the same as polling packets.
-pub(crate) fn write_payload(out: &mut Vec<u8>, text: &[u8], attachments: &[Vec<u8>]) {
-    out.extend_from_slice(text);
-    for attachment in attachments {
-        out.push(payload::SEPARATOR);
-        payload::write_binary(out, attachment);
     }
 }
 
@@ -268,8 +229,12 @@ impl Core {
             socket.deflate
         };
         let Some(conn) = socket.conn else {
-            debug_assert_eq!(variant, Variant::Polling, "{index} has no WebSocket");
-            return self.deliver_polling(session, out);
+            debug_assert_eq!(
+                variant.framing,
+                Framing::Polling,
+                "{index} has no WebSocket"
+            );
+            return self.deliver_polling(session, variant, out);
         };
         if out.volatile
             && !self
@@ -288,12 +253,17 @@ impl Core {
             None => self.encode_deflated(conn, variant, deflate, out),
         };
         self.output.budget.deliver();
-        self.counts.delivered[variant as usize] += 1;
+        self.counts.delivered[variant.metric()] += 1;
         self.push(conn, range);
         true
     }
 
-    fn deliver_polling(&mut self, session: SessionId, out: &mut Outgoing<'_>) -> bool {
+    fn deliver_polling(
+        &mut self,
+        session: SessionId,
+        variant: Variant,
+        out: &mut Outgoing<'_>,
+    ) -> bool {
         let Some(polling) = self
             .tables
             .sessions
@@ -306,23 +276,23 @@ impl Core {
             self.counts.dropped_volatile += 1;
             return false;
         }
-        let piece = out.polling.take().unwrap_or_else(|| {
-            let mut text = Vec::new();
-            out.write_packet(&mut text);
-            let mut whole = Vec::with_capacity(text.len());
-            write_payload(&mut whole, &text, out.attachments);
-            Piece::new(&whole, &self.output.pool)
+        let made = out.polling[variant.dialect as usize].take();
+        let piece = made.unwrap_or_else(|| {
+            let (mut message, mut packets) = (Vec::new(), Vec::new());
+            variant.dialect.write(&mut message, &out.word());
+            variant.wrap(&mut packets, &message, out.attachments);
+            Piece::new(&packets, &self.output.pool)
         });
         self.output.budget.deliver();
-        self.counts.delivered[Variant::Polling as usize] += 1;
+        self.counts.delivered[variant.metric()] += 1;
         let unit = Unit {
             piece: piece.clone(),
             fate: self.fate_of(out),
-            packets: 1 + out.attachments.len() as u32,
+            packets: variant.packets(out.attachments.len()) as u32,
             exempt: out.exempt,
         };
         self.queue_unit(session, unit);
-        out.polling = Some(piece);
+        out.polling[variant.dialect as usize] = Some(piece);
         true
     }
 
@@ -432,49 +402,14 @@ impl Core {
     }
 }
 
-/// Appends the event as WebSocket frames. `text` is a buffer to work in.
-fn write_event(frames: &mut Vec<u8>, text: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
-    text.clear();
-    match variant {
-        Variant::PlainJson | Variant::PlainMsgpack => write_plain(text, variant, out),
-        _ => out.write_packet(text),
-    }
-    match variant {
-        Variant::PlainJson => frame::write_frame(frames, OpCode::Text, text),
-        Variant::PlainMsgpack => frame::write_frame(frames, OpCode::Binary, text),
-        _ => {
-            let base64 = variant == Variant::WebSocketBase64;
-            write_frames(frames, text, out.attachments, base64);
-        }
-    }
+/// Appends the event as WebSocket frames. `message` is a buffer to work in.
+fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
+    message.clear();
+    variant.dialect.write(message, &out.word());
+    variant.wrap(frames, message, out.attachments);
 }
-
-fn write_plain(text: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
-    let attachments: Vec<&[u8]> = out.attachments.iter().map(Vec::as_slice).collect();
-    let event = plain::Outgoing {
-        name: out.name,
-        room: out.room,
-        args: out.args,
-        attachments: &attachments,
-        id: out.ack,
-    };
-    if variant == Variant::PlainJson {
-        plain::write_json(text, &event);
-    } else {
-        plain::write_msgpack(text, &event);
-    }
-}
-
-/// Variants that have frames.
-const VARIANTS: usize = 4;
 
 /// Place of a form of a variant; beyond the last one for what nobody shares.
 fn frame_slot(variant: Variant, deflate: Deflate) -> usize {
-    let variant = match variant {
-        Variant::WebSocket | Variant::Polling => 0,
-        Variant::WebSocketBase64 => 1,
-        Variant::PlainJson => 2,
-        Variant::PlainMsgpack => 3,
-    };
-    variant + VARIANTS * deflate as usize
+    variant.number() + Variant::FRAMED * deflate as usize
 }

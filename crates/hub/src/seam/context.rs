@@ -5,9 +5,10 @@ use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::relay::{Address, Relay, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
+use crate::dialect::speech::Word;
 use crate::output::backlog::Fate;
 use crate::rooms::directory::RoomName;
-use crate::rooms::fanout::{Outgoing, write_frames, write_payload};
+use crate::rooms::fanout::Outgoing;
 use crate::rooms::membership::JoinError;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Told;
@@ -18,11 +19,11 @@ use crate::tables::clock::Now;
 use crate::tables::id;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SessionKey, SocketId, SocketKey};
-use crate::tables::socket::{Extra, Socket, Variant};
+use crate::tables::socket::{Extra, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
 use wire::engineio::payload;
-use wire::socketio::{self, Packet, PacketType};
+use wire::socketio::{self, PacketType};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
 
@@ -172,53 +173,14 @@ impl Context<'_> {
         let Some(socket) = self.core.socket(to.socket) else {
             return;
         };
-        let (variant, conn, session) = (socket.variant, socket.conn, socket.session);
+        let session = socket.session;
         let Some(namespace) = self.core.tables.namespaces.get(socket.namespace) else {
             return;
         };
-        let exempt = self
-            .core
-            .config
-            .compression
-            .exempt
-            .holds(&namespace.name, &[]);
-        let mut text = std::mem::take(&mut self.core.output.scratch);
-        text.clear();
-        match variant {
-            Variant::PlainJson | Variant::PlainMsgpack => {
-                let attachments: Vec<&[u8]> = attachments.iter().map(Vec::as_slice).collect();
-                let out = plain::Outgoing {
-                    name: "ack",
-                    room: None,
-                    args,
-                    attachments: &attachments,
-                    id: Some(to.id),
-                };
-                if variant == Variant::PlainJson {
-                    plain::write_json(&mut text, &out);
-                } else {
-                    plain::write_msgpack(&mut text, &out);
-                }
-            }
-            _ => write_ack(&mut text, &namespace.name, to.id, args, attachments.len()),
-        }
-        if variant == Variant::Polling {
-            let mut whole = Vec::with_capacity(text.len());
-            write_payload(&mut whole, &text, attachments);
-            let packets = 1 + attachments.len();
-            self.core.queue_packets(session, &whole, packets, exempt);
-        } else {
-            self.core
-                .reply_message(conn, exempt, Fate::Fixed, |out| match variant {
-                    Variant::PlainJson => frame::write_frame(out, OpCode::Text, &text),
-                    Variant::PlainMsgpack => frame::write_frame(out, OpCode::Binary, &text),
-                    _ => {
-                        let base64 = variant == Variant::WebSocketBase64;
-                        write_frames(out, &text, attachments, base64);
-                    }
-                });
-        }
-        self.core.output.scratch = text;
+        // Shared, as in `emit_with`.
+        let namespace = namespace.name.clone();
+        let word = Word::ack(&namespace, to.id, args, attachments);
+        self.core.say(session, &word);
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
@@ -544,29 +506,6 @@ fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Text of an ack packet with the Engine.IO `4` before it.
-fn write_ack(text: &mut Vec<u8>, namespace: &str, id: u64, args: &str, attachments: usize) {
-    text.push(b'4');
-    let kind = if attachments > 0 {
-        PacketType::BinaryAck
-    } else {
-        PacketType::Ack
-    };
-    socketio::write(
-        text,
-        &Packet {
-            kind,
-            attachments,
-            namespace,
-            id: Some(id),
-            data: "",
-        },
-    );
-    text.push(b'[');
-    text.extend_from_slice(args.as_bytes());
-    text.push(b']');
-}
-
 impl Core {
     pub(crate) fn join_selected(&mut self, of: &Target<'_>, rooms: &[&str]) {
         for index in self.select(of) {
@@ -630,16 +569,9 @@ impl Core {
         let Some(namespace) = self.tables.namespaces.get(socket.namespace) else {
             return;
         };
-        let packet = Packet {
-            kind: PacketType::Disconnect,
-            attachments: 0,
-            namespace: &namespace.name,
-            id: None,
-            data: "",
-        };
-        let mut text = vec![b'4'];
-        socketio::write(&mut text, &packet);
-        self.send_packet(session, &text);
+        let namespace = namespace.name.clone();
+        let word = Word::control(PacketType::Disconnect, &namespace, "");
+        self.say(session, &word);
     }
 
     /// Sends one Engine.IO text packet by whatever transport the session has now.

@@ -83,6 +83,10 @@ pub(crate) struct Flags {
     pub(crate) extended: bool,
     /// Client asked for base64 binary on WebSocket (`b64=1`).
     pub(crate) b64: bool,
+    /// Its parser is known: a first packet came.
+    pub(crate) heard_packet: bool,
+    /// Its packets are MessagePack.
+    pub(crate) msgpack: bool,
     /// A namespace was joined at least once.
     pub(crate) joined: bool,
     /// `3probe` was sent: polls are ended with a noop at once.

@@ -1,24 +1,12 @@
 //! A socket: one session's membership in one namespace.
 
 use crate::access::claims::Grants;
+use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId};
 use crate::tables::users::Place;
 use smallvec::SmallVec;
 use wire::base64url::Id20;
-
-/// In which form a socket receives events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Variant {
-    /// Socket.IO packets as WebSocket frames.
-    WebSocket,
-    /// The same with binary as base64 text (`b64=1`).
-    WebSocketBase64,
-    /// Socket.IO packets in polling payloads.
-    Polling,
-    PlainJson,
-    PlainMsgpack,
-}
 
 /// A room a socket is in, and where in the room's list.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! Shutting down politely: everyone is told, then connections are closed evenly over a window.
 
 use crate::books::close::CloseReason;
+use crate::dialect::speech::Dialect;
 use crate::hub::Hub;
 use crate::seam::context::{Context, Emit};
 use crate::seam::notices;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
-use crate::tables::socket::Variant;
 use wire::plain;
 use wire::websocket::frame::{self, OpCode};
 
@@ -68,14 +68,14 @@ impl Hub {
             };
             let (variant, conn) = (socket.variant, socket.conn);
             let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
-            match variant {
-                Variant::PlainJson => {
+            match variant.dialect {
+                Dialect::PlainJson => {
                     let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
                     self.core.reply(conn, |out| {
                         frame::write_frame(out, OpCode::Text, notice.as_bytes());
                     });
                 }
-                Variant::PlainMsgpack => {
+                Dialect::PlainMsgpack => {
                     let notice =
                         plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
                     self.core

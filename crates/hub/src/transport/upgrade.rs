@@ -4,7 +4,6 @@ use crate::books::close::CloseReason;
 use crate::hub::Hub;
 use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::tables::socket::Variant;
 use crate::tables::timer::SessionTimer;
 use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
@@ -81,11 +80,7 @@ impl Hub {
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.state = State::WebSocket;
         }
-        let variant = if base64 {
-            Variant::WebSocketBase64
-        } else {
-            Variant::WebSocket
-        };
+        let (_, variant) = self.core.route(session);
         self.core.route_sockets(session, Some(conn), variant);
         let Some(mut polling) = polling else { return };
         // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)

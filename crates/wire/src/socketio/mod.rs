@@ -2,6 +2,7 @@
 //! socket is not decided here.
 
 mod event;
+pub mod msgpack;
 mod packet;
 mod placeholder;
 

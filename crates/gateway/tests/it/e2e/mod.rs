@@ -15,6 +15,7 @@ mod ids;
 mod messaging;
 mod operations;
 mod order;
+mod packed;
 mod plain;
 mod polling;
 mod refining;

@@ -6,27 +6,27 @@ use crate::socketio::placeholder_at;
 use rmp::encode;
 
 /// Appends the head of a map of `len` pairs.
-pub(in crate::plain) fn map(out: &mut Vec<u8>, len: u32) {
+pub(crate) fn map(out: &mut Vec<u8>, len: u32) {
     infallible(encode::write_map_len(out, len));
 }
 
 /// Appends the head of an array of `len` elements.
-pub(in crate::plain) fn array(out: &mut Vec<u8>, len: u32) {
+pub(crate) fn array(out: &mut Vec<u8>, len: u32) {
     infallible(encode::write_array_len(out, len));
 }
 
 /// Appends a string.
-pub(in crate::plain) fn text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     infallible(encode::write_str(out, text));
 }
 
 /// Appends a whole number in its shortest form.
-pub(in crate::plain) fn unsigned(out: &mut Vec<u8>, number: u64) {
+pub(crate) fn unsigned(out: &mut Vec<u8>, number: u64) {
     infallible(encode::write_uint(out, number));
 }
 
 /// Appends nil.
-pub(in crate::plain) fn nil(out: &mut Vec<u8>) {
+pub(crate) fn nil(out: &mut Vec<u8>) {
     infallible(encode::write_nil(out));
 }
 
@@ -38,7 +38,7 @@ fn infallible<T, E>(result: Result<T, E>) {
 /// Appends the values of a validated JSON value or bare list of values, one after the other.
 /// Placeholders become the bytes they stand for when there are `attachments`; one that stands for
 /// none, or for one that an earlier one stood for, becomes nil.
-pub(in crate::plain) fn from_json(out: &mut Vec<u8>, json: &str, attachments: &[&[u8]]) {
+pub(crate) fn from_json(out: &mut Vec<u8>, json: &str, attachments: &[&[u8]]) {
     let bytes = json.as_bytes();
     // MessagePack wants lengths in front; one pass finds them all, another writes.
     let mut lens = container_lens(bytes).into_iter();

@@ -4,5 +4,5 @@ mod date;
 mod decode;
 mod encode;
 
-pub(super) use decode::{Decoded, decode};
-pub(super) use encode::{array, from_json, map, nil, text, unsigned};
+pub(crate) use decode::{Decoded, decode};
+pub(crate) use encode::{array, from_json, map, nil, text, unsigned};

@@ -1,0 +1,260 @@
+//! How to say something to a client, in one place: the words of its dialect, in frames or polling packets, by what carries its
+//! session now.
+
+use crate::core::Core;
+use crate::output::backlog::Fate;
+use crate::tables::session::Protocol;
+use crate::tables::slot::{ConnId, SessionId};
+use wire::engineio::payload;
+use wire::socketio::{self, Packet, PacketType, msgpack};
+use wire::websocket::frame::{self, OpCode};
+use wire::{json, plain};
+
+/// Whose words a client understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Socket.IO packets as text, attachments behind them.
+    SocketIo,
+    /// Socket.IO packets as MessagePack.
+    SocketIoMsgpack,
+    PlainJson,
+    PlainMsgpack,
+}
+
+/// How words travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    WebSocket,
+    /// Frames of a WebSocket whose client takes no binary (`b64=1`).
+    Base64,
+    /// Packets of a polling payload.
+    Polling,
+}
+
+/// In which form a client is told things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) dialect: Dialect,
+    pub(crate) framing: Framing,
+}
+
+/// Something to say to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word<'a> {
+    /// One of the five kinds without binary. Clients of the plain protocol hear of events and acks only.
+    pub(crate) kind: PacketType,
+    pub(crate) namespace: &'a str,
+    /// Ack id.
+    pub(crate) id: Option<u64>,
+    /// Name of an event.
+    pub(crate) name: &'a str,
+    /// The one room that an event is for; plain clients are told.
+    pub(crate) room: Option<&'a str>,
+    /// Raw elements behind the name or in an ack; the raw object of CONNECT and CONNECT_ERROR.
+    pub(crate) data: &'a str,
+    pub(crate) attachments: &'a [Vec<u8>],
+}
+
+impl<'a> Word<'a> {
+    /// A word about a membership in a namespace.
+    pub(crate) fn control(kind: PacketType, namespace: &'a str, data: &'a str) -> Self {
+        Self {
+            kind,
+            namespace,
+            id: None,
+            name: "",
+            room: None,
+            data,
+            attachments: &[],
+        }
+    }
+
+    pub(crate) fn ack(
+        namespace: &'a str,
+        id: u64,
+        args: &'a str,
+        attachments: &'a [Vec<u8>],
+    ) -> Self {
+        Self {
+            id: Some(id),
+            attachments,
+            ..Self::control(PacketType::Ack, namespace, args)
+        }
+    }
+}
+
+impl Dialect {
+    /// One message is one binary message of the transport.
+    fn is_binary(self) -> bool {
+        matches!(self, Self::SocketIoMsgpack | Self::PlainMsgpack)
+    }
+
+    /// Appends the message; attachments that do not stand in it follow it ([`Variant::wrap`]).
+    pub(crate) fn write(self, out: &mut Vec<u8>, word: &Word<'_>) {
+        if self == Self::SocketIo {
+            return write_text(out, word);
+        }
+        let attachments: Vec<&[u8]> = word.attachments.iter().map(Vec::as_slice).collect();
+        let is_event = word.kind == PacketType::Event;
+        let plain = plain::Outgoing {
+            name: if is_event { word.name } else { "ack" },
+            room: word.room,
+            args: word.data,
+            attachments: &attachments,
+            id: word.id,
+        };
+        match self {
+            Self::PlainJson => plain::write_json(out, &plain),
+            Self::PlainMsgpack => plain::write_msgpack(out, &plain),
+            _ => msgpack::write(
+                out,
+                &msgpack::Outgoing {
+                    kind: word.kind,
+                    namespace: word.namespace,
+                    id: word.id,
+                    name: word.name,
+                    data: word.data,
+                    attachments: &attachments,
+                },
+            ),
+        }
+    }
+}
+
+/// Text of a Socket.IO packet with the Engine.IO `4` before it.
+fn write_text(out: &mut Vec<u8>, word: &Word<'_>) {
+    let attachments = word.attachments.len();
+    let (kind, elements) = match word.kind {
+        PacketType::Event if attachments > 0 => (PacketType::BinaryEvent, true),
+        PacketType::Ack if attachments > 0 => (PacketType::BinaryAck, true),
+        kind => (kind, matches!(kind, PacketType::Event | PacketType::Ack)),
+    };
+    let packet = Packet {
+        kind,
+        attachments,
+        namespace: word.namespace,
+        id: word.id,
+        data: if elements { "" } else { word.data },
+    };
+    out.push(b'4');
+    socketio::write(out, &packet);
+    if !elements {
+        return;
+    }
+    out.push(b'[');
+    if word.kind == PacketType::Event {
+        json::quote(out, word.name);
+        if !word.data.is_empty() {
+            out.push(b',');
+        }
+    }
+    out.extend_from_slice(word.data.as_bytes());
+    out.push(b']');
+}
+
+impl Variant {
+    pub(crate) const fn of(dialect: Dialect, framing: Framing) -> Self {
+        Self { dialect, framing }
+    }
+
+    /// Forms in which a message stands in frames: an event is encoded once for each.
+    pub(crate) const FRAMED: usize = 8;
+
+    /// Which of these it is.
+    pub(crate) fn number(self) -> usize {
+        let base64 = usize::from(self.framing == Framing::Base64);
+        self.dialect as usize * 2 + base64
+    }
+
+    /// Its name in metrics, by place in `books::metrics::VARIANTS`.
+    pub(crate) fn metric(self) -> usize {
+        match (self.dialect, self.framing) {
+            (Dialect::SocketIo, Framing::WebSocket) => 0,
+            (Dialect::SocketIo, Framing::Base64) => 1,
+            (Dialect::SocketIo, Framing::Polling) => 2,
+            (Dialect::PlainJson, _) => 3,
+            (Dialect::PlainMsgpack, _) => 4,
+            (Dialect::SocketIoMsgpack, Framing::Polling) => 6,
+            (Dialect::SocketIoMsgpack, _) => 5,
+        }
+    }
+
+    /// Appends a message and the attachments that follow it, as frames or as packets of a polling payload.
+    pub(crate) fn wrap(self, out: &mut Vec<u8>, message: &[u8], attachments: &[Vec<u8>]) {
+        self.wrap_one(out, message, self.dialect.is_binary());
+        if self.dialect != Dialect::SocketIo {
+            return;
+        }
+        for attachment in attachments {
+            if self.framing == Framing::Polling {
+                out.push(payload::SEPARATOR);
+            }
+            self.wrap_one(out, attachment, true);
+        }
+    }
+
+    fn wrap_one(self, out: &mut Vec<u8>, message: &[u8], binary: bool) {
+        match (self.framing, binary) {
+            (Framing::WebSocket, true) => frame::write_frame(out, OpCode::Binary, message),
+            (Framing::Base64, true) => {
+                let mut encoded = Vec::new();
+                payload::write_binary(&mut encoded, message);
+                frame::write_frame(out, OpCode::Text, &encoded);
+            }
+            (Framing::Polling, true) => payload::write_binary(out, message),
+            (Framing::Polling, false) => out.extend_from_slice(message),
+            (_, false) => frame::write_frame(out, OpCode::Text, message),
+        }
+    }
+
+    /// Engine.IO packets that [`Variant::wrap`] makes.
+    pub(crate) fn packets(self, attachments: usize) -> usize {
+        match self.dialect {
+            Dialect::SocketIo => 1 + attachments,
+            _ => 1,
+        }
+    }
+}
+
+impl Core {
+    /// How the session is told things now, and on which connection; a session that polls has none.
+    pub(crate) fn route(&self, session: SessionId) -> (Option<ConnId>, Variant) {
+        let Some(slot) = self.tables.sessions.get(session) else {
+            return (None, Variant::of(Dialect::SocketIo, Framing::Polling));
+        };
+        let dialect = match slot.protocol {
+            Protocol::PlainJson => Dialect::PlainJson,
+            Protocol::PlainMsgpack => Dialect::PlainMsgpack,
+            _ if slot.flags.msgpack => Dialect::SocketIoMsgpack,
+            _ => Dialect::SocketIo,
+        };
+        let framing = match slot.flags.b64 {
+            _ if slot.polling.is_some() => Framing::Polling,
+            true if slot.protocol.is_engineio() => Framing::Base64,
+            _ => Framing::WebSocket,
+        };
+        (slot.conn, Variant::of(dialect, framing))
+    }
+
+    /// Says something to one client, in its dialect and by its transport. Only acks are worth compressing. HOT PATH: no
+    /// allocation for text.
+    pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
+        let (conn, variant) = self.route(session);
+        let exempt = &self.config.compression.exempt;
+        let exempt = word.kind != PacketType::Ack || exempt.holds(word.namespace, &[]);
+        let mut message = std::mem::take(&mut self.output.scratch);
+        message.clear();
+        variant.dialect.write(&mut message, word);
+        if variant.framing == Framing::Polling {
+            let mut packets = Vec::with_capacity(message.len());
+            variant.wrap(&mut packets, &message, word.attachments);
+            let count = variant.packets(word.attachments.len());
+            self.queue_packets(session, &packets, count, exempt);
+        } else {
+            self.reply_message(conn, exempt, Fate::Fixed, |out| {
+                variant.wrap(out, &message, word.attachments);
+            });
+        }
+        self.output.scratch = message;
+    }
+}
