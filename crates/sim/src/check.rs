@@ -27,6 +27,11 @@ pub struct Report {
     pub(crate) stays: BTreeMap<(usize, usize), Vec<Stay>>,
     /// What each client received: (room, publisher, number).
     pub(crate) received: Vec<Vec<(usize, usize, u64)>>,
+    /// Rounds whose question each client received.
+    pub(crate) questions: Vec<BTreeSet<u64>>,
+    /// Rounds that had a result, and sockets whose end a handler heard of.
+    pub rounds: usize,
+    pub returns: usize,
     /// Messages that a client had to receive, and did.
     pub due: usize,
     /// Connections that were moved to the hub that owns their session.

@@ -23,6 +23,8 @@ pub struct Client {
     /// Bytes not understood yet, of `main` and `post`.
     input: Vec<u8>,
     upgraded: bool,
+    /// Packets that it has to send: pongs and acks.
+    pub owed: Vec<String>,
     /// Everything received: Socket.IO packets.
     pub packets: Vec<String>,
 }
@@ -38,6 +40,7 @@ impl Client {
             gone: false,
             input: Vec::new(),
             upgraded: false,
+            owed: Vec::new(),
             packets: Vec::new(),
         }
     }

@@ -3,6 +3,10 @@
 
 mod check;
 mod client;
+mod handler;
+mod network;
+mod people;
+mod settings;
 mod world;
 
 pub use check::Report;

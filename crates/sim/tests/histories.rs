@@ -28,6 +28,9 @@ fn plan(seed: u64) -> Plan {
         clients: 14,
         rooms: 3,
         steps: 800,
+        polling: 30,
+        padding: 0,
+        tokens: seed % 3 == 1,
         loss: 0,
     }
 }
@@ -35,19 +38,25 @@ fn plan(seed: u64) -> Plan {
 #[test]
 fn histories_keep_their_promises() {
     let (mut due, mut moves, mut relays) = (0, 0, 0);
+    let (mut rounds, mut returns) = (0, 0);
     for seed in seeds() {
         let report = run(plan(seed), seed);
-        (due, moves, relays) = (
-            due + report.due,
-            moves + report.moves,
-            relays + report.relays,
-        );
+        due += report.due;
+        moves += report.moves;
+        relays += report.relays;
+        rounds += report.rounds;
+        returns += report.returns;
     }
     // A simulation in which nothing happens proves nothing.
     let histories = seeds().count();
     assert!(due > 50 * histories, "{due} messages were due");
     assert!(moves > 5 * histories, "{moves} connections moved");
     assert!(relays > 50 * histories, "{relays} messages between hubs");
+    assert!(rounds > 5 * histories, "{rounds} rounds of acks");
+    assert!(returns > 5 * histories, "{returns} sockets left");
+    println!(
+        "{histories} histories: {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures"
+    );
 }
 
 /// The same seed is the same history.

@@ -1,0 +1,121 @@
+//! The handler of every hub: the built-in rules, and a witness of what handlers are promised.
+
+use hub::{
+    Collected, ConnectRequest, Context, DisconnectReason, Emit, Event, Handler, Refusal, SocketKey,
+    Target,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longer than a history: only answers and departures end a round.
+const ROUND_TIME: Duration = Duration::from_secs(1_000_000);
+
+/// What the handlers of all hubs saw.
+#[derive(Debug, Default)]
+pub(crate) struct Diary {
+    /// The socket of each client, from `connected` to `disconnected`, by the client's CONNECT payload.
+    live: BTreeMap<String, (u16, SocketKey)>,
+    /// Promises that were not kept. (A panic of a handler would only cost a session.)
+    pub(crate) broken: Vec<String>,
+    /// Rounds that were begun and have no result.
+    pub(crate) open: usize,
+    /// Results: the round, and what it brought.
+    pub(crate) results: Vec<(u64, Collected)>,
+    rounds: u64,
+    pub(crate) returns: usize,
+}
+
+pub(crate) struct Witness {
+    pub(crate) shard: u16,
+    pub(crate) rules: Box<dyn Handler>,
+    pub(crate) diary: Arc<Mutex<Diary>>,
+}
+
+impl Witness {
+    fn diary(&self) -> std::sync::MutexGuard<'_, Diary> {
+        self.diary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client whose live socket this is.
+    fn expect_live(&self, socket: SocketKey, what: &str) -> Option<String> {
+        let mut diary = self.diary();
+        let here = (self.shard, socket);
+        let found = diary.live.iter().find(|(_, live)| **live == here);
+        let name = found.map(|(name, _)| name.clone());
+        if name.is_none() {
+            diary
+                .broken
+                .push(format!("{what} of a socket that is gone"));
+        }
+        name
+    }
+}
+
+impl Handler for Witness {
+    fn connecting(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+    ) -> Result<(), Refusal> {
+        self.rules.connecting(cx, request)
+    }
+
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
+        let mut diary = self.diary();
+        let before = diary.live.insert(auth.to_owned(), (self.shard, socket));
+        if before.is_some() {
+            let broken = format!("{auth} is back before its end was told");
+            diary.broken.push(broken);
+        }
+        drop(diary);
+        self.rules.connected(cx, socket, auth);
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        self.expect_live(socket, "an event");
+        let Some(room) = event.name.strip_prefix("ask-") else {
+            return self.rules.event(cx, socket, event);
+        };
+        let room = format!("room-{room}");
+        let target = Target {
+            namespace: "/",
+            rooms: &[&room],
+            ..Target::default()
+        };
+        let round = {
+            let mut diary = self.diary();
+            diary.open += 1;
+            diary.rounds += 1;
+            diary.rounds
+        };
+        let args = format!("{},{round}", event.args);
+        let question = Emit {
+            name: "question",
+            args: &args,
+            ..Emit::default()
+        };
+        cx.collect(&target, &question, ROUND_TIME, round);
+    }
+
+    fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
+        if let Some(name) = self.expect_live(socket, "the end") {
+            let mut diary = self.diary();
+            diary.live.remove(&name);
+            diary.returns += 1;
+        }
+        self.rules.disconnected(cx, socket, reason);
+    }
+
+    fn collected(&mut self, _: &mut Context<'_>, token: u64, collected: Collected) {
+        let whole = collected.timed_out + collected.gone + collected.undelivered == 0;
+        let kept = collected.answers.len() as u64 == collected.acked;
+        let mut diary = self.diary();
+        if collected.complete && !(whole && kept) {
+            let broken = format!("a result that is not as whole as it says: {collected:?}");
+            diary.broken.push(broken);
+        }
+        diary.open -= 1;
+        diary.results.push((token, collected));
+    }
+}

@@ -1,0 +1,158 @@
+//! What is between the hubs and their clients: connections that take some bytes or none, connections on their way to another hub,
+//! messages that wait, questions that nobody has answered.
+
+use hub::mailbox::{Receiver, Sender, Weigh};
+use hub::metrics::Cells;
+use hub::{AskKey, ConnId, Effect, Hub, Relay, Sink, Written};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// One client's connection, wherever it is.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) client: usize,
+    pub(crate) node: usize,
+    /// Its slot there; `None` on its way or when it is over.
+    pub(crate) conn: Option<ConnId>,
+    /// What the client can read.
+    pub(crate) out: Vec<u8>,
+    /// What the client sent to a hub that stands still, and the step in which the first of it was sent.
+    pub(crate) input: Vec<u8>,
+    pub(crate) since: u64,
+    /// Bytes that the kernel still takes for a client that reads slowly, and the step since which it does.
+    pub(crate) room: Option<usize>,
+    pub(crate) slow_since: u64,
+}
+
+impl Link {
+    pub(crate) fn new(client: usize, node: usize) -> Link {
+        Link {
+            client,
+            node,
+            conn: None,
+            out: Vec::new(),
+            input: Vec::new(),
+            since: u64::MAX,
+            room: None,
+            slow_since: u64::MAX,
+        }
+    }
+}
+
+/// A connection on its way to the hub that owns its session.
+#[derive(Debug)]
+pub(crate) struct Move {
+    pub(crate) link: usize,
+    pub(crate) to: usize,
+    pub(crate) read: Vec<u8>,
+    /// When its client sent what was read.
+    pub(crate) step: u64,
+}
+
+/// A hub asked about a token: which hub, what, and the step in which the cause was sent.
+pub(crate) type Question = (usize, AskKey, u64);
+
+/// Messages from one hub to another that have not arrived, with the step in which their cause was sent.
+pub(crate) type Mail = VecDeque<(u64, Arc<Relay>)>;
+
+pub(crate) struct Node {
+    pub(crate) hub: Hub,
+    pub(crate) links: BTreeMap<ConnId, usize>,
+    pub(crate) cells: Arc<Cells>,
+    /// The real mailbox: the hubs look at how long it is.
+    pub(crate) sender: Sender<Post>,
+    pub(crate) receiver: Receiver<Post>,
+    /// It stands still until this step.
+    pub(crate) still_until: u64,
+    /// The step in which the oldest of what is in its mailbox was sent, and of what it has read and not worked on.
+    pub(crate) unread_since: u64,
+    pub(crate) held_since: u64,
+}
+
+/// A message that arrived, with the step in which its cause was sent.
+#[derive(Debug)]
+pub(crate) struct Post(pub(crate) u64, pub(crate) Arc<Relay>);
+
+impl Weigh for Post {
+    fn bytes(&self) -> usize {
+        self.1.bytes()
+    }
+}
+
+/// What one hub acts on: its links, and the ways to the other hubs.
+pub(crate) struct Wires<'a> {
+    pub(crate) node: usize,
+    pub(crate) seed: u64,
+    pub(crate) origin: u64,
+    pub(crate) by_conn: &'a mut BTreeMap<ConnId, usize>,
+    pub(crate) links: &'a mut Vec<Link>,
+    pub(crate) mail: &'a mut BTreeMap<(usize, usize), Mail>,
+    pub(crate) moves: &'a mut Vec<Move>,
+    pub(crate) mailbox: &'a Receiver<Post>,
+    pub(crate) questions: &'a mut Vec<Question>,
+    /// Bytes that this turn wrote.
+    pub(crate) written: usize,
+}
+
+impl Wires<'_> {
+    pub(crate) fn adopt(&mut self, link: usize, conn: ConnId) -> bool {
+        self.by_conn.insert(conn, link);
+        self.links[link].node = self.node;
+        self.links[link].conn = Some(conn);
+        true
+    }
+}
+
+impl Sink for Wires<'_> {
+    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        let link = &mut self.links[self.by_conn[&conn]];
+        let mut room = link.room.unwrap_or(usize::MAX);
+        let before = link.out.len();
+        for slice in slices {
+            let taken = slice.len().min(room);
+            link.out.extend_from_slice(&slice[..taken]);
+            room -= taken;
+        }
+        link.room = link.room.map(|_| room);
+        self.written += link.out.len() - before;
+        match link.out.len() - before {
+            0 => Written::WouldBlock,
+            taken => Written::Bytes(taken),
+        }
+    }
+}
+
+impl hub::World for Wires<'_> {
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Close { conn } => {
+                if let Some(link) = self.by_conn.remove(&conn) {
+                    self.links[link].conn = None;
+                }
+            }
+            Effect::Move {
+                conn, shard, read, ..
+            } => {
+                let link = self.by_conn.remove(&conn);
+                let link = link.expect("a connection of this hub");
+                self.links[link].conn = None;
+                let (to, step) = (usize::from(shard), self.origin);
+                self.moves.push(Move {
+                    link,
+                    to,
+                    read,
+                    step,
+                });
+            }
+            Effect::Send { shard, relay } => {
+                let way = (self.node, usize::from(shard));
+                let queue = self.mail.entry(way).or_default();
+                queue.push_back((self.origin, relay));
+            }
+            Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
+            Effect::Ask { key, .. } => self.questions.push((self.node, key, self.origin)),
+            Effect::Shutdown { .. } | Effect::Log(_) => {}
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How the hubs of a history are set up.
+
+use crate::world::Plan;
+use hub::config::Config;
+use rules::{Action, EventRule, NamespaceRules, Rules};
+use std::time::Duration;
+
+/// Heartbeats are frequent. Other times are long: a hub that stands still must not cost a client its connection.
+pub(crate) fn config(plan: &Plan, seed: u64) -> Config {
+    let long = Duration::from_secs(1_000_000);
+    let mut config = Config {
+        ping_interval: Duration::from_secs(2),
+        ping_timeout: Duration::from_secs(60),
+        connect_timeout: long,
+        ..Config::default()
+    };
+    config.auth.enabled = plan.tokens;
+    config.auth.timeout = long;
+    config.limits.keep_alive_timeout = long;
+    config.limits.message_timeout = long;
+    if seed % 2 == 1 {
+        // Every bound that only makes others wait is reached all the time.
+        config.limits.deliveries_per_turn = 4;
+        config.limits.mailbox_messages_max = 3;
+        config.limits.poll_packets_max = 2;
+    }
+    if seed % 4 == 3 {
+        config.limits.acks_outstanding_max = 6;
+    }
+    config
+}
+
+/// Clients join rooms; `say-0` goes to `room-0`, and so on.
+pub(crate) fn rules(rooms: usize) -> Rules {
+    let rule = EventRule::new;
+    let say = |room| {
+        let action = Action::Rooms {
+            room: Some(format!("room-{room}")),
+            echo: false,
+        };
+        (format!("say-{room}"), rule(action))
+    };
+    let main = NamespaceRules {
+        chat: false,
+        client_joins: true,
+        auto_join: Vec::new(),
+        events: (0..rooms).map(say).collect(),
+        default_event: rule(Action::Drop),
+    };
+    Rules {
+        namespaces: [("/".to_owned(), main)].into(),
+    }
+}
