@@ -1,12 +1,12 @@
 //! Owns the command line of the generator: `run`, `compare`, `scenarios` and `check`, `suite`,
-//! `report`, `plots`, `plan`, `floor`, and the hidden `worker`. A library module so that another
+//! `report`, `plots`, `floor`, and the hidden `worker`. A library module so that another
 //! binary can mount the same commands.
 
 use crate::engine::Launcher;
 use crate::floor;
 use crate::report::command::{PlotsArgs, ReportArgs};
 use crate::suite::{self, SuiteArgs};
-use crate::{compare, descriptors, engine, plan, report};
+use crate::{compare, descriptors, engine, report};
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,8 +37,6 @@ pub enum Command {
         #[arg(long, default_value_t = 0)]
         port: u16,
     },
-    /// Nodes, memory, Redis, bandwidth and cost for so many users, with the arithmetic.
-    Plan(Box<plan::PlanArgs>),
     /// Play users on orders from stdin (started by the other commands).
     #[command(hide = true)]
     Worker,
@@ -83,7 +81,6 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<ExitCode> {
                 );
             })
         }
-        Command::Plan(args) => plan::run(*args),
         Command::Worker => engine::worker::serve_stdio(),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -16,7 +16,6 @@ pub mod machine;
 pub mod nearest;
 pub mod orders;
 pub mod outcome;
-pub mod plan;
 pub mod process;
 pub mod report;
 pub mod scenario;

@@ -544,7 +544,7 @@ impl Contestant {
 }
 
 /// The median.
-pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
+pub fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     match values.len() {

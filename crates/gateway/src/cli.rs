@@ -50,7 +50,7 @@ enum CommandArgs {
     Doctor(DoctorArgs),
     Token(Box<TokenArgs>),
     /// Nodes, memory, Redis, bandwidth and cost for so many users; advice on transports.
-    Plan(Box<bench::plan::PlanArgs>),
+    Plan(Box<crate::plan::PlanArgs>),
     /// Load tests: scenarios, comparisons, reports.
     #[command(subcommand)]
     Bench(Box<bench::cli::Command>),
@@ -138,7 +138,7 @@ pub enum Command {
     Config(ConfigCommand),
     Health(Request),
     Doctor(Order),
-    Plan(Box<bench::plan::PlanArgs>),
+    Plan(Box<crate::plan::PlanArgs>),
     Bench(Box<bench::cli::Command>),
     Token(Box<TokenArgs>),
     ApiKey(String),

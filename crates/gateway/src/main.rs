@@ -10,6 +10,7 @@ mod health;
 mod inside;
 mod memory;
 mod outside;
+mod plan;
 mod secure;
 mod serve;
 mod shell;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
             eprintln!("{error:#}");
             ExitCode::from(2)
         }),
-        Command::Plan(args) => ended(bench::plan::run(*args).map(|()| ExitCode::SUCCESS)),
+        Command::Plan(args) => ended(plan::run(*args).map(|()| ExitCode::SUCCESS)),
         Command::Bench(command) => ended(bench::cli::run(*command, &["bench"])),
         Command::Serve(request) => boot(&request),
     }

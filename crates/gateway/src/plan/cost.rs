@@ -53,6 +53,14 @@ pub fn bill(
             term(traffic, ""),
         ],
     );
+    let hours = &prices.people;
+    let source = quoted(&hours.source, &hours.date, hours.basis);
+    sheet.given(
+        "an hour of people",
+        hours.per_hour,
+        &prices.currency,
+        &source,
+    );
     let people = sheet.product(
         "people",
         money,

@@ -1,10 +1,10 @@
 //! Owns what is known from measurements: CPU and memory by delivery, message and connection, each
 //! with the file and the case it was read from. Reads results of scenarios and of the suite.
 
-use crate::outcome::{Outcome, ResultFile, Suite, middle};
-use crate::report::{Level, level};
-use crate::suite::cpu_us_per_message;
 use anyhow::{Context, Result, bail};
+use bench::outcome::{Outcome, ResultFile, Suite, middle};
+use bench::report::{Level, level};
+use bench::suite::cpu_us_per_message;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -116,7 +116,7 @@ fn of_suite(suite: &Suite, file: &str, server: &str) -> Result<Measured> {
             .filter(|figure| figure.value.is_finite() && figure.value > 0.0)
         })
     };
-    use crate::outcome::Figure as Kind;
+    use bench::outcome::Figure as Kind;
     let per_message = |run: &Outcome| cpu_us_per_message(run.phases.last()?);
     let node = |run: &Outcome| {
         let each = Kind::BytesPerConnection.of(run)?;
@@ -206,7 +206,7 @@ fn delivery_us(run: &Outcome) -> Option<f64> {
 }
 
 fn connection_bytes(run: &Outcome) -> Option<f64> {
-    let of = |bytes: fn(&crate::outcome::ServerProcess) -> u64| {
+    let of = |bytes: fn(&bench::outcome::ServerProcess) -> u64| {
         run.processes.iter().map(bytes).sum::<u64>()
     };
     let grown = of(|p| p.rss_peak_bytes).saturating_sub(of(|p| p.rss_before_bytes));

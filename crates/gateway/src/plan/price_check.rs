@@ -2,8 +2,8 @@
 //! days, texts that say something. All faults are told together, each with its place.
 
 use super::sheet::number;
-use crate::toml_file::position;
 use anyhow::{Result, bail};
+use bench::toml_file::position;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -161,10 +161,9 @@ fn memory(
         "B",
         &resident.source,
     );
-    let mut parts = vec![
-        term(resident.value, "B resident"),
-        term(sizing.kernel_bytes_per_connection, "B kernel"),
-    ];
+    let kernel = sizing.kernel_bytes_per_connection;
+    sheet.given("in the kernel by connection", kernel, "B", &sizing.source);
+    let mut parts = vec![term(resident.value, "B resident"), term(kernel, "B kernel")];
     if workload.tls {
         parts.push(term(sizing.tls_bytes_per_connection, "B TLS"));
     }

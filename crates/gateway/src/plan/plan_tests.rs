@@ -178,7 +178,7 @@ fn the_built_in_figures_are_those_of_the_suite() {
     assert_eq!(
         Measured::built_in().unwrap(),
         measured,
-        "benchmarks/figures.json is stale: run `UPDATE=1 cargo test -p bench built_in_figures`"
+        "benchmarks/figures.json is stale: run `cargo xtask gen`"
     );
 }
 
@@ -270,15 +270,15 @@ fn measurements_of_the_suite_are_read_with_their_cases() {
 
 #[test]
 fn a_scenarios_result_gives_all_cpu_by_delivery() {
-    let run = crate::outcome::Outcome {
+    let run = bench::outcome::Outcome {
         scenario: "chat".to_owned(),
-        processes: vec![crate::outcome::ServerProcess {
+        processes: vec![bench::outcome::ServerProcess {
             cpu_s: 2.0,
             rss_before_bytes: 10_000_000,
             rss_peak_bytes: 30_000_000,
             ..Default::default()
         }],
-        totals: crate::outcome::Totals {
+        totals: bench::outcome::Totals {
             received: 150_000,
             acked: 50_000,
             connections_peak: 10_000,
@@ -288,8 +288,8 @@ fn a_scenarios_result_gives_all_cpu_by_delivery() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat.json");
-    let file = crate::outcome::ResultFile::Run(Box::new(run.clone()));
-    crate::outcome::save(&file, &path).unwrap();
+    let file = bench::outcome::ResultFile::Run(Box::new(run.clone()));
+    bench::outcome::save(&file, &path).unwrap();
     let measured = Measured::load(&[&path], "sockeye").unwrap();
     // 2 s by 200,000 messages; 20 MB by 10,000 connections
     close(measured.delivery_us.clone().unwrap().value, 10.0);
@@ -299,12 +299,12 @@ fn a_scenarios_result_gives_all_cpu_by_delivery() {
     let plan = plan(&question(), &measured, &prices).unwrap();
     close(plan.nodes.cpu_share_after_failure, 0.1 / 2.0);
 
-    let unwatched = crate::outcome::Outcome {
+    let unwatched = bench::outcome::Outcome {
         processes: Vec::new(),
         ..run
     };
-    let file = crate::outcome::ResultFile::Run(Box::new(unwatched));
-    crate::outcome::save(&file, &path).unwrap();
+    let file = bench::outcome::ResultFile::Run(Box::new(unwatched));
+    bench::outcome::save(&file, &path).unwrap();
     let error = Measured::load(&[&path], "sockeye").unwrap_err();
     assert!(format!("{error:#}").contains("--pid"), "{error:#}");
 }

@@ -2,9 +2,9 @@
 //! its source and the day it was looked up. The one built in is `benchmarks/prices.toml`.
 
 use super::price_check;
-use crate::nearest::nearest;
-use crate::toml_file;
 use anyhow::{Result, bail};
+use bench::nearest::nearest;
+use bench::toml_file;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
