@@ -15,13 +15,12 @@ use crate::output::piece::Pool;
 use crate::rooms::log::Log;
 use crate::rooms::room::{RoomKind, Rooms};
 use crate::seam::effect::{Effect, Notice, Outbound, Told};
-use crate::seam::question;
+use crate::seam::question::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::conn::State;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::session::Session;
-use crate::tables::slab::Slab;
-use crate::tables::slot::{AskId, ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey};
+use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::Socket;
 use crate::tables::timer::{ConnTimer, SessionTimer};
 use crate::tables::{Namespace, Tables};
@@ -49,7 +48,7 @@ pub(crate) struct Core {
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
     pub(crate) rounds: Rounds,
-    pub(crate) asks: Slab<AskId, question::Pending>,
+    pub(crate) asks: Questions,
     pub(crate) access: Access,
     pub(crate) loads: Arc<Loads>,
     pub(crate) outbound: Outbound,
@@ -92,7 +91,7 @@ impl Core {
             polls: Polls::default(),
             intake: Intake::default(),
             rounds: Rounds::default(),
-            asks: Slab::default(),
+            asks: Questions::default(),
             access: Access::new(&config, process),
             loads: Arc::clone(&process.loads),
             outbound: Outbound::default(),
@@ -366,6 +365,7 @@ impl Core {
             .sessions
             .get(index)
             .map(|slot| (slot.sid, slot.probe))?;
+        self.forget_questions(index);
         // What is still in flight for it must not reach whoever gets the slot next.
         self.release_polling(index);
         if let Some(probe) = probe {

@@ -543,7 +543,7 @@ impl Hub {
     ) -> Option<R> {
         // What happened before is told before.
         if !self.core.outbound.told.is_empty() {
-            self.settle();
+            self.tell();
         }
         self.call_now(session, f)
     }
@@ -579,8 +579,16 @@ impl Hub {
         }
     }
 
-    /// Delivers what the handler must be told, until nothing is left.
+    /// Tells the handler what it must know and carries out what it decided, until nothing is left.
     pub(crate) fn settle(&mut self) {
+        self.tell();
+        while let Some((key, decision)) = self.core.outbound.decided.pop_front() {
+            self.decided(key, decision);
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
         while let Some(told) = self.core.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
@@ -590,6 +598,11 @@ impl Hub {
                     self.core.part_socket(socket.id());
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.core.tables.sockets.remove(socket.id());
+                }
+                Told::Answered { token, answer } => {
+                    self.call_now(None, |handler, cx| {
+                        handler.answered(cx, token, answer.as_deref());
+                    });
                 }
                 Told::AckTimedOut { socket, token } => {
                     self.call_now(None, |handler, cx| handler.ack_timed_out(cx, socket, token));

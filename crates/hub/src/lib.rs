@@ -30,11 +30,13 @@ pub use rooms::membership::JoinError;
 pub use rooms::publish::{Publication, Record};
 pub use seam::context::{About, Context, Emit, Rejection, SocketInfo};
 pub use seam::effect::{Brief, Effect, Notice};
-pub use seam::handler::{AckTo, ConnectRequest, Data, Event, Handler, HandlerFactory, Refusal};
+pub use seam::handler::{
+    AckTo, ConnectRequest, Data, Decision, Event, Handler, HandlerFactory, Refusal,
+};
 pub use seam::limiter::Limiter;
 pub use seam::notices;
 pub use seam::opening::{AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, Request};
-pub use seam::question::{Ask, Reply};
+pub use seam::question::{Ask, Reply, Ticket, Token};
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
 pub use tables::session::Protocol;

@@ -4,8 +4,8 @@ use crate::book::{Book, Namespace, Rule};
 use crate::config::{Action, BuiltIn};
 use crate::{chat, rooms};
 use hub::{
-    ConnectRequest, Context, Emit, Event, Handler, Publication, Record, Refusal, SocketKey, Target,
-    notices,
+    ConnectRequest, Context, Decision, Emit, Event, Handler, Publication, Record, Refusal,
+    SocketKey, Target, notices,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -37,14 +37,10 @@ impl RulesHandler {
 }
 
 impl Handler for RulesHandler {
-    fn connecting(
-        &mut self,
-        _cx: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
+    fn connecting(&mut self, _cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         match self.find(request.namespace) {
-            Some(_) => Ok(()),
-            None => Err(Refusal::invalid_namespace()),
+            Some(_) => Decision::Admit,
+            None => Decision::Refuse(Refusal::invalid_namespace()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The handler of every hub: the built-in rules, and a witness of what handlers are promised.
 
 use hub::{
-    Collected, ConnectRequest, Context, DisconnectReason, Emit, Event, Handler, Refusal, SocketKey,
-    Target,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
+    SocketKey, Target,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,11 +53,7 @@ impl Witness {
 }
 
 impl Handler for Witness {
-    fn connecting(
-        &mut self,
-        cx: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
+    fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         self.rules.connecting(cx, request)
     }
 

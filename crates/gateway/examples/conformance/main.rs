@@ -6,19 +6,20 @@
 //! echo at `/engine.io/` and a pure WebSocket echo at `/echo`.
 
 mod lab;
+mod late;
 
 use anyhow::Context as _;
 use clap::Parser;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
-use hub::claims::Denied;
 use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
-    Ask, ConnectRequest, Context, Data, Emit, Event, Handler, HandlerFactory, Notice, Refusal,
-    Reply, SessionKey, SocketKey,
+    Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler, HandlerFactory, Notice,
+    Refusal, SessionKey, SocketKey,
 };
 use lab::Lab;
+use late::Late;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -127,6 +128,7 @@ fn echo_limits() -> Limits {
 #[derive(Debug, Default)]
 struct Application {
     lab: Lab,
+    late: Late,
 }
 
 struct Applications;
@@ -138,20 +140,17 @@ impl HandlerFactory for Applications {
 }
 
 impl Handler for Application {
-    fn connecting(
-        &mut self,
-        _: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
+    fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         match request.namespace {
-            "/" | "/custom" => Ok(()),
-            "/lab" => lab::admit(request.auth),
-            "/forbidden" => Err(Refusal {
+            "/" | "/custom" => Decision::Admit,
+            "/lab" => lab::admit(request.auth).into(),
+            late::NAMESPACE => self.late.connecting(cx, request),
+            "/forbidden" => Decision::Refuse(Refusal {
                 message: "not authorized".into(),
                 data: Some(r#"{"code":"E_AUTH","retry":false}"#.into()),
             }),
-            name if is_dynamic(name) => Ok(()),
-            _ => Err(Refusal::invalid_namespace()),
+            name if is_dynamic(name) => Decision::Admit,
+            _ => Decision::Refuse(Refusal::invalid_namespace()),
         }
     }
 
@@ -161,6 +160,7 @@ impl Handler for Application {
         };
         match namespace.as_str() {
             "/" | "/custom" => emit(cx, socket, "auth", auth),
+            late::NAMESPACE => {}
             "/lab" => lab::connected(cx, socket, auth),
             name => emit(cx, socket, "dyn", &format!("{name:?}")),
         }
@@ -187,6 +187,11 @@ impl Handler for Application {
                 }
             }
             (Some("/lab"), _) => self.lab.event(cx, socket, event),
+            (Some(late::NAMESPACE), _) => {
+                if let Some(ack) = event.ack {
+                    cx.ack(ack, event.args, event.attachments);
+                }
+            }
             _ => {}
         }
     }
@@ -216,6 +221,10 @@ impl Handler for Application {
         self.lab.found(cx, token, &found);
     }
 
+    fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
+        self.late.answered(cx, token, answer);
+    }
+
     /// Bare Engine.IO and raw WebSocket: everything comes back as it came.
     fn message(&mut self, cx: &mut Context<'_>, session: SessionKey, data: Data<'_>) {
         cx.send(session, data);
@@ -240,7 +249,7 @@ fn emit(cx: &mut Context<'_>, to: SocketKey, name: &str, args: &str) {
 }
 
 /// What is not realtime goes to the control plane's pages: health and the client bundles.
-struct Pager(Pages);
+struct Pager(Pages, tokio::runtime::Handle);
 
 impl Outside for Pager {
     fn handover(&self, handover: Handover) {
@@ -251,9 +260,8 @@ impl Outside for Pager {
         self.0.accept(stream, handover.read, handover.peer);
     }
 
-    /// It has no tokens.
-    fn ask(&self, _: Ask, answerer: Answerer) {
-        answerer.answer(Reply::Verified(Err(Denied::Unavailable.into())));
+    fn ask(&self, ask: Ask, answerer: Answerer) {
+        late::answer(&self.1, ask, answerer);
     }
 
     fn log(&self, _: Notice) {}
@@ -283,7 +291,10 @@ fn main() -> anyhow::Result<()> {
         chat_page: false,
         client_path: Some("/socket.io/".into()),
     };
-    let outside = Arc::new(Pager(Pages::new(page, Readiness::default())));
+    let outside = Arc::new(Pager(
+        Pages::new(page, Readiness::default()),
+        runtime.handle().clone(),
+    ));
     let shards = shard::start(settings, &Applications, outside)?;
     for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");

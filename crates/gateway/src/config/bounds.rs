@@ -106,6 +106,8 @@ bounds! {
     sockets_per_session_max: Count, "Namespaces that one session may be connected to.";
     acks_outstanding_max: Count, "Acknowledgements the server waits for, per shard.";
     asks_outstanding_max: Count, "Tokens being verified at a time, per shard; a client beyond it is refused.";
+    ask_bytes_max: Bytes, "Bytes kept for all clients whose token is being verified, or about whom a handler has not decided, per shard.";
+    gate_bytes_max: Bytes, "Bytes that one client may send to a namespace before its CONNECT is decided.";
     conns_per_address_max: CountOrNone, "Connections from one address (IPv6: one /64); 0 = any number. A newcomer more is closed with 1008; sessions that exist and health checks go on.";
     flood_rejections_max: Count, "Messages over a rate, less those accepted since, after which the session is closed with 1008.";
     conns_max: Count, "Connections of the process; above it newcomers get 503 with Retry-After. 48 more are kept for sessions that exist and for health checks.";

@@ -9,15 +9,17 @@ use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::{Context, Emit};
 use crate::seam::effect::{Effect, Notice};
+use crate::seam::gate::Join;
 use crate::seam::handler::{AckTo, Refusal};
 use crate::seam::notices;
-use crate::seam::question::{Pending, Purpose};
+use crate::seam::question::{Pending, Token, Waiting};
 use crate::tables::id;
 use crate::tables::session::RequestToken;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use crate::tables::socket::Extra;
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{self, Head};
 use wire::json;
@@ -32,14 +34,14 @@ const REFRESHES_PER: Duration = Duration::from_secs(60);
 const REFRESHES_NUMBER: u32 = 0;
 
 /// The token a request shows: `Authorization: Bearer`, or the query parameter of that name.
-pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Box<str>> {
+pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Arc<str>> {
     let bearer = head.header("authorization").and_then(|value| {
         let (scheme, token) = std::str::from_utf8(value).ok()?.trim().split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let token: Option<Cow<'_, str>> = bearer.map(Cow::Borrowed);
     let token = token.or_else(|| http::query_param(head.query, parameter));
-    token.filter(|token| !token.is_empty()).map(Box::from)
+    token.filter(|token| !token.is_empty()).map(Arc::from)
 }
 
 /// The member `token` of a JSON object, or a JSON string.
@@ -59,9 +61,15 @@ impl Hub {
         let Some(slot) = self.core.tables.sessions.get(session) else {
             return;
         };
-        let token = match (shown_token(auth), slot.token.as_deref()) {
-            (Some(shown), _) => shown.into_owned(),
-            (None, Some(RequestToken::Unread(token))) => String::from(&**token),
+        let (token, auth_text) = match (shown_token(auth), slot.token.as_deref()) {
+            (Some(_), _) => {
+                let text: Arc<str> = auth.into();
+                let shown = shown_token(&text).unwrap_or_default();
+                (Token::within(&text, &shown), text)
+            }
+            (None, Some(RequestToken::Unread(token))) => {
+                (Token::from(Arc::clone(token)), auth.into())
+            }
             (None, Some(RequestToken::Good(claims))) => {
                 let claims = claims.clone();
                 return self.join_on_claims(session, namespace, auth, &claims);
@@ -72,13 +80,11 @@ impl Hub {
             }
             (None, None) => return self.join_namespace(session, namespace, auth, None),
         };
-        let purpose = Purpose::Join {
-            namespace: namespace.into(),
-            auth: auth.into(),
-        };
-        if !self.core.ask_about(session, &token, purpose) {
-            self.core.note_denied(session, Denied::Unavailable.into());
-            self.deny_join(session, namespace, Denied::Unavailable);
+        let join = Join::new(namespace, auth_text);
+        let waiting = Waiting::Join(Box::new(join));
+        if let Err(denied) = self.core.ask_about(session, token, waiting) {
+            self.core.note_denied(session, denied.into());
+            self.deny_join(session, namespace, denied);
         }
     }
 
@@ -97,7 +103,6 @@ impl Hub {
         let Some(slot) = self.core.tables.sessions.get_mut(session) else {
             return;
         };
-        let conn = slot.conn;
         let token = slot.token.take().map(|token| *token);
         let Some(RequestToken::Unread(token)) = token else {
             return if self.core.config.auth.required {
@@ -107,44 +112,34 @@ impl Hub {
                 self.begin_plain(session, None);
             };
         };
-        if self.core.ask_about(session, &token, Purpose::Plain) {
-            if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-                slot.flags.asking = true;
+        let waiting = Waiting::Begin(None);
+        match self.core.ask_about(session, Token::from(token), waiting) {
+            Ok(()) => drop(self.set_asking(session, true)),
+            Err(denied) => {
+                self.core.note_denied(session, denied.into());
+                self.deny_plain(session, denied);
             }
-        } else {
-            self.core.note_denied(session, Denied::Unavailable.into());
-            self.deny_plain(session, Denied::Unavailable);
         }
     }
 
     /// The control plane has looked at a token.
     pub(crate) fn on_verdict(&mut self, pending: Pending, verdict: Result<Claims, Refused>) {
+        let Some(key) = pending.session else {
+            return;
+        };
+        let session = key.id();
         match &verdict {
             Ok(_) => self.core.counts.auth_ok += 1,
-            Err(refused) => self.core.note_denied(pending.session.id(), *refused),
+            Err(refused) => self.core.note_denied(session, *refused),
         }
         let verdict = verdict.map_err(|refused| refused.denied);
-        if self.core.tables.sessions.live(pending.session).is_none() {
+        if self.core.tables.sessions.live(key).is_none() || !self.core.is_open(session) {
             return;
         }
-        let session = pending.session.id();
-        if !self.core.is_open(session) {
-            return;
-        }
-        match pending.purpose {
-            Purpose::Join { namespace, auth } => {
-                self.on_join_verdict(session, &namespace, &auth, verdict);
-            }
-            Purpose::Plain => {
-                let conn = self
-                    .core
-                    .tables
-                    .sessions
-                    .get(session)
-                    .and_then(|slot| slot.conn);
-                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-                    slot.flags.asking = false;
-                }
+        match pending.waiting {
+            Waiting::Join(join) => self.on_join_verdict(session, *join, verdict),
+            Waiting::Begin(_) => {
+                let conn = self.set_asking(session, false);
                 match verdict {
                     Ok(claims) => self.begin_plain(session, Some(&claims)),
                     Err(denied) => self.deny_plain(session, denied),
@@ -153,33 +148,32 @@ impl Hub {
                     self.revive(conn);
                 }
             }
-            Purpose::Refresh { socket, ack } => self.on_refresh_verdict(socket, ack, verdict),
+            Waiting::Refresh { socket, ack } => self.on_refresh_verdict(socket, ack, verdict),
+            Waiting::Nobody => {}
         }
     }
 
     fn on_join_verdict(
         &mut self,
         session: SessionId,
-        namespace: &str,
-        auth: &str,
+        mut join: Join,
         verdict: Result<Claims, Denied>,
     ) {
         match verdict {
-            // It asked twice; the first answer counts.
-            Ok(_) if self.core.socket_in(session, namespace).is_some() => {}
             // Others may have joined while this one was asked about.
             Ok(_) if !self.has_room_for_socket(session) => {}
             Ok(claims) => {
                 let slot = self.core.tables.sessions.get_mut(session);
-                if shown_token(auth).is_none()
+                if shown_token(&join.auth).is_none()
                     && let Some(token) = slot.and_then(|slot| slot.token.as_deref_mut())
                     && matches!(token, RequestToken::Unread(_))
                 {
                     *token = RequestToken::Good(claims.clone());
                 }
-                self.join_namespace(session, namespace, auth, Some(&claims));
+                join.claims = Some(claims);
+                self.join_from_gate(session, join);
             }
-            Err(denied) => self.deny_join(session, namespace, denied),
+            Err(denied) => self.deny_join(session, &join.namespace, denied),
         }
     }
 
@@ -238,15 +232,15 @@ impl Hub {
         let sockets_max = self.core.config.limits.sockets_per_session_max as u32;
         let rate = Gcra::new(Rate::new(REFRESHES.max(sockets_max), REFRESHES_PER));
         let in_time = self.core.spend(socket, REFRESHES_NUMBER, rate).is_ok();
-        let asked = token.is_some_and(|token| {
-            in_time
-                && self
-                    .core
-                    .ask_about(session, &token, Purpose::Refresh { socket, ack })
+        let token = token.filter(|_| in_time).ok_or(Denied::Invalid);
+        let asked = token.and_then(|token| {
+            let token = Token::from(Arc::from(token));
+            let waiting = Waiting::Refresh { socket, ack };
+            self.core.ask_about(session, token, waiting)
         });
-        if !asked {
-            self.core.note_denied(session, Denied::Invalid.into());
-            self.on_refresh_verdict(socket, ack, Err(Denied::Invalid));
+        if let Err(denied) = asked {
+            self.core.note_denied(session, denied.into());
+            self.on_refresh_verdict(socket, ack, Err(denied));
         }
         true
     }

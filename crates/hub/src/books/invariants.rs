@@ -6,11 +6,10 @@ use crate::dialect::speech::Framing;
 use crate::hub::Hub;
 use crate::output::compression::Deflate;
 use crate::rooms::room::RoomKind;
-use crate::seam::question::Purpose;
+use crate::seam::question::Waiting;
 use crate::tables::conn::{Conn, State};
 use crate::tables::session::Session;
-use crate::tables::slot::{ConnId, SessionId};
-use std::collections::BTreeMap;
+use crate::tables::slot::{ConnId, Key, SessionId};
 
 /// How much of everything a hub holds.
 #[doc(hidden)]
@@ -351,28 +350,27 @@ impl Core {
             .iter()
             .filter(|(_, slot)| slot.place.user.is_some());
         assert_eq!(members, placed.count(), "sockets of users");
-        assert_eq!(
-            self.counts.asks_outstanding,
-            self.asks.len() as u64,
-            "open questions"
-        );
-        let joins = self
-            .asks
-            .iter()
-            .filter(|(_, pending)| matches!(pending.purpose, Purpose::Join { .. }));
-        let live =
-            joins.filter(|(_, pending)| self.tables.sessions.live(pending.session).is_some());
-        let mut joining: BTreeMap<SessionId, u32> = BTreeMap::new();
-        for (_, pending) in live {
-            *joining.entry(pending.session.id()).or_default() += 1;
-        }
+        self.check_questions();
+    }
+
+    /// Gates of sessions and the questions that they wait for are pairs.
+    fn check_questions(&self) {
+        let (open, kept, booked) = self.asks.audit();
+        assert_eq!(self.counts.asks_outstanding, open as u64, "open questions");
+        assert_eq!(kept, booked, "bytes that questions keep");
+        let joins = self.asks.iter().filter(|(_, pending)| {
+            let live = pending.session.map(|key| self.tables.sessions.live(key));
+            matches!(pending.waiting, Waiting::Join(_)) && live.flatten().is_some()
+        });
+        let mut gates = 0;
         for (index, slot) in self.tables.sessions.iter() {
-            let open = joining.get(&index).copied().unwrap_or_default();
-            assert_eq!(
-                slot.joining, open,
-                "namespaces that session {index} asks for"
-            );
+            for ask in slot.gates.iter() {
+                let pending = self.asks.get(ask).expect("a gate has its question");
+                assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
+                gates += 1;
+            }
         }
+        assert_eq!(joins.count(), gates, "gates of sessions");
     }
 
     fn check_namespaces(&self) {

@@ -37,6 +37,10 @@ pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A connection from the reserve must show within this time why it is served.
 pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Bytes of a token. A longer one is no token: the requests that bring one have less room.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
+const _: () = assert!(TOKEN_BYTES_MAX <= HEAD_BYTES_MAX);
+
 /// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
@@ -74,6 +78,10 @@ pub struct Limits {
     pub acks_outstanding_max: usize,
     /// Questions to the control plane without an answer, per shard; a client about whom none can be asked is refused.
     pub asks_outstanding_max: usize,
+    /// Bytes that all questions without an answer keep, per shard: tokens, CONNECT payloads, packets that wait behind them.
+    pub ask_bytes_max: usize,
+    /// Bytes of packets that one client may send to a namespace before its CONNECT is decided.
+    pub gate_bytes_max: usize,
     /// Connections from one address (IPv6: one /64), over all shards; 0 = any number. One more is closed with 1008.
     pub conns_per_address_max: u32,
     /// Rejected messages, less those accepted since, after which a session that floods is closed with 1008.
@@ -116,6 +124,8 @@ impl Default for Limits {
             sockets_per_session_max: 32,
             acks_outstanding_max: 500_000,
             asks_outstanding_max: 10_000,
+            ask_bytes_max: 32 * 1024 * 1024,
+            gate_bytes_max: 64 * 1024,
             conns_per_address_max: 0,
             flood_rejections_max: 1_000,
             conns_max: 1_000_000,

@@ -50,6 +50,8 @@ pub enum Limit {
     TakeoverContexts,
     AsksOutstanding,
     AskTimeout,
+    AskBytes,
+    GateBytes,
     ConnsPerAddress,
     Flood,
     AdmissionTurn,
@@ -61,7 +63,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub const NAMES: [&'static str; 30] = [
+    pub const NAMES: [&'static str; 32] = [
         "head_bytes",
         "payload",
         "fragments",
@@ -84,6 +86,8 @@ impl Limit {
         "takeover_contexts",
         "asks_outstanding",
         "ask_timeout",
+        "ask_bytes",
+        "gate_bytes",
         "conns_per_address",
         "flood",
         "admission_turn",

@@ -5,9 +5,10 @@ use crate::books::close::CloseReason;
 use crate::core::Core;
 use crate::hub::Hub;
 use crate::seam::context::{About, Rejection};
-use crate::seam::handler::{AckTo, Event};
+use crate::seam::handler::{AckTo, Decision, Event, Refusal};
+use crate::seam::question::Waiting;
 use crate::tables::session::Protocol;
-use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use crate::transport::websocket::Data;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
@@ -27,25 +28,66 @@ impl Hub {
     pub(crate) fn begin_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
         let namespace = self.core.config.plain_namespace.clone();
         match self.ask_handler(session, &namespace, "{}", claims) {
-            Some(Ok(())) => {
-                let socket = self.add_socket(session, &namespace, "{}", claims);
-                if let Some(claims) = claims {
-                    self.core.grant(socket, claims);
+            Some(Decision::Admit) => self.enter_plain(session, claims),
+            Some(Decision::Refuse(refusal)) => self.keep_out_plain(session, &refusal),
+            Some(Decision::Later) => match self.core.take_ticket() {
+                Some(key) => {
+                    let claims = claims.cloned().map(Box::new);
+                    self.core.wait_for(key, Waiting::Begin(claims));
+                    self.set_asking(session, true);
                 }
-                self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
-            }
-            Some(Err(refusal)) => {
-                let slot = self.core.tables.sessions.get(session);
-                let Some(conn) = slot.and_then(|slot| slot.conn) else {
-                    return;
-                };
-                self.core
-                    .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
-                self.core.finish_conn(conn);
-                self.core.close_session(session, CloseReason::ServerClose);
-            }
+                None => self.keep_out_plain(session, &Refusal::unavailable()),
+            },
             None => {}
         }
+    }
+
+    /// Frames of a plain client wait while somebody is asked about it. Returns its connection.
+    pub(crate) fn set_asking(&mut self, session: SessionId, asking: bool) -> Option<ConnId> {
+        let slot = self.core.tables.sessions.get(session)?;
+        let conn = slot.conn?;
+        self.core.tables.conns.get_mut(conn)?.flags.asking = asking;
+        Some(conn)
+    }
+
+    /// The handler decided about a plain session that waited.
+    pub(crate) fn on_beginning_decided(
+        &mut self,
+        session: SessionId,
+        claims: Option<Box<Claims>>,
+        decision: Result<(), Refusal>,
+    ) {
+        let conn = self.set_asking(session, false);
+        match decision {
+            Ok(()) => self.enter_plain(session, claims.as_deref()),
+            Err(refusal) => self.keep_out_plain(session, &refusal),
+        }
+        if let Some(conn) = conn {
+            self.revive(conn);
+        }
+    }
+
+    fn enter_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
+        if !self.core.is_open(session) {
+            return;
+        }
+        let namespace = self.core.config.plain_namespace.clone();
+        let socket = self.add_socket(session, &namespace, "{}", claims);
+        if let Some(claims) = claims {
+            self.core.grant(socket, claims);
+        }
+        self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
+    }
+
+    fn keep_out_plain(&mut self, session: SessionId, refusal: &Refusal) {
+        let slot = self.core.tables.sessions.get(session);
+        let Some(conn) = slot.and_then(|slot| slot.conn) else {
+            return;
+        };
+        self.core
+            .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
+        self.core.finish_conn(conn);
+        self.core.close_session(session, CloseReason::ServerClose);
     }
 
     pub(crate) fn on_plain(&mut self, session: SessionId, data: Data<'_>) {

@@ -11,7 +11,7 @@ use crate::dialect::speech::Word;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
-use crate::seam::handler::{AckTo, ConnectRequest, Event, Refusal};
+use crate::seam::handler::{AckTo, ConnectRequest, Decision, Event, Refusal};
 use crate::seam::opening::HeaderLines;
 use crate::tables::id;
 use crate::tables::session::{Partial, Protocol};
@@ -210,10 +210,17 @@ impl Hub {
     }
 
     #[inline]
-    fn on_packet(&mut self, session: SessionId, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
+    pub(crate) fn on_packet(
+        &mut self,
+        session: SessionId,
+        packet: &Packet<'_>,
+        attachments: &[Vec<u8>],
+    ) {
         let index = self.core.socket_in(session, packet.namespace);
         let Some(index) = index else {
-            return if packet.kind != PacketType::Connect {
+            return if let Some(ask) = self.gate(session, packet.namespace) {
+                self.hold(session, ask, packet, attachments);
+            } else if packet.kind != PacketType::Connect {
                 self.on_stranger(session, packet.namespace);
             } else if self.connect_within_rates(session, packet.namespace) {
                 self.on_connect(session, packet);
@@ -327,39 +334,12 @@ impl Hub {
     pub(crate) fn has_room_for_socket(&mut self, session: SessionId) -> bool {
         let max = self.core.config.limits.sockets_per_session_max;
         let slot = self.core.tables.sessions.get(session);
-        if slot.is_some_and(|slot| slot.sockets.len() + (slot.joining as usize) < max) {
+        if slot.is_some_and(|slot| slot.sockets.len() + slot.gates.len() < max) {
             return true;
         }
         self.core.counts.hit(Limit::SocketsPerSession);
         self.core.close_session(session, CloseReason::LimitExceeded);
         false
-    }
-
-    /// The client may be let in, as far as its token goes.
-    pub(crate) fn join_namespace(
-        &mut self,
-        session: SessionId,
-        namespace: &str,
-        auth: &str,
-        claims: Option<&Claims>,
-    ) {
-        let answer = self.ask_handler(session, namespace, auth, claims);
-        if !self.core.is_open(session) {
-            // The handler ended it.
-            return;
-        }
-        match answer {
-            Some(Ok(())) => {
-                let socket = self.add_socket(session, namespace, auth, claims);
-                if let Some(claims) = claims {
-                    self.core.grant(socket, claims);
-                }
-                self.greet(session, socket, namespace);
-                self.call(session, |handler, cx| handler.connected(cx, socket, auth));
-            }
-            Some(Err(refusal)) => self.refuse_namespace(session, namespace, &refusal),
-            None => {}
-        }
     }
 
     /// Asks the handler whether the session may join.
@@ -369,7 +349,7 @@ impl Hub {
         namespace: &str,
         auth: &str,
         claims: Option<&Claims>,
-    ) -> Option<Result<(), Refusal>> {
+    ) -> Option<Decision> {
         let slot = self.core.tables.sessions.get_mut(session)?;
         let (protocol, peer) = (slot.protocol, slot.peer);
         let rare = slot.rare.as_mut();
@@ -384,8 +364,14 @@ impl Hub {
             protocol,
             peer,
             claims,
+            session,
         };
         let answer = self.call(session, |handler, cx| handler.connecting(cx, &request));
+        if !matches!(answer, Some(Decision::Later)) {
+            // A ticket that nobody waits with.
+            let ticket = self.core.take_ticket();
+            ticket.and_then(|key| self.core.close_question(key));
+        }
         let slot = self.core.tables.sessions.get_mut(session);
         if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
             (rare.query, rare.headers) = (query, headers);
@@ -449,7 +435,7 @@ impl Hub {
     }
 
     /// The CONNECT reply with the socket's id.
-    fn greet(&mut self, session: SessionId, socket: SocketKey, namespace: &str) {
+    pub(crate) fn greet(&mut self, session: SessionId, socket: SocketKey, namespace: &str) {
         let Some(id) = self.core.socket(socket).map(|slot| slot.id.encode()) else {
             return;
         };

@@ -4,6 +4,7 @@ use crate::books::close::DisconnectReason;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::Limit;
 use crate::cluster::relay::Relay;
+use crate::seam::handler::Refusal;
 use crate::seam::question::Ask;
 use crate::tables::slot::{AskKey, ConnId, SocketKey};
 use std::collections::VecDeque;
@@ -118,6 +119,10 @@ impl std::fmt::Debug for Brief {
 /// What a handler must be told once it is not running.
 #[derive(Debug)]
 pub(crate) enum Told {
+    Answered {
+        token: u64,
+        answer: Option<Box<[u8]>>,
+    },
     Disconnected {
         socket: SocketKey,
         reason: DisconnectReason,
@@ -139,6 +144,8 @@ pub(crate) enum Told {
 /// What waits to leave the hub: effects for the shard, news for the handler.
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
+    /// Decisions of the handler that are not carried out yet.
+    pub(crate) decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) told: VecDeque<Told>,
 }

@@ -8,7 +8,7 @@ use crate::cluster::rounds::{Collected, Found};
 use crate::seam::context::Context;
 use crate::seam::opening::{AnswerHeaders, HeaderLines, Opening, Request};
 use crate::tables::session::Protocol;
-use crate::tables::slot::{SessionKey, SocketKey};
+use crate::tables::slot::{SessionId, SessionKey, SocketKey};
 use std::net::IpAddr;
 
 /// A client asks to join a namespace.
@@ -25,6 +25,7 @@ pub struct ConnectRequest<'a> {
     pub peer: IpAddr,
     /// What its token says; `None` = it showed none, and none is needed.
     pub claims: Option<&'a Claims>,
+    pub(crate) session: SessionId,
 }
 
 /// Why a namespace was not joined: CONNECT_ERROR's payload.
@@ -35,7 +36,33 @@ pub struct Refusal {
     pub data: Option<String>,
 }
 
+/// What becomes of a client that wants to join a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Admit,
+    Refuse(Refusal),
+    /// The handler took a ticket ([`Context::postpone`]) and decides with it later ([`Context::decide`]).
+    Later,
+}
+
+impl From<Result<(), Refusal>> for Decision {
+    fn from(decision: Result<(), Refusal>) -> Self {
+        match decision {
+            Ok(()) => Self::Admit,
+            Err(refusal) => Self::Refuse(refusal),
+        }
+    }
+}
+
 impl Refusal {
+    /// Nobody can decide now; the client may try again in a moment.
+    pub fn unavailable() -> Self {
+        Self {
+            message: "service unavailable".into(),
+            data: Some(r#"{"retry_after_ms":1000}"#.into()),
+        }
+    }
+
     pub fn invalid_namespace() -> Self {
         Self {
             message: "Invalid namespace".into(),
@@ -101,12 +128,8 @@ pub trait Handler: Send {
     ) {
     }
     /// May this client join the namespace? The default world has no namespaces at all.
-    fn connecting(
-        &mut self,
-        cx: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
-        Err(Refusal::invalid_namespace())
+    fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
+        Decision::Refuse(Refusal::invalid_namespace())
     }
     /// The client has joined and was told so. `auth` is the raw JSON of its CONNECT payload.
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {}
@@ -143,6 +166,8 @@ pub trait Handler: Send {
     }
     /// A message of a session that has no sockets.
     fn message(&mut self, cx: &mut Context<'_>, session: SessionKey, data: Data<'_>) {}
+    /// Answer to [`Context::ask_outside`]; `None` = nobody answered in time.
+    fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {}
     /// The process is shutting down: sockets are still connected and may be told.
     fn draining(&mut self, cx: &mut Context<'_>) {}
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod effect;
+pub(crate) mod gate;
 pub(crate) mod handler;
 pub(crate) mod limiter;
 pub mod notices;

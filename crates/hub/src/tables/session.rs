@@ -2,11 +2,12 @@
 
 use crate::access::claims::Claims;
 use crate::output::backlog::Backlog;
-use crate::tables::slot::{ConnId, SocketId};
+use crate::tables::slot::{AskId, ConnId, SocketId};
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::http::{Chunked, Encoding};
 
@@ -63,7 +64,7 @@ pub(crate) struct Session {
     pub(crate) rare: Option<Box<Rare>>,
     pub(crate) token: Option<Box<RequestToken>>,
     /// Namespaces it may join when its token was looked at.
-    pub(crate) joining: u32,
+    pub(crate) gates: Gates,
     /// Rate limiter's state.
     pub(crate) rate: u64,
     /// Messages rejected, less those accepted since.
@@ -122,7 +123,7 @@ impl Session {
             binary: None,
             rare: None,
             token: None,
-            joining: 0,
+            gates: Gates::default(),
             rate: 0,
             rejections: 0,
             unbooked: 0,
@@ -158,11 +159,39 @@ impl Session {
     }
 }
 
+/// The questions that a session waits for to join namespaces; most wait for none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gates(Option<Box<SmallVec<[AskId; 4]>>>);
+
+impl Gates {
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |asks| asks.len())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = AskId> {
+        self.0.iter().flat_map(|asks| asks.iter().copied())
+    }
+
+    pub(crate) fn open(&mut self, ask: AskId) {
+        debug_assert!(self.iter().all(|open| open != ask), "one gate a question");
+        self.0.get_or_insert_default().push(ask);
+    }
+
+    pub(crate) fn close(&mut self, ask: AskId) {
+        if let Some(asks) = &mut self.0 {
+            asks.retain(|open| *open != ask);
+            if asks.is_empty() {
+                self.0 = None;
+            }
+        }
+    }
+}
+
 /// The token of the opening request: it holds for all namespaces that are joined without one of their own.
 #[derive(Debug)]
 pub(crate) enum RequestToken {
     /// Nobody has looked at it yet.
-    Unread(Box<str>),
+    Unread(Arc<str>),
     /// It was good, and this is what it says; a refresh makes it say more.
     Good(Claims),
 }

@@ -31,7 +31,7 @@ impl Hub {
             self.refuse_beyond(conn, head, bound);
             return false;
         }
-        if self.core.asks.len() == 0 {
+        if self.core.asks.is_empty() {
             // Nobody waits for an answer any more: how long one takes now, only the next one shows.
             self.core.access.admission.forget_answers();
         }

@@ -3,7 +3,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::Rig;
 use hub::config::Config;
-use hub::{Context, DisconnectReason, Event, Handler, Refusal, SocketKey};
+use hub::{Context, Decision, DisconnectReason, Event, Handler, SocketKey};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,12 +16,8 @@ struct Door {
 }
 
 impl Handler for Door {
-    fn connecting(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &hub::ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
-        Ok(())
+    fn connecting(&mut self, _: &mut Context<'_>, _: &hub::ConnectRequest<'_>) -> Decision {
+        Decision::Admit
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
@@ -127,12 +123,8 @@ fn who_has_left_its_namespace_is_not_refused_later() {
 struct Mourner(Arc<Mutex<Vec<String>>>);
 
 impl Handler for Mourner {
-    fn connecting(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &hub::ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
-        Ok(())
+    fn connecting(&mut self, _: &mut Context<'_>, _: &hub::ConnectRequest<'_>) -> Decision {
+        Decision::Admit
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, chat_rules, handler, lab_rules, masked};
 use hub::claims::{Claims, Denied, Grants};
 use hub::config::{Auth, AuthStyle, Config};
-use hub::{ConnectRequest, Context, Emit, Event, Handler, Refusal, SocketKey};
+use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, Refusal, SocketKey};
 use std::time::Duration;
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
@@ -563,17 +563,13 @@ fn no_session_takes_all_questions() {
 struct WhoAmI;
 
 impl Handler for WhoAmI {
-    fn connecting(
-        &mut self,
-        _: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
+    fn connecting(&mut self, _: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         match request.namespace {
-            "/none" => Err(Refusal {
+            "/none" => Decision::Refuse(Refusal {
                 message: "Invalid namespace".to_owned(),
                 data: None,
             }),
-            _ => Ok(()),
+            _ => Decision::Admit,
         }
     }
 

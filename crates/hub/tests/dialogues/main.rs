@@ -6,6 +6,7 @@ mod departures;
 mod directory;
 mod history;
 mod identity;
+mod late;
 mod memory;
 mod opening;
 #[path = "../../../../transcripts/player/mod.rs"]

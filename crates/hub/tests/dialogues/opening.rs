@@ -3,8 +3,8 @@
 use crate::rig::Rig;
 use hub::config::Config;
 use hub::{
-    AnswerHeaders, ConnectRequest, Context, Event, Handler, Opening, OpeningKey, Refusal, Request,
-    SocketKey,
+    AnswerHeaders, ConnectRequest, Context, Decision, Event, Handler, Opening, OpeningKey, Refusal,
+    Request, SocketKey,
 };
 use std::time::Duration;
 
@@ -45,18 +45,14 @@ impl Handler for Porter {
         out.add("X-Target-Length", &target).expect("a number");
     }
 
-    fn connecting(
-        &mut self,
-        _: &mut Context<'_>,
-        request: &ConnectRequest<'_>,
-    ) -> Result<(), Refusal> {
+    fn connecting(&mut self, _: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         let header = request.headers.get("X-Wish").unwrap_or_default();
         match request.namespace {
-            "/wish" => Err(Refusal {
+            "/wish" => Decision::Refuse(Refusal {
                 message: String::from_utf8_lossy(header).into_owned(),
                 data: None,
             }),
-            _ => Ok(()),
+            _ => Decision::Admit,
         }
     }
 

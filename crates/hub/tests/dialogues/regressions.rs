@@ -4,7 +4,8 @@ use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::config::Config;
 use hub::{
-    ConnectRequest, Context, Emit, Event, Handler, Publication, Refusal, SocketKey, Target, Written,
+    ConnectRequest, Context, Decision, Emit, Event, Handler, Publication, SocketKey, Target,
+    Written,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -195,8 +196,8 @@ fn publish(cx: &mut Context<'_>, to: Target<'_>, event: Emit<'_>) {
 struct Careless;
 
 impl Handler for Careless {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
-        Ok(())
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: Event<'_>) {
@@ -399,15 +400,11 @@ fn a_body_behind_the_end_of_its_session_joins_nothing() {
 fn a_session_that_its_handler_ends_while_asked_joins_nothing() {
     struct Ending(Arc<Mutex<Option<SocketKey>>>);
     impl Handler for Ending {
-        fn connecting(
-            &mut self,
-            cx: &mut Context<'_>,
-            _: &ConnectRequest<'_>,
-        ) -> Result<(), Refusal> {
+        fn connecting(&mut self, cx: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
             if let Some(socket) = self.0.lock().expect("no panic").take() {
                 cx.drop_transport(socket);
             }
-            Ok(())
+            Decision::Admit
         }
 
         fn connected(&mut self, _: &mut Context<'_>, socket: SocketKey, _: &str) {

@@ -3,7 +3,7 @@
 use crate::rig::net::{Client, Net};
 use hub::config::Config;
 use hub::{
-    Collected, ConnectRequest, Context, DisconnectReason, Emit, Event, Found, Handler, Refusal,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
     SocketKey, Target,
 };
 use std::sync::{Arc, Mutex};
@@ -49,8 +49,8 @@ const ROOM: Target<'static> = Target {
 };
 
 impl Handler for Asker {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
-        Ok(())
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {

@@ -7,8 +7,9 @@ use hub::config::{Config, SlowConsumer};
 use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
-    ConnectRequest, Context, DisconnectReason, Effect, Emit, Event, Handler, Hub, Identity, Now,
-    Process, Publication, Refusal, Relay, Sink, SocketKey, Spent, Target, Turn, World, Written,
+    ConnectRequest, Context, Decision, DisconnectReason, Effect, Emit, Event, Handler, Hub,
+    Identity, Now, Process, Publication, Relay, Sink, SocketKey, Spent, Target, Turn, World,
+    Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -168,8 +169,8 @@ fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
 struct Doer(Arc<Mutex<Vec<Option<String>>>>);
 
 impl Handler for Doer {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
-        Ok(())
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
@@ -433,8 +434,8 @@ impl Diary {
 }
 
 impl Handler for Diary {
-    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Result<(), Refusal> {
-        Ok(())
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {

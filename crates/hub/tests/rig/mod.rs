@@ -97,8 +97,11 @@ impl World for Desk<'_> {
             }
             Effect::Move { .. } | Effect::Send { .. } => panic!("there is one shard"),
             Effect::Ask { key, ask } => {
-                let Ask::Verify { token } = ask;
-                self.asked.push((key, token));
+                let question = match ask {
+                    Ask::Verify { token } => token.to_string(),
+                    Ask::Handler { question } => String::from_utf8_lossy(&question).into_owned(),
+                };
+                self.asked.push((key, question));
             }
             Effect::Log(notice) => self.log.push(line(notice)),
         }
@@ -206,6 +209,15 @@ impl Rig {
     pub fn send(&mut self, name: usize, bytes: &[u8]) {
         self.bytes(name, bytes);
         self.finish_turn();
+    }
+
+    /// Answers the oldest question, which a handler asked; the question.
+    pub fn answer_handler(&mut self, answer: &str) -> String {
+        let (key, question) = self.asked.remove(0);
+        let answer = Some(answer.as_bytes().into());
+        self.turn(|turn| turn.answered(key, Reply::Answered(answer)));
+        self.finish_turn();
+        question
     }
 
     /// Answers the oldest question; the token it was about.

@@ -12,6 +12,7 @@ mod crowd;
 mod hold;
 mod identity;
 mod ids;
+mod late;
 mod messaging;
 mod operations;
 mod order;
