@@ -25,6 +25,19 @@ use wire::growth;
 /// A reset so long after the answer to a poll is not about that answer: proxies close idle connections like this.
 const RESET_MS: u64 = 2_000;
 
+/// What the next bytes of a connection are.
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    /// Nobody's any more.
+    Ignored,
+    /// Something for another turn.
+    Waits,
+    /// Frames of a client that is being asked about.
+    Undecided,
+    Frames,
+    Request(State),
+}
+
 /// All realtime state of one shard.
 pub struct Hub {
     pub(crate) core: Core,
@@ -278,51 +291,66 @@ impl Hub {
         let mut at = 0;
         self.core.begin_input();
         while at < data.len() {
-            let Some(slot) = self.core.tables.conns.get_mut(conn) else {
-                return data.len();
-            };
-            let (state, sent) = (slot.state, slot.outbox.is_empty());
-            if matches!(state, State::Finishing | State::Linger) {
-                return data.len();
-            }
-            if slot.flags.stalled {
-                break;
-            }
-            if slot.flags.asking {
-                return at + self.on_waiting(conn, data.len() - at);
-            }
-            if let Some(limit) = self.core.why_yield(0) {
-                self.stall(conn, limit);
-                break;
-            }
-            let used = match state {
-                State::Head => {
-                    // Who asks again has the answer, unless it asked before.
-                    if sent {
-                        self.core.forget_answer(conn);
-                    }
-                    self.on_head(conn, &data[at..])
-                }
-                State::Body { len } => self.on_body(conn, len as usize, &data[at..]),
-                State::ChunkedBody => self.on_chunks(conn, &data[at..]),
-                State::Poll | State::Held => self.on_pipelined(conn, data.len() - at),
-                _ => {
-                    at += self.on_frames(conn, &mut data[at..]);
-                    break;
-                }
+            let used = match self.next_input(conn) {
+                Input::Ignored => return data.len(),
+                Input::Waits => break,
+                Input::Undecided => return at + self.on_waiting(conn, data.len() - at),
+                Input::Frames => return at + self.on_frames(conn, &mut data[at..]),
+                Input::Request(state) => self.on_request(conn, state, &data[at..]),
             };
             if used == 0 {
                 break;
             }
             at += used;
-            if !matches!(state, State::ChunkedBody) {
-                self.input_complete(conn);
-            }
             if at == data.len() {
                 self.watch_body(conn);
             }
         }
         at
+    }
+
+    /// What the next bytes of a connection are, and whether they may be worked on now.
+    #[inline]
+    fn next_input(&mut self, conn: ConnId) -> Input {
+        let Some(slot) = self.core.tables.conns.get(conn) else {
+            return Input::Ignored;
+        };
+        let state = slot.state;
+        match state {
+            State::Finishing | State::Linger => return Input::Ignored,
+            _ if slot.flags.stalled => return Input::Waits,
+            _ if slot.flags.asking => return Input::Undecided,
+            _ => {}
+        }
+        if let Some(limit) = self.core.why_yield(0) {
+            self.stall(conn, limit);
+            return Input::Waits;
+        }
+        match state {
+            State::WebSocket | State::Probe => Input::Frames,
+            _ => Input::Request(state),
+        }
+    }
+
+    /// One head or body of HTTP; returns its bytes, 0 if it is not whole or has to wait.
+    fn on_request(&mut self, conn: ConnId, state: State, data: &[u8]) -> usize {
+        let used = match state {
+            State::Body { len } => self.on_body(conn, len as usize, data),
+            State::ChunkedBody => return self.on_chunks(conn, data),
+            State::Poll | State::Held => self.on_pipelined(conn, data.len()),
+            _ => {
+                let slot = self.core.tables.conns.get(conn);
+                // A client that asks again has the answer, unless it asked before that was written.
+                if slot.is_some_and(|slot| slot.outbox.is_empty()) {
+                    self.core.forget_answer(conn);
+                }
+                self.on_head(conn, data)
+            }
+        };
+        if used > 0 {
+            self.input_complete(conn);
+        }
+        used
     }
 
     /// A request or message is complete: what is incomplete from now on is another one.

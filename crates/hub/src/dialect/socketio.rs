@@ -78,10 +78,13 @@ impl Hub {
             return;
         }
         slot.flags.heard = true;
+        let interrupted = slot.binary.is_some();
         match (slot.protocol, data) {
             (Protocol::SocketIo, _) if !slot.flags.heard_packet => self.on_first(session, data),
             (Protocol::SocketIo, data) if slot.flags.msgpack => self.on_msgpack(session, data),
-            (Protocol::SocketIo, Data::Text(text)) => self.on_packet_text(session, text),
+            (Protocol::SocketIo, Data::Text(text)) => {
+                self.on_packet_text(session, text, interrupted);
+            }
             (Protocol::SocketIo, Data::Binary(bytes)) => self.on_attachment(session, bytes),
             (Protocol::PlainJson | Protocol::PlainMsgpack, data) => self.on_plain(session, data),
             (Protocol::EngineIo | Protocol::Raw, data) => {
@@ -107,7 +110,7 @@ impl Hub {
             return self.parse_error(session);
         }
         match data {
-            Data::Text(text) => self.on_packet_text(session, text),
+            Data::Text(text) => self.on_packet_text(session, text, false),
             Data::Binary(_) => self.on_msgpack(session, data),
         }
     }
@@ -136,14 +139,9 @@ impl Hub {
         self.core.close_session(session, CloseReason::ParseError);
     }
 
+    /// `interrupted`: attachments of an earlier packet are still to come.
     #[inline]
-    fn on_packet_text(&mut self, session: SessionId, text: &str) {
-        let interrupted = self
-            .core
-            .tables
-            .sessions
-            .get(session)
-            .is_none_or(|slot| slot.binary.is_some());
+    fn on_packet_text(&mut self, session: SessionId, text: &str, interrupted: bool) {
         match socketio::parse(text) {
             // Nothing may come between a header and its attachments.
             Ok(_) if interrupted => self.parse_error(session),

@@ -12,17 +12,39 @@ use wire::engineio::{self};
 use wire::http::Head;
 use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
-use wire::websocket::message::{Limits, Message, Step, Violation, check_text};
+use wire::websocket::message::{Assembler, Limits, Message, Step, Violation, check_text};
 use wire::websocket::{close, handshake};
 
 /// A message of a session, whatever transport brought it.
 pub(crate) use crate::seam::handler::Data;
 
-/// What became of a frame.
+/// Whether a read goes on behind a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,
+    /// What is behind the frame waits for the next turn.
+    Yield(Limit),
     Stop,
+}
+
+impl Next {
+    #[inline]
+    fn and(self, then: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Continue => then(),
+            other => other,
+        }
+    }
+}
+
+/// Where the frames of a read come from: looked up once for all of them.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    conn: ConnId,
+    session: SessionId,
+    protocol: Protocol,
+    /// It is not the session's transport yet.
+    probes: bool,
 }
 
 impl Hub {
@@ -95,64 +117,82 @@ impl Hub {
 
     /// Takes complete frames off the front of `data`; returns how many bytes that were.
     pub(crate) fn on_frames(&mut self, conn: ConnId, data: &mut [u8]) -> usize {
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some((mut from, mut assembler, limits)) = self.begin_frames(conn) else {
             return data.len();
         };
-        let Some(session) = slot.session else {
-            return data.len();
-        };
-        let (mut state, deflate) = (slot.state, slot.flags.inflates);
-        let mut assembler = std::mem::take(&mut slot.assembler);
-        let limits = self.message_limits(session, deflate);
         let (mut at, mut complete, mut inflated) = (0, false, 0);
         while at < data.len() {
-            match assembler.step(&mut data[at..], &limits) {
+            let (consumed, next) = match assembler.step(&mut data[at..], &limits) {
                 Ok(Step::NeedMore { .. }) => break,
-                Ok(Step::Fragment { consumed }) => at += consumed,
+                Ok(Step::Fragment { consumed }) => (consumed, Next::Continue),
                 Ok(Step::Message {
                     consumed,
                     compressed,
                     text,
                     message,
                 }) => {
-                    at += consumed;
                     complete |= matches!(message, Message::Text(_) | Message::Binary(_));
                     let next = match message {
                         Message::Binary(payload) if compressed => {
-                            let from = (conn, state, session);
                             self.on_compressed(from, payload, text, &limits, &mut inflated)
                         }
-                        message => self.on_message(conn, state, session, message),
+                        message => self.on_message(from, message),
                     };
-                    if next == Next::Stop {
-                        return data.len();
-                    }
-                    if at < data.len()
-                        && let Some(limit) = self.core.why_yield(inflated)
-                    {
-                        self.stall(conn, limit);
-                        break;
-                    }
-                    let Some(slot) = self.core.tables.conns.get_mut(conn) else {
-                        return data.len();
-                    };
-                    if slot.state == State::Probe {
-                        continue;
-                    }
-                    if slot.state != State::WebSocket {
-                        return data.len();
-                    }
-                    state = State::WebSocket;
+                    let next = next.and(|| self.after_message(&mut from, inflated));
+                    (consumed, next)
                 }
-                Err(violation) => {
-                    self.violated(conn, state, session, violation);
-                    return data.len();
+                Err(violation) => (0, self.violated(from, violation)),
+            };
+            at += consumed;
+            match next {
+                Next::Continue => {}
+                Next::Yield(limit) if at < data.len() => {
+                    self.stall(conn, limit);
+                    break;
                 }
+                Next::Yield(_) => {}
+                Next::Stop => return data.len(),
             }
         }
+        self.end_frames(conn, assembler, complete);
+        at
+    }
+
+    /// Looks up what all frames of a read have in common.
+    fn begin_frames(&mut self, conn: ConnId) -> Option<(Source, Assembler, Limits)> {
+        let slot = self.core.tables.conns.get_mut(conn)?;
+        let session = slot.session?;
+        let (state, deflate) = (slot.state, slot.flags.inflates);
+        let assembler = std::mem::take(&mut slot.assembler);
+        let protocol = self.core.tables.sessions.get(session)?.protocol;
+        let from = Source {
+            conn,
+            session,
+            protocol,
+            probes: state == State::Probe,
+        };
+        Some((from, assembler, self.message_limits(protocol, deflate)))
+    }
+
+    /// Whether the read goes on behind a message: it may have ended the connection, upgraded it, or filled the turn.
+    #[inline]
+    fn after_message(&mut self, from: &mut Source, inflated: usize) -> Next {
+        match self.core.tables.conns.get(from.conn).map(|slot| slot.state) {
+            Some(State::Probe) => {}
+            Some(State::WebSocket) => from.probes = false,
+            _ => return Next::Stop,
+        }
+        match self.core.why_yield(inflated) {
+            Some(limit) => Next::Yield(limit),
+            None => Next::Continue,
+        }
+    }
+
+    /// Keeps what is incomplete until the next read, and sees to its deadline.
+    fn end_frames(&mut self, conn: ConnId, assembler: Assembler, complete: bool) {
         let mid_message = assembler.is_mid_message();
         let Some(slot) = self.core.tables.conns.get_mut(conn) else {
-            return data.len();
+            return;
         };
         slot.assembler = assembler;
         if complete {
@@ -161,22 +201,15 @@ impl Hub {
         if mid_message {
             self.watch_input(conn);
         }
-        at
     }
 
-    fn message_limits(&self, session: SessionId, deflate: bool) -> Limits {
+    fn message_limits(&self, protocol: Protocol, deflate: bool) -> Limits {
         let config = &self.core.config;
-        let protocol = self
-            .core
-            .tables
-            .sessions
-            .get(session)
-            .map(|slot| slot.protocol);
         let message_bytes_max = match protocol {
-            Some(Protocol::PlainJson | Protocol::PlainMsgpack) => config.plain_max_payload,
+            Protocol::PlainJson | Protocol::PlainMsgpack => config.plain_max_payload,
             // Echo service of the conformance application; the suite sends 16 MiB.
-            Some(Protocol::Raw) => 64 * 1024 * 1024,
-            _ => config.max_payload,
+            Protocol::Raw => 64 * 1024 * 1024,
+            Protocol::SocketIo | Protocol::EngineIo => config.max_payload,
         };
         Limits {
             message_bytes_max,
@@ -190,7 +223,7 @@ impl Hub {
     #[cold]
     fn on_compressed(
         &mut self,
-        (conn, state, session): (ConnId, State, SessionId),
+        from: Source,
         payload: &[u8],
         text: bool,
         limits: &Limits,
@@ -198,18 +231,18 @@ impl Hub {
     ) -> Next {
         let mut message = std::mem::take(&mut self.core.output.codecs.inflated);
         let bytes_max = limits.message_bytes_max;
-        let result = match self.core.inflate(conn, payload, bytes_max, &mut message) {
+        let result = match self
+            .core
+            .inflate(from.conn, payload, bytes_max, &mut message)
+        {
             Ok(()) if text => check_text(&message).map(Message::Text),
             Ok(()) => Ok(Message::Binary(&message)),
             Err(InflateError::TooBig) => Err(Violation::MessageTooBig),
             Err(InflateError::Corrupt) => Err(Violation::BadDeflate),
         };
         let next = match result {
-            Ok(message) => self.on_message(conn, state, session, message),
-            Err(violation) => {
-                self.violated(conn, state, session, violation);
-                Next::Stop
-            }
+            Ok(message) => self.on_message(from, message),
+            Err(violation) => self.violated(from, violation),
         };
         *inflated += message.len();
         self.core.output.codecs.recycle_inflated(message);
@@ -217,76 +250,56 @@ impl Hub {
     }
 
     #[inline]
-    fn on_message(
-        &mut self,
-        conn: ConnId,
-        state: State,
-        session: SessionId,
-        message: Message<'_>,
-    ) -> Next {
+    fn on_message(&mut self, from: Source, message: Message<'_>) -> Next {
+        let Source { conn, session, .. } = from;
         match message {
-            Message::Text(text) if state == State::Probe => self.on_probe(conn, session, text),
-            Message::Binary(_) if state == State::Probe => {
+            Message::Text(text) if from.probes => self.on_probe(conn, session, text),
+            Message::Binary(_) if from.probes => {
                 self.core.abort_upgrade(session, conn);
                 return Next::Stop;
             }
-            Message::Text(text) => return self.on_text(session, text),
-            Message::Binary(bytes) => self.on_data(session, Data::Binary(bytes)),
-            Message::Ping(payload) => {
-                self.heard(session);
-                // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
-                if self
-                    .core
-                    .tables
-                    .conns
-                    .get(conn)
-                    .is_some_and(|slot| !slot.outbox.is_blocked())
-                {
-                    self.core
-                        .reply(conn, |out| frame::write_frame(out, OpCode::Pong, payload));
-                }
+            Message::Text(text) if from.protocol.is_engineio() => {
+                return self.on_text(session, text);
             }
-            Message::Pong(_) => self.on_pong_frame(session),
+            Message::Text(text) => self.on_data(session, Data::Text(text)),
+            Message::Binary(bytes) => self.on_data(session, Data::Binary(bytes)),
+            Message::Ping(payload) => self.on_ping(from, payload),
+            // Engine.IO has a heartbeat of its own: a pong frame is no answer to its ping.
+            Message::Pong(_) if from.protocol.is_engineio() => self.heard(session),
+            Message::Pong(_) => self.on_pong(session),
             Message::Close(frame) => {
                 let code = frame.map(|frame| frame.code);
                 self.core.reply(conn, |out| close::write(out, code, ""));
                 self.core.finish_conn(conn);
-                if state == State::Probe {
-                    self.core.abort_upgrade(session, conn);
-                } else {
-                    self.core
-                        .close_session(session, CloseReason::TransportClose);
-                }
+                self.ended(from, CloseReason::TransportClose);
                 return Next::Stop;
             }
         }
         Next::Continue
     }
 
-    /// Engine.IO has a heartbeat of its own: a pong frame is no answer to its ping.
-    fn on_pong_frame(&mut self, session: SessionId) {
-        let protocol = self
-            .core
-            .tables
-            .sessions
-            .get(session)
-            .map(|slot| slot.protocol);
-        if protocol.is_some_and(Protocol::is_engineio) {
-            self.heard(session);
+    fn on_ping(&mut self, from: Source, payload: &[u8]) {
+        self.heard(from.session);
+        // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
+        let slot = self.core.tables.conns.get(from.conn);
+        if slot.is_some_and(|slot| !slot.outbox.is_blocked()) {
+            self.core.reply(from.conn, |out| {
+                frame::write_frame(out, OpCode::Pong, payload);
+            });
+        }
+    }
+
+    /// The WebSocket is over, and with it the session, unless that goes on polling.
+    fn ended(&mut self, from: Source, reason: CloseReason) {
+        if from.probes {
+            self.core.abort_upgrade(from.session, from.conn);
         } else {
-            self.on_pong(session);
+            self.core.close_session(from.session, reason);
         }
     }
 
     #[inline]
     fn on_text(&mut self, session: SessionId, text: &str) -> Next {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
-            return Next::Stop;
-        };
-        if !slot.protocol.is_engineio() {
-            self.on_data(session, Data::Text(text));
-            return Next::Continue;
-        }
         let taken = match engineio::parse_text(text) {
             Some((kind, data)) => self.on_engine_packet(session, kind, data),
             None => self.on_base64(session, text),
@@ -311,7 +324,7 @@ impl Hub {
         true
     }
 
-    fn violated(&mut self, conn: ConnId, state: State, session: SessionId, violation: Violation) {
+    fn violated(&mut self, from: Source, violation: Violation) -> Next {
         let reason = match violation {
             Violation::InvalidUtf8 => CloseReason::InvalidUtf8,
             Violation::MessageTooBig => CloseReason::MessageTooBig,
@@ -323,14 +336,11 @@ impl Hub {
             Violation::TooManyFragments => self.core.counts.hit(Limit::Fragments),
             _ => {}
         }
-        self.core.reply(conn, |out| {
+        self.core.reply(from.conn, |out| {
             close::write(out, Some(violation.close_code()), "")
         });
-        self.core.finish_conn(conn);
-        if state == State::Probe {
-            self.core.abort_upgrade(session, conn);
-        } else {
-            self.core.close_session(session, reason);
-        }
+        self.core.finish_conn(from.conn);
+        self.ended(from, reason);
+        Next::Stop
     }
 }
