@@ -9,7 +9,7 @@ use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::dialect::speech::Variant;
 use crate::output::Output;
-use crate::output::backlog::{Dropped, Fate};
+use crate::output::backlog::{Fate, Losses};
 use crate::output::log::Range;
 use crate::output::piece::Pool;
 use crate::rooms::log::Log;
@@ -119,7 +119,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn count_dropped(&mut self, dropped: &Dropped) {
+    pub(crate) fn count_losses(&mut self, dropped: &Losses) {
         for (sum, count) in self.counts.dropped_slow.iter_mut().zip(dropped) {
             *sum += count;
         }

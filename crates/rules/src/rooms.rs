@@ -71,7 +71,7 @@ pub(crate) fn join(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>, ru
     }
     // A member has had everything since it came.
     let comes = !cx.is_in(socket, &room);
-    if let Err(error) = cx.join(socket, &room) {
+    if let Err(error) = cx.join_as_client(socket, &room) {
         let (message, code) = match error {
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),
             JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
@@ -89,7 +89,7 @@ pub(crate) fn leave(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
     let Some(room) = json::first(event.args).and_then(json::unquote) else {
         return refuse(cx, socket, event, "Room must be a string", "INVALID_ROOM");
     };
-    if !cx.is_room_name(&room) {
+    if !cx.is_room_name(&room) || room.contains('\0') {
         return refuse(cx, socket, event, "Invalid room name", "INVALID_ROOM");
     }
     cx.leave(socket, &room);

@@ -79,7 +79,7 @@ impl Hub {
     fn book(&mut self, tally: &Tally) {
         self.core.counts.bytes_out += tally.bytes;
         self.core.counts.writes += tally.writes;
-        self.core.count_dropped(&tally.dropped);
+        self.core.count_losses(&tally.dropped);
     }
 
     fn after_flush(&mut self, conn: ConnId, flushed: Flushed) {

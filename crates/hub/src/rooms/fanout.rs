@@ -7,7 +7,7 @@ use crate::books::metrics::Limit;
 use crate::cluster::relay::Target;
 use crate::core::Core;
 use crate::dialect::speech::{Framing, Variant, Word};
-use crate::output::backlog::{Dropped, Fate, Overflow, Unit};
+use crate::output::backlog::{Fate, Losses, Overflow, Unit};
 use crate::output::compression::{Deflate, SHARED_FORMS};
 use crate::output::log::Range;
 use crate::output::piece::Piece;
@@ -339,7 +339,7 @@ impl Core {
         if polling.overflowed {
             return;
         }
-        let mut dropped = Dropped::default();
+        let mut dropped = Losses::default();
         let kept = polling
             .queue
             .push(unit, bytes_max + bytes_max / 2, &mut dropped);
@@ -347,14 +347,14 @@ impl Core {
         self.polls.note_ready(session, &mut slot.flags);
         if kept == Err(Overflow) {
             self.polls.note_overflow(session);
-        } else if dropped == Dropped::default() {
+        } else if dropped == Losses::default() {
             return;
         }
         self.counts.hit(match squeezed {
             true => Limit::WaitingBytes,
             false => Limit::OutboxBytes,
         });
-        self.count_dropped(&dropped);
+        self.count_losses(&dropped);
     }
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {

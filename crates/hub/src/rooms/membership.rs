@@ -16,10 +16,10 @@ pub enum JoinError {
 }
 
 impl Core {
-    /// Whether a room may have that name. NUL ends a name wherever C reads it: two rooms here could be one there.
+    /// Whether a room may have that name.
     pub(crate) fn is_room_name(&self, name: &str) -> bool {
         let bytes_max = self.config.limits.room_name_bytes_max;
-        (1..=bytes_max).contains(&name.len()) && !name.contains('\0')
+        (1..=bytes_max).contains(&name.len())
     }
 
     /// Puts a socket into a room; joining twice is joining once.

@@ -265,6 +265,16 @@ impl Context<'_> {
         self.core.join(socket.id(), RoomKind::Named, room)
     }
 
+    /// The same for a client that asked for it. NUL, which ends a name wherever C reads it, is for handlers only: two rooms here
+    /// could be one there.
+    pub fn join_as_client(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
+        if room.contains('\0') {
+            self.core.counts.hit(Limit::RoomName);
+            return Err(JoinError::BadName);
+        }
+        self.join(socket, room)
+    }
+
     pub fn leave(&mut self, socket: SocketKey, room: &str) {
         if self.core.socket(socket).is_some() {
             self.core.leave(socket.id(), room);
