@@ -10,6 +10,7 @@ use crate::seam::context::Context;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::Handler;
+use crate::seam::inside::Inside;
 use crate::tables::clock::Now;
 use crate::tables::conn::{Conn, State};
 use crate::tables::id::Entropy;
@@ -17,7 +18,7 @@ use crate::tables::id::Identity;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::ConnTimer;
 use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::growth;
@@ -585,6 +586,7 @@ impl Hub {
         let (core, handler) = (&mut self.core, &mut *self.handler);
         match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { core }))) {
             Ok(result) => Some(result),
+            Err(panic) if Inside::broke() => resume_unwind(panic),
             Err(_) => {
                 self.handler_failed(session.into());
                 None

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::rooms::fanout::Outgoing;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::{Context, Emit};
+use crate::seam::inside::Inside;
 use crate::seam::notices;
 use crate::tables::slot::SocketKey;
 use std::hash::{BuildHasher, Hasher};
@@ -38,6 +39,7 @@ pub struct Publication<'a> {
 impl Context<'_> {
     /// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
     pub fn publish(&mut self, publication: &Publication<'_>) {
+        let _inside = Inside::enter();
         let Publication { to, event, record } = publication;
         if !self.may_emit(event) {
             return;
@@ -66,6 +68,7 @@ impl Context<'_> {
     /// Sends a socket that has just joined a room the event `history` `{room, messages}`, if something is kept of the room,
     /// and behind it what is published from then on.
     pub fn replay(&mut self, socket: SocketKey, room: &str) {
+        let _inside = Inside::enter();
         if self.core.socket(socket).is_some() {
             self.core.catch_up(socket, room);
         }

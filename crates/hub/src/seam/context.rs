@@ -14,6 +14,7 @@ use crate::rooms::room::RoomKind;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Brief, Effect, Notice};
 use crate::seam::handler::{AckTo, Data};
+use crate::seam::inside::Inside;
 use crate::seam::notices;
 use crate::tables::clock::Now;
 use crate::tables::id;
@@ -92,11 +93,13 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     pub fn now(&self) -> Now {
+        let _inside = Inside::enter();
         self.core.clock.now
     }
 
     /// A unique, increasing number for messages.
     pub fn message_id(&mut self) -> u64 {
+        let _inside = Inside::enter();
         self.core.ids.snowflake.next(self.core.clock.now.wall_ms)
     }
 
@@ -104,6 +107,7 @@ impl Context<'_> {
 
     /// Sends an event to one socket of this shard.
     pub fn emit(&mut self, to: SocketKey, emit: &Emit<'_>) {
+        let _inside = Inside::enter();
         if self.may_emit(emit) {
             self.emit_with(to, emit, None, false);
         }
@@ -148,6 +152,7 @@ impl Context<'_> {
     /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
     /// the name is reserved.
     pub fn ask(&mut self, to: SocketKey, emit: &Emit<'_>, timeout: Duration, token: u64) -> bool {
+        let _inside = Inside::enter();
         if !self.may_emit(emit) {
             return false;
         }
@@ -162,6 +167,7 @@ impl Context<'_> {
 
     /// Answers an event by `{"error": message}`.
     pub fn ack_error(&mut self, to: AckTo, message: &str) {
+        let _inside = Inside::enter();
         let mut args = b"{\"error\":".to_vec();
         json::quote(&mut args, message);
         args.push(b'}');
@@ -170,6 +176,7 @@ impl Context<'_> {
 
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
+        let _inside = Inside::enter();
         let Some(socket) = self.core.socket(to.socket) else {
             return;
         };
@@ -185,6 +192,7 @@ impl Context<'_> {
 
     /// Tells a client that its event was not carried out, in its protocol's words.
     pub fn reject(&mut self, socket: SocketKey, rejection: Rejection<'_>) {
+        let _inside = Inside::enter();
         self.reject_message(socket, rejection, About::default());
     }
 
@@ -195,6 +203,7 @@ impl Context<'_> {
         rejection: Rejection<'_>,
         about: About<'_>,
     ) {
+        let _inside = Inside::enter();
         match rejection {
             Rejection::RateLimited { .. } => {
                 self.core.counts.drop_message(Dropped::Rate);
@@ -240,11 +249,13 @@ impl Context<'_> {
 
     /// Books an event that is dropped on purpose.
     pub fn drop_event(&mut self) {
+        let _inside = Inside::enter();
         self.core.counts.drop_message(Dropped::Rule);
     }
 
     /// Books an event that nothing is known to be done with; operators find its name in the log (level `debug`).
     pub fn unknown_event(&mut self, socket: SocketKey, event: &str) {
+        let _inside = Inside::enter();
         self.core.counts.drop_message(Dropped::Unknown);
         let Some(slot) = self.core.socket(socket) else {
             return;
@@ -261,6 +272,7 @@ impl Context<'_> {
 
     /// Joins a room. Joining twice is joining once; a socket is always in the room of its own id.
     pub fn join(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
+        let _inside = Inside::enter();
         self.core.socket(socket).ok_or(JoinError::Gone)?;
         self.core.join(socket.id(), RoomKind::Named, room)
     }
@@ -276,6 +288,7 @@ impl Context<'_> {
     }
 
     pub fn leave(&mut self, socket: SocketKey, room: &str) {
+        let _inside = Inside::enter();
         if self.core.socket(socket).is_some() {
             self.core.leave(socket.id(), room);
         }
@@ -288,11 +301,13 @@ impl Context<'_> {
 
     /// Names of the rooms a socket is in, its own id first.
     pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
+        let _inside = Inside::enter();
         self.known(socket)
             .map_or_else(Vec::new, |_| self.core.rooms_of(socket.id()))
     }
 
     pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
+        let _inside = Inside::enter();
         self.known(socket).is_some_and(|slot| {
             let room = self.core.rooms.find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
@@ -302,6 +317,7 @@ impl Context<'_> {
     /// The name is (or was) the id of a socket: what is sent to that room is meant for that socket alone, so clients have no
     /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
     pub fn is_socket_id(&self, name: &str) -> bool {
+        let _inside = Inside::enter();
         const CLOCK_DRIFT_MS: u64 = 3_600_000;
         let Some(id) = wire::base64url::Id20::decode(name.as_bytes()) else {
             return false;
@@ -314,11 +330,13 @@ impl Context<'_> {
 
     /// Whether a room may have that name.
     pub fn is_room_name(&self, name: &str) -> bool {
+        let _inside = Inside::enter();
         self.core.is_room_name(name)
     }
 
     /// Makes the socket one of a user's.
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
+        let _inside = Inside::enter();
         self.core.socket(socket).ok_or(JoinError::Gone)?;
         self.core.set_user(socket.id(), user);
         Ok(())
@@ -326,21 +344,25 @@ impl Context<'_> {
 
     /// The user a socket belongs to.
     pub fn user(&self, socket: SocketKey) -> Option<&str> {
+        let _inside = Inside::enter();
         self.known(socket)?;
         self.core.user_of(socket.id())
     }
 
     /// What the socket's token allows with rooms; `None` = it says nothing of them.
     pub fn grants(&self, socket: SocketKey) -> Option<&Grants> {
+        let _inside = Inside::enter();
         self.known(socket)?.extra.as_ref()?.grants.as_deref()
     }
 
     /// Attaches raw JSON to a socket; `fetch` reports it.
     pub fn set_data(&mut self, socket: SocketKey, data: &str) {
+        let _inside = Inside::enter();
         self.extra(socket, |extra| extra.data = Some(data.into()));
     }
 
     pub fn data(&self, socket: SocketKey) -> Option<&str> {
+        let _inside = Inside::enter();
         self.known(socket)?.extra.as_ref()?.data.as_deref()
     }
 
@@ -356,16 +378,19 @@ impl Context<'_> {
     }
 
     pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
+        let _inside = Inside::enter();
         self.core.tables.sockets.live(socket).map(|slot| slot.id)
     }
 
     /// The namespace a socket is in.
     pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
+        let _inside = Inside::enter();
         let slot = self.core.tables.sockets.live(socket)?;
         Some(&self.core.tables.namespaces.get(slot.namespace)?.name)
     }
 
     pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
+        let _inside = Inside::enter();
         let slot = self.core.socket(socket)?;
         let session = self.core.tables.sessions.get(slot.session)?;
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
@@ -382,6 +407,7 @@ impl Context<'_> {
 
     /// Ends the socket's membership in its namespace; with `close` the whole session.
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
+        let _inside = Inside::enter();
         if self.core.socket(socket).is_some() {
             self.core.disconnect_socket(socket.id(), close, None);
         }
@@ -389,6 +415,7 @@ impl Context<'_> {
 
     /// Closes the transport without a DISCONNECT packet, as a lost connection would (clients reconnect).
     pub fn drop_transport(&mut self, socket: SocketKey) {
+        let _inside = Inside::enter();
         if let Some(slot) = self.core.socket(socket) {
             self.core
                 .close_session(slot.session, CloseReason::ServerClose);
@@ -399,12 +426,14 @@ impl Context<'_> {
 
     /// Sends an event to this shard's sockets of a target only.
     pub fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
+        let _inside = Inside::enter();
         self.core
             .fan_out(target, &mut Outgoing::event(target, emit));
     }
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
     pub fn collect(&mut self, target: &Target<'_>, emit: &Emit<'_>, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
         if !self.may_emit(emit) {
             let collected = Collected::default();
             self.core
@@ -419,10 +448,12 @@ impl Context<'_> {
 
     /// Asks all shards for the sockets a target means; `Handler::found` follows.
     pub fn fetch(&mut self, target: &Target<'_>, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
         self.core.fetch(target, millis(timeout), token);
     }
 
     pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        let _inside = Inside::enter();
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
             let relay = Relay::Join {
@@ -436,6 +467,7 @@ impl Context<'_> {
     }
 
     pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        let _inside = Inside::enter();
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
             let relay = Relay::Leave {
@@ -448,6 +480,7 @@ impl Context<'_> {
     }
 
     pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
+        let _inside = Inside::enter();
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
             self.core.send_all(
@@ -463,6 +496,7 @@ impl Context<'_> {
 
     /// Sockets in a room on all shards.
     pub fn room_count(&self, namespace: &str, room: &str) -> u64 {
+        let _inside = Inside::enter();
         let name = RoomName {
             namespace,
             kind: RoomKind::Named,
@@ -476,6 +510,7 @@ impl Context<'_> {
 
     /// Sends a message to a bare Engine.IO or raw WebSocket session.
     pub fn send(&mut self, to: SessionKey, data: Data<'_>) {
+        let _inside = Inside::enter();
         let Some(session) = self.core.tables.sessions.live(to) else {
             return;
         };

@@ -5,6 +5,7 @@ use crate::books::config::Rate;
 use crate::books::metrics::Scope;
 use crate::seam::context::Context;
 use crate::seam::handler::AckTo;
+use crate::seam::inside::Inside;
 use crate::tables::slot::SocketKey;
 
 /// A rate that holds for each session. What a session has used is kept with it, under the limiter's number; leaving a namespace
@@ -29,6 +30,7 @@ impl Limiter {
 impl Context<'_> {
     /// Books one event with a limiter; `false` = there is nothing left of the rate, and nothing was booked or told.
     pub fn spend(&mut self, socket: SocketKey, limiter: &Limiter) -> bool {
+        let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
         self.core.spend(socket, *number, meter.gcra).is_ok()
     }
@@ -41,6 +43,7 @@ impl Context<'_> {
         limiter: &Limiter,
         ack: &mut Option<AckTo>,
     ) -> bool {
+        let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
         match self.core.spend(socket, *number, meter.gcra) {
             Ok(()) => {
@@ -53,6 +56,7 @@ impl Context<'_> {
 
     /// No limiter has booked anything for the socket's session, and it has left no namespace.
     pub fn is_newcomer(&self, socket: SocketKey) -> bool {
+        let _inside = Inside::enter();
         let session = self.core.socket(socket).map(|slot| slot.session);
         let slot = session.and_then(|session| self.core.tables.sessions.get(session));
         slot.is_none_or(|slot| slot.rare.is_none())

@@ -4,6 +4,7 @@ pub(crate) mod context;
 pub(crate) mod effect;
 pub(crate) mod gate;
 pub(crate) mod handler;
+pub(crate) mod inside;
 pub(crate) mod limiter;
 pub mod notices;
 pub(crate) mod opening;

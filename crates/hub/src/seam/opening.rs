@@ -2,6 +2,7 @@
 //! header lines to its answer and to all later ones of its session.
 
 use crate::seam::context::Context;
+use crate::seam::inside::Inside;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, Key};
@@ -157,6 +158,7 @@ impl Held {
 impl Context<'_> {
     /// Decides about a request that is held; `false` = nobody waits for it any more.
     pub fn decide_opening(&mut self, key: OpeningKey, decision: Opening) -> bool {
+        let _inside = Inside::enter();
         let conn = key.0.id();
         let slot = self.core.tables.conns.live_mut(key.0);
         let Some(slot) = slot.filter(|slot| slot.state == State::Held) else {
