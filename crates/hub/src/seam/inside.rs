@@ -47,11 +47,9 @@ mod tests {
     use crate::books::metrics::Cells;
     use crate::seam::context::Context;
     use crate::seam::effect::Effect;
-    use crate::seam::handler::Handler;
+    use crate::seam::handler::{Decision, Handler};
     use crate::tables::clock::Now;
-    use crate::{
-        ConnectRequest, Event, Hub, Identity, Refusal, Sink, SocketKey, Spent, World, Written,
-    };
+    use crate::{ConnectRequest, Event, Hub, Identity, Sink, SocketKey, Spent, World, Written};
     use std::io::IoSlice;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
@@ -67,12 +65,8 @@ mod tests {
     struct Faulty;
 
     impl Handler for Faulty {
-        fn connecting(
-            &mut self,
-            _: &mut Context<'_>,
-            _: &ConnectRequest<'_>,
-        ) -> Result<(), Refusal> {
-            Ok(())
+        fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+            Decision::Admit
         }
 
         fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
@@ -142,6 +136,8 @@ mod tests {
             include_str!("context.rs"),
             include_str!("limiter.rs"),
             include_str!("opening.rs"),
+            include_str!("question.rs"),
+            include_str!("../access/rates.rs"),
             include_str!("../rooms/publish.rs"),
         ];
         let (mut calls, mut ours) = (0, false);

@@ -10,6 +10,7 @@ use crate::seam::context::Context;
 use crate::seam::effect::{Effect, Told};
 use crate::seam::gate::Join;
 use crate::seam::handler::{ConnectRequest, Refusal};
+use crate::seam::inside::Inside;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{AskId, AskKey, SessionId, SessionKey, SocketKey};
 use std::ops::{Deref, Range};
@@ -292,6 +293,7 @@ impl Context<'_> {
     /// namespaces do not, and no other client does. When the time is up the client is refused. `None`: too many decisions are
     /// open, so refuse it with [`Refusal::unavailable`].
     pub fn postpone(&mut self, request: &ConnectRequest<'_>, timeout: Duration) -> Option<Ticket> {
+        let _inside = Inside::enter();
         debug_assert!(self.core.asks.ticket.is_none(), "one ticket for a request");
         let bytes = request.namespace.len() + request.auth.len();
         let session = Some(request.session);
@@ -305,6 +307,7 @@ impl Context<'_> {
     /// Lets a client in, or refuses it. It happens when the call of the handler that runs has ended. `false`: the client gave
     /// up, or its time was up.
     pub fn decide(&mut self, ticket: Ticket, decision: Result<(), Refusal>) -> bool {
+        let _inside = Inside::enter();
         let Ticket(key) = ticket;
         if self.core.asks.open.live(key).is_none() {
             return false;
@@ -317,6 +320,7 @@ impl Context<'_> {
     /// Asks outside the shard: the process that runs the hub answers, and `Handler::answered` follows with the answer, or with
     /// `None` when the time is up. `token` is the handler's own. `false`: too many questions are open.
     pub fn ask_outside(&mut self, question: Box<[u8]>, timeout: Duration, token: u64) -> bool {
+        let _inside = Inside::enter();
         let asked = Asked::Outside { token };
         let bytes = question.len();
         let Some(key) = self.core.open_question(None, asked, bytes, timeout) else {
