@@ -265,3 +265,59 @@ fn who_comes_later_gets_the_last_messages() {
         );
     }
 }
+
+/// Ids of the messages that a client gets, in history and behind it, up to the one that says `done`.
+fn heard_until_done(client: &mut SocketIo) -> Vec<String> {
+    let mut ids = Vec::new();
+    loop {
+        let Event { name, args, .. } = client.next();
+        let messages = match name.as_str() {
+            "chat-message" => args,
+            "history" => args[0]["messages"].as_array().expect("a list").clone(),
+            _ => continue,
+        };
+        for message in messages {
+            ids.push(message["id"].as_str().expect("an id").to_owned());
+            if message["content"] == "done" {
+                return ids;
+            }
+        }
+    }
+}
+
+/// History and live messages came by different ways: a guest that came between them missed some, or got some twice.
+#[test]
+fn guests_that_come_while_others_speak_hear_each_message_once_and_in_order() {
+    const MESSAGES: usize = 100;
+    let gateway = Gateway::start(
+        "[server]\nshards = 4\n[namespaces.\"/\".events.chat-message]\nrate = \"100000/s\"\n",
+    );
+    let mut first = guest(&gateway, "first");
+    let speakers = (0..4).map(|n| {
+        let mut speaker = guest(&gateway, "speaker");
+        std::thread::spawn(move || {
+            for at in 0..MESSAGES {
+                speaker.ask("chat-message", &[json!({ "content": format!("{n} {at}") })]);
+            }
+            speaker
+        })
+    });
+    let speakers: Vec<_> = speakers.collect();
+    let mut late: Vec<SocketIo> = Vec::new();
+    while speakers.iter().any(|speaker| !speaker.is_finished()) && late.len() < 60 {
+        late.push(guest(&gateway, "late"));
+    }
+    let speakers: Vec<SocketIo> = speakers
+        .into_iter()
+        .map(|speaker| speaker.join().expect("a speaker"))
+        .collect();
+    first.ask("chat-message", &[json!({ "content": "done" })]);
+    let order = heard_until_done(&mut first);
+    assert_eq!(order.len(), 4 * MESSAGES + 1);
+    for (n, guest) in late.iter_mut().enumerate() {
+        let heard = heard_until_done(guest);
+        let from = order.len().saturating_sub(heard.len());
+        assert_eq!(heard, order[from..], "late guest {n}");
+    }
+    drop(speakers);
+}
