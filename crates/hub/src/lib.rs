@@ -21,7 +21,7 @@ pub use cluster::mailbox;
 pub use books::close::{CloseReason, Departure, DisconnectReason};
 pub use books::invariants::Census;
 pub use books::memory::{MemoryWalk, Parts};
-pub use cluster::relay::{Answer, Fetched, Relay, Target};
+pub use cluster::letter::{Answer, Fetched, Letter, Target};
 pub use cluster::rounds::{Collected, Found};
 pub use cluster::shared::Process;
 pub use hub::Hub;

@@ -8,8 +8,8 @@
 
 use crate::books::limits::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
+use crate::cluster::letter::Letter;
 use crate::cluster::mailbox::{Receiver, Weigh};
-use crate::cluster::relay::Relay;
 use crate::hub::Hub;
 use crate::output::outbox::Sink;
 use crate::seam::effect::Effect;
@@ -162,8 +162,8 @@ impl<W: World> Turn<'_, W> {
     }
 
     /// A message of another hub.
-    pub fn relay(&mut self, relay: &Relay) {
-        self.take_in(|hub, _| hub.relay(relay));
+    pub fn letter(&mut self, letter: &Letter) {
+        self.take_in(|hub, _| hub.letter(letter));
     }
 
     /// The answer to `Effect::Ask`.

@@ -40,9 +40,9 @@ impl World for Hands {
         match effect {
             Effect::Close { conn } => self.close(conn),
             Effect::Shutdown { conn } => self.sockets.shutdown(conn),
-            Effect::Send { shard, relay } => {
+            Effect::Send { shard, letter } => {
                 if let Some(mail) = self.mail.get(usize::from(shard)) {
-                    mail.send(Mail::Relay(relay));
+                    mail.send(Mail::Letter(letter));
                 }
             }
             Effect::Move {

@@ -5,7 +5,7 @@ use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Session};
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
-use hub::{Ask, AskKey, Notice, Relay, Reply};
+use hub::{Ask, AskKey, Letter, Notice, Reply};
 use rustls::ServerConfig;
 use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
@@ -48,7 +48,7 @@ pub struct Handover {
 /// What a shard finds in its mailbox.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    Relay(Arc<Relay>),
+    Letter(Arc<Letter>),
     /// A new connection that another shard accepted.
     Accepted {
         stream: Stream,
@@ -83,7 +83,7 @@ impl Weigh for Mail {
     fn bytes(&self) -> usize {
         size_of::<Self>()
             + match self {
-                Self::Relay(relay) => relay.bytes(),
+                Self::Letter(letter) => letter.bytes(),
                 Self::Conn { read, .. } => read.len(),
                 _ => 0,
             }

@@ -12,7 +12,7 @@ use crate::sockets::Sockets;
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::Cells;
-use hub::{HandlerFactory, Hub, Identity, Process, Relay};
+use hub::{HandlerFactory, Hub, Identity, Letter, Process};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -323,13 +323,13 @@ impl Shards {
         &self.process
     }
 
-    /// Has every shard carry out a relay, as if another shard had sent it.
-    pub fn relayer(&self) -> impl Fn(Relay) + Send + Sync + 'static {
+    /// Has every shard carry out a letter, as if another shard had sent it.
+    pub fn relayer(&self) -> impl Fn(Letter) + Send + Sync + 'static {
         let mail = self.mail.clone();
-        move |relay| {
-            let relay = Arc::new(relay);
+        move |letter| {
+            let letter = Arc::new(letter);
             mail.iter()
-                .for_each(|mail| mail.send(Mail::Relay(Arc::clone(&relay))));
+                .for_each(|mail| mail.send(Mail::Letter(Arc::clone(&letter))));
         }
     }
 

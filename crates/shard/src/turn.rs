@@ -121,7 +121,7 @@ impl Shard {
 impl Life {
     fn on_mail(&mut self, turn: &mut Turn<'_, Hands>, mail: Mail, door: &mut Door) {
         match mail {
-            Mail::Relay(relay) => turn.relay(&relay),
+            Mail::Letter(letter) => turn.letter(&letter),
             Mail::Accepted { stream, peer } => door.admit(stream, peer, None, turn),
             Mail::Conn {
                 stream,

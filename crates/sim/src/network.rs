@@ -3,7 +3,7 @@
 
 use hub::mailbox::{Receiver, Sender, Weigh};
 use hub::metrics::Cells;
-use hub::{AskKey, ConnId, Effect, Hub, Relay, Sink, Written};
+use hub::{AskKey, ConnId, Effect, Hub, Letter, Sink, Written};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) struct Move {
 pub(crate) type Question = (usize, AskKey, u64);
 
 /// Messages from one hub to another that have not arrived, with the step in which their cause was sent.
-pub(crate) type Mail = VecDeque<(u64, Arc<Relay>)>;
+pub(crate) type Mail = VecDeque<(u64, Arc<Letter>)>;
 
 pub(crate) struct Node {
     pub(crate) hub: Hub,
@@ -72,7 +72,7 @@ pub(crate) struct Node {
 
 /// A message that arrived, with the step in which its cause was sent.
 #[derive(Debug)]
-pub(crate) struct Post(pub(crate) u64, pub(crate) Arc<Relay>);
+pub(crate) struct Post(pub(crate) u64, pub(crate) Arc<Letter>);
 
 impl Weigh for Post {
     fn bytes(&self) -> usize {
@@ -145,10 +145,10 @@ impl hub::World for Wires<'_> {
                     step,
                 });
             }
-            Effect::Send { shard, relay } => {
+            Effect::Send { shard, letter } => {
                 let way = (self.node, usize::from(shard));
                 let queue = self.mail.entry(way).or_default();
-                queue.push_back((self.origin, relay));
+                queue.push_back((self.origin, letter));
             }
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
             Effect::Ask { key, .. } => self.questions.push((self.node, key, self.origin)),

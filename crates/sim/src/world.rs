@@ -175,7 +175,7 @@ impl World {
             let Some(queue) = self.mail.get_mut(&pair) else {
                 return;
             };
-            let Some((step, relay)) = queue.pop_front() else {
+            let Some((step, letter)) = queue.pop_front() else {
                 return;
             };
             if queue.is_empty() {
@@ -187,7 +187,7 @@ impl World {
             self.report.relays += 1;
             let node = &mut self.nodes[pair.1];
             node.unread_since = node.unread_since.min(step);
-            node.sender.send(Post(step, relay));
+            node.sender.send(Post(step, letter));
             self.read_mail(pair.1);
         }
     }
@@ -201,9 +201,9 @@ impl World {
             self.turn(node, |mut turn| {
                 turn.mail(
                     |wires| wires.mailbox,
-                    |turn, Post(step, relay)| {
+                    |turn, Post(step, letter)| {
                         turn.world().origin = step;
-                        turn.relay(&relay);
+                        turn.letter(&letter);
                     },
                 );
             });

@@ -7,7 +7,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hub::{Relay, Target};
+use hub::{Letter, Target};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// Hands a message to every shard.
 #[derive(Clone)]
-pub struct ToShards(Arc<dyn Fn(Relay) + Send + Sync>);
+pub struct ToShards(Arc<dyn Fn(Letter) + Send + Sync>);
 
 impl ToShards {
-    pub fn new(send: impl Fn(Relay) + Send + Sync + 'static) -> Self {
+    pub fn new(send: impl Fn(Letter) + Send + Sync + 'static) -> Self {
         Self(Arc::new(send))
     }
 }
@@ -71,11 +71,11 @@ async fn disconnect(
         }
     };
     tracing::info!(operator, namespace = order.namespace, rooms = ?order.rooms, users = ?order.users, close = order.close, "disconnect ordered");
-    shards.0(relay(&order));
+    shards.0(letter(&order));
     reply(202, json!({ "accepted": true }).to_string())
 }
 
-fn relay(order: &Order) -> Relay {
+fn letter(order: &Order) -> Letter {
     let rooms: Vec<&str> = order.rooms.iter().map(String::as_str).collect();
     let users: Vec<&str> = order.users.iter().map(String::as_str).collect();
     let target = Target {
@@ -84,10 +84,7 @@ fn relay(order: &Order) -> Relay {
         users: &users,
         except: &[],
     };
-    Relay::Disconnect {
-        of: (&target).into(),
-        close: order.close,
-    }
+    Letter::disconnect(&target, order.close)
 }
 
 fn read(body: &[u8]) -> Result<Order, String> {

@@ -1,8 +1,8 @@
 //! Broadcasts with ack and fetches, from the asker's shard and on each shard that takes part.
 
 use crate::books::limits::ROUND_BYTES_MAX;
-use crate::cluster::relay::{
-    Address, Answer, Broadcast, Fetched, Relay, Response, RoundId, Target,
+use crate::cluster::letter::{
+    Address, Answer, Broadcast, Fetched, Letter, Order, Response, RoundId, Target,
 };
 use crate::cluster::rounds::{Acked, Collected, Found, News, Question};
 use crate::core::Core;
@@ -82,7 +82,7 @@ impl Core {
         if round.asker == self.ids.me.place() {
             self.response(round.number, &response);
         } else {
-            self.send(round.asker.shard, Relay::Response(round.number, response));
+            self.send(round.asker.shard, Letter::Response(round.number, response));
         }
     }
 
@@ -135,7 +135,7 @@ impl Core {
                 volatile: false,
                 at: None,
             };
-            self.send_all(shards, Relay::Ask(broadcast, round));
+            self.send_all(shards, Order::Broadcast(broadcast, Some(round)));
         }
         self.take_part(target, out, round);
     }
@@ -189,7 +189,7 @@ impl Core {
             return self.outbound.told.push_back(told);
         };
         let of = Address::from(target);
-        self.send_all(shards, Relay::Fetch { of, round });
+        self.send_all(shards, Order::Fetch { of, round });
         self.response(round.number, &Response::Sockets(here));
     }
 

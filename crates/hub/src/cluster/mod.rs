@@ -1,8 +1,9 @@
 //! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
 
 pub(crate) mod asking;
+pub(crate) mod letter;
 pub mod mailbox;
 pub(crate) mod receive;
-pub(crate) mod relay;
 pub(crate) mod rounds;
+pub(crate) mod send;
 pub(crate) mod shared;

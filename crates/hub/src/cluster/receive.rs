@@ -1,53 +1,64 @@
 //! What a hub does with a letter of another hub.
 
-use crate::cluster::relay::{Broadcast, Relay, RoundId, Target, borrowed};
+use crate::cluster::letter::{Broadcast, Letter, Order, RoomNews, RoundId, Target, borrowed};
 use crate::hub::Hub;
 use crate::rooms::fanout::Outgoing;
 
 impl Hub {
     /// A letter from another hub.
-    pub(crate) fn relay(&mut self, relay: &Relay) {
-        match relay {
-            Relay::Broadcast(broadcast) => self.relayed_broadcast(broadcast, None),
-            Relay::Ask(broadcast, round) => self.relayed_broadcast(broadcast, Some(*round)),
-            Relay::Join { of, rooms, .. } => {
+    pub(crate) fn letter(&mut self, letter: &Letter) {
+        match letter {
+            Letter::Order(order) => self.asked(order),
+            Letter::Response(round, response) => self.core.response(*round, response),
+            Letter::Room(news) => self.room_news(news),
+        }
+        self.settle();
+    }
+
+    fn asked(&mut self, order: &Order) {
+        match order {
+            Order::Broadcast(broadcast, round) => self.broadcast(broadcast, *round),
+            Order::Join { of, rooms, .. } => {
                 of.with(|target| self.core.join_selected(target, &borrowed(rooms)));
             }
-            Relay::Leave { of, rooms } => {
+            Order::Leave { of, rooms } => {
                 of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));
             }
-            Relay::Disconnect { of, close } => {
+            Order::Disconnect { of, close } => {
                 of.with(|target| self.core.disconnect_selected(target, *close));
             }
-            Relay::Fetch { of, round } => of.with(|target| self.core.fetched(target, *round)),
-            Relay::Response(round, response) => self.core.response(*round, response),
-            Relay::Append(broadcast, kept) => broadcast.to.with(|target| {
+            Order::Fetch { of, round } => of.with(|target| self.core.fetched(target, *round)),
+        }
+    }
+
+    fn room_news(&mut self, news: &RoomNews) {
+        match news {
+            RoomNews::Append(broadcast, kept) => broadcast.to.with(|target| {
                 let event = broadcast.event();
                 self.core.append(target, &event, kept.as_deref());
             }),
-            Relay::Replay {
+            RoomNews::Replay {
                 namespace,
                 room,
                 shard,
                 socket,
                 ticket,
             } => self.core.replay(namespace, room, *shard, *socket, *ticket),
-            Relay::Replayed {
+            RoomNews::Replayed {
                 room,
                 socket,
                 ticket,
                 events,
             } => self.core.replayed(room, socket, *ticket, events),
-            Relay::RoomChanged { namespace, room } => self.core.room_changed(namespace, room),
+            RoomNews::Changed { namespace, room } => self.core.room_changed(namespace, room),
         }
-        self.settle();
     }
 
-    fn relayed_broadcast(&mut self, relayed: &Broadcast, round: Option<RoundId>) {
-        relayed.to.with(|target: &Target<'_>| {
-            let event = relayed.event();
+    fn broadcast(&mut self, broadcast: &Broadcast, round: Option<RoundId>) {
+        broadcast.to.with(|target: &Target<'_>| {
+            let event = broadcast.event();
             let mut out = Outgoing::event(target, &event);
-            out.at = relayed.at;
+            out.at = broadcast.at;
             match round {
                 Some(round) => self.core.take_part(target, &mut out, round),
                 None => self.core.fan_out(target, &mut out),

@@ -6,7 +6,7 @@
 
 use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::relay::{Answer, Fetched, Response, RoundId};
+use crate::cluster::letter::{Answer, Fetched, Response, RoundId};
 use crate::seam::effect::Told;
 use crate::tables::slot::SocketKey;
 use foldhash::fast::FixedState;

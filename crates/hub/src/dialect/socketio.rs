@@ -6,7 +6,7 @@ use crate::access::claims::Claims;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::Parser;
 use crate::books::metrics::{Dropped, Limit};
-use crate::cluster::relay::Answer;
+use crate::cluster::letter::Answer;
 use crate::dialect::speech::Word;
 use crate::hub::Hub;
 use crate::rooms::room::RoomKind;

@@ -4,7 +4,7 @@
 
 use crate::books::config::SlowConsumer;
 use crate::books::metrics::Limit;
-use crate::cluster::relay::Target;
+use crate::cluster::letter::Target;
 use crate::core::Core;
 use crate::dialect::speech::{Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};

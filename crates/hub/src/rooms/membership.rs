@@ -1,7 +1,7 @@
 //! Joining and leaving rooms, and telling handlers and other shards that the number of members changed.
 
 use crate::books::metrics::Limit;
-use crate::cluster::relay::{Relay, Target};
+use crate::cluster::letter::{RoomNews, Target};
 use crate::core::Core;
 use crate::rooms::room::{Change, RoomKind};
 use crate::tables::slot::{NamespaceId, SocketId};
@@ -125,7 +125,7 @@ impl Core {
                 told.push((Arc::clone(&namespace), Arc::clone(&name), slot.total()));
                 if !announce.is_empty() {
                     let room = name;
-                    self.send_all(announce, Relay::RoomChanged { namespace, room });
+                    self.send_all(announce, RoomNews::Changed { namespace, room });
                 }
             }
             self.tidy_room(room);

@@ -5,7 +5,7 @@
 //! joined, and sends that socket no kept events until the answer is there. What the home sends to one shard arrives in order, so
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
-use crate::cluster::relay::{Address, Broadcast, Relay, Target};
+use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
 use crate::core::Core;
 use crate::rooms::fanout::Outgoing;
 use crate::rooms::room::RoomKind;
@@ -91,7 +91,7 @@ impl Core {
     fn publish(&mut self, to: &Target<'_>, event: &Emit<'_>) {
         let shards = self.shards_of(to);
         if !shards.is_empty() {
-            self.send_all(shards, Relay::Broadcast(broadcast(to, event)));
+            self.send_all(shards, Order::Broadcast(broadcast(to, event), None));
         }
         self.fan_out(to, &mut Outgoing::event(to, event));
     }
@@ -115,7 +115,7 @@ impl Core {
             return self.append(to, event, kept);
         }
         let kept = kept.map(str::to_owned);
-        self.send(home, Relay::Append(broadcast(to, event), kept));
+        self.send(home, RoomNews::Append(broadcast(to, event), kept));
     }
 
     /// At the home: the event is kept and sent to all members in one step, so that no other comes between.
@@ -130,7 +130,7 @@ impl Core {
         if !shards.is_empty() {
             let mut copy = broadcast(to, event);
             copy.at = at;
-            self.send_all(shards, Relay::Broadcast(copy));
+            self.send_all(shards, Order::Broadcast(copy, None));
         }
         let mut out = Outgoing::event(to, event);
         out.at = at;
@@ -157,7 +157,7 @@ impl Core {
         };
         let sockets = &mut self.tables.sockets;
         if let Some(ticket) = self.rooms.follow(sockets, socket.id(), room) {
-            let request = Relay::Replay {
+            let request = RoomNews::Replay {
                 namespace: label.to_string(),
                 room: name.to_owned(),
                 shard: self.ids.me.shard,
@@ -177,7 +177,7 @@ impl Core {
         socket: Id20,
         ticket: u64,
     ) {
-        let answer = Relay::Replayed {
+        let answer = RoomNews::Replayed {
             room: room.to_owned(),
             socket,
             ticket,

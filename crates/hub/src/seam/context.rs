@@ -2,7 +2,7 @@
 use crate::access::claims::Grants;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::{Dropped, Limit};
-use crate::cluster::relay::{Address, Relay, Target, owned};
+use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::rounds::Collected;
 use crate::core::Core;
 use crate::dialect::speech::Word;
@@ -456,12 +456,12 @@ impl Context<'_> {
         let _inside = Inside::enter();
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
-            let relay = Relay::Join {
+            let letter = Order::Join {
                 of: Address::from(of),
                 rooms: owned(rooms),
                 expected: self.core.rooms.expect(of.namespace, rooms),
             };
-            self.core.send_all(shards, relay);
+            self.core.send_all(shards, letter);
         }
         self.core.join_selected(of, rooms);
     }
@@ -470,11 +470,11 @@ impl Context<'_> {
         let _inside = Inside::enter();
         let shards = self.core.shards_of(of);
         if !shards.is_empty() {
-            let relay = Relay::Leave {
+            let letter = Order::Leave {
                 of: Address::from(of),
                 rooms: owned(rooms),
             };
-            self.core.send_all(shards, relay);
+            self.core.send_all(shards, letter);
         }
         self.core.leave_selected(of, rooms);
     }
@@ -485,7 +485,7 @@ impl Context<'_> {
         if !shards.is_empty() {
             self.core.send_all(
                 shards,
-                Relay::Disconnect {
+                Order::Disconnect {
                     of: Address::from(of),
                     close,
                 },

@@ -3,7 +3,7 @@
 use crate::books::close::DisconnectReason;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::Limit;
-use crate::cluster::relay::Relay;
+use crate::cluster::letter::Letter;
 use crate::seam::handler::Refusal;
 use crate::seam::question::Ask;
 use crate::tables::slot::{AskKey, ConnId, SocketKey};
@@ -34,7 +34,7 @@ pub enum Effect {
         peer: IpAddr,
     },
     /// A message for the hub of another shard.
-    Send { shard: u16, relay: Arc<Relay> },
+    Send { shard: u16, letter: Arc<Letter> },
     /// A question for the control plane; `Hub::answered` brings the answer.
     Ask { key: AskKey, ask: Ask },
     /// Something operators want in the log.

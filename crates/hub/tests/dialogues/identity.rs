@@ -498,7 +498,7 @@ fn a_refreshed_token_keeps_the_client() {
 
 #[test]
 fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
-    use hub::{Relay, Target};
+    use hub::{Letter, Target};
     let mut rig = strict();
     let clients: Vec<_> = ["ann", "bob", "ann", "ann"]
         .iter()
@@ -510,11 +510,8 @@ fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
         users: &["ann"],
         ..Target::default()
     };
-    let relay = Relay::Disconnect {
-        of: (&target).into(),
-        close: true,
-    };
-    rig.turn(|turn| turn.relay(&relay));
+    let letter = Letter::disconnect(&target, true);
+    rig.turn(|turn| turn.letter(&letter));
     rig.finish_turn();
     let left: Vec<bool> = clients
         .iter()

@@ -8,7 +8,7 @@ use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
     ConnectRequest, Context, Decision, DisconnectReason, Effect, Emit, Event, Handler, Hub,
-    Identity, Now, Process, Publication, Relay, Sink, SocketKey, Spent, Target, Turn, World,
+    Identity, Letter, Now, Process, Publication, Sink, SocketKey, Spent, Target, Turn, World,
     Written,
 };
 use std::io::IoSlice;
@@ -73,7 +73,7 @@ struct Holding {
     held: bool,
     stream: Vec<u8>,
     /// To the other hub.
-    sent: Vec<Arc<Relay>>,
+    sent: Vec<Arc<Letter>>,
 }
 
 impl Sink for Holding {
@@ -97,8 +97,8 @@ impl Sink for Holding {
 
 impl World for Holding {
     fn carry_out(&mut self, effect: Effect) {
-        if let Effect::Send { relay, .. } = effect {
-            self.sent.push(relay);
+        if let Effect::Send { letter, .. } = effect {
+            self.sent.push(letter);
         }
     }
 }
@@ -289,7 +289,7 @@ impl Half {
     }
 
     /// Ends the turn at this time: what it sends to the other hub, and what the client got.
-    fn turn(&mut self, mono_ms: u64) -> (Vec<Arc<Relay>>, String) {
+    fn turn(&mut self, mono_ms: u64) -> (Vec<Arc<Letter>>, String) {
         self.world.conn = self.conn;
         self.input().end(false, |_| Spent::default());
         self.now.wall_ms += mono_ms - self.now.mono_ms;
@@ -300,8 +300,10 @@ impl Half {
         (sent, String::from_utf8_lossy(&got).into_owned())
     }
 
-    fn get(&mut self, relays: &[Arc<Relay>]) {
-        relays.iter().for_each(|relay| self.input().relay(relay));
+    fn get(&mut self, letters: &[Arc<Letter>]) {
+        letters
+            .iter()
+            .for_each(|letter| self.input().letter(letter));
     }
 }
 
@@ -400,9 +402,9 @@ fn one_long_mailbox_stopped_all_reading() {
     let other = a.newcomer();
     a.hear("42[\"leave\"]");
     assert!(!a.hub.is_stalled(other), "it sent nothing there");
-    let broadcasts = |relays: &[Arc<Relay>]| {
-        let all = relays.iter();
-        all.filter(|relay| matches!(***relay, Relay::Broadcast(_)))
+    let broadcasts = |letters: &[Arc<Letter>]| {
+        let all = letters.iter();
+        all.filter(|letter| matches!(***letter, Letter::Order(_)))
             .count()
     };
     let (first, _) = a.turn(1_002);

@@ -4,7 +4,7 @@ use super::{WALL_MS, dice, masked};
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
-    ConnId, Effect, Handler, Hub, Identity, Now, Process, Relay, Sink, Spent, Turn, World, Written,
+    ConnId, Effect, Handler, Hub, Identity, Letter, Now, Process, Sink, Spent, Turn, World, Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -27,7 +27,7 @@ impl Sink for Taken {
 #[derive(Default)]
 struct Desk {
     taken: Taken,
-    sent: Vec<(u16, Arc<Relay>)>,
+    sent: Vec<(u16, Arc<Letter>)>,
 }
 
 impl Sink for Desk {
@@ -38,8 +38,8 @@ impl Sink for Desk {
 
 impl World for Desk {
     fn carry_out(&mut self, effect: Effect) {
-        if let Effect::Send { shard, relay } = effect {
-            self.sent.push((shard, relay));
+        if let Effect::Send { shard, letter } = effect {
+            self.sent.push((shard, letter));
         }
     }
 }
@@ -59,7 +59,7 @@ pub struct Client {
 pub struct Net {
     nodes: Vec<Node>,
     /// By sender and receiver, each in order.
-    mail: BTreeMap<(usize, usize), VecDeque<Arc<Relay>>>,
+    mail: BTreeMap<(usize, usize), VecDeque<Arc<Letter>>>,
     now: Now,
     /// Walk all tables after every turn.
     pub checks: bool,
@@ -150,7 +150,7 @@ impl Net {
         if queue.is_empty() {
             self.mail.remove(&(from, to));
         }
-        self.turn(to, |turn| turn.relay(&letter));
+        self.turn(to, |turn| turn.letter(&letter));
         self.end_turn(to);
     }
 
@@ -181,9 +181,9 @@ impl Net {
         if self.checks {
             hub.check_invariants();
         }
-        for (shard, relay) in self.nodes[at].desk.sent.drain(..) {
+        for (shard, letter) in self.nodes[at].desk.sent.drain(..) {
             let queue = self.mail.entry((at, usize::from(shard))).or_default();
-            queue.push_back(relay);
+            queue.push_back(letter);
         }
     }
 

@@ -1,15 +1,11 @@
-//! Messages between hubs: the set and the names of Socket.IO's cluster adapter, so that other shards and, through an adapter,
-//! other nodes are asked in the same words.
+//! What hubs write to each other. Orders and responses have the verbs of Socket.IO's cluster adapter, so that other nodes can be
+//! asked in the same words as other shards; news of rooms stay within the process.
 
 use crate::cluster::rounds::Found;
-use crate::core::Core;
-use crate::rooms::directory::{Expected, RoomName};
+use crate::rooms::directory::Expected;
 use crate::rooms::log::Position;
-use crate::rooms::room::RoomKind;
 use crate::seam::context::Emit;
-use crate::seam::effect::Effect;
-use crate::tables::id::{self, Place};
-use crate::tables::shards::ShardSet;
+use crate::tables::id::Place;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -165,11 +161,11 @@ impl Broadcast {
     }
 }
 
+/// What a shard is asked to do with its sockets, in the verbs of Socket.IO's cluster adapter.
 #[derive(Debug)]
-pub enum Relay {
-    Broadcast(Broadcast),
-    /// The same, and the asker waits for the receivers' acks.
-    Ask(Broadcast, RoundId),
+pub enum Order {
+    /// With a round: the asker waits for the receivers' acks.
+    Broadcast(Broadcast, Option<RoundId>),
     Join {
         of: Address,
         rooms: Vec<String>,
@@ -188,8 +184,11 @@ pub enum Relay {
         of: Address,
         round: RoundId,
     },
-    /// To the asker of the round with this number.
-    Response(u64, Response),
+}
+
+/// About a room that keeps events, between its home and the shards of its members; and gossip about its members.
+#[derive(Debug)]
+pub enum RoomNews {
     /// To the home of the one room that it is for: an event, and what is kept of it.
     Append(Broadcast, Option<String>),
     /// To the home: a socket of that shard joined and wants what is kept.
@@ -209,96 +208,62 @@ pub enum Relay {
         events: String,
     },
     /// To the shards that have members of a room: their number changed.
-    RoomChanged {
-        namespace: Arc<str>,
-        room: Arc<str>,
-    },
+    Changed { namespace: Arc<str>, room: Arc<str> },
 }
 
-impl Relay {
-    /// Memory it takes while it waits. Shards that share a message count it each: better too early than too late.
+/// What one hub writes to others.
+#[derive(Debug)]
+pub enum Letter {
+    Order(Order),
+    /// To the asker of the round with this number.
+    Response(u64, Response),
+    Room(RoomNews),
+}
+
+impl From<Order> for Letter {
+    fn from(order: Order) -> Self {
+        Self::Order(order)
+    }
+}
+
+impl From<RoomNews> for Letter {
+    fn from(gossip: RoomNews) -> Self {
+        Self::Room(gossip)
+    }
+}
+
+impl Letter {
+    /// Ends the sockets that are meant; with `close` their sessions, too.
+    pub fn disconnect(of: &Target<'_>, close: bool) -> Self {
+        let of = Address::from(of);
+        Order::Disconnect { of, close }.into()
+    }
+
+    /// Memory it takes while it waits. Shards that share a letter count it each: better too early than too late.
     pub fn bytes(&self) -> usize {
+        let content = match self {
+            Self::Order(order) => order.bytes(),
+            Self::Response(_, response) => response.bytes(),
+            Self::Room(RoomNews::Append(broadcast, kept)) => {
+                broadcast.bytes() + kept.as_ref().map_or(0, String::len)
+            }
+            Self::Room(RoomNews::Replayed { events, .. }) => events.len(),
+            Self::Room(RoomNews::Replay { .. } | RoomNews::Changed { .. }) => 0,
+        };
+        size_of::<Self>() + content
+    }
+}
+
+impl Order {
+    fn bytes(&self) -> usize {
         let list = |items: &[String]| -> usize {
             let items = items.iter();
             items.map(|item| size_of::<String>() + item.len()).sum()
         };
-        let args = match self {
-            Self::Broadcast(broadcast) | Self::Ask(broadcast, _) => broadcast.bytes(),
+        match self {
+            Self::Broadcast(broadcast, _) => broadcast.bytes(),
             Self::Join { of, rooms, .. } | Self::Leave { of, rooms } => of.bytes() + list(rooms),
             Self::Disconnect { of, .. } | Self::Fetch { of, .. } => of.bytes(),
-            Self::Response(_, response) => response.bytes(),
-            Self::Append(broadcast, kept) => {
-                broadcast.bytes() + kept.as_ref().map_or(0, String::len)
-            }
-            Self::Replayed { events, .. } => events.len(),
-            Self::Replay { .. } | Self::RoomChanged { .. } => 0,
-        };
-        size_of::<Self>() + args
-    }
-}
-
-impl Core {
-    /// Other shards that hold somebody the target may mean.
-    pub(crate) fn shards_of(&self, target: &Target<'_>) -> ShardSet {
-        let mut set = ShardSet::default();
-        if self.ids.me.shards == 1 {
-            return set;
         }
-        if target.rooms.is_empty() && target.users.is_empty() {
-            set = self.members_elsewhere(target.namespace, RoomKind::All, "");
-        }
-        for name in target.rooms {
-            set = set.union(self.members_elsewhere(target.namespace, RoomKind::Named, name));
-            if let Some(id) = Id20::decode(name.as_bytes()) {
-                let owner = id::socket_owner(&id);
-                if owner.node == self.ids.me.node && owner.shard < self.ids.me.shards {
-                    set.insert(owner.shard);
-                }
-            }
-        }
-        if !target.users.is_empty() {
-            // A user's few sockets may be anywhere, and their shards tell nobody: asking all costs less than knowing.
-            return self.other_shards();
-        }
-        set.remove(self.ids.me.shard);
-        set
-    }
-
-    fn members_elsewhere(&self, namespace: &str, kind: RoomKind, name: &str) -> ShardSet {
-        let room = RoomName {
-            namespace,
-            kind,
-            name,
-        };
-        self.rooms.shards_of(self.find_namespace(namespace), room)
-    }
-
-    pub(crate) fn send(&mut self, shard: u16, relay: Relay) {
-        let mut one = ShardSet::default();
-        one.insert(shard);
-        self.send_all(one, relay);
-    }
-
-    /// Every message to another shard goes through here: it is charged to the turn, and its sender waits for long mailboxes.
-    pub(crate) fn send_all(&mut self, shards: ShardSet, relay: Relay) {
-        let bytes = relay.bytes();
-        let relay = Arc::new(relay);
-        for shard in shards.iter() {
-            self.counts.relayed += 1;
-            self.output.budget.post(bytes);
-            if self.loads.is_long(shard, &self.config.limits) {
-                self.intake.wait_for(shard);
-            }
-            self.outbound.effects.push(Effect::Send {
-                shard,
-                relay: Arc::clone(&relay),
-            });
-        }
-    }
-
-    pub(crate) fn other_shards(&self) -> ShardSet {
-        let mut set = ShardSet::first(self.ids.me.shards);
-        set.remove(self.ids.me.shard);
-        set
     }
 }
