@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod process;
 pub mod report;
 pub mod scenario;
+pub mod server;
 pub mod stream;
 pub mod suite;
 pub mod tls;

@@ -68,6 +68,15 @@ fn memory_gib() -> Option<f64> {
     Some(kib / 1024.0 / 1024.0)
 }
 
+/// Memory of this machine that is in use and could not be had at once.
+pub fn memory_used() -> Option<u64> {
+    let kib = |name| -> Option<u64> {
+        let text = field("/proc/meminfo", name)?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    Some((kib("MemTotal")? - kib("MemAvailable")?) * 1024)
+}
+
 fn load_average() -> Option<f64> {
     first_line("/proc/loadavg")?
         .split_whitespace()

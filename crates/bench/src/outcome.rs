@@ -5,8 +5,10 @@
 //! Times named `…_s` count from the start of the run. `file` reads and writes.
 
 mod file;
+mod memory;
 
 pub use file::{ResultFile, load, save};
+pub use memory::{BothEnds, Memory};
 
 pub use crate::latency::{Distribution, Percentiles};
 use crate::machine::Machine;
@@ -53,6 +55,9 @@ pub struct Outcome {
     pub latency: Latencies,
     /// One entry for each `--pid`.
     pub processes: Vec<ServerProcess>,
+    /// Memory of the whole machine, for runs whose two ends are on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both_ends: Option<BothEnds>,
     /// Everything that went wrong, by kind: `connect: refused`, `server closed: 1011`.
     pub errors: BTreeMap<String, u64>,
     pub timeline: Vec<Second>,
@@ -184,6 +189,9 @@ pub struct Totals {
     /// Rounds of loops that were due and not begun, by reason: load that was never offered.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unbegun: BTreeMap<String, u64>,
+    /// Pings of the server that were answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub heartbeats: u64,
     /// Messages of another run on the same server, counted nowhere else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub foreign: u64,
@@ -355,6 +363,20 @@ impl Outcome {
                 .saturating_sub(process.rss_before_bytes);
             process.rss_per_connection_bytes = by_connection(grown, connections);
         }
+    }
+
+    /// Connects per second while users were brought in: of the first tenth of that time, of all, of the last tenth. `None` where it was over in a moment.
+    pub fn accept_rates(&self) -> Option<[f64; 3]> {
+        let connects: Vec<u64> = self.timeline.iter().map(|second| second.connects).collect();
+        let first = connects.iter().position(|count| *count > 0)?;
+        let last = connects.iter().rposition(|count| *count > 0)?;
+        let connects = &connects[first..=last];
+        let tenth = connects.len() / 10;
+        let rate = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
+        (tenth > 0).then(|| {
+            let end = &connects[connects.len() - tenth..];
+            [rate(&connects[..tenth]), rate(connects), rate(end)]
+        })
     }
 
     /// Failed connects, drops, lost messages and every other kind.
@@ -580,6 +602,25 @@ mod tests {
         };
         run.totals.connections_peak = 1_000;
         run
+    }
+
+    #[test]
+    fn accepting_is_compared_from_first_to_last() {
+        let second = |connects| Second {
+            connects,
+            ..Second::default()
+        };
+        let rates = [0, 50, 40, 40, 40, 40, 40, 40, 40, 40, 30, 0];
+        let run = Outcome {
+            timeline: rates.map(second).to_vec(),
+            ..Outcome::default()
+        };
+        assert_eq!(run.accept_rates(), Some([50.0, 40.0, 30.0]));
+        let brief = Outcome {
+            timeline: [100, 3].map(second).to_vec(),
+            ..Outcome::default()
+        };
+        assert_eq!(brief.accept_rates(), None);
     }
 
     #[test]

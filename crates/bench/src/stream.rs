@@ -4,7 +4,7 @@
 use crate::tls::Session;
 use mio::net::TcpStream;
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use wire::websocket::frame::{Header, OpCode};
 
 /// Why a connection ended that we wanted to keep.
@@ -83,20 +83,6 @@ impl Stream {
         self.stream = None;
         self.tls = None;
         self.left_over = None;
-    }
-
-    /// The error of a failed connect, if there is one.
-    pub fn connect_error(&self) -> Option<io::Error> {
-        self.stream
-            .as_ref()
-            .and_then(|stream| stream.take_error().ok().flatten())
-    }
-
-    /// `true` once the TCP handshake is through.
-    pub fn is_connected(&self) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|stream| stream.peer_addr().is_ok())
     }
 
     /// Acknowledges every second segment (RFC 5681 §4.2) instead of each: otherwise an answer to

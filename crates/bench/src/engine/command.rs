@@ -5,6 +5,7 @@ use crate::live::{self, About};
 use crate::outcome::ResultFile;
 use crate::report;
 use crate::scenario::{Scenario, Share, builtin};
+use crate::server::{Contender, Kind, Server};
 use crate::tls::Trust;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -32,6 +33,15 @@ pub struct RunArgs {
     /// What the server is called in the result.
     #[arg(long, default_value = "server")]
     name: String,
+    /// Start so many gateways, each with one shard, in place of --url and --pid, and stop them behind the run.
+    #[arg(long, conflicts_with_all = ["url", "pid"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    gateways: Option<u32>,
+    /// Configuration of these gateways.
+    #[arg(long, value_name = "FILE", default_value = "benchmarks/scenarios.toml")]
+    gateway_config: PathBuf,
+    /// The `sockeye` binary to start [default: this one, if it is one].
+    #[arg(long, value_name = "FILE")]
+    sockeye_bin: Option<PathBuf>,
     /// Share of the scenario's connections, arrivals and rates.
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
     scale: f64,
@@ -88,11 +98,22 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
         grace: Duration::from_secs(args.grace),
         ..Options::new(launcher)
     };
+    let gateways = gateways(args, &options.launcher)?;
     end_on_signals(&options)?;
-    let target = Target {
-        name: args.name.clone(),
-        urls: args.url.clone(),
-        pids: args.pid.clone(),
+    let target = match &gateways[..] {
+        [] => Target {
+            name: args.name.clone(),
+            urls: args.url.clone(),
+            pids: args.pid.clone(),
+        },
+        servers => Target {
+            name: "sockeye".into(),
+            urls: servers
+                .iter()
+                .map(|server| server.url().to_owned())
+                .collect(),
+            pids: servers.iter().map(Server::pid).collect(),
+        },
     };
     let about = about(&scenario, &target);
     let mut observer = match args.tui {
@@ -109,6 +130,23 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
     let document = report::document(&file, &source);
     report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())?;
     Ok(report::command::exit_code(&document, args.strict))
+}
+
+/// The gateways that the command itself starts.
+fn gateways(args: &RunArgs, launcher: &Launcher) -> Result<Vec<Server>> {
+    let Some(count) = args.gateways else {
+        return Ok(Vec::new());
+    };
+    let bin = args.sockeye_bin.clone().or_else(|| launcher.gateway());
+    let contender = Contender {
+        name: "sockeye".into(),
+        kind: Kind::Sockeye {
+            bin: bin.context("cannot start gateways: give --sockeye-bin, the path of `sockeye`")?,
+            config: args.gateway_config.clone(),
+            shards: 1,
+        },
+    };
+    (0..count).map(|_| contender.start()).collect()
 }
 
 /// The text of a file of certificates.

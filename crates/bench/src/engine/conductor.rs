@@ -11,7 +11,8 @@ use super::worker::{Notice, Order, longest_wait};
 use super::{IN_FLIGHT, Options, Target, workers_for};
 use crate::clock::now_ns;
 use crate::live::{Observer, Progress};
-use crate::outcome::{INTERRUPTED, Outcome};
+use crate::machine::memory_used;
+use crate::outcome::{INTERRUPTED, Memory, Outcome};
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -127,6 +128,8 @@ impl<'a> Conductor<'a> {
 
     fn perform(&mut self) -> Result<Settled> {
         self.await_all(|notice| matches!(notice, Notice::Ready))?;
+        let servers = self.watch.sample().map(|sample| sample.rss_bytes);
+        self.note_memory(servers);
         self.start_ns = now_ns() + LEAD_NS;
         self.next_sample_ns = self.start_ns;
         self.summary.start();
@@ -181,10 +184,23 @@ impl<'a> Conductor<'a> {
             self.wanted = Some(self.scenario.users_by(phase));
         }
         self.pump_until(|now_ns| now_ns >= ends_ns)?;
-        self.summary.phase_ends(self.watch.note_exact_memory());
+        let rss_bytes = self.watch.note_exact_memory();
+        self.summary.phase_ends(rss_bytes);
+        self.note_memory(rss_bytes);
         self.wanted = None;
         self.observer.finish_connecting();
         Ok(())
+    }
+
+    /// Memory of servers, generator and machine at this moment.
+    fn note_memory(&mut self, servers: Option<u64>) {
+        if let (Some(servers_bytes), Some(machine_bytes)) = (servers, memory_used()) {
+            self.summary.memory(Memory {
+                machine_bytes,
+                servers_bytes,
+                generator_bytes: self.crew.rss_bytes(),
+            });
+        }
     }
 
     /// Nothing is sent from here on, before its time.

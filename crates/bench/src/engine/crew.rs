@@ -3,6 +3,7 @@
 
 use super::worker::{Notice, Order, Worker};
 use crate::orders::Commander;
+use crate::process::Process;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,16 @@ pub enum Launcher {
     Threads,
     /// `program args…` must end in `worker::serve_stdio`.
     Processes { program: PathBuf, args: Vec<String> },
+}
+
+impl Launcher {
+    /// The gateway's binary, where the workers are below its commands.
+    pub fn gateway(&self) -> Option<PathBuf> {
+        match self {
+            Launcher::Processes { program, args } if args.len() > 1 => Some(program.clone()),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +58,16 @@ impl Crew {
     /// Workers.
     pub fn size(&self) -> usize {
         self.links.len()
+    }
+
+    /// Resident memory of all workers that are processes.
+    pub fn rss_bytes(&self) -> u64 {
+        let pids = self.links.iter().filter_map(|link| match link {
+            Link::Process { child, .. } => Some(child.id()),
+            Link::Thread(_) => None,
+        });
+        let rss = pids.filter_map(|pid| Process { pid }.rss_bytes_at_hand().ok());
+        rss.sum()
     }
 
     pub fn order(&mut self, number: usize, order: Order) -> Result<()> {

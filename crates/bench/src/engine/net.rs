@@ -270,7 +270,10 @@ impl Stage {
                 OpCode::Text | OpCode::Binary | OpCode::Continuation => {
                     self.on_fragment(index, &header, payload)?;
                 }
-                OpCode::Ping => self.scratch.frame(OpCode::Pong, payload),
+                OpCode::Ping => {
+                    self.tally.counts.heartbeats += 1;
+                    self.scratch.frame(OpCode::Pong, payload);
+                }
                 OpCode::Close => {
                     let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
                     return Err(Loss::CloseFrame(code));
@@ -383,7 +386,10 @@ impl Stage {
                 Some(id) => self.answered(index, id),
                 None => self.tally.counts.acks_duplicated += 1,
             },
-            Heard::Ping => self.say(index, Say::Pong),
+            Heard::Ping => {
+                self.tally.counts.heartbeats += 1;
+                self.say(index, Say::Pong);
+            }
             Heard::Pong if role == Role::WebSocket => self.probed(index, message)?,
             Heard::Open { sid } => self.greeted(index, sid)?,
             Heard::Connected => self.namespace_joined(index)?,

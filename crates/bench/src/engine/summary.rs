@@ -10,7 +10,9 @@ use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
 use crate::latency::Latency;
 use crate::machine::Machine;
-use crate::outcome::{AND_THEN, Generator, Latencies, Outcome, PROCESS_ENDED, Second, Totals};
+use crate::outcome::{
+    AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second, Totals,
+};
 use crate::scenario::Scenario;
 use anyhow::Result;
 use std::path::Path;
@@ -107,6 +109,15 @@ impl Summary {
 
     pub fn note(&mut self, text: String) {
         self.outcome.notes.push(text);
+    }
+
+    /// The memory of both ends, before the first connection and whenever a phase ended.
+    pub fn memory(&mut self, now: Memory) {
+        let both_ends = self.outcome.both_ends.get_or_insert(BothEnds {
+            before: now,
+            most: now,
+        });
+        both_ends.most = both_ends.most.max(now);
     }
 
     pub fn phases_ended(&mut self) {
@@ -224,7 +235,8 @@ impl Summary {
         let each = each.map(|(report, before)| {
             let waited = report.own_wait_ns.saturating_sub(*before);
             *before = report.own_wait_ns;
-            waited as f64 / SECOND_NS
+            // A worker that was kept from telling tells of several seconds at once.
+            (waited as f64 / SECOND_NS).min(1.0)
         });
         each.collect()
     }
@@ -406,6 +418,7 @@ impl Summary {
             failures: self.reasons.errors.clone(),
             unbegun: self.reasons.unbegun.clone(),
             foreign: counts.foreign,
+            heartbeats: counts.heartbeats,
             connections_peak: peak,
             sent: counts.sent,
             expected: account.expected,

@@ -32,6 +32,8 @@ pub struct Counts {
     /// Joins and leaves asked for, and confirmed.
     pub joins_expected: u64,
     pub joined: u64,
+    /// Pings of the server that were answered.
+    pub heartbeats: u64,
     /// Of another run on the same server.
     pub foreign: u64,
     pub bytes_sent: u64,
@@ -155,6 +157,7 @@ impl Counts {
         self.echoes_received += other.echoes_received;
         self.joins_expected += other.joins_expected;
         self.joined += other.joined;
+        self.heartbeats += other.heartbeats;
         self.foreign += other.foreign;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;

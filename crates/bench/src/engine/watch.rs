@@ -76,7 +76,7 @@ impl Watch {
         let sample = Sample {
             cpu_ns: self.watched.iter().map(|w| w.cpu_ns - w.cpu_start_ns).sum(),
             rss_bytes: self.watched.iter().map(|w| w.rss).sum(),
-            waited: waited_ns as f64 / since_ns as f64,
+            waited: (waited_ns as f64 / since_ns as f64).min(1.0),
         };
         (!self.watched.is_empty()).then_some(sample)
     }

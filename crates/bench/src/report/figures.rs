@@ -5,7 +5,7 @@ use super::document::Block;
 use super::number::{self, bytes, digits, percent, short};
 use super::table::Table;
 use super::verdict::connect_success;
-use crate::outcome::{Distribution, Outcome, Phase};
+use crate::outcome::{Distribution, Memory, Outcome, Phase, ServerProcess};
 use std::collections::BTreeMap;
 
 const NONE: &str = "–";
@@ -246,7 +246,62 @@ pub fn connections(outcome: &Outcome) -> Vec<Block> {
 pub const MEMORY_LEGEND: &str = "bytes/connection: growth from before the first connection to the \
     peak, by connection then open. With few connections that is the process warming up.";
 
-/// CPU and memory of each watched process.
+/// Processes that are shown one by one; of more their sum is.
+const PROCESSES_MAX: usize = 8;
+/// Fewer connections need less than what a machine's memory goes up and down by itself.
+const CROWD_MIN: u64 = 10_000;
+
+/// Many connections: how fast they were accepted, and what one takes of a machine that has both its ends.
+pub fn crowd(outcome: &Outcome) -> Option<Vec<Block>> {
+    let connections = outcome.totals.connections_peak;
+    if connections < CROWD_MIN {
+        return None;
+    }
+    let mut table = Table::new(vec!["", "in all", "by connection"]);
+    for (name, rate) in ["first tenth", "all", "last tenth"]
+        .into_iter()
+        .zip(outcome.accept_rates().into_iter().flatten())
+    {
+        let name = format!("connects per second, {name}");
+        table.push(vec![name, digits(rate.round() as u64), NONE.into()]);
+    }
+    let heartbeats = digits(outcome.totals.heartbeats);
+    table.push(vec!["heartbeats answered".into(), heartbeats, NONE.into()]);
+    let growth = outcome.both_ends.map(|both_ends| both_ends.growth());
+    for (name, grown) in growth.map(grown).into_iter().flatten() {
+        let each = format!("{} B", short(grown as f64 / connections as f64));
+        table.push(vec![name.into(), bytes(grown as f64), each]);
+    }
+    Some(vec![Block::Table(table)])
+}
+
+fn grown(growth: Memory) -> [(&'static str, u64); 4] {
+    let user = growth.servers_bytes + growth.generator_bytes;
+    let kernel = growth.machine_bytes.saturating_sub(user);
+    [
+        ("memory of the servers", growth.servers_bytes),
+        ("memory of the generator", growth.generator_bytes),
+        ("kernel, both ends, and other programs", kernel),
+        ("memory of the whole machine", growth.machine_bytes),
+    ]
+}
+
+fn sum_of(processes: &[ServerProcess], connections: u64) -> Vec<String> {
+    let sum = |of: fn(&ServerProcess) -> u64| processes.iter().map(of).sum::<u64>() as f64;
+    let (before, peak) = (sum(|p| p.rss_before_bytes), sum(|p| p.rss_peak_bytes));
+    let each = (connections > 0).then(|| short((peak - before) / connections as f64));
+    vec![
+        format!("all {}", processes.len()),
+        short(processes.iter().map(|process| process.cpu_s).sum()),
+        NONE.into(),
+        bytes(before),
+        bytes(peak),
+        bytes(sum(|p| p.rss_after_bytes)),
+        each.unwrap_or_else(|| NONE.into()),
+    ]
+}
+
+/// CPU and memory of each watched process, or of all together where there are many.
 pub fn processes(outcome: &Outcome) -> Vec<Block> {
     if outcome.processes.is_empty() {
         let how = "No server process was watched; --pid adds its CPU and memory.";
@@ -262,6 +317,11 @@ pub fn processes(outcome: &Outcome) -> Vec<Block> {
         "bytes/connection",
     ];
     let mut table = Table::new(header.to_vec());
+    if outcome.processes.len() > PROCESSES_MAX {
+        let connections = outcome.totals.connections_peak;
+        table.push(sum_of(&outcome.processes, connections));
+        return vec![Block::Table(table), Block::Text(MEMORY_LEGEND.into())];
+    }
     for process in &outcome.processes {
         table.push(vec![
             format!("{} ({})", process.name, process.pid),

@@ -20,11 +20,12 @@ const PLOTS: &str = "plots";
 /// Two stand beside each other on a page.
 const PLOT_WIDTH: u32 = 470;
 /// Sections that a page of documents has; the whole report is one command away.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 9] = [
     "Summary",
     "Latency",
     "Course of the run",
     "Server processes",
+    "Crowd",
     "Ratios",
     "Side by side",
     "Cost",

@@ -604,6 +604,38 @@ fn a_suite_draws_ratios_between_runs_that_lost_nothing() {
     }
 }
 
+#[test]
+fn a_crowd_is_told_by_connection() {
+    use crate::outcome::{BothEnds, Memory};
+    let memory = |mib: u64| Memory {
+        machine_bytes: mib * 10 * MIB,
+        servers_bytes: mib * MIB,
+        generator_bytes: mib * 2 * MIB,
+    };
+    let mut outcome = outcome();
+    outcome.both_ends = Some(BothEnds {
+        before: memory(10),
+        most: memory(30),
+    });
+    outcome.totals.heartbeats = 77;
+    let seen = text(&report(outcome.clone()), false);
+    assert!(!seen.contains("Crowd"), "{seen}");
+    outcome.totals.connections_peak = 20 * 1024;
+    let seen = text(&report(outcome), false);
+    let rows = seen
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let rows: Vec<String> = rows.collect();
+    for row in [
+        "connects per second, first tenth 100 –",
+        "heartbeats answered 77 –",
+        "memory of the servers 20.0 MiB 1,024 B",
+        "kernel, both ends, and other programs 140 MiB 7,168 B",
+    ] {
+        assert!(rows.contains(&row.to_owned()), "{row}: {seen}");
+    }
+}
+
 fn verdict_of(outcome: &Outcome) -> String {
     super::verdict::verdict(outcome).reasons.join("\n")
 }

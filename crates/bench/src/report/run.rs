@@ -23,6 +23,9 @@ pub fn document(outcome: &Outcome, source: &str) -> Document {
         "Server processes",
         figures::processes(outcome),
     ));
+    if let Some(crowd) = figures::crowd(outcome) {
+        sections.push(Section::half("Crowd", crowd));
+    }
     if let Some(errors) = figures::errors(outcome) {
         sections.push(Section::half("Errors by kind", vec![errors]));
     }

@@ -1,8 +1,8 @@
 //! Owns the cases of the suite: each is a scenario of the engine, in the words of the server that it runs on, and one figure.
 
-use super::server::Kind;
 use crate::outcome::{Figure, Outcome, Phase};
 use crate::scenario::Protocol;
+use crate::server::Kind;
 
 /// Cases of one kind, in the order they are reported; as named by `--only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

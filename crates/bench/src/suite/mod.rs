@@ -2,17 +2,16 @@
 //! machine's mood hits all of them alike.
 
 mod cases;
-mod server;
 
-use crate::engine::{self, Launcher, Options};
+use crate::engine::{self, Launcher, Options, Target};
 use crate::live::Silent;
 use crate::outcome::{self, CaseResult, Contestant, Outcome, ResultFile, Suite};
 use crate::report::{self, Level, number::short};
 use crate::scenario::{Protocol, Scenario};
+use crate::server::{Contender, Kind};
 use anyhow::{Context, Result, bail, ensure};
 use cases::{Case, Effort, Family};
 use clap::Args;
-use server::{Contender, Kind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -198,7 +197,11 @@ fn once(case: Case, contender: &Contender, args: &SuiteArgs, options: &Options) 
     let text = case.scenario(contender.kind.protocol(), effort);
     let scenario = Scenario::parse(&case.id(), &text)?;
     let mut server = contender.start()?;
-    let target = server.target(&contender.name);
+    let target = Target {
+        name: contender.name.clone(),
+        urls: vec![server.url().to_owned()],
+        pids: vec![server.pid()],
+    };
     let mut run = engine::run(&scenario, &target, options, &mut Silent)?;
     ensure!(server.is_alive(), "the server process ended");
     thin_out(&mut run);

@@ -6,7 +6,7 @@ use crate::tls::pki::{Pki, Secure};
 use bench::engine::Launcher;
 use bench::engine::{self, Options, Target};
 use bench::live::Observer;
-use bench::outcome::{Outcome, Second};
+use bench::outcome::{Outcome, ResultFile, Second};
 use bench::scenario::Scenario;
 use std::process::Command;
 use std::time::Duration;
@@ -198,6 +198,42 @@ fn a_storm_reconnects_everyone() {
     );
     let latency = &outcome.latency;
     assert_eq!((latency.connect.count, latency.again.count), (200, 200));
+}
+
+/// One command starts the gateways, runs the scenario on all of them, and leaves none behind.
+#[test]
+fn a_crowd_needs_one_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("result.json");
+    let config = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../benchmarks/scenarios.toml"
+    );
+    let output = Command::new(BINARY)
+        .args([
+            "bench",
+            "run",
+            "million-idle",
+            "--scale",
+            "0.0003",
+            "--time-scale",
+            "0.05",
+        ])
+        .args(["--gateways", "3", "--gateway-config", config, "--json"])
+        .arg(&json)
+        .output()
+        .expect("sockeye");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let Ok(ResultFile::Run(run)) = bench::outcome::load(&json) else {
+        panic!("no result: {told}");
+    };
+    assert_eq!((run.processes.len(), run.totals.connections_peak), (3, 300));
+    for process in &run.processes {
+        assert!(process.rss_before_bytes > 0, "{process:?}");
+        let left = std::path::Path::new("/proc").join(process.pid.to_string());
+        assert!(!left.exists(), "{process:?} still runs");
+    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! Owns the servers of the suite: started on a free port of loopback before a measurement, stopped behind it.
+//! Owns servers that a command starts: on a free port of loopback before a measurement, stopped behind it.
 
-use crate::engine::Target;
 use crate::process::Process;
 use crate::scenario::Protocol;
 use anyhow::{Context, Result, bail};
@@ -149,13 +148,12 @@ fn free_port() -> Result<u16> {
 }
 
 impl Server {
-    /// What the engine runs a scenario against.
-    pub fn target(&self, name: &str) -> Target {
-        Target {
-            name: name.to_owned(),
-            urls: vec![self.url.clone()],
-            pids: vec![self.pid],
-        }
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     fn await_listening(mut self, port: u16) -> Result<Self> {
