@@ -195,7 +195,12 @@ impl World {
         if self.stands_still(node) {
             return self.packet(name, "1");
         }
-        match self.dice.usize(..3) {
+        // A connection that breaks takes along what its hub has read of it and not worked on.
+        let kind = match self.nodes[node].hub.is_stalled(conn) {
+            true => 1,
+            false => self.dice.usize(..3),
+        };
+        match kind {
             0 => self.turn(node, |mut turn| turn.broken(conn)),
             1 => self.turn(node, |mut turn| turn.eof(conn)),
             _ => return self.packet(name, "1"),

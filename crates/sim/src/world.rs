@@ -248,8 +248,9 @@ impl World {
                     if self.links[link].room.is_none() {
                         self.links[link].slow_since = u64::MAX;
                     }
-                    self.origin = std::mem::replace(&mut self.links[link].since, u64::MAX);
-                    self.origin = self.origin.min(self.step);
+                    // What the hub keeps of all this may be as old as the oldest of it.
+                    let since = std::mem::replace(&mut self.links[link].since, u64::MAX);
+                    self.origin = self.origin.min(since);
                     self.turn(node, |mut turn| {
                         turn.writable(conn);
                         turn.bytes(conn, &mut input);
