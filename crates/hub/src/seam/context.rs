@@ -280,6 +280,7 @@ impl Context<'_> {
     /// The same for a client that asked for it. NUL, which ends a name wherever C reads it, is for handlers only: two rooms here
     /// could be one there.
     pub fn join_as_client(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
+        let _inside = Inside::enter();
         if room.contains('\0') {
             self.core.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
