@@ -13,7 +13,6 @@ use crate::seam::gate::Join;
 use crate::seam::handler::{AckTo, Refusal};
 use crate::seam::notices;
 use crate::seam::question::{Pending, Token, Waiting};
-use crate::tables::id;
 use crate::tables::session::RequestToken;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use crate::tables::socket::Extra;
@@ -190,8 +189,7 @@ impl Hub {
             };
             return self.refuse_namespace(session, namespace, &refusal);
         }
-        let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
-        let id = id::socket_id(snowflake, self.core.random());
+        let id = self.core.ids.socket(self.core.clock.now.wall_ms);
         let connect = format!("{{\"sid\":\"{id}\"}}");
         let error = format!("{{\"message\":\"{}\"}}", denied.message());
         let error = Word {

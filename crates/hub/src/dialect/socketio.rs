@@ -13,7 +13,6 @@ use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::{AckTo, ConnectRequest, Decision, Event, Refusal};
 use crate::seam::opening::HeaderLines;
-use crate::tables::id;
 use crate::tables::session::{Partial, Protocol};
 use crate::tables::slot::{SessionId, SocketKey};
 use crate::tables::socket::{Extra, Socket};
@@ -387,8 +386,7 @@ impl Hub {
     ) -> SocketKey {
         let namespace = self.core.namespace(namespace);
         let room = self.core.room(namespace, RoomKind::All, "");
-        let snowflake = self.core.ids.snowflake.next(self.core.clock.now.wall_ms);
-        let id = id::socket_id(snowflake, self.core.random());
+        let id = self.core.ids.socket(self.core.clock.now.wall_ms);
         let keep = self.core.config.keep_handshake && auth != "{}";
         let extra = keep.then(|| {
             Box::new(Extra {

@@ -17,7 +17,6 @@ use crate::seam::handler::{AckTo, Data};
 use crate::seam::inside::Inside;
 use crate::seam::notices;
 use crate::tables::clock::Now;
-use crate::tables::id;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SessionKey, SocketId, SocketKey};
 use crate::tables::socket::{Extra, Socket};
@@ -100,7 +99,7 @@ impl Context<'_> {
     /// A unique, increasing number for messages.
     pub fn message_id(&mut self) -> u64 {
         let _inside = Inside::enter();
-        self.core.ids.snowflake.next(self.core.clock.now.wall_ms)
+        self.core.ids.message(self.core.clock.now.wall_ms)
     }
 
     // ---- one socket ---------------------------------------------------------------------------------------------------
@@ -319,14 +318,9 @@ impl Context<'_> {
     /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
     pub fn is_socket_id(&self, name: &str) -> bool {
         let _inside = Inside::enter();
-        const CLOCK_DRIFT_MS: u64 = 3_600_000;
-        let Some(id) = wire::base64url::Id20::decode(name.as_bytes()) else {
-            return false;
-        };
-        let (me, owner) = (self.core.ids.me, id::socket_owner(&id));
-        owner.node == me.node
-            && owner.shard < me.shards
-            && id::socket_made_ms(&id) < self.core.clock.now.wall_ms + CLOCK_DRIFT_MS
+        let id = wire::base64url::Id20::decode(name.as_bytes());
+        let wall_ms = self.core.clock.now.wall_ms;
+        id.is_some_and(|id| self.core.ids.is_socket(&id, wall_ms))
     }
 
     /// Whether a room may have that name.

@@ -106,7 +106,34 @@ pub enum Data<'a> {
     Binary(&'a [u8]),
 }
 
-/// What a shard calls. All methods but [`connecting`](Self::connecting) and [`event`](Self::event) have an empty default.
+/// What a shard calls.
+///
+/// # The contract
+///
+/// **Where.** Each shard has a handler of its own and calls it on its own thread, one call at a time. A call runs inside the
+/// turn: while it works or waits, every client of the shard waits. What takes time is asked outside
+/// ([`Context::ask_outside`]), and the answer comes by [`answered`](Self::answered).
+///
+/// **Order.** A handler hears of things in the order in which they happened. For one socket: [`connecting`](Self::connecting)
+/// (before there is a socket), [`connected`](Self::connected), then [`event`](Self::event), [`acked`](Self::acked) and
+/// [`ack_timed_out`](Self::ack_timed_out) in any number, [`disconnecting`](Self::disconnecting), and
+/// [`disconnected`](Self::disconnected) last and once. A client that is refused, or gives up before a late decision, has none of
+/// them. Between the sockets of one session, and between sessions, there is the order of their input and no other.
+///
+/// **Effects.** What a handler does through its [`Context`] is queued, takes effect at once for what it asks of the context
+/// afterwards (a room that was joined is joined), and never calls the handler from within. What is sent leaves at the end of the
+/// turn. Events of one handler to one receiver arrive in the order in which they were sent.
+///
+/// **Keys.** A [`SocketKey`] names its socket until `disconnected` returns; with an older one every call does nothing. Tokens are
+/// the handler's own numbers: the hub gives them back and looks at nothing in them. An [`AckTo`] and a
+/// [`Ticket`](crate::Ticket) can be used once.
+///
+/// **Bounds.** Each call that keeps something says so when there is no room for it (`false`, `None`, an error), and the handler
+/// decides what its client is told. Each question has a deadline, so an answer comes in any case.
+///
+/// **Panics.** A handler that panics costs the session for which it was called, with close code 1011; the other sessions go on.
+///
+/// All methods but [`connecting`](Self::connecting) and [`event`](Self::event) have an empty default.
 #[expect(unused_variables, reason = "defaults do nothing")]
 pub trait Handler: Send {
     /// Whether [`opening`](Self::opening) and [`answering`](Self::answering) are called, and header lines of opening requests kept for

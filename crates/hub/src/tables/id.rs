@@ -121,16 +121,41 @@ pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 pub(crate) struct Ids {
     pub(crate) me: Identity,
     pub(crate) entropy: Entropy,
-    pub(crate) snowflake: Snowflake,
+    sockets: Snowflake,
+    /// A sequence of their own: a flood of messages borrows time, and must not put it into the ids of sockets.
+    messages: Snowflake,
 }
+
+/// A name that holds a time so far ahead is no id of ours.
+const CLOCK_DRIFT_MS: u64 = 3_600_000;
 
 impl Ids {
     pub(crate) fn new(me: Identity, entropy: Entropy) -> Self {
         Self {
             me,
             entropy,
-            snowflake: Snowflake::new(me),
+            sockets: Snowflake::new(me),
+            messages: Snowflake::new(me),
         }
+    }
+
+    pub(crate) fn message(&mut self, wall_ms: u64) -> u64 {
+        self.messages.next(wall_ms)
+    }
+
+    pub(crate) fn socket(&mut self, wall_ms: u64) -> Id20 {
+        let mut random = [0; 7];
+        (self.entropy)(&mut random);
+        socket_id(self.sockets.next(wall_ms), random)
+    }
+
+    /// The id has our node, a shard of ours, and a time that has come, by the clock or before it was set back.
+    pub(crate) fn is_socket(&self, id: &Id20, wall_ms: u64) -> bool {
+        let owner = socket_owner(id);
+        let latest_ms = wall_ms.max(EPOCH_MS + self.sockets.last_ms);
+        owner.node == self.me.node
+            && owner.shard < self.me.shards
+            && socket_made_ms(id) < latest_ms + CLOCK_DRIFT_MS
     }
 }
 
@@ -154,6 +179,30 @@ mod tests {
         let mut snowflake = Snowflake::new(ME);
         let id = socket_id(snowflake.next(EPOCH_MS + 5), [9; 7]);
         assert_eq!(socket_owner(&id), OWNER);
+    }
+
+    /// After half an hour of a hundred thousand messages a second, sockets got ids that nobody took for ids.
+    #[test]
+    fn messages_do_not_put_the_time_of_sockets_ahead() {
+        let now_ms = EPOCH_MS + 86_400_000;
+        let mut ids = Ids::new(ME, Box::new(|bytes| bytes.fill(3)));
+        let last = (0..1_000_000).map(|_| ids.message(now_ms)).last();
+        assert!(last.is_some_and(|id| EPOCH_MS + (id >> 23) > now_ms + 30_000));
+        assert_eq!(socket_made_ms(&ids.socket(now_ms)), now_ms);
+    }
+
+    /// The clock is set back by more than an hour: ids from before are ids all the same.
+    #[test]
+    fn an_id_is_known_after_the_clock_was_set_back() {
+        let now_ms = EPOCH_MS + 86_400_000;
+        let mut ids = Ids::new(ME, Box::new(|bytes| bytes.fill(3)));
+        let id = ids.socket(now_ms);
+        assert!(ids.is_socket(&id, now_ms - 4 * 3_600_000));
+        let far = socket_id((86_400_000 + 8 * 3_600_000) << 23 | 777 << 13, [3; 7]);
+        assert!(
+            !ids.is_socket(&far, now_ms),
+            "a name that somebody thought of"
+        );
     }
 
     #[test]
