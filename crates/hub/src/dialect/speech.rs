@@ -236,12 +236,12 @@ impl Core {
         (slot.conn, Variant::of(dialect, framing))
     }
 
-    /// Says something to one client, in its dialect and by its transport. Only acks are worth compressing. HOT PATH: no
-    /// allocation for text.
+    /// Says something to one client, in its dialect and by its transport. Of frames only acks are worth compressing; a polling
+    /// payload is compressed whole, unless something in it must not be. HOT PATH: no allocation for text.
     pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
         let (conn, variant) = self.route(session);
         let exempt = &self.config.compression.exempt;
-        let exempt = word.kind != PacketType::Ack || exempt.holds(word.namespace, &[]);
+        let exempt = exempt.holds(word.namespace, &[]);
         let mut message = std::mem::take(&mut self.output.scratch);
         message.clear();
         variant.dialect.write(&mut message, word);
@@ -251,6 +251,7 @@ impl Core {
             let count = variant.packets(word.attachments.len());
             self.queue_packets(session, &packets, count, exempt);
         } else {
+            let exempt = exempt || word.kind != PacketType::Ack;
             self.reply_message(conn, exempt, Fate::Fixed, |out| {
                 variant.wrap(out, &message, word.attachments);
             });
