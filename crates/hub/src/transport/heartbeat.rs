@@ -107,4 +107,19 @@ impl Hub {
         }
         self.core.close_session(session, CloseReason::PingTimeout);
     }
+
+    /// A plain client that talks is alive. One that talks and does not read has to show that a pong still gets out.
+    pub(super) fn plain_ping_due(&mut self, session: SessionId) {
+        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            return;
+        };
+        let heard = std::mem::replace(&mut slot.flags.heard, false);
+        let conn = self.core.tables.conns.get(slot.conn);
+        if !heard || conn.is_none_or(|conn| conn.outbox.is_blocked()) {
+            return self.ping(session);
+        }
+        let interval = self.core.config.plain_ping_interval;
+        let timer = SessionTimer::PlainPing;
+        self.core.arm_session(timer, interval, session);
+    }
 }

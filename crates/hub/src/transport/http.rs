@@ -35,55 +35,72 @@ impl Hub {
                 return data.len();
             }
         };
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(beyond) = self.begin_request(conn, &head) else {
             return data.len();
         };
-        slot.flags.served = true;
-        slot.flags.active = true;
-        // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
-        let in_step = head.method == Method::Post || !head.has_body();
-        slot.flags.keep_alive = head.keep_alive && in_step;
-        slot.flags.head_only = head.method == Method::Head;
-        let len = head.len;
-        self.find_client(conn, &head);
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
-            return data.len();
-        };
-        let beyond = slot.flags.beyond;
-        // What was taken from a reserve is given back as soon as its request is answered.
-        slot.flags.keep_alive &= beyond.is_none();
-        let endpoint = self.endpoint(&head);
-        if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
-            self.refuse_expectation(conn, &head);
-            return len;
+        if let Some(used) = self.route(conn, &head, beyond, data) {
+            return used;
         }
-        match endpoint {
-            Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
-                Some(bound) => self.refuse_beyond(conn, &head, bound),
-                None => return self.leave_hub(conn, data, None),
-            },
-            Endpoint::Engine(protocol) => {
-                let query = Query::parse(head.query);
-                if let Some(owner) = self.foreign_owner(&query) {
-                    return self.leave_hub(conn, data, Some(owner));
-                }
-                self.engine_request(conn, &head, &query, protocol);
-            }
-            Endpoint::Plain => self.plain_request(conn, &head),
-            Endpoint::Raw if self.admits(conn, &head, Protocol::Raw) => {
-                self.open_websocket(conn, &head, Protocol::Raw, first_subprotocol(&head));
-            }
-            Endpoint::Raw => {}
-        }
-        if data.len() == len {
+        if data.len() == head.len {
             self.ask_for_body(conn, &head);
         }
         let slot = self.core.tables.conns.get(conn);
         match slot.is_some_and(|slot| slot.state == State::Held) {
             // It is read again when there is a decision.
             true => 0,
-            false => len,
+            false => head.len,
         }
+    }
+
+    /// Notes what a request means for its connection, and whose it is; returns the bound that it came beyond, if any. `None` = the
+    /// connection is gone.
+    fn begin_request(&mut self, conn: ConnId, head: &Head<'_>) -> Option<Option<Limit>> {
+        let slot = self.core.tables.conns.get_mut(conn)?;
+        slot.flags.served = true;
+        slot.flags.active = true;
+        // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
+        let in_step = head.method == Method::Post || !head.has_body();
+        slot.flags.keep_alive = head.keep_alive && in_step;
+        slot.flags.head_only = head.method == Method::Head;
+        self.find_client(conn, head);
+        let slot = self.core.tables.conns.get_mut(conn)?;
+        // What was taken from a reserve is given back as soon as its request is answered.
+        slot.flags.keep_alive &= slot.flags.beyond.is_none();
+        Some(slot.flags.beyond)
+    }
+
+    /// Serves a request, or gives it with its connection to whom it concerns: then so many bytes are used.
+    fn route(
+        &mut self,
+        conn: ConnId,
+        head: &Head<'_>,
+        beyond: Option<Limit>,
+        data: &[u8],
+    ) -> Option<usize> {
+        let endpoint = self.endpoint(head);
+        if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
+            self.refuse_expectation(conn, head);
+            return Some(head.len);
+        }
+        match endpoint {
+            Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
+                Some(bound) => self.refuse_beyond(conn, head, bound),
+                None => return Some(self.leave_hub(conn, data, None)),
+            },
+            Endpoint::Engine(protocol) => {
+                let query = Query::parse(head.query);
+                if let Some(owner) = self.foreign_owner(&query) {
+                    return Some(self.leave_hub(conn, data, Some(owner)));
+                }
+                self.engine_request(conn, head, &query, protocol);
+            }
+            Endpoint::Plain => self.plain_request(conn, head),
+            Endpoint::Raw if self.admits(conn, head, Protocol::Raw) => {
+                self.open_websocket(conn, head, Protocol::Raw, first_subprotocol(head));
+            }
+            Endpoint::Raw => {}
+        }
+        None
     }
 
     fn endpoint(&self, head: &Head<'_>) -> Endpoint {

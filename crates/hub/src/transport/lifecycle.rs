@@ -51,37 +51,13 @@ impl Hub {
         match kind {
             SessionTimer::Ping => self.ping(session),
             SessionTimer::Pong => self.pong_due(session),
-            SessionTimer::PlainPing => {
-                let heard = std::mem::replace(&mut slot.flags.heard, false);
-                let reads = self
-                    .core
-                    .tables
-                    .conns
-                    .get(slot.conn)
-                    .is_some_and(|conn| !conn.outbox.is_blocked());
-                // Who talks and does not read has to show that a pong still gets out.
-                if heard && reads {
-                    let interval = self.core.config.plain_ping_interval;
-                    self.core
-                        .arm_session(SessionTimer::PlainPing, interval, session);
-                } else {
-                    self.ping(session);
-                }
-            }
+            SessionTimer::PlainPing => self.plain_ping_due(session),
             SessionTimer::Connect if !slot.flags.joined => {
                 self.core.counts.hit(Limit::ConnectTimeout);
                 self.core
                     .close_session(session, CloseReason::ConnectTimeout);
             }
-            SessionTimer::Upgrade => {
-                let Some(probe) = slot.probe else { return };
-                let waited = (self.core.clock.now.mono_ms as u32).wrapping_sub(slot.probed_ms);
-                // The timer may be that of an earlier probe, which was given up.
-                if u128::from(waited) < self.core.config.upgrade_timeout.as_millis() {
-                    return;
-                }
-                self.core.abort_upgrade(session, probe);
-            }
+            SessionTimer::Upgrade => self.upgrade_due(session),
             SessionTimer::Attachments => self.attachments_due(session),
             SessionTimer::PollClose if slot.flags.closing => {
                 self.core.remove_session(session);
@@ -213,6 +189,17 @@ impl Hub {
     }
 }
 
+/// The client will not come for a close packet, unless its poll is waiting.
+fn is_gone(reason: CloseReason) -> bool {
+    matches!(
+        reason,
+        CloseReason::TransportClose
+            | CloseReason::TransportError
+            | CloseReason::PingTimeout
+            | CloseReason::ConnectTimeout
+    )
+}
+
 impl Core {
     /// Ends a session: its sockets leave, its transport is closed in an orderly way.
     pub(crate) fn close_session(&mut self, session: SessionId, reason: CloseReason) {
@@ -232,31 +219,18 @@ impl Core {
         }
         let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
         let polls = slot.polling.is_some();
-        let waiting = slot
-            .polling
-            .as_ref()
-            .is_some_and(|polling| polling.get.is_some());
+        let polling = slot.polling.as_ref();
+        let waiting = polling.is_some_and(|polling| polling.get.is_some());
         self.count_close(reason);
         self.log_refusal(session, reason);
-        let sockets = self
-            .tables
-            .sessions
-            .get(session)
-            .map(|slot| slot.sockets.clone());
-        for socket in sockets.into_iter().flatten() {
+        let slot = self.tables.sessions.get(session);
+        for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
             self.retire_socket(socket, Departure::Session(reason));
         }
         if let Some(conn) = conn {
             self.close_websocket(conn, reason);
         }
-        let gone = match reason {
-            // Nobody will come for the close packet, unless somebody is waiting.
-            CloseReason::TransportClose
-            | CloseReason::TransportError
-            | CloseReason::PingTimeout
-            | CloseReason::ConnectTimeout => !waiting,
-            _ => false,
-        };
+        let gone = !waiting && is_gone(reason);
         // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
         if let Some(probe) = probe
             && (gone || !upgrading)

@@ -25,21 +25,14 @@ impl Hub {
     /// The head of a POST: checks it and waits for the body.
     pub(crate) fn post(&mut self, conn: ConnId, head: &Head<'_>, session: SessionId) {
         // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
-        if self
-            .polling(session)
-            .is_some_and(|polling| polling.violated)
-        {
+        let polling = self.polling(session);
+        if polling.is_some_and(|polling| polling.violated) {
             return self.refuse(conn, head, RequestError::UnknownSid);
         }
         let len = head.content_length.unwrap_or(0);
         if len > self.core.config.max_payload as u64 {
-            // The session lives on (protocol 3.3); the body is not read.
-            self.core.counts.hit(Limit::Payload);
-            if let Some(slot) = self.core.tables.conns.get_mut(conn) {
-                slot.flags.keep_alive = false;
-            }
             let cors = self.extra_headers(conn, head, session, false);
-            return self.respond(conn, 413, "", &cors, b"");
+            return self.refuse_size(conn, &cors);
         }
         let binary = head
             .header("content-type")
@@ -70,6 +63,15 @@ impl Hub {
         if len == 0 {
             self.on_body(conn, 0, b"");
         }
+    }
+
+    /// The session lives on (protocol 3.3); the body is not read.
+    fn refuse_size(&mut self, conn: ConnId, extra: &[u8]) {
+        self.core.counts.hit(Limit::Payload);
+        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        self.respond(conn, 413, "", extra, b"");
     }
 
     /// A POST body in chunks: decoded as it comes, taken in when it is whole.
@@ -123,12 +125,11 @@ impl Hub {
             polling.post_cors.take()
         });
         let extra = extra.map_or_else(Vec::new, Vec::from);
+        if error == ChunkError::TooLarge {
+            return self.refuse_size(conn, &extra);
+        }
         if let Some(slot) = self.core.tables.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
-        }
-        if error == ChunkError::TooLarge {
-            self.core.counts.hit(Limit::Payload);
-            return self.respond(conn, 413, "", &extra, b"");
         }
         self.end_violated(session);
         self.respond(conn, 400, "text/plain", &extra, b"parse error");

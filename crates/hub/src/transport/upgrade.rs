@@ -3,6 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::hub::Hub;
 use crate::tables::conn::State;
+use crate::tables::session::Polling;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use wire::engineio::{self, PacketType, RequestError};
@@ -82,7 +83,20 @@ impl Hub {
         }
         let (_, variant) = self.core.route(session);
         self.core.route_sockets(session, Some(conn), variant);
-        let Some(mut polling) = polling else { return };
+        if let Some(polling) = polling {
+            self.carry_over(conn, session, polling, base64);
+        }
+        self.close_upgraded(conn, session);
+    }
+
+    /// What waited for polls goes out on the WebSocket, and the requests of the old transport end.
+    fn carry_over(
+        &mut self,
+        conn: ConnId,
+        session: SessionId,
+        mut polling: Box<Polling>,
+        base64: bool,
+    ) {
         // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
         if let Some(answered) = polling.answered {
             self.core.answer_arrived(session, answered);
@@ -96,7 +110,20 @@ impl Hub {
         if let Some(post) = polling.post {
             self.core.finish_conn(post);
         }
-        self.close_upgraded(conn, session);
+    }
+
+    /// The client has had its time to say `5`.
+    pub(super) fn upgrade_due(&mut self, session: SessionId) {
+        let Some(slot) = self.core.tables.sessions.get(session) else {
+            return;
+        };
+        let waited = (self.core.clock.now.mono_ms as u32).wrapping_sub(slot.probed_ms);
+        // The timer may be that of an earlier probe, which was given up.
+        if let Some(probe) = slot.probe
+            && u128::from(waited) >= self.core.config.upgrade_timeout.as_millis()
+        {
+            self.core.abort_upgrade(session, probe);
+        }
     }
 
     /// The session ended while its client was upgrading: it has its packets now, and hears of the end.
