@@ -96,8 +96,8 @@ fn what_is_no_message_is_answered_and_the_connection_kept() {
                 Some("id"),
                 None,
             ),
-            (json!([1, 2]), None, None),
-            (json!("text"), None, None),
+            (json!([1, 2]), Some("type"), None),
+            (json!("text"), Some("type"), None),
             (json!({}), Some("type"), None),
         ] {
             ann.send(&wrong);
