@@ -216,10 +216,17 @@ fn events_with_history_are_kept_for_those_who_join_later() {
     let gateway = gateway();
     let mut ann = client(&gateway);
     ann.ask("join", &["garden".into()]);
+    // One of each room: what they have heard is kept.
+    let mut witnesses = [(); 2].map(|()| client(&gateway));
+    witnesses[1].ask("leave", &["lobby".into()]);
+    witnesses[1].ask("join", &["garden".into()]);
     let sent: [&[Value]; 3] = [&[json!({ "n": 1 })], &["two".into(), 2.into()], &[]];
     for args in sent {
         ann.ask("note", args);
         ann.ask("whisper", args);
+    }
+    for witness in &mut witnesses {
+        sent.iter().for_each(|_| drop(witness.until("whisper")));
     }
     let mut ben = client(&gateway);
     let kept: Vec<Value> = sent
