@@ -84,19 +84,13 @@ impl Hub {
         let (_, variant) = self.core.route(session);
         self.core.route_sockets(session, Some(conn), variant);
         if let Some(polling) = polling {
-            self.carry_over(conn, session, polling, base64);
+            self.carry_over(conn, session, *polling, base64);
         }
         self.close_upgraded(conn, session);
     }
 
     /// What waited for polls goes out on the WebSocket, and the requests of the old transport end.
-    fn carry_over(
-        &mut self,
-        conn: ConnId,
-        session: SessionId,
-        mut polling: Box<Polling>,
-        base64: bool,
-    ) {
+    fn carry_over(&mut self, conn: ConnId, session: SessionId, mut polling: Polling, base64: bool) {
         // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
         if let Some(answered) = polling.answered {
             self.core.answer_arrived(session, answered);
