@@ -190,15 +190,14 @@ const ACCESS: &[Metric] = &[
         "sockeye_tokens_denied_total",
         "Tokens that granted nothing, or granted it no longer, by reason.",
         |v| {
-            v.by_name(Denied::ALL.map(Denied::name).into_iter().enumerate(), |c| {
-                &c.denied
-            })
+            let names = Denied::ALL.map(Denied::name);
+            v.by_name(names.into_iter().enumerate(), |c| &c.denied)
         },
     )
     .by("reason"),
     gauge(
         "sockeye_asks_outstanding",
-        "Clients waiting for their token to be verified.",
+        "Questions without an answer: tokens that are verified, decisions of handlers, questions that handlers ask outside.",
         |v| v.sum(|c| &c.asks_outstanding),
     ),
     counter("sockeye_asks_total", "Tokens verified or given up.", |v| {
@@ -339,9 +338,8 @@ const MESSAGES: &[Metric] = &[
         "sockeye_dropped_slow_total",
         "Events dropped for clients that read too slowly, by the policy that dropped them.",
         |v| {
-            v.by_name(SlowConsumer::NAMES.into_iter().enumerate().skip(1), |c| {
-                &c.dropped_slow
-            })
+            let policies = SlowConsumer::NAMES.into_iter().enumerate();
+            v.by_name(policies.skip(1), |c| &c.dropped_slow)
         },
     )
     .by("policy"),
