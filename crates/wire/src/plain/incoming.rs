@@ -99,8 +99,17 @@ const ARGS: Invalid = Invalid::at("args");
 /// # Errors
 /// [`Invalid`].
 pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
-    let fields = Fields::read(text).ok_or(Invalid::default())?;
+    let fields = Fields::read(text).ok_or_else(|| no_object(text))?;
     interpret(text, &fields, Binary::InText)
+}
+
+/// What is wrong with a text that is not one object: another JSON value lacks a `type`.
+#[cold]
+fn no_object(text: &str) -> Invalid {
+    match json::validate(text.as_bytes()) {
+        Ok(()) => TYPE,
+        Err(_) => Invalid::default(),
+    }
 }
 
 /// Parses one MessagePack message. `bin` becomes an attachment; dates (notepack's ext type 0 and
@@ -111,7 +120,7 @@ pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
 /// [`Invalid`].
 pub fn parse_msgpack(bytes: &[u8]) -> Result<Incoming<'static>, Invalid> {
     let msgpack::Decoded { json, attachments } = msgpack::decode(bytes).ok_or(Invalid::default())?;
-    let fields = Fields::read(&json).ok_or(Invalid::default())?;
+    let fields = Fields::read(&json).ok_or_else(|| no_object(&json))?;
     interpret(&json, &fields, Binary::Apart(attachments)).map(Incoming::into_owned)
 }
 

@@ -227,7 +227,7 @@ fn what_is_wrong_is_named_with_the_id_of_the_message() {
             Some("args"),
             Some(7),
         ),
-        ("[1]", None, None),
+        ("[1]", Some("type"), None),
         ("{", None, None),
     ] {
         let invalid = parse_json(text).expect_err(text);
