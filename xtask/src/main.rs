@@ -8,6 +8,7 @@ mod generate;
 mod install;
 mod law;
 mod law_table;
+mod links;
 mod notices;
 mod plan;
 mod repository;

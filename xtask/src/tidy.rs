@@ -1,6 +1,6 @@
 //! Sizes and names. Limits are for people: a function that does not fit a screen is not read.
 
-use crate::repository;
+use crate::{links, repository};
 use anyhow::{Result, bail};
 use std::fs;
 
@@ -24,7 +24,7 @@ pub fn run() -> Result<()> {
 }
 
 pub fn violations() -> Result<Vec<String>> {
-    let mut broken = Vec::new();
+    let mut broken = links::broken()?;
     for folder in [
         "crates",
         "xtask",
