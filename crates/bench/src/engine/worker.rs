@@ -7,7 +7,7 @@ use super::publications::Publications;
 use super::stage::{Place, Stage, WAKE};
 use super::stopping::Missing;
 use super::tally::Report;
-use crate::clock::{now_ns, own_cpu_ns};
+use crate::clock::{now_ns, own_cpu_ns, own_wait_ns};
 use crate::orders::{self, Commander};
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, bail};
@@ -100,6 +100,8 @@ pub struct Worker {
     poll: Option<Poll>,
     start_ns: u64,
     seconds_told: u64,
+    /// Processor time and waiting for it, as told last.
+    used_told: [u64; 2],
     arrived_told: u64,
     progress_ns: u64,
     settling: Option<Settling>,
@@ -129,6 +131,7 @@ impl Worker {
             poll: Some(poll),
             start_ns: u64::MAX,
             seconds_told: 0,
+            used_told: [0; 2],
             arrived_told: 0,
             progress_ns: 0,
             settling: None,
@@ -258,10 +261,20 @@ impl Worker {
 
     /// Reports seconds that have ended, and connects under way.
     fn tell(&mut self, stage: &mut Stage, now_ns: u64, notify: &mut impl FnMut(Notice)) {
-        while now_ns.saturating_sub(self.start_ns) >= (self.seconds_told + 1) * SECOND_NS {
-            let report = stage.tally.take(self.seconds_told, own_cpu_ns());
+        let ended = now_ns.saturating_sub(self.start_ns) / SECOND_NS;
+        let due = ended.saturating_sub(self.seconds_told);
+        let now = [own_cpu_ns(), own_wait_ns()];
+        for at in 1..=due {
+            let mut report = stage.tally.take(self.seconds_told, 0);
+            // Seconds that one long turn went through share what it used: none of them was idle.
+            let share = |told: u64, now: u64| told + now.saturating_sub(told) * at / due;
+            report.own_cpu_ns = share(self.used_told[0], now[0]);
+            report.own_wait_ns = share(self.used_told[1], now[1]);
             notify(Notice::Second(Box::new(report)));
             self.seconds_told += 1;
+        }
+        if due > 0 {
+            self.used_told = now;
         }
         let arrived = stage.tally.arrived;
         if arrived != self.arrived_told && now_ns >= self.progress_ns + PROGRESS_NS {

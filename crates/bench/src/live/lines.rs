@@ -1,23 +1,19 @@
-//! Owns the view for logs and terminals: a bar while connections are made (plain lines where
-//! standard error is no terminal) and one line of figures every five seconds.
+//! Owns the view for logs and terminals: a line for each tenth of the connections while they are made, and one line of
+//! figures every five seconds.
 
 use super::{Observer, Progress};
 use crate::outcome::{Percentiles, Second};
 use crate::report::number::{bytes, clock, digits, short};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 /// Seconds that one line sums up.
 const EVERY: usize = 5;
-/// Steps of the plain progress lines.
+/// Lines that tell of the connections being made.
 const STEPS: u64 = 10;
 
 #[derive(Debug)]
 pub struct Lines<W: Write> {
     out: W,
-    /// On a terminal only.
-    bar: Option<ProgressBar>,
-    is_terminal: bool,
     step: u64,
     recent: Vec<Second>,
 }
@@ -25,51 +21,30 @@ pub struct Lines<W: Write> {
 impl Lines<std::io::Stderr> {
     /// On standard error, so that standard output holds the results and nothing else.
     pub fn on_stderr() -> Self {
-        let stderr = std::io::stderr();
-        let is_terminal = stderr.is_terminal();
-        Lines::new(stderr, is_terminal)
+        Lines::new(std::io::stderr())
     }
 }
 
 impl<W: Write> Lines<W> {
-    pub fn new(out: W, is_terminal: bool) -> Self {
+    pub fn new(out: W) -> Self {
         Lines {
             out,
-            bar: None,
-            is_terminal,
             step: 0,
             recent: Vec::new(),
         }
     }
 
     fn line(&mut self, text: &str) {
-        let text = printable(text);
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            // A closed pipe is no reason to end a measurement.
-            None => drop(writeln!(self.out, "{text}")),
-        }
-    }
-
-    fn show_bar(&mut self, done: u64, total: u64) {
-        let bar = self.bar.get_or_insert_with(new_bar);
-        bar.set_length(total);
-        bar.set_position(done);
-        if done >= total {
-            bar.finish_and_clear();
-            self.bar = None;
-        }
+        // A closed pipe is no reason to end a measurement.
+        let _ = writeln!(self.out, "{}", printable(text));
     }
 }
 
 impl<W: Write> Observer for Lines<W> {
     fn connecting(&mut self, progress: Progress) {
         let Progress { done, total, .. } = progress;
-        if self.is_terminal {
-            self.show_bar(done, total);
-        }
         let step = done * STEPS / total.max(1);
-        if step > self.step && (!self.is_terminal || done >= total) {
+        if step > self.step {
             self.line(&format!("connected {progress}"));
         }
         self.step = step;
@@ -87,27 +62,6 @@ impl<W: Write> Observer for Lines<W> {
     fn note(&mut self, text: &str) {
         self.line(text);
     }
-
-    fn finish(&mut self) {
-        self.finish_connecting();
-    }
-
-    fn finish_connecting(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-fn new_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "connecting [{bar:30}] {human_pos}/{human_len}  {per_sec}  {eta} left",
-    );
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }
 
 /// Means of the rates; of latencies the middle of the p50 and the worst p99 and greatest.
@@ -200,7 +154,7 @@ mod tests {
 
     fn shown(play: impl FnOnce(&mut Lines<&mut Vec<u8>>)) -> String {
         let mut out = Vec::new();
-        play(&mut Lines::new(&mut out, false));
+        play(&mut Lines::new(&mut out));
         String::from_utf8(out).unwrap()
     }
 

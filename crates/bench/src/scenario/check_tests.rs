@@ -288,7 +288,7 @@ fn numbers_out_of_range_are_told_with_value_and_bounds() {
     for (given, told) in [
         (
             "99999999999999999999",
-            "99999999999999999999 is out of range: from 1 to 10_000_000",
+            "99999999999999999999 is out of range: from 1 to 10,000,000",
         ),
         (
             "9_000_000_000_000_000_000",

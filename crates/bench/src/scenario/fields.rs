@@ -5,6 +5,7 @@ use super::expression::shown;
 use super::problem::{Problem, suggestion};
 use super::template::{TOLD, Template, Variables};
 use super::value;
+use crate::report::number::digits;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
@@ -181,7 +182,7 @@ impl<'t> Reader<'t> {
         let number = integer(value.get_ref()).and_then(|number| u32::try_from(number).ok());
         let count = number.filter(|count| range.contains(count));
         if count.is_none() {
-            let (min, max) = (range.start(), grouped(*range.end()));
+            let (min, max) = (range.start(), digits(*range.end()));
             let given = self.given(value);
             self.problem(
                 value.span().start,
@@ -252,19 +253,6 @@ pub fn in_order<'d>(table: &'d DeTable<'d>) -> Vec<(String, usize, &'d Value<'d>
         .collect();
     entries.sort_by_key(|(_, at, _)| *at);
     entries
-}
-
-/// `10_000_000`, as a file may have it.
-fn grouped(number: u32) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push('_');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 pub fn integer(value: &DeValue<'_>) -> Option<i64> {

@@ -49,7 +49,7 @@ x.toml:3:1: unknown key "speed" in the scenario (known: name, about, variables, 
 x.toml:6:8: size: "12 parsecs" is no size: write "128B", "4KiB" or "1MB"
 x.toml:8:1: [[phases]] needs "duration"
 x.toml:10:1: unknown key "durration" in [[phases]] (did you mean "duration"?)
-x.toml:11:15: connections: 0 is out of range: from 1 to 10_000_000
+x.toml:11:15: connections: 0 is out of range: from 1 to 10,000,000
 x.toml:12:12: arrivals: "100" is no rate: write "100/s" or "6/m"
 x.toml:14:8: flow "user" has both "count" and "weight"
 x.toml:18:5: unknown step "conect" (did you mean "connect"?)
@@ -154,7 +154,7 @@ fn steps_are_checked_one_by_one() {
         ),
         (
             "{ expect = \"a\", count = -1 }",
-            "8:44: count: -1 is out of range: from 1 to 4_294_967_295",
+            "8:44: count: -1 is out of range: from 1 to 4,294,967,295",
         ),
         (
             "{ leave = \"a\", within = \"soon\" }",
