@@ -4,6 +4,7 @@
 
 use crate::books::close::CloseReason;
 use crate::books::config;
+use crate::books::limits::{SHED_BACKLOG_MIN, SHED_CONNS, SHED_INTERVAL_MS};
 use crate::books::metrics::Limit;
 use crate::hub::Hub;
 use crate::tables::slot::SessionId;
@@ -95,12 +96,6 @@ impl Admission {
         }
     }
 }
-
-/// How often the slowest readers are looked for when memory is short, and how many of them go at a time.
-const SHED_INTERVAL_MS: u64 = 250;
-const SHED_CONNS: usize = 16;
-/// Who has less than this waiting is not what memory is short of.
-const SHED_BACKLOG_MIN: usize = 64 * 1024;
 
 impl Hub {
     /// Memory is nearly used up: the clients with the most unread output are closed, rather than everyone by the kernel.

@@ -3,6 +3,7 @@
 use crate::access::addresses::holder;
 use crate::access::gcra::{Exceeded, Gcra, Sender};
 use crate::books::close::CloseReason;
+use crate::books::limits::{CROWD_SLACK, IGNORED_BYTES_MAX};
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::core::Core;
 use crate::hub::Hub;
@@ -12,12 +13,6 @@ use crate::tables::slot::{ConnId, SessionId, SocketId, SocketKey};
 use std::net::IpAddr;
 use wire::http::Head;
 use wire::websocket::{close, handshake};
-
-/// Connections beyond twice the bound and this many are dropped unheard: being told is for people, not for floods.
-const CROWD_SLACK: u32 = 16;
-
-/// Bytes that are read and dropped after the end of a connection.
-const IGNORED_BYTES_MAX: u32 = 256 * 1024;
 
 impl Hub {
     /// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:

@@ -2,6 +2,7 @@
 //! list of addresses only as much as trusted proxies appended: the client is the rightmost address that is none of theirs.
 
 use crate::books::close::CloseReason;
+use crate::books::limits::HOPS_MAX;
 use crate::hub::Hub;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::conn::State;
@@ -9,9 +10,6 @@ use crate::tables::slot::ConnId;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::http::{self, Head};
-
-/// Trusted hops that are followed back; a longer chain is a loop.
-const HOPS_MAX: usize = 64;
 
 /// What is believed, and of whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

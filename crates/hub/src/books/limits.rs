@@ -37,7 +37,19 @@ pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A connection from the reserve must show within this time why it is served.
 pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes of a token. A longer one is no token: the requests that bring one have less room.
+/// Connections beyond twice the bound and this many are dropped unheard: being told is for people, not for floods.
+pub(crate) const CROWD_SLACK: u32 = 16;
+/// Bytes that are read and dropped after the end of a connection.
+pub(crate) const IGNORED_BYTES_MAX: u32 = 256 * 1024;
+/// Trusted hops that are followed back; a longer chain is a loop.
+pub(crate) const HOPS_MAX: usize = 64;
+/// How often the slowest readers are looked for when memory is short, and how many of them go at a time.
+pub(crate) const SHED_INTERVAL_MS: u64 = 250;
+pub(crate) const SHED_CONNS: usize = 16;
+/// A client with less output waiting than this is not shed.
+pub(crate) const SHED_BACKLOG_MIN: usize = 64 * 1024;
+
+/// Bytes of a token. A longer one is refused before anybody is asked about it.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 const _: () = assert!(TOKEN_BYTES_MAX <= HEAD_BYTES_MAX);
 
@@ -105,37 +117,50 @@ pub struct Limits {
     pub tls_handshakes_per_turn: usize,
 }
 
+impl Limits {
+    /// What holds where nothing is configured.
+    pub const DEFAULT: Self = Self {
+        handshake_timeout: Duration::from_secs(10),
+        message_timeout: Duration::from_secs(30),
+        keep_alive_timeout: Duration::from_secs(75),
+        close_timeout: Duration::from_secs(5),
+        fragments_max: 16_384,
+        outbox_bytes_max: 1024 * 1024,
+        waiting_bytes_max: 512 * 1024 * 1024,
+        attachments_max: wire::socketio::ATTACHMENTS_MAX,
+        poll_packets_max: 16,
+        post_packets_max: 65_536,
+        rooms_per_socket_max: 1_000,
+        room_name_bytes_max: 256,
+        namespace_refusals_max: 32,
+        sockets_per_session_max: 32,
+        acks_outstanding_max: 500_000,
+        asks_outstanding_max: 10_000,
+        ask_bytes_max: 32 * 1024 * 1024,
+        gate_bytes_max: 64 * 1024,
+        conns_per_address_max: 0,
+        flood_rejections_max: 1_000,
+        conns_max: 1_000_000,
+        mailbox_messages_max: MAILBOX_MESSAGES_MAX,
+        mailbox_bytes_max: MAILBOX_BYTES_MAX,
+        takeover_contexts_max: 1_000,
+        deliveries_per_turn: 65_536,
+        rejections_per_turn: 64,
+        read_bytes_per_turn: 64 * 1024,
+        tls_handshakes_per_turn: 32,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            handshake_timeout: Duration::from_secs(10),
-            message_timeout: Duration::from_secs(30),
-            keep_alive_timeout: Duration::from_secs(75),
-            close_timeout: Duration::from_secs(5),
-            fragments_max: 16_384,
-            outbox_bytes_max: 1024 * 1024,
-            waiting_bytes_max: 512 * 1024 * 1024,
-            attachments_max: wire::socketio::ATTACHMENTS_MAX,
-            poll_packets_max: 16,
-            post_packets_max: 65_536,
-            rooms_per_socket_max: 1_000,
-            room_name_bytes_max: 256,
-            namespace_refusals_max: 32,
-            sockets_per_session_max: 32,
-            acks_outstanding_max: 500_000,
-            asks_outstanding_max: 10_000,
-            ask_bytes_max: 32 * 1024 * 1024,
-            gate_bytes_max: 64 * 1024,
-            conns_per_address_max: 0,
-            flood_rejections_max: 1_000,
-            conns_max: 1_000_000,
-            mailbox_messages_max: MAILBOX_MESSAGES_MAX,
-            mailbox_bytes_max: MAILBOX_BYTES_MAX,
-            takeover_contexts_max: 1_000,
-            deliveries_per_turn: 65_536,
-            rejections_per_turn: 64,
-            read_bytes_per_turn: 64 * 1024,
-            tls_handshakes_per_turn: 32,
-        }
+        Self::DEFAULT
     }
 }
+
+// One client's packets before a gate leave room for many others', and one slow reader's output for many others'.
+const _: () = assert!(Limits::DEFAULT.gate_bytes_max * 64 <= Limits::DEFAULT.ask_bytes_max);
+const _: () = assert!(Limits::DEFAULT.outbox_bytes_max * 64 <= Limits::DEFAULT.waiting_bytes_max);
+// A whole read fits into what a connection may be sent, if all of it is answered.
+const _: () = assert!(Limits::DEFAULT.read_bytes_per_turn <= Limits::DEFAULT.outbox_bytes_max);
+// A client that is shed can have so much waiting.
+const _: () = assert!(SHED_BACKLOG_MIN <= Limits::DEFAULT.outbox_bytes_max);
