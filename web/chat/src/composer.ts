@@ -2,7 +2,7 @@
 // the server says it.
 
 import { byId } from "./dom.ts";
-import { CONTENT_CHARS_MAX, characters } from "./protocol.ts";
+import { CONTENT_UNITS_MAX } from "./protocol.ts";
 
 /** From here on the reader sees how much is left. */
 const SHOW_LEFT_BELOW = 100;
@@ -48,10 +48,10 @@ export class Composer {
 
   #submit(submit: (content: string) => void): void {
     const content = this.#draft.value.trim();
-    const length = characters(content);
+    const length = content.length;
     if (length === 0) return;
-    if (length > CONTENT_CHARS_MAX) {
-      const [is, max] = [length.toLocaleString(), CONTENT_CHARS_MAX.toLocaleString()];
+    if (length > CONTENT_UNITS_MAX) {
+      const [is, max] = [length.toLocaleString(), CONTENT_UNITS_MAX.toLocaleString()];
       this.#hint.textContent = `${is} characters are too many: a message holds at most ${max}.`;
       return;
     }
@@ -61,12 +61,12 @@ export class Composer {
   }
 
   #changed(): void {
-    const left = CONTENT_CHARS_MAX - characters(this.#draft.value.trim());
+    const left = CONTENT_UNITS_MAX - this.#draft.value.trim().length;
     this.#hint.textContent = "";
     this.#left.hidden = left >= SHOW_LEFT_BELOW;
     this.#left.textContent = left.toLocaleString();
     this.#left.classList.toggle("over", left < 0);
-    this.#send.disabled = left === CONTENT_CHARS_MAX;
+    this.#send.disabled = left === CONTENT_UNITS_MAX;
     this.#grow();
   }
 

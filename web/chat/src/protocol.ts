@@ -1,7 +1,8 @@
 // The chat profile's events as the server sends them, and the checks that turn untrusted JSON into
 // them.
 
-export const CONTENT_CHARS_MAX = 1000;
+/** In UTF-16 units, as the gateway counts them: a fish is two. */
+export const CONTENT_UNITS_MAX = 1000;
 export const NAME_CHARS_MAX = 32;
 export const DEFAULT_ROOM = "global";
 
@@ -85,13 +86,6 @@ export function readAck(value: unknown): Ack {
 export function readText(value: unknown, fallback: string): string {
   const raw = fields(value);
   return raw && typeof raw.message === "string" && raw.message !== "" ? raw.message : fallback;
-}
-
-/** The server counts characters, not UTF-16 units. */
-export function characters(text: string): number {
-  let count = 0;
-  for (const _ of text) count += 1;
-  return count;
 }
 
 function readTime(value: unknown): number {
