@@ -53,22 +53,7 @@ pub fn bill(
             term(traffic, ""),
         ],
     );
-    let hours = &prices.people;
-    let source = quoted(&hours.source, &hours.date, hours.basis);
-    sheet.given(
-        "an hour of people",
-        hours.per_hour,
-        &prices.currency,
-        &source,
-    );
-    let people = sheet.product(
-        "people",
-        money,
-        &[
-            term(prices.people.hours_per_month, "hours"),
-            term(prices.people.per_hour, "an hour"),
-        ],
-    );
+    let people = people(prices, sheet);
     let together = sheet.sum(
         "together",
         money,
@@ -102,6 +87,25 @@ pub fn bill(
         target_per_user,
         meets_target: infrastructure_per_user <= target_per_user,
     })
+}
+
+fn people(prices: &Prices, sheet: &mut Sheet) -> f64 {
+    let hours = &prices.people;
+    let source = quoted(&hours.source, &hours.date, hours.basis);
+    sheet.given(
+        "an hour of people",
+        hours.per_hour,
+        &prices.currency,
+        &source,
+    );
+    sheet.product(
+        "people",
+        &prices.currency,
+        &[
+            term(prices.people.hours_per_month, "hours"),
+            term(prices.people.per_hour, "an hour"),
+        ],
+    )
 }
 
 fn machines(nodes: &Nodes, prices: &Prices, sheet: &mut Sheet) -> Result<f64> {

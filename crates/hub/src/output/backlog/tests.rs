@@ -1,3 +1,5 @@
+//! What waits for a slow client, entry by entry.
+
 use super::*;
 use crate::output::piece::Pool;
 

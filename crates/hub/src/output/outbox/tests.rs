@@ -1,3 +1,5 @@
+//! What a connection has yet to be sent, and what happens when it is too much.
+
 use super::*;
 use crate::books::config::SlowConsumer;
 use crate::output::backlog::Fate;
