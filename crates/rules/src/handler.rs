@@ -50,25 +50,18 @@ impl Handler for RulesHandler {
         };
         let (_, namespace) = &self.book.namespaces[at];
         let replays = namespace.history && rooms::may_replay_on_connect(cx, socket, namespace);
-        if replays {
-            // Those it has been put into by its token.
-            let rooms = cx.rooms(socket);
-            rooms
-                .iter()
-                .skip(1)
-                .for_each(|room| cx.replay(socket, room));
-        }
         for room in &namespace.auto_join {
             // A configured room has a checked name.
             let _ = cx.join(socket, room);
-            if replays {
-                cx.replay(socket, room);
-            }
         }
         if namespace.chat {
             chat::connected(cx, socket, auth);
-            if replays {
-                cx.replay(socket, chat::GLOBAL);
+        }
+        if replays {
+            // Its token may have put it into the same rooms: each tells its history once. The first is the socket's own.
+            let rooms = cx.rooms(socket);
+            for room in rooms.iter().skip(1) {
+                cx.replay(socket, room);
             }
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) ack: Option<u64>,
     /// The one room it is for (plain clients are told).
     pub(crate) room: Option<&'a str>,
+    /// The room that it tells one socket about.
+    pub(crate) about: Option<&'a str>,
     pub(crate) volatile: bool,
     /// For more than one receiver: encodings go to the shared log.
     pub(crate) shared: bool,
@@ -55,6 +57,7 @@ impl<'a> Outgoing<'a> {
             attachments: &[],
             ack: None,
             room: None,
+            about: None,
             volatile: false,
             shared: false,
             exempt: false,
@@ -74,13 +77,16 @@ impl<'a> Outgoing<'a> {
         out
     }
 
-    /// Bytes that are equal for events that replace each other: name, room, and one member of the first argument.
+    /// Equal for events that replace each other: those of one name, room and value of one member of the first argument. One
+    /// connection may be in several namespaces, and no question replaces another one: each has an ack of its own.
     fn conflation_key(&self, member: Option<&str>) -> impl Hash {
         let first = json::Elements::bare(self.args).next().unwrap_or_default();
         let members = member.map(|_| json::members(first)).into_iter().flatten();
         // Of repeated members the last counts, as in JSON.parse.
         let named = members.filter(|(key, _)| json::unquote(key).as_deref() == member);
-        (self.name, self.room, named.last().map(|(_, value)| value))
+        let value = named.last().map(|(_, value)| value);
+        let room = self.room.or(self.about);
+        (self.namespace, self.name, room, self.ack, value)
     }
 
     /// What a handler sends to all sockets of a target.

@@ -212,15 +212,11 @@ impl Core {
         args.extend_from_slice(events.as_bytes());
         args.extend_from_slice(b"]}");
         let args = String::from_utf8_lossy(&args);
-        let namespace = self.socket(socket).map(|slot| slot.namespace);
-        let label = namespace.and_then(|at| self.tables.namespaces.get(at));
-        let exempt =
-            label.is_some_and(|at| self.config.compression.exempt.holds(&at.name, &[room]));
         let history = Emit {
             name: notices::HISTORY,
             args: &args,
             ..Emit::default()
         };
-        Context { core: self }.emit_with(socket, &history, None, exempt);
+        Context { core: self }.emit_with(socket, &history, None, Some(room));
     }
 }

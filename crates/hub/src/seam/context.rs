@@ -108,7 +108,7 @@ impl Context<'_> {
     pub fn emit(&mut self, to: SocketKey, emit: &Emit<'_>) {
         let _inside = Inside::enter();
         if self.may_emit(emit) {
-            self.emit_with(to, emit, None, false);
+            self.emit_with(to, emit, None, None);
         }
     }
 
@@ -124,13 +124,13 @@ impl Context<'_> {
         reserved.is_none()
     }
 
-    /// `exempt`: never compressed.
+    /// `about`: the room that the socket is told about.
     pub(crate) fn emit_with(
         &mut self,
         to: SocketKey,
         emit: &Emit<'_>,
         ack: Option<u64>,
-        exempt: bool,
+        about: Option<&str>,
     ) {
         let Some(socket) = self.core.socket(to) else {
             return;
@@ -144,7 +144,9 @@ impl Context<'_> {
         out.attachments = emit.attachments;
         out.volatile = emit.volatile;
         out.ack = ack;
-        out.exempt = exempt || self.core.config.compression.exempt.holds(&namespace, &[]);
+        out.about = about;
+        let exempt = &self.core.config.compression.exempt;
+        out.exempt = exempt.holds(&namespace, about.as_slice());
         self.core.deliver(to.id(), &mut out);
     }
 
@@ -157,7 +159,7 @@ impl Context<'_> {
         }
         match self.core.ask_one(to, token, millis(timeout)) {
             Some(id) => {
-                self.emit_with(to, emit, Some(id), false);
+                self.emit_with(to, emit, Some(id), None);
                 true
             }
             None => false,
@@ -422,8 +424,10 @@ impl Context<'_> {
     /// Sends an event to this shard's sockets of a target only.
     pub fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
         let _inside = Inside::enter();
-        self.core
-            .fan_out(target, &mut Outgoing::event(target, emit));
+        if self.may_emit(emit) {
+            let mut out = Outgoing::event(target, emit);
+            self.core.fan_out(target, &mut out);
+        }
     }
 
     /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.

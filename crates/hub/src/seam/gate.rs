@@ -150,10 +150,11 @@ impl Hub {
     }
 
     fn await_decision(&mut self, session: SessionId, join: Join) {
-        if !self.core.is_open(session) {
-            return;
-        }
         match self.core.take_ticket() {
+            // The handler ended the session in the same call.
+            Some(key) if !self.core.is_open(session) => {
+                self.core.close_question(key);
+            }
             Some(key) => {
                 let bytes_max = self.core.config.limits.ask_bytes_max;
                 // What waits is kept even where there is no room to book it: the gate has a bound of its own.

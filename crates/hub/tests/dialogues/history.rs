@@ -1,10 +1,12 @@
 //! History and the live stream of a room are one stream: a client that joins gets each message once, in the room's order,
 //! whatever order the letters between the shards arrive in.
 
+use crate::identity::{claims, config, frame, joined, received, websocket};
 use crate::rig::net::{Client, Net};
-use crate::rig::{handler, rule};
+use crate::rig::{Rig, handler, rule};
 use fastrand::Rng;
-use hub::config::Config;
+use hub::claims::Claims;
+use hub::config::{AuthStyle, Config};
 use rules::{Action, EventRule, NamespaceRules, Rules};
 
 const ROOM: &str = "room";
@@ -161,4 +163,24 @@ fn a_member_gets_no_history_of_what_it_has_had() {
         net.settle();
     }
     assert_eq!(net.texts(client), ["42[\"say\",1]"; 3]);
+}
+
+/// The token's rooms and the configured ones told their histories one after the other: twice, where a room was both.
+#[test]
+fn a_room_of_the_token_that_is_joined_by_configuration_too_tells_its_history_once() {
+    let mut rules = rules();
+    let main = rules.namespaces.get_mut("/").expect("the namespace");
+    main.auto_join = vec![ROOM.to_owned()];
+    let mut rig = Rig::new(config(AuthStyle::Strict, true), handler(&rules), 1);
+    let claims = |uid: &str| Claims {
+        rooms: vec![ROOM.to_owned()],
+        ..claims(uid)
+    };
+    let first = joined(&mut rig, claims("ann"));
+    rig.send(first, &frame("42[\"say\",7]"));
+    let second = websocket(&mut rig, "/socket.io/?EIO=4&transport=websocket", "");
+    rig.send(second, &frame("40{\"token\":\"t\"}"));
+    rig.answer(Ok(claims("bob")));
+    let told = received(&mut rig, second).concat();
+    assert_eq!(told.matches("\"history\"").count(), 1, "{told}");
 }

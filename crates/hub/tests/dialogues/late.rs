@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct Late {
     tickets: HashMap<u64, Ticket>,
     asked: u64,
+    last: Option<SocketKey>,
 }
 
 impl Handler for Late {
@@ -27,11 +28,19 @@ impl Handler for Late {
         let Some(ticket) = cx.postpone(request, PATIENCE) else {
             return Decision::Refuse(Refusal::unavailable());
         };
+        if request.auth.contains("bye") {
+            cx.disconnect(self.last.expect("a socket"), true);
+            return Decision::Later;
+        }
         self.asked += 1;
         let question = request.auth.as_bytes().into();
         assert!(cx.ask_outside(question, PATIENCE, self.asked));
         self.tickets.insert(self.asked, ticket);
         Decision::Later
+    }
+
+    fn connected(&mut self, _: &mut Context<'_>, socket: SocketKey, _: &str) {
+        self.last = Some(socket);
     }
 
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
@@ -244,6 +253,22 @@ fn a_session_that_ends_takes_its_questions_along() {
         // The handler's own question is answered; the ticket went with the session.
         rig.answer_handler("yes");
     }
+}
+
+/// The ticket lay about until the next client took one, and was then nobody's until its time was up.
+#[test]
+fn a_handler_that_postpones_and_ends_the_session_at_once_leaves_no_question() {
+    let mut config = Config::default();
+    config.limits.asks_outstanding_max = 2;
+    let mut rig = rig(config);
+    let client = websocket(&mut rig, SIO, "");
+    send(&mut rig, client, &["40"]);
+    answers(&mut rig, client);
+    let guest = websocket(&mut rig, SIO, "");
+    send(&mut rig, guest, &["40", "40/late,{\"bye\":1}"]);
+    send(&mut rig, client, &["40/late,"]);
+    rig.answer_handler("yes");
+    assert!(answers(&mut rig, client)[0].starts_with("40/late,{\"sid\""));
 }
 
 /// A token first, then the handler: the client waits for both before one gate.

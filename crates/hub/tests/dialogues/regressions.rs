@@ -212,6 +212,7 @@ impl Handler for Careless {
         let wait = Duration::from_secs(1);
         cx.emit(socket, &named("connect"));
         publish(cx, everyone, named("disconnect"));
+        cx.broadcast_here(&everyone, &named("disconnecting"));
         assert!(!cx.ask(socket, &named("connect_error"), wait, 1));
         cx.collect(&everyone, &named("newListener"), wait, 2);
         cx.emit(socket, &named("fine"));

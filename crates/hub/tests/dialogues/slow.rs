@@ -1,10 +1,13 @@
 //! Events that wait for clients that do not read: policies per namespace, in every protocol and form.
 
 use crate::compression::{frames, upgrade};
-use crate::rig::{self, Rig};
+use crate::rig::{self, Rig, handler, rule};
 use hub::Written;
 use hub::config::{Compression, Config, SlowConsumer, SlowEvents};
+use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey};
+use rules::{Action, EventRule, NamespaceRules, Rules};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wire::websocket::deflate::Inflater;
 
 const ROUNDS: usize = 50;
@@ -164,6 +167,94 @@ fn without_a_member_the_name_and_the_room_are_the_key() {
     let text = read_again(&mut rig, &client, Form::SocketIo);
     let all = SYMBOLS.map(|symbol| rounds_of(&text, symbol).len());
     assert_eq!(all, [0, 0, 1]);
+}
+
+/// A slow client whose packets wait, and what it finds when it reads again.
+fn conflated(handler: Box<dyn Handler>, before: &[&str], packets: &[&str]) -> String {
+    let config = Config {
+        slow_consumer: SlowConsumer::Conflate,
+        ..Config::default()
+    };
+    let mut rig = Rig::new(config, handler, 1);
+    let client = connect(&mut rig, Form::SocketIo);
+    for packet in before {
+        rig.send(client.0, &rig::masked(packet.as_bytes()));
+    }
+    rig.take(client.0);
+    rig.wires.kernel = Box::new(|_, _| Written::WouldBlock);
+    for packet in packets {
+        rig.send(client.0, &rig::masked(packet.as_bytes()));
+    }
+    read_again(&mut rig, &client, Form::SocketIo)
+}
+
+#[test]
+fn events_of_one_name_in_two_namespaces_do_not_replace_each_other() {
+    let packets = ["42[\"tick\",1]", "42/lab,[\"tick\",2]", "42[\"tick\",3]"];
+    let text = conflated(handler(&rig::lab_rules()), &["40/lab,"], &packets);
+    assert_eq!(text, "42[\"tick\",3]\n42/lab,[\"tick\",2]\n");
+}
+
+#[test]
+fn histories_of_two_rooms_do_not_replace_each_other() {
+    let kept = EventRule {
+        history: true,
+        ..rule(Action::Rooms {
+            room: None,
+            echo: false,
+        })
+    };
+    let main = NamespaceRules {
+        chat: false,
+        client_joins: true,
+        auto_join: Vec::new(),
+        events: [("say".to_owned(), kept)].into(),
+        default_event: rule(Action::Drop),
+    };
+    let rules = Rules {
+        namespaces: [("/".to_owned(), main)].into(),
+    };
+    let say = |room: &str| {
+        let join = format!("42[\"join\",\"{room}\"]");
+        let leave = format!("42[\"leave\",\"{room}\"]");
+        [join, format!("42[\"say\",\"in-{room}\"]"), leave]
+    };
+    let before = [say("a"), say("b")].concat();
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    let joins = ["42[\"join\",\"a\"]", "42[\"join\",\"b\"]"];
+    let text = conflated(handler(&rules), &before, &joins);
+    for said in ["in-a", "in-b"] {
+        assert_eq!(text.matches(said).count(), 1, "{said}: {text}");
+    }
+}
+
+/// Asks the client back, once for each event.
+struct Asks;
+
+impl Handler for Asks {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let question = Emit {
+            name: "question",
+            args: event.args,
+            ..Emit::default()
+        };
+        assert!(cx.ask(socket, &question, Duration::from_secs(9), 1));
+    }
+}
+
+#[test]
+fn questions_of_one_name_do_not_replace_each_other() {
+    let text = conflated(Box::new(Asks), &[], &["42[\"x\",1]", "42[\"x\",2]"]);
+    let asked: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once('['))
+        .map(|(_, args)| args)
+        .collect();
+    assert_eq!(asked, ["\"question\",1]", "\"question\",2]"]);
 }
 
 #[test]
