@@ -90,7 +90,7 @@ impl Core {
             output: Output::new(Pool::new(Arc::clone(&process.waiting))),
             polls: Polls::default(),
             intake: Intake::default(),
-            rounds: Rounds::default(),
+            rounds: Rounds::new(me),
             asks: Questions::default(),
             access: Access::new(&config, process),
             loads: Arc::clone(&process.loads),

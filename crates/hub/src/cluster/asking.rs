@@ -108,6 +108,7 @@ impl Core {
         Some(RoundId {
             asker: self.ids.me.place(),
             number,
+            ack: self.rounds.next_id(),
             timeout_ms,
         })
     }
@@ -153,7 +154,7 @@ impl Core {
         let mut count = 0;
         if self.acks_admitted(meant) {
             self.prepare(target, out);
-            let id = self.rounds.next_id();
+            let id = round.ack;
             out.ack = Some(id);
             let mut asked = Vec::with_capacity(meant);
             for socket in receivers {

@@ -75,6 +75,8 @@ pub(crate) fn borrowed(names: &[String]) -> Vec<&str> {
 pub struct RoundId {
     pub asker: Place,
     pub number: u64,
+    /// Ack id under which all receivers on all shards are asked, as Socket.IO's servers do.
+    pub ack: u64,
     /// How long the asker waits, milliseconds.
     pub timeout_ms: u64,
 }

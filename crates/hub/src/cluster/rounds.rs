@@ -1,6 +1,7 @@
 //! Answers that the server waits for: acks of one socket, acks of all receivers of a broadcast, lists of sockets of many shards.
 //!
-//! Each shard asks its own sockets under an ack id of its own and tells the asker what came of it. A part in a round is
+//! Each shard asks its own sockets and tells the asker what came of it. Ack ids are unique in the process, so all receivers of a
+//! broadcast are asked under one id that none of them waits under already. A part in a round is
 //! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
 //! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
@@ -8,6 +9,7 @@ use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::letter::{Answer, Fetched, Response, RoundId};
 use crate::seam::effect::Told;
+use crate::tables::id::Identity;
 use crate::tables::slot::SocketKey;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -87,7 +89,7 @@ pub(crate) enum Acked {
     Ignored,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rounds {
     /// By ack id, which for rounds and fetches is never sent. Ids are ours: no keyed hash.
     waits: HashMap<u64, Wait, FixedState>,
@@ -97,10 +99,23 @@ pub(crate) struct Rounds {
     open: usize,
     /// Bytes of the answers and lists that these keep.
     kept_bytes: usize,
-    given: u64,
+    /// The next ack id. Each shard gives out every n-th.
+    next: u64,
+    shards: u64,
 }
 
 impl Rounds {
+    pub(crate) fn new(me: Identity) -> Self {
+        Self {
+            waits: HashMap::default(),
+            owed: BTreeSet::new(),
+            open: 0,
+            kept_bytes: 0,
+            next: u64::from(me.shard),
+            shards: u64::from(me.shards),
+        }
+    }
+
     /// Answers that sockets owe.
     pub(crate) fn owed(&self) -> usize {
         self.owed.len()
@@ -123,10 +138,11 @@ impl Rounds {
         self.waits.len()
     }
 
-    /// The ack id under which receivers of a broadcast will be asked.
+    /// An ack id that no shard of the process has given out.
     pub(crate) fn next_id(&mut self) -> u64 {
-        self.given += 1;
-        self.given - 1
+        let id = self.next;
+        self.next += self.shards;
+        id
     }
 
     fn wait(&mut self, wait: Wait) -> u64 {

@@ -165,6 +165,23 @@ fn a_round_is_over_when_the_last_answer_is_there() {
     );
 }
 
+/// Each shard gave its receivers another ack id, which a client may have been waiting under already.
+#[test]
+fn a_broadcast_was_asked_under_one_id_per_shard() {
+    let (_, mut net) = world(3, 100);
+    let clients = [0, 1, 2].map(|at| net.client(at));
+    net.settle();
+    let pending = clients.map(|client| {
+        net.say(client, "42[\"ask\"]");
+        question(&mut net, client)
+    });
+    net.say(clients[1], "42[\"collect\"]");
+    net.settle();
+    let ids = clients.map(|client| question(&mut net, client));
+    assert_eq!([&ids[1], &ids[2]], [&ids[0], &ids[0]]);
+    assert!(!pending.contains(&ids[0]), "{pending:?} {ids:?}");
+}
+
 /// With the table of acks full a broadcast was dropped, and its round called complete.
 #[test]
 fn a_broadcast_that_was_not_delivered_is_not_complete() {
