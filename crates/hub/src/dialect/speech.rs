@@ -4,7 +4,7 @@
 use crate::core::Core;
 use crate::output::backlog::Fate;
 use crate::tables::session::Protocol;
-use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::engineio::payload;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
@@ -236,26 +236,75 @@ impl Core {
         (slot.conn, Variant::of(dialect, framing))
     }
 
-    /// Says something to one client, in its dialect and by its transport. Of frames only acks are worth compressing; a polling
-    /// payload is compressed whole, unless something in it must not be. HOT PATH: no allocation for text.
+    /// Says something to one client, in its dialect and by its transport. HOT PATH: no allocation for text.
     pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
         let (conn, variant) = self.route(session);
-        let exempt = &self.config.compression.exempt;
-        let exempt = exempt.holds(word.namespace, &[]);
         let mut message = std::mem::take(&mut self.output.scratch);
         message.clear();
         variant.dialect.write(&mut message, word);
-        if variant.framing == Framing::Polling {
-            let mut packets = Vec::with_capacity(message.len());
-            variant.wrap(&mut packets, &message, word.attachments);
-            let count = variant.packets(word.attachments.len());
-            self.queue_packets(session, &packets, count, exempt);
-        } else {
-            let exempt = exempt || word.kind != PacketType::Ack;
-            self.reply_message(conn, exempt, Fate::Fixed, |out| {
-                variant.wrap(out, &message, word.attachments);
-            });
-        }
+        let exempt = self.config.compression.exempt.holds(word.namespace, &[]);
+        let said = Said {
+            message: &message,
+            attachments: word.attachments,
+            // Of frames only acks are worth compressing; a polling payload is compressed whole.
+            exempt: exempt || word.kind != PacketType::Ack && variant.framing != Framing::Polling,
+        };
+        self.carry(session, conn, variant, said);
         self.output.scratch = message;
     }
+
+    /// Answers an event of a socket. What the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
+    pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
+        let Some(socket) = self.socket(to) else {
+            return;
+        };
+        let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
+        let Some(namespace) = self.tables.namespaces.get(socket.namespace) else {
+            return;
+        };
+        let namespace = &*namespace.name;
+        let mut message = std::mem::take(&mut self.output.scratch);
+        message.clear();
+        let word = Word::ack(namespace, id, args, attachments);
+        variant.dialect.write(&mut message, &word);
+        let said = Said {
+            message: &message,
+            attachments,
+            exempt: self.config.compression.exempt.holds(namespace, &[]),
+        };
+        self.carry(session, conn, variant, said);
+        self.output.scratch = message;
+    }
+
+    fn carry(
+        &mut self,
+        session: SessionId,
+        conn: Option<ConnId>,
+        variant: Variant,
+        said: Said<'_>,
+    ) {
+        let Said {
+            message,
+            attachments,
+            exempt,
+        } = said;
+        if variant.framing == Framing::Polling {
+            let mut packets = Vec::with_capacity(message.len());
+            variant.wrap(&mut packets, message, attachments);
+            let count = variant.packets(attachments.len());
+            self.queue_packets(session, &packets, count, exempt);
+        } else {
+            self.reply_message(conn, exempt, Fate::Fixed, |out| {
+                variant.wrap(out, message, attachments);
+            });
+        }
+    }
+}
+
+/// A word in the client's dialect.
+struct Said<'a> {
+    message: &'a [u8],
+    attachments: &'a [Vec<u8>],
+    /// Never compressed.
+    exempt: bool,
 }

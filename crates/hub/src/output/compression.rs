@@ -277,9 +277,11 @@ impl Core {
         let start = log.len();
         write(log);
         let len = log.len() - start;
-        let deflate = self.deflate_of(Some(conn));
-        if deflate != Deflate::Off && !exempt && len >= self.config.compression.threshold {
-            self.deflate_private(conn, deflate, start);
+        if !exempt && len >= self.config.compression.threshold {
+            let deflate = self.deflate_of(Some(conn));
+            if deflate != Deflate::Off {
+                self.deflate_private(conn, deflate, start);
+            }
         }
         if len > 0 {
             let range = self.output.log.close(false, start, fate);

@@ -178,17 +178,7 @@ impl Context<'_> {
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
-        let Some(socket) = self.core.socket(to.socket) else {
-            return;
-        };
-        let session = socket.session;
-        let Some(namespace) = self.core.tables.namespaces.get(socket.namespace) else {
-            return;
-        };
-        // Shared, as in `emit_with`.
-        let namespace = namespace.name.clone();
-        let word = Word::ack(&namespace, to.id, args, attachments);
-        self.core.say(session, &word);
+        self.core.say_ack(to.socket, to.id, args, attachments);
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
