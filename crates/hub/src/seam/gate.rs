@@ -187,6 +187,10 @@ impl Hub {
             if !self.core.is_open(session) {
                 return;
             }
+            // Stock clients give up without a word. One that came back before the answer asked twice, and means once.
+            if packet.connects && self.core.socket_in(session, &join.namespace).is_some() {
+                continue;
+            }
             if let Ok(parsed) = socketio::parse(&packet.text) {
                 self.on_packet(session, &parsed, &packet.attachments);
             }

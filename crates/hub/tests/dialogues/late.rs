@@ -135,6 +135,24 @@ fn a_refused_client_may_have_asked_again_meanwhile() {
     assert_eq!(got[1..], ["43/late,2[2]"]);
 }
 
+/// Stock clients say nothing when they give up before the answer. One that came again lost its session, all namespaces.
+#[test]
+fn a_client_that_asks_twice_before_the_answer_is_in_once() {
+    let mut rig = rig(Config::default());
+    let client = waiting(&mut rig);
+    send(
+        &mut rig,
+        client,
+        &["40/late,{\"n\":2}", "42/late,1[\"a\",1]"],
+    );
+    assert_eq!(rig.answer_handler("yes"), "{\"n\":1}");
+    let got = answers(&mut rig, client);
+    assert!(got[0].starts_with("40/late,{\"sid\""), "{got:?}");
+    assert_eq!(got[1..], ["43/late,1[1]"]);
+    send(&mut rig, client, &["427[\"now\",0]"]);
+    assert_eq!(answers(&mut rig, client), ["437[0]"]);
+}
+
 #[test]
 fn a_client_that_gave_up_is_not_let_in() {
     let mut rig = rig(Config::default());
