@@ -23,7 +23,8 @@ const QUEUE_NOTICES: usize = 65_536;
 pub struct Link {
     pages: Pages,
     verifier: Option<TokenDesk>,
-    notices: Option<SyncSender<Notice>>,
+    notices: SyncSender<Notice>,
+    log_connections: bool,
     /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
     loss: Arc<LogLoss>,
@@ -37,7 +38,7 @@ pub struct TokenDesk {
 }
 
 impl Link {
-    /// `verifier`: `None` = no keys are configured. `log_connections`: write a line for each client that comes and goes.
+    /// `verifier`: `None` = no keys are configured. `log_connections`: write a line for each client that connects, leaves or is refused.
     pub fn start(
         pages: Pages,
         verifier: Option<TokenDesk>,
@@ -45,15 +46,6 @@ impl Link {
         loss: Arc<LogLoss>,
     ) -> io::Result<Self> {
         let dropped = Arc::new(AtomicU64::new(0));
-        if !log_connections {
-            return Ok(Link {
-                pages,
-                verifier,
-                notices: None,
-                dropped,
-                loss,
-            });
-        }
         let (notices, queue) = sync_channel(QUEUE_NOTICES);
         let (lost, counters) = (Arc::clone(&dropped), Arc::clone(&loss));
         let thread = std::thread::Builder::new().name("notices".to_owned());
@@ -61,7 +53,8 @@ impl Link {
         Ok(Link {
             pages,
             verifier,
-            notices: Some(notices),
+            notices,
+            log_connections,
             dropped,
             loss,
         })
@@ -98,12 +91,16 @@ impl Outside for Link {
             // Not about a connection, and there are two of them at most.
             return line(notice);
         }
-        let Some(notices) = &self.notices else { return };
         let wanted = match notice {
+            Notice::Connected { .. } | Notice::Disconnected { .. } | Notice::Refused { .. }
+                if !self.log_connections =>
+            {
+                false
+            }
             Notice::UnknownEvent { .. } => tracing::enabled!(tracing::Level::DEBUG),
             _ => tracing::enabled!(tracing::Level::INFO),
         };
-        if wanted && notices.try_send(notice).is_err() {
+        if wanted && self.notices.try_send(notice).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.loss.dropped.fetch_add(1, Ordering::Relaxed);
         }

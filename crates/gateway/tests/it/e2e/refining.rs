@@ -350,3 +350,20 @@ fn a_fixed_window_has_nothing_more_and_says_when_it_has() {
     ann.emit("brief", &["again".into()]);
     assert_eq!(ann.next().args, ["again"]);
 }
+
+/// `log.connections = false` turned off every notice of the data plane, also those of faults.
+#[test]
+fn a_log_without_connections_kept_quiet_about_faults() {
+    let gateway = Gateway::start(
+        "profile = \"chat\"\nlog.level = \"debug\"\nlog.format = \"json\"\nlog.connections = false\n",
+    );
+    let mut ann = client(&gateway);
+    assert_eq!(ann.ask("mesage", &["?".into()])[0]["code"], "UNKNOWN_EVENT");
+    assert!(gateway.logged("no rule knows this event", Duration::from_secs(10)));
+    assert!(
+        !gateway
+            .log()
+            .iter()
+            .any(|line| line.contains("\"connected\""))
+    );
+}
