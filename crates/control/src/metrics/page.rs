@@ -8,7 +8,7 @@ const INTRO: &str = "\
 
 # Metrics
 
-`GET /metrics` on the private listener (`server.admin`, port 9090). Who asks for OpenMetrics, as Prometheus does, gets it; everyone else gets
+`GET /metrics` on the private listener (`server.admin`, port 9090). A client that asks for OpenMetrics, as Prometheus does, gets it; all others get
 the classic text format. A scrape reads what the shards publish in each turn: it holds up nobody and may come as often as you like.
 
 Every value a label can have is listed here: clients cannot add one. `shard` is the number of a data-plane thread. Counters and histograms

@@ -93,12 +93,12 @@ pub(super) const GROUPS: &[Group] = &[
     },
     Group {
         title: "Clients",
-        intro: "Who is connected, who came and who left.",
+        intro: "Clients that are connected, that came and that left.",
         metrics: CLIENTS,
     },
     Group {
         title: "Messages",
-        intro: "What clients sent and were sent.",
+        intro: "Messages from and to clients.",
         metrics: MESSAGES,
     },
     Group {
@@ -107,7 +107,7 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: COMPRESSION,
     },
     Group {
-        title: "Who gets in, and how much",
+        title: "Admission and limits",
         intro: "Tokens, rates, addresses, admission ([limits.md](limits.md)).",
         metrics: ACCESS,
     },
@@ -128,12 +128,12 @@ pub(super) const GROUPS: &[Group] = &[
     },
     Group {
         title: "Tokens and access",
-        intro: "Who was believed, and who was not.",
+        intro: "Tokens that were accepted and refused.",
         metrics: AUTH,
     },
     Group {
         title: "Process",
-        intro: "What the operating system knows, under Prometheus' standard names; what it does not tell is left out.",
+        intro: "Figures of the operating system, under Prometheus' standard names. A figure that the system does not give is left out.",
         metrics: PROCESS,
     },
 ];

@@ -158,7 +158,7 @@ fn comment(out: &mut String, text: &str) {
 const MARKDOWN_INTRO: &str = r#"
 # Configuration
 
-Nothing has to be configured. What is configured comes in layers, and each wins over the ones before it:
+Every key has a default. Settings come in layers; each layer wins over the ones before it:
 
 1. built-in defaults, then those of the profile;
 2. one TOML file: `--config FILE` or `SOCKEYE_CONFIG`; without either, `sockeye.toml` of the working directory if there is one;

@@ -137,7 +137,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     (
         "auth",
-        "Who clients are: tokens (JWT), the keys they are checked with, and what they say. See docs/operations.md.",
+        "Identity of clients: tokens (JWT), the keys that check them, and their claims. See docs/operations.md.",
     ),
     (
         "rates",
@@ -154,7 +154,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     (
         "pages",
-        "What the public port serves besides realtime: the chat page, client bundles.",
+        "Pages that the public port serves besides realtime: the chat page, client bundles.",
     ),
     ("log", "One line per notable moment, on stderr."),
     (
@@ -406,7 +406,7 @@ section! {
     /// What happens at a limit.
     Policies = "limits." {
         slow_consumer: SlowConsumer = "disconnect",
-            "What happens to an event for which a slow client has no room (`outbox_bytes_max`): the client is \
+            "The policy for an event for which a slow client has no room (`outbox_bytes_max`): the client is \
              disconnected, the oldest events that wait are dropped, the new one is, or only the newest event \
              of each name and room waits (`conflate`). Answers and heartbeats are never dropped. A namespace \
              may have a policy of its own.";
@@ -471,7 +471,7 @@ fn namespaces() -> Vec<Key> {
             "namespaces.*.slow_consumer",
             Kind::Choice(&SlowConsumer::NAMES),
             "",
-            "What happens to events of this namespace for which a slow client has no room; unset means \
+            "The policy for events of this namespace for which a slow client has no room; unset means \
              `limits.slow_consumer`.",
         ),
         Key::new(
