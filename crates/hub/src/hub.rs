@@ -319,6 +319,7 @@ impl Hub {
         let state = slot.state;
         match state {
             State::Finishing | State::Linger => return Input::Ignored,
+            State::Stream if !slot.flags.asking => return Input::Ignored,
             _ if slot.flags.stalled => return Input::Waits,
             _ if slot.flags.asking => return Input::Undecided,
             _ => {}
@@ -440,7 +441,7 @@ impl Hub {
         }
         let Some(session) = session else { return };
         match state {
-            State::WebSocket => self.core.close_session(session, reason),
+            State::WebSocket | State::Stream => self.core.close_session(session, reason),
             State::Poll | State::Body { .. } | State::ChunkedBody => {
                 self.forget_request(session, conn);
                 self.core.close_session(session, reason);

@@ -126,6 +126,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "The plain WebSocket protocol (JSON text or MessagePack, see docs/protocol.md).",
     ),
     (
+        "sse",
+        "The plain protocol in Server-Sent Events, for clients that only listen (`GET /sse?room=…`, see docs/protocol.md).",
+    ),
+    (
         "compression",
         "Compression of WebSocket messages (permessage-deflate) and of long-polling answers. \
                 What must stay uncompressed is marked per namespace.",
@@ -215,6 +219,7 @@ settings! {
     socketio: SocketIo;
     origins: Origins;
     plain: Plain;
+    sse: Sse;
     compression: Compression;
     limits: Limits;
     policies: Policies;
@@ -377,6 +382,17 @@ section! {
             "A client that was silent for this long is sent a WebSocket ping.";
         max_payload: Bytes = "64KiB",
             "Largest message a client may send.";
+    }
+}
+
+section! {
+    /// Server-Sent Events.
+    Sse = "sse." {
+        enabled: bool = "true",
+            "Whether event streams are served. Their clients are in `plain.namespace`, join rooms where its rules let clients do so, and get \
+             a heartbeat every `plain.ping_interval`; with `plain.enabled = false` there are none.";
+        path: String = "/sse",
+            "Their path.";
     }
 }
 

@@ -244,6 +244,7 @@ impl Resolver<'_> {
             socketio,
             origins,
             plain,
+            sse,
             limits,
             policies,
             ..
@@ -253,6 +254,7 @@ impl Resolver<'_> {
         hub::config::Config {
             socketio_path: socketio.path.clone(),
             plain_path: plain.enabled.then(|| plain.path.clone()),
+            sse_path: (*plain.enabled && *sse.enabled).then(|| sse.path.clone()),
             plain_namespace: plain.namespace.clone(),
             parser: *socketio.parser,
             parsers: super::rules::parsers(self.layer),

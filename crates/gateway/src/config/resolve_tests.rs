@@ -230,7 +230,12 @@ fn settings_are_checked_against_each_other() {
     assert!(problem("[plain]\nmax_payload = \"2MiB\"").contains("outbox_bytes_max (1MiB)"));
     assert!(problem("[plain]\nmax_payload = \"0B\"").contains("\"1B\""));
     assert!(problem("[log]\nlevel = \"x=y=z\"").contains("log level"));
-    resolved("[plain]\nenabled = false\nnamespace = \"/no\"");
+    assert!(problem("[sse]\npath = \"/socket.io/x\"").contains("below socketio.path"));
+    assert!(problem("[sse]\npath = \"/ws\"").contains("that of plain.path"));
+    assert!(problem("[sse]\npath = \"/\"").contains("serves it already"));
+    assert!(problem("[sse]\npath = \"sse\"").contains("must look like \"/sse\""));
+    let without = resolved("[plain]\nenabled = false\nnamespace = \"/no\"");
+    assert_eq!(without.hub.sse_path, None);
 }
 
 #[test]

@@ -207,7 +207,13 @@ impl Hub {
     }
 
     fn deny_plain(&mut self, session: SessionId, denied: Denied) {
-        self.core.say_denied(session, denied);
+        let status = match denied {
+            Denied::Unavailable => 503,
+            _ => 401,
+        };
+        if !self.refuse_stream(session, status, denied.message()) {
+            self.core.say_denied(session, denied);
+        }
         self.core.close_session(session, denied.close_reason());
     }
 

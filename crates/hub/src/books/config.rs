@@ -16,6 +16,8 @@ pub struct Config {
     pub socketio_path: String,
     /// Path of the plain WebSocket protocol: `/ws`; `None` switches it off.
     pub plain_path: Option<String>,
+    /// Path of the plain protocol in Server-Sent Events: `/sse`; `None` switches it off.
+    pub sse_path: Option<String>,
     /// Path of a bare Engine.IO echo-style endpoint (conformance application); `None` in the product.
     pub engineio_path: Option<String>,
     /// Path of a bare WebSocket endpoint whose messages go to the handler as they are (conformance application); `None` in the product.
@@ -320,6 +322,7 @@ impl Default for Config {
         Self {
             socketio_path: "/socket.io/".into(),
             plain_path: Some("/ws".into()),
+            sse_path: Some("/sse".into()),
             engineio_path: None,
             raw_path: None,
             plain_namespace: "/".into(),

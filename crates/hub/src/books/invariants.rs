@@ -8,7 +8,7 @@ use crate::output::compression::Deflate;
 use crate::rooms::room::RoomKind;
 use crate::seam::question::Waiting;
 use crate::tables::conn::{Conn, State};
-use crate::tables::session::Session;
+use crate::tables::session::{Protocol, Session};
 use crate::tables::slot::{ConnId, Key, SessionId};
 
 /// How much of everything a hub holds.
@@ -136,7 +136,11 @@ impl Core {
     fn check_sessions(&self) {
         let mut engineio = 0;
         for (index, session) in self.tables.sessions.iter() {
-            self.check_end(index, session.conn, State::WebSocket);
+            let state = match session.protocol {
+                Protocol::EventStream => State::Stream,
+                _ => State::WebSocket,
+            };
+            self.check_end(index, session.conn, state);
             self.check_end(index, session.probe, State::Probe);
             if let Some(polling) = &session.polling {
                 assert_eq!(
@@ -442,7 +446,7 @@ impl Core {
 fn end(session: &Session, conn: &Conn) -> Option<ConnId> {
     let polling = session.polling.as_deref();
     match conn.state {
-        State::WebSocket => session.conn,
+        State::WebSocket | State::Stream => session.conn,
         State::Probe => session.probe,
         State::Poll => polling?.get,
         _ => polling?.post,

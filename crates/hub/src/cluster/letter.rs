@@ -3,7 +3,7 @@
 
 use crate::cluster::rounds::Found;
 use crate::rooms::directory::Expected;
-use crate::rooms::log::Position;
+use crate::rooms::log::{Kept, Position};
 use crate::seam::context::Emit;
 use crate::tables::id::Place;
 use std::sync::Arc;
@@ -200,14 +200,15 @@ pub enum RoomNews {
         shard: u16,
         socket: Id20,
         ticket: u64,
+        /// What the client has.
+        after: Option<Position>,
     },
     /// To the socket's shard.
     Replayed {
         room: String,
         socket: Id20,
         ticket: u64,
-        /// Raw JSON, separated by commas.
-        events: String,
+        kept: Kept,
     },
     /// To the shards that have members of a room: their number changed.
     Changed { namespace: Arc<str>, room: Arc<str> },
@@ -249,7 +250,7 @@ impl Letter {
             Self::Room(RoomNews::Append(broadcast, kept)) => {
                 broadcast.bytes() + kept.as_ref().map_or(0, String::len)
             }
-            Self::Room(RoomNews::Replayed { events, .. }) => events.len(),
+            Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
             Self::Room(RoomNews::Replay { .. } | RoomNews::Changed { .. }) => 0,
         };
         size_of::<Self>() + content

@@ -43,13 +43,16 @@ impl Hub {
                 shard,
                 socket,
                 ticket,
-            } => self.core.replay(namespace, room, *shard, *socket, *ticket),
+                after,
+            } => self
+                .core
+                .replay(namespace, room, *shard, *socket, *ticket, *after),
             RoomNews::Replayed {
                 room,
                 socket,
                 ticket,
-                events,
-            } => self.core.replayed(room, socket, *ticket, events),
+                kept,
+            } => self.core.replayed(room, socket, *ticket, kept),
             RoomNews::Changed { namespace, room } => self.core.room_changed(namespace, room),
         }
     }

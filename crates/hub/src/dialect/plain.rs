@@ -13,7 +13,6 @@ use crate::transport::websocket::Data;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
 use wire::websocket::close;
-use wire::websocket::frame::{self, OpCode};
 
 impl Hub {
     /// A plain session has one socket from the start, or from when its token was found good.
@@ -76,10 +75,17 @@ impl Hub {
         if let Some(claims) = claims {
             self.core.grant(socket, claims);
         }
+        let stream = self.begin_stream(session);
         self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
+        if let Some(rooms) = stream {
+            self.join_stream(session, socket, &rooms);
+        }
     }
 
     fn keep_out_plain(&mut self, session: SessionId, refusal: &Refusal) {
+        if self.refuse_stream(session, 403, &refusal.message) {
+            return self.core.close_session(session, CloseReason::ServerClose);
+        }
         let slot = self.core.tables.sessions.get(session);
         let Some(conn) = slot.and_then(|slot| slot.conn) else {
             return;
@@ -169,7 +175,7 @@ impl Hub {
     }
 
     /// `join` and `leave` are events with the room's name as argument, as stock Socket.IO clients emit them.
-    fn on_room_request(
+    pub(crate) fn on_room_request(
         &mut self,
         session: SessionId,
         socket: SocketKey,
@@ -197,19 +203,16 @@ impl Core {
         let Some(slot) = self.tables.sessions.get(session) else {
             return true;
         };
-        let (conn, mut text) = (slot.conn, Vec::new());
-        let opcode = match slot.protocol {
-            Protocol::PlainJson => {
-                plain::write_error_json(&mut text, error);
-                OpCode::Text
+        let (protocol, mut text) = (slot.protocol, Vec::new());
+        match protocol {
+            Protocol::PlainJson | Protocol::EventStream => {
+                plain::write_error_json(&mut text, error)
             }
-            Protocol::PlainMsgpack => {
-                plain::write_error_msgpack(&mut text, error);
-                OpCode::Binary
-            }
+            Protocol::PlainMsgpack => plain::write_error_msgpack(&mut text, error),
             _ => return false,
-        };
-        self.reply(conn, |out| frame::write_frame(out, opcode, &text));
+        }
+        let (conn, variant) = self.route(session);
+        self.reply(conn, |out| variant.wrap(out, &text, &[]));
         true
     }
 }

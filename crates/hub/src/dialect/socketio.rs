@@ -86,6 +86,8 @@ impl Hub {
             }
             (Protocol::SocketIo, Data::Binary(bytes)) => self.on_attachment(session, bytes),
             (Protocol::PlainJson | Protocol::PlainMsgpack, data) => self.on_plain(session, data),
+            // It cannot speak.
+            (Protocol::EventStream, _) => {}
             (Protocol::EngineIo | Protocol::Raw, data) => {
                 let key = self.core.tables.sessions.key(session);
                 self.call(session, |handler, cx| handler.message(cx, key, data));

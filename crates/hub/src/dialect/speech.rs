@@ -29,6 +29,8 @@ pub(crate) enum Framing {
     Base64,
     /// Packets of a polling payload.
     Polling,
+    /// Events of a `text/event-stream`, which only plain JSON clients have.
+    EventStream,
 }
 
 /// In which form a client is told things.
@@ -160,18 +162,20 @@ impl Variant {
     /// Forms in which a message stands in frames: an event is encoded once for each.
     pub(crate) const FRAMED: usize = 8;
 
-    /// Which of these it is.
+    /// Which of these it is. No dialect has both base64 and event streams.
     pub(crate) fn number(self) -> usize {
-        let base64 = usize::from(self.framing == Framing::Base64);
-        self.dialect as usize * 2 + base64
+        debug_assert_ne!(self.framing, Framing::Polling);
+        let second = usize::from(self.framing != Framing::WebSocket);
+        self.dialect as usize * 2 + second
     }
 
     /// Its name in metrics, by place in `books::metrics::VARIANTS`.
     pub(crate) fn metric(self) -> usize {
         match (self.dialect, self.framing) {
-            (Dialect::SocketIo, Framing::WebSocket) => 0,
             (Dialect::SocketIo, Framing::Base64) => 1,
             (Dialect::SocketIo, Framing::Polling) => 2,
+            (Dialect::SocketIo, _) => 0,
+            (Dialect::PlainJson, Framing::EventStream) => 7,
             (Dialect::PlainJson, _) => 3,
             (Dialect::PlainMsgpack, _) => 4,
             (Dialect::SocketIoMsgpack, Framing::Polling) => 6,
@@ -203,6 +207,7 @@ impl Variant {
             }
             (Framing::Polling, true) => payload::write_binary(out, message),
             (Framing::Polling, false) => out.extend_from_slice(message),
+            (Framing::EventStream, _) => write_data(out, message),
             (_, false) => frame::write_frame(out, OpCode::Text, message),
         }
     }
@@ -216,6 +221,18 @@ impl Variant {
     }
 }
 
+/// The data of an event, and its end. A line end would end the data; JSON has them between tokens only, where a space means the
+/// same.
+fn write_data(out: &mut Vec<u8>, json: &[u8]) {
+    out.extend_from_slice(b"data: ");
+    let line = json.iter().map(|byte| match byte {
+        b'\n' | b'\r' => b' ',
+        byte => *byte,
+    });
+    out.extend(line);
+    out.extend_from_slice(b"\n\n");
+}
+
 impl Core {
     /// How the session is told things now, and on which connection; a session that polls has none.
     pub(crate) fn route(&self, session: SessionId) -> (Option<ConnId>, Variant) {
@@ -223,7 +240,7 @@ impl Core {
             return (None, Variant::of(Dialect::SocketIo, Framing::Polling));
         };
         let dialect = match slot.protocol {
-            Protocol::PlainJson => Dialect::PlainJson,
+            Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
             Protocol::PlainMsgpack => Dialect::PlainMsgpack,
             _ if slot.flags.msgpack => Dialect::SocketIoMsgpack,
             _ => Dialect::SocketIo,
@@ -231,6 +248,7 @@ impl Core {
         let framing = match slot.flags.b64 {
             _ if slot.polling.is_some() => Framing::Polling,
             true if slot.protocol.is_engineio() => Framing::Base64,
+            _ if slot.protocol == Protocol::EventStream => Framing::EventStream,
             _ => Framing::WebSocket,
         };
         (slot.conn, Variant::of(dialect, framing))

@@ -114,7 +114,7 @@ impl Hub {
             return;
         };
         let (state, session) = (slot.state, slot.session);
-        if state == State::WebSocket {
+        if matches!(state, State::WebSocket | State::Stream) {
             slot.outbox.discard_unstarted();
             if let Some(session) = session {
                 self.core.close_session(session, CloseReason::SlowConsumer);

@@ -412,6 +412,11 @@ impl Core {
 fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
     message.clear();
     variant.dialect.write(message, &out.word());
+    if variant.framing == Framing::EventStream
+        && let Some(at) = out.at
+    {
+        at.write_id(frames);
+    }
     variant.wrap(frames, message, out.attachments);
 }
 

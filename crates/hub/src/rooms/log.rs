@@ -2,13 +2,49 @@
 //! Bounded in events, bytes and rooms.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io::Write;
 
 /// Place of an event among those that its room keeps. Offsets count up by one; a log that was forgotten and begun anew has
 /// another epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
     pub(crate) epoch: u64,
     pub(crate) offset: u64,
+}
+
+impl Position {
+    /// Appends the line of an event stream that names it.
+    pub(crate) fn write_id(self, out: &mut Vec<u8>) {
+        // Writing to a vector does not fail.
+        let _ = writeln!(out, "id: {self}");
+    }
+
+    /// Reads what `Display` wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (epoch, offset) = text.split_once('-')?;
+        Some(Self {
+            epoch: epoch.parse().ok()?,
+            offset: offset.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.epoch, self.offset)
+    }
+}
+
+/// What a room keeps, for a client that comes.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Raw JSON, separated by commas.
+    pub(crate) events: String,
+    /// Of the last of them.
+    pub(crate) at: Option<Position>,
+    /// The client said what it has, and these are all that it missed, or may not be.
+    pub(crate) resumed: Option<bool>,
 }
 
 /// Events kept per room.
@@ -48,6 +84,16 @@ impl Ring {
             written: 0,
             position: Position { epoch, offset: 0 },
         }
+    }
+}
+
+impl Ring {
+    /// How many of the kept events a client has that has all up to this one; `None`: it missed some that are not kept.
+    fn behind(&self, after: Position) -> Option<usize> {
+        let Position { epoch, offset } = self.position;
+        let forgotten = offset - self.events.len() as u64;
+        let known = after.epoch == epoch && (forgotten..=offset).contains(&after.offset);
+        known.then(|| (after.offset - forgotten) as usize)
     }
 }
 
@@ -110,20 +156,28 @@ impl Log {
         rings + self.rooms.capacity() * size_of::<((String, String), Ring)>()
     }
 
-    /// Kept events joined by commas.
-    pub(crate) fn events(&self, namespace: &str, room: &str) -> String {
+    /// What is kept of a room, or of it what came after a position.
+    pub(crate) fn kept(&self, namespace: &str, room: &str, after: Option<Position>) -> Kept {
         let key = (namespace.to_owned(), room.to_owned());
         let Some(ring) = self.rooms.get(&key) else {
-            return String::new();
+            return Kept {
+                resumed: after.map(|_| false),
+                ..Kept::default()
+            };
         };
-        let mut all = String::with_capacity(ring.bytes + ring.events.len());
-        for (n, event) in ring.events.iter().enumerate() {
-            if n > 0 {
-                all.push(',');
+        let known = after.and_then(|after| ring.behind(after));
+        let mut events = String::with_capacity(ring.bytes + ring.events.len());
+        for event in ring.events.iter().skip(known.unwrap_or(0)) {
+            if !events.is_empty() {
+                events.push(',');
             }
-            all.push_str(event);
+            events.push_str(event);
         }
-        all
+        Kept {
+            events,
+            at: Some(ring.position),
+            resumed: after.map(|_| known.is_some()),
+        }
     }
 }
 
@@ -137,11 +191,11 @@ mod tests {
         for n in 0..EVENTS_MAX + 3 {
             log.append("/", "r", &n.to_string(), 1);
         }
-        assert!(log.events("/", "r").starts_with("3,4,"));
+        assert!(log.kept("/", "r", None).events.starts_with("3,4,"));
         log.append("/", "r", &"x".repeat(BYTES_MAX), 1);
-        assert_eq!(log.events("/", "r").len(), BYTES_MAX);
+        assert_eq!(log.kept("/", "r", None).events.len(), BYTES_MAX);
         assert_eq!(log.bytes, BYTES_MAX);
-        assert_eq!(log.events("/", "other"), "");
+        assert_eq!(log.kept("/", "other", None).events, "");
     }
 
     #[test]
@@ -156,6 +210,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_client_missed_begins_behind_its_position() {
+        let mut log = Log::default();
+        let mut append = |n: usize| log.append("/", "r", &n.to_string(), 7).expect("short");
+        let all: Vec<Position> = (0..EVENTS_MAX + 3).map(&mut append).collect();
+        let last = all[EVENTS_MAX + 2];
+        let kept = |after| log.kept("/", "r", Some(after));
+        let missed = kept(all[EVENTS_MAX]);
+        let texts = format!("{},{}", EVENTS_MAX + 1, EVENTS_MAX + 2);
+        assert_eq!((missed.events, missed.resumed), (texts, Some(true)));
+        assert_eq!(kept(last).events, "");
+        // The last one that is not kept any more is the first that need not be.
+        assert_eq!(
+            (kept(all[2]).resumed, kept(all[1]).resumed),
+            (Some(true), Some(false))
+        );
+        let ahead = Position {
+            offset: last.offset + 1,
+            ..last
+        };
+        let elsewhere = Position { epoch: 8, ..last };
+        for strange in [ahead, elsewhere, Position::default()] {
+            let kept = kept(strange);
+            assert_eq!((kept.resumed, kept.at), (Some(false), Some(last)));
+            assert!(kept.events.starts_with("3,4,"), "{strange}");
+        }
+        assert_eq!(log.kept("/", "other", Some(last)).resumed, Some(false));
+        assert_eq!(Position::parse(&last.to_string()), Some(last));
+    }
+
+    #[test]
     fn full_rooms_are_bounded_together() {
         let (mut log, event) = (Log::default(), "x".repeat(BYTES_MAX));
         for n in 0..=TOTAL_BYTES_MAX / BYTES_MAX {
@@ -164,7 +248,7 @@ mod tests {
         assert!(log.bytes <= TOTAL_BYTES_MAX);
         let held: usize = log.rooms.values().map(|ring| ring.bytes).sum();
         assert_eq!(log.bytes, held);
-        assert_eq!(log.events("/", "0"), "");
+        assert_eq!(log.kept("/", "0", None).events, "");
     }
 
     #[test]
@@ -174,7 +258,7 @@ mod tests {
             log.append("/", &n.to_string(), "1", 1);
         }
         assert!(log.rooms.len() <= ROOMS_MAX);
-        assert_eq!(log.events("/", "0"), "");
-        assert_eq!(log.events("/", &ROOMS_MAX.to_string()), "1");
+        assert_eq!(log.kept("/", "0", None).events, "");
+        assert_eq!(log.kept("/", &ROOMS_MAX.to_string(), None).events, "1");
     }
 }

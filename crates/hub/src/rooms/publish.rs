@@ -8,6 +8,7 @@
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
 use crate::core::Core;
 use crate::rooms::fanout::Outgoing;
+use crate::rooms::log::{Kept, Position};
 use crate::rooms::room::RoomKind;
 use crate::seam::context::{Context, Emit};
 use crate::seam::inside::Inside;
@@ -142,15 +143,16 @@ impl Core {
         let Some(slot) = self.tables.sockets.get(socket.id()) else {
             return;
         };
-        let (id, namespace) = (slot.id, slot.namespace);
+        let (id, namespace, session) = (slot.id, slot.namespace, slot.session);
         let Some(label) = self.tables.namespaces.get(namespace) else {
             return;
         };
         let label = label.name.clone();
         let home = self.home(&label, name);
+        let after = self.resumes(session, name);
         if home == self.ids.me.shard {
-            let events = self.log.events(&label, name);
-            return self.tell_history(socket, name, &events);
+            let kept = self.log.kept(&label, name, after);
+            return self.tell_history(socket, name, &kept);
         }
         let Some(room) = self.rooms.find(namespace, RoomKind::Named, name) else {
             return;
@@ -163,6 +165,7 @@ impl Core {
                 shard: self.ids.me.shard,
                 socket: id,
                 ticket,
+                after,
             };
             self.send(home, request);
         }
@@ -176,18 +179,19 @@ impl Core {
         to: u16,
         socket: Id20,
         ticket: u64,
+        after: Option<Position>,
     ) {
         let answer = RoomNews::Replayed {
             room: room.to_owned(),
             socket,
             ticket,
-            events: self.log.events(namespace, room),
+            kept: self.log.kept(namespace, room, after),
         };
         self.send(to, answer);
     }
 
     /// The history that a member of this shard waits for. One that has left meanwhile, or joined again, waits for another.
-    pub(crate) fn replayed(&mut self, room: &str, socket: &Id20, ticket: u64, events: &str) {
+    pub(crate) fn replayed(&mut self, room: &str, socket: &Id20, ticket: u64, kept: &Kept) {
         let Some(index) = self.find_socket(socket) else {
             return;
         };
@@ -198,19 +202,24 @@ impl Core {
             && self.rooms.caught_up(sockets, index, found, ticket)
         {
             let key = self.socket_key(index);
-            self.tell_history(key, room, events);
+            self.tell_history(key, room, kept);
         }
     }
 
-    fn tell_history(&mut self, socket: SocketKey, room: &str, events: &str) {
-        if events.is_empty() {
+    /// A client that said what it has is told in any case whether these are all that it missed.
+    pub(crate) fn tell_history(&mut self, socket: SocketKey, room: &str, kept: &Kept) {
+        if kept.events.is_empty() && kept.resumed.is_none() {
             return;
         }
         let mut args = b"{\"room\":".to_vec();
         wire::json::quote(&mut args, room);
         args.extend_from_slice(b",\"messages\":[");
-        args.extend_from_slice(events.as_bytes());
-        args.extend_from_slice(b"]}");
+        args.extend_from_slice(kept.events.as_bytes());
+        args.extend_from_slice(match kept.resumed {
+            None => b"]}",
+            Some(true) => b"],\"resumed\":true}",
+            Some(false) => b"],\"resumed\":false}",
+        });
         let args = String::from_utf8_lossy(&args);
         let history = Emit {
             name: notices::HISTORY,
@@ -218,5 +227,8 @@ impl Core {
             ..Emit::default()
         };
         Context { core: self }.emit_with(socket, &history, None, Some(room));
+        if let Some(at) = kept.at {
+            self.note_position(socket, at);
+        }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum State {
     Poll,
     /// Frames of the session's transport.
     WebSocket,
+    /// Nothing: its answer is an event stream, and goes on.
+    Stream,
     /// Frames of a WebSocket that wants to take over a polling session.
     Probe,
     /// Nothing more: close once the outbox is empty.

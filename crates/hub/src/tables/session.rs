@@ -22,6 +22,8 @@ pub enum Protocol {
     PlainJson,
     /// Plain protocol, MessagePack.
     PlainMsgpack,
+    /// Plain protocol, JSON text, in Server-Sent Events: it hears and does not speak.
+    EventStream,
     /// WebSocket messages go to the handler as they are.
     Raw,
 }
@@ -34,6 +36,7 @@ impl Protocol {
             Self::EngineIo => "engine.io",
             Self::PlainJson => "plain.json",
             Self::PlainMsgpack => "plain.msgpack",
+            Self::EventStream => "plain.sse",
             Self::Raw => "raw",
         }
     }
@@ -50,7 +53,7 @@ pub(crate) struct Session {
     pub(crate) flags: Flags,
     /// Low 32 bits of the millisecond clock at the last ping.
     pub(crate) pinged_ms: u32,
-    /// The WebSocket; none while polling.
+    /// The WebSocket or event stream; none while polling.
     pub(crate) conn: Option<ConnId>,
     /// WebSocket that probes for an upgrade.
     pub(crate) probe: Option<ConnId>,
@@ -132,10 +135,10 @@ impl Session {
     }
 
     pub(crate) fn transport(&self) -> &'static str {
-        if self.polling.is_some() {
-            "polling"
-        } else {
-            "websocket"
+        match self.protocol {
+            _ if self.polling.is_some() => "polling",
+            Protocol::EventStream => "sse",
+            _ => "websocket",
         }
     }
 
@@ -267,6 +270,28 @@ pub(crate) struct Rare {
     parted: Parted,
     /// Namespaces that it was not let into.
     pub(crate) refusals: u8,
+    pub(crate) stream: Option<Box<Stream>>,
+}
+
+/// What an event stream asked for, until it has it.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// Header lines of its answer. It is written when the client is let in.
+    pub(crate) headers: Vec<u8>,
+    /// Rooms to join.
+    pub(crate) rooms: Vec<Box<str>>,
+    /// Id of the last event that the client has, as it says.
+    pub(crate) last: Option<Box<str>>,
+    /// That id is of the one room it asked for.
+    pub(crate) knows: bool,
+}
+
+impl Stream {
+    fn heap_bytes(&self) -> usize {
+        let rooms = self.rooms.iter().map(|room| size_of_val(room) + room.len());
+        let last = self.last.as_ref().map_or(0, |last| last.len());
+        size_of::<Self>() + self.headers.capacity() + rooms.sum::<usize>() + last
+    }
 }
 
 impl Rare {
@@ -296,6 +321,7 @@ impl Rare {
             + self.headers.len()
             + rates
             + spilled_bytes(&self.parted.0)
+            + self.stream.as_ref().map_or(0, |stream| stream.heap_bytes())
     }
 }
 

@@ -1,13 +1,13 @@
 //! Shutting down politely: everyone is told, then connections are closed evenly over a window.
 
 use crate::books::close::CloseReason;
-use crate::dialect::speech::Dialect;
+use crate::dialect::speech::{Dialect, Framing};
 use crate::hub::Hub;
 use crate::seam::context::{Context, Emit};
 use crate::seam::notices;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
+use crate::transport::sse;
 use wire::plain;
-use wire::websocket::frame::{self, OpCode};
 
 /// Connections are closed in steps of this many milliseconds.
 pub(crate) const STEP_MS: u64 = 20;
@@ -72,14 +72,16 @@ impl Hub {
                 Dialect::PlainJson => {
                     let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
                     self.core.reply(conn, |out| {
-                        frame::write_frame(out, OpCode::Text, notice.as_bytes());
+                        if variant.framing == Framing::EventStream {
+                            sse::write_retry(out, retry_after_ms);
+                        }
+                        variant.wrap(out, notice.as_bytes(), &[]);
                     });
                 }
                 Dialect::PlainMsgpack => {
                     let notice =
                         plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
-                    self.core
-                        .reply(conn, |out| frame::write_frame(out, OpCode::Binary, &notice));
+                    self.core.reply(conn, |out| variant.wrap(out, &notice, &[]));
                 }
                 _ => {
                     let key = self.core.socket_key(index);

@@ -114,6 +114,9 @@ impl Hub {
             return;
         };
         let heard = std::mem::replace(&mut slot.flags.heard, false);
+        if slot.protocol == Protocol::EventStream {
+            return self.beat_stream(session);
+        }
         let conn = self.core.tables.conns.get(slot.conn);
         if !heard || conn.is_none_or(|conn| conn.outbox.is_blocked()) {
             return self.ping(session);

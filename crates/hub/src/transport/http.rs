@@ -19,6 +19,7 @@ use wire::websocket::handshake::{self, first_subprotocol};
 enum Endpoint {
     Engine(Protocol),
     Plain,
+    EventStream,
     Raw,
     /// Not ours: the control plane answers.
     Elsewhere,
@@ -95,6 +96,7 @@ impl Hub {
                 self.engine_request(conn, head, &query, protocol);
             }
             Endpoint::Plain => self.plain_request(conn, head),
+            Endpoint::EventStream => self.stream_request(conn, head),
             Endpoint::Raw if self.admits(conn, head, Protocol::Raw) => {
                 self.open_websocket(conn, head, Protocol::Raw, first_subprotocol(head));
             }
@@ -125,6 +127,9 @@ impl Hub {
         // At `/` it stands beside the pages: what asks for no WebSocket is for them.
         if is(&config.plain_path) && (head.path != "/" || handshake::wants_upgrade(head)) {
             return Endpoint::Plain;
+        }
+        if is(&config.sse_path) {
+            return Endpoint::EventStream;
         }
         if is(&config.raw_path) {
             Endpoint::Raw

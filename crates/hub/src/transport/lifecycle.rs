@@ -218,7 +218,7 @@ impl Core {
             polling.violated = reason == CloseReason::ParseError;
         }
         let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
-        let polls = slot.polling.is_some();
+        let (polls, joined) = (slot.polling.is_some(), slot.flags.joined);
         let polling = slot.polling.as_ref();
         let waiting = polling.is_some_and(|polling| polling.get.is_some());
         self.count_close(reason);
@@ -228,7 +228,7 @@ impl Core {
             self.retire_socket(socket, Departure::Session(reason));
         }
         if let Some(conn) = conn {
-            self.close_websocket(conn, reason);
+            self.close_transport(conn, joined, reason);
         }
         let gone = !waiting && is_gone(reason);
         // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
@@ -266,22 +266,22 @@ impl Core {
         }
     }
 
-    fn close_websocket(&mut self, conn: ConnId, reason: CloseReason) {
-        let open = self
-            .tables
-            .conns
-            .get(conn)
-            .is_some_and(|slot| slot.state == State::WebSocket);
-        if !open {
-            return;
-        }
-        if !matches!(
+    fn close_transport(&mut self, conn: ConnId, joined: bool, reason: CloseReason) {
+        let state = self.tables.conns.get(conn).map(|slot| slot.state);
+        let lost = matches!(
             reason,
             CloseReason::TransportClose | CloseReason::TransportError
-        ) {
-            self.reply(conn, |out| {
+        );
+        match state {
+            Some(State::WebSocket) if !lost => self.reply(conn, |out| {
                 close::write(out, reason.close_code(), reason.text())
-            });
+            }),
+            // Programs are not told why a stream ends; people who look are. Before the client was let in there is none.
+            Some(State::Stream) if joined && !lost => self.reply(conn, |out| {
+                out.extend_from_slice(format!(": {}\n\n", reason.text()).as_bytes());
+            }),
+            Some(State::WebSocket | State::Stream) => {}
+            _ => return,
         }
         self.finish_conn(conn);
     }

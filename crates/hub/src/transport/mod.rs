@@ -10,6 +10,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod polling;
 pub(crate) mod polls;
 mod posts;
+pub(crate) mod sse;
 mod upgrade;
 pub(crate) mod websocket;
 

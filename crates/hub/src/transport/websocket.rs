@@ -206,7 +206,9 @@ impl Hub {
     fn message_limits(&self, protocol: Protocol, deflate: bool) -> Limits {
         let config = &self.core.config;
         let message_bytes_max = match protocol {
-            Protocol::PlainJson | Protocol::PlainMsgpack => config.plain_max_payload,
+            Protocol::PlainJson | Protocol::PlainMsgpack | Protocol::EventStream => {
+                config.plain_max_payload
+            }
             // Echo service of the conformance application; the suite sends 16 MiB.
             Protocol::Raw => 64 * 1024 * 1024,
             Protocol::SocketIo | Protocol::EngineIo => config.max_payload,

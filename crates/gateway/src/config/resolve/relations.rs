@@ -110,21 +110,35 @@ impl Resolver<'_> {
             let message = format!("cannot use path {path:?}: it must look like \"/socket.io/\"");
             self.problem(&self.settings.socketio.path, message);
         }
-        let Some(plain) = &hub.plain_path else { return };
-        if plain == "/" {
-            // Beside the pages, told apart by `Upgrade`.
-        } else if !plain.starts_with('/') || !is_plain_path(plain) {
-            let message = format!("cannot use path {plain:?}: it must look like \"/ws\"");
-            self.problem(&self.settings.plain.path, message);
-        } else if plain.starts_with(path.as_str()) {
-            let message =
-                format!("cannot use path {plain:?}: it lies below socketio.path {path:?}");
-            self.problem(&self.settings.plain.path, message);
-        } else if control::page::is_reserved(plain, chat_page) {
-            let message = format!("cannot use path {plain:?}: the gateway serves it already");
-            self.problem(&self.settings.plain.path, message);
+        let at_pages = hub.plain_path.as_deref() == Some("/");
+        if let Some(plain) = hub.plain_path.as_ref().filter(|_| !at_pages) {
+            // At `/` it stands beside the pages, told apart by `Upgrade`.
+            if let Some(why) = taken(plain, "/ws", path, chat_page) {
+                self.problem(&self.settings.plain.path, why);
+            }
+        }
+        let Some(sse) = &hub.sse_path else { return };
+        if let Some(why) = taken(sse, "/sse", path, chat_page) {
+            self.problem(&self.settings.sse.path, why);
+        } else if hub.plain_path.as_ref() == Some(sse) {
+            let message = format!("cannot use path {sse:?}: it is that of plain.path");
+            self.problem(&self.settings.sse.path, message);
         }
     }
+}
+
+/// Why an endpoint cannot have that path.
+fn taken(path: &str, example: &str, socketio: &str, chat_page: bool) -> Option<String> {
+    let why = if !path.starts_with('/') || !is_plain_path(path) {
+        format!("it must look like {example:?}")
+    } else if path.starts_with(socketio) {
+        format!("it lies below socketio.path {socketio:?}")
+    } else if path == "/" || control::page::is_reserved(path, chat_page) {
+        "the gateway serves it already".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!("cannot use path {path:?}: {why}"))
 }
 
 /// Whether a second listener on `b` would fail beside one on `a`.

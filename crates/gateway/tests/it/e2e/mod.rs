@@ -23,6 +23,7 @@ mod refining;
 mod rules;
 mod shutdown;
 mod slow;
+mod sse;
 mod starting;
 mod token;
 mod traffic;
