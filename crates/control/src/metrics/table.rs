@@ -244,7 +244,7 @@ const CLIENTS: &[Metric] = &[
     ),
     gauge(
         "sockeye_sessions",
-        "Sessions: Engine.IO sessions and plain clients.",
+        "Sessions: Engine.IO sessions, plain clients and event streams.",
         |v| v.sum(|c| &c.sessions),
     ),
     gauge(

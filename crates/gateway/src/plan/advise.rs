@@ -81,7 +81,7 @@ pub enum Transport {
 pub enum Verdict {
     Take,
     Possible,
-    /// It fits, and is another server's: Sockeye does not serve it.
+    /// It fits, and a part of it is another server's.
     Elsewhere,
     Unfit,
 }
@@ -207,8 +207,8 @@ fn polling(needs: &Needs) -> Advice {
 }
 
 fn sse(needs: &Needs) -> Advice {
-    let mut reasons = vec!["Sockeye does not serve it: it takes another server".to_owned()];
-    let mut verdict = Verdict::Elsewhere;
+    let mut reasons = Vec::new();
+    let mut verdict = Verdict::Take;
     if !needs.listens() {
         verdict = Verdict::Unfit;
         reasons.push("it only carries messages towards clients; a plain POST is enough".to_owned());
@@ -217,7 +217,9 @@ fn sse(needs: &Needs) -> Advice {
         verdict = Verdict::Unfit;
         reasons.push(reason);
     } else if needs.talks() && needs.listens() {
-        reasons.push("what clients say goes by POST, beside the stream".to_owned());
+        verdict = Verdict::Elsewhere;
+        let why = "Sockeye's streams only listen: what clients say takes another server, by POST";
+        reasons.push(why.to_owned());
     }
     if needs.binary {
         reasons.push("it is text: binary grows by a third as base64".to_owned());
@@ -347,17 +349,22 @@ mod tests {
     }
 
     #[test]
-    fn a_ticker_was_told_to_take_what_is_not_served() {
-        assert_eq!(choice(&needs(Direction::Down)), Transport::WebSocket);
+    fn a_ticker_takes_event_streams_and_a_chat_does_not() {
+        assert_eq!(choice(&needs(Direction::Down)), Transport::Sse);
         let guarded = Needs {
             proxies: Proxies::NoUpgrade,
             ..needs(Direction::Down)
         };
-        assert_eq!(choice(&guarded), Transport::WebSocketWithFallback);
-        let all = advise(&guarded).unwrap();
+        assert_eq!(choice(&guarded), Transport::Sse);
+        let talking = Needs {
+            proxies: Proxies::NoUpgrade,
+            ..needs(Direction::Both)
+        };
+        assert_eq!(choice(&talking), Transport::WebSocketWithFallback);
+        let all = advise(&talking).unwrap();
         let sse = all.iter().find(|a| a.transport == Transport::Sse).unwrap();
         assert_eq!(sse.verdict, Verdict::Elsewhere);
-        assert!(sse.reasons[0].contains("does not serve it"), "{sse:?}");
+        assert!(sse.reasons[0].contains("only listen"), "{sse:?}");
     }
 
     #[test]
