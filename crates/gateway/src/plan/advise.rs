@@ -208,7 +208,7 @@ fn polling(needs: &Needs) -> Advice {
 
 fn sse(needs: &Needs) -> Advice {
     let mut reasons = Vec::new();
-    let mut verdict = Verdict::Take;
+    let mut verdict = Verdict::Possible;
     if !needs.listens() {
         verdict = Verdict::Unfit;
         reasons.push("it only carries messages towards clients; a plain POST is enough".to_owned());
