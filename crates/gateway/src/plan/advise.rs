@@ -311,7 +311,7 @@ pub fn text(all: &[Advice]) -> String {
         let mark = match one.verdict {
             Verdict::Take => "take",
             Verdict::Possible => "possible",
-            Verdict::Elsewhere => "fits, not served by Sockeye",
+            Verdict::Elsewhere => "fits, but Sockeye serves a part of it",
             Verdict::Unfit => "unfit",
         };
         out.push_str(&format!("\n{} ({mark})\n", one.transport.name()));
