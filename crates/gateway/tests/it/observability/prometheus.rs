@@ -152,6 +152,8 @@ fn load(addr: SocketAddr, stop: &AtomicBool) {
         let _ = bad.ended(Duration::from_secs(1));
         std::thread::sleep(Duration::from_millis(20));
     }
+    // A polling session outlives its connections, and counts.
+    poller.post("1");
 }
 
 #[test]
@@ -233,8 +235,10 @@ fn conditions(prometheus: &Prometheus) -> Vec<(String, String)> {
 
 /// With all places taken and newcomers refused, the two alerts about it are on their way.
 fn near_the_cap(gateway: &Gateway, prometheus: &Prometheus) {
-    let left = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
-    assert!(left.is_ok(), "{left:?} connections of the load are left");
+    for what in ["sockeye_sessions", "sockeye_connections"] {
+        let left = gateway.metric_settles(what, |left| left == 0.0);
+        assert!(left.is_ok(), "{what}: {left:?} of the load are left");
+    }
     let crowd: Vec<_> = (0..12).map(|_| Plain::connect(gateway.addr)).collect();
     let raised = eventually(SCRAPED, || {
         // Refused, and so counted.
