@@ -2,6 +2,7 @@
 
 use super::dashboard::{dashboard, queries};
 use super::{deploy, read};
+use crate::harness::client::poll_request;
 use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, eventually};
 use serde_json::{Value, json};
 use std::fs;
@@ -242,7 +243,8 @@ fn near_the_cap(gateway: &Gateway, prometheus: &Prometheus) {
     let crowd: Vec<_> = (0..12).map(|_| Plain::connect(gateway.addr)).collect();
     let raised = eventually(SCRAPED, || {
         // Refused, and so counted.
-        drop(RawConn::connect(gateway.addr));
+        let newcomer = RawConn::exchange(gateway.addr, poll_request(""));
+        assert_eq!(newcomer.status, 503, "{newcomer:?}");
         let alerts = prometheus.get("/api/v1/alerts").unwrap_or_default();
         let alerts = alerts["data"]["alerts"]
             .as_array()
