@@ -502,7 +502,7 @@ pub struct Suite {
 pub struct CaseResult {
     pub case: String,
     pub about: String,
-    /// What the case is about; `suite` says how it follows from a run.
+    /// Subject of the case; `suite` says how it follows from a run.
     pub figure: Figure,
     pub servers: Vec<Contestant>,
     /// Runs without any result.
@@ -510,7 +510,7 @@ pub struct CaseResult {
     pub failures: Vec<String>,
 }
 
-/// What the figure of a case is.
+/// Kind of figure that a case yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// What one thread has used so far.
+/// CPU time that one thread has used so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thread {
     pub cpu_ns: u64,

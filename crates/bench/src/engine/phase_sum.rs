@@ -80,7 +80,7 @@ impl PhaseSum {
         self.busy_seconds += busy.iter().filter(is_busy).count() as u64;
     }
 
-    /// What a worker counted after the last whole second.
+    /// Counts of a worker after the last whole second.
     pub fn add_rest(&mut self, rest: &Report, open: u64) {
         let row = &mut self.row;
         row.connections = row.connections.max(open);

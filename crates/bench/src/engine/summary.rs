@@ -45,7 +45,7 @@ pub struct Summary {
     last: Second,
 }
 
-/// What settling brought.
+/// Result of settling.
 #[derive(Debug, Default)]
 pub struct Settled {
     pub account: Account,
