@@ -5,7 +5,7 @@ use crate::books::config::Config;
 use crate::books::limits::RESERVE_TIMEOUT;
 use crate::books::metrics::{Cells, Limit};
 use crate::cluster::shared::Process;
-use crate::core::Core;
+use crate::parts::Parts;
 use crate::seam::context::Context;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Effect, Notice};
@@ -41,7 +41,7 @@ enum Input {
 
 /// All realtime state of one shard.
 pub struct Hub {
-    pub(crate) core: Core,
+    pub(crate) parts: Parts,
     pub(crate) handler: Box<dyn Handler>,
     /// The handler sees requests and may add to their answers.
     pub(crate) reads_requests: bool,
@@ -52,12 +52,13 @@ pub struct Hub {
     announce_due: u64,
     /// Since when each turn has left input unread.
     behind_since: Option<u64>,
+    pub(crate) draining: bool,
     pub(crate) drain: Option<crate::transport::drain::Drain>,
 }
 
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.core.fmt(f)
+        self.parts.fmt(f)
     }
 }
 
@@ -89,7 +90,7 @@ impl Hub {
         process: &Process,
     ) -> Self {
         Self {
-            core: Core::new(config, me, entropy, process),
+            parts: Parts::new(config, me, entropy, process),
             reads_requests: handler.reads_requests(),
             handler,
             cells,
@@ -97,29 +98,30 @@ impl Hub {
             in_turn: false,
             announce_due: 0,
             behind_since: None,
+            draining: false,
             drain: None,
         }
     }
 
     /// Sets the time of the turn; call first.
     pub(crate) fn begin_turn(&mut self, now: Now) {
-        let before = std::mem::replace(&mut self.core.clock.now, now);
+        let before = std::mem::replace(&mut self.parts.clock.now, now);
         if now.leaps_from(before) {
-            self.core.look_at_all_tokens();
+            self.parts.look_at_all_tokens();
         }
         self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
-        self.core.output.budget.begin_turn();
+        self.parts.line.budget.begin_turn();
     }
 
     /// Books the deliveries since the last flush and begins to count anew.
     pub(crate) fn count_deliveries(&mut self) {
-        self.core.counts.deliveries += self.core.output.budget.flushed() as u64;
+        self.parts.books.counts.deliveries += self.parts.line.budget.flushed() as u64;
     }
 
     /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
     pub(crate) fn opened(&mut self, peer: IpAddr) -> ConnId {
-        self.core.counts.accepted += 1;
+        self.parts.books.counts.accepted += 1;
         let conn = self.insert_conn(peer);
         self.enter_address(conn, peer);
         conn
@@ -129,12 +131,12 @@ impl Hub {
     /// health checks are answered on a full node; nobody else gets in. Its request must come soon, for the reserve is small.
     pub(crate) fn opened_beyond(&mut self, peer: IpAddr) -> ConnId {
         let conn = self.opened(peer);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.beyond = Some(Limit::Conns);
-            let key = self.core.tables.conns.key(conn);
-            let timeout = self.core.config.limits.handshake_timeout;
-            let due = self.core.after(timeout.min(RESERVE_TIMEOUT));
-            let timers = &mut self.core.clock.timers.conns;
+            let key = self.parts.line.conns.key(conn);
+            let timeout = self.parts.books.config.limits.handshake_timeout;
+            let due = self.parts.after(timeout.min(RESERVE_TIMEOUT));
+            let timers = &mut self.parts.clock.timers.conns;
             timers.arm_odd(ConnTimer::Handshake, due, key);
         }
         conn
@@ -144,24 +146,24 @@ impl Hub {
     /// took its place on the way is the one too many.
     pub(crate) fn moved_here(&mut self, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
         let conn = self.insert_conn(peer);
-        self.core.count_address(conn, peer);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.count_address(conn, peer);
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.beyond = beyond;
         }
         conn
     }
 
     fn insert_conn(&mut self, peer: IpAddr) -> ConnId {
-        let conn = self.core.tables.conns.insert(Conn::new(peer)).id();
-        let timeout = self.core.config.limits.handshake_timeout;
-        self.core.arm_conn(ConnTimer::Handshake, timeout, conn);
+        let conn = self.parts.line.conns.insert(Conn::new(peer)).id();
+        let timeout = self.parts.books.config.limits.handshake_timeout;
+        self.parts.arm_conn(ConnTimer::Handshake, timeout, conn);
         conn
     }
 
     /// Bytes arrived. The buffer is scratch: frames are unmasked in it.
     pub(crate) fn bytes(&mut self, conn: ConnId, buf: &mut [u8]) {
-        self.core.counts.bytes_in += buf.len() as u64;
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        self.parts.books.counts.bytes_in += buf.len() as u64;
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         if matches!(slot.state, State::Finishing | State::Linger) {
@@ -182,18 +184,22 @@ impl Hub {
 
     /// Works on what an earlier turn left unread because it was full.
     pub(crate) fn resume(&mut self) {
-        self.core.release_held();
-        let mut waiting = self.core.intake.take_stalled().into_iter();
+        self.parts.release_held();
+        let mut waiting = self.parts.intake.take_stalled().into_iter();
         let mut passed_over = Vec::new();
-        while !self.core.turn_is_full()
+        while !self.parts.turn_is_full()
             && let Some(conn) = waiting.next()
         {
-            let flooded = self.core.output.budget.is_flooded(&self.core.config.limits);
-            if flooded && self.core.floods(conn) {
+            let flooded = self
+                .parts
+                .line
+                .budget
+                .is_flooded(&self.parts.books.config.limits);
+            if flooded && self.parts.floods(conn) {
                 passed_over.push(conn);
                 continue;
             }
-            let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+            let Some(slot) = self.parts.line.conns.get_mut(conn) else {
                 continue;
             };
             slot.flags.stalled = false;
@@ -204,24 +210,24 @@ impl Hub {
             self.end_if_read(conn);
         }
         passed_over.extend(waiting);
-        self.core.intake.put_back(passed_over);
+        self.parts.intake.put_back(passed_over);
         self.settle();
     }
 
     /// The last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
-        self.core.intake.has_stalled() || self.core.polls.has_ready()
+        self.parts.intake.has_stalled() || self.parts.polls.has_ready()
     }
 
     /// Connections wait for the mailbox of another shard to be short again.
     pub fn held_back(&self) -> usize {
-        self.core.intake.held_back()
+        self.parts.intake.held_back()
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
     pub fn is_stalled(&self, conn: ConnId) -> bool {
-        self.core
-            .tables
+        self.parts
+            .line
             .conns
             .get(conn)
             .is_some_and(|slot| slot.flags.stalled)
@@ -229,7 +235,7 @@ impl Hub {
 
     /// The turn has done its share of deliveries: flush before reading on.
     pub(crate) fn turn_is_full(&self) -> bool {
-        self.core.turn_is_full()
+        self.parts.turn_is_full()
     }
 
     #[expect(
@@ -258,7 +264,7 @@ impl Hub {
 
     #[expect(clippy::box_collection, reason = "it goes into the connection's slot")]
     fn keep(&mut self, conn: ConnId, rest: Box<Vec<u8>>) {
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         if matches!(slot.state, State::Finishing | State::Linger) {
@@ -274,23 +280,23 @@ impl Hub {
 
     /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
     pub(crate) fn watch_input(&mut self, conn: ConnId) {
-        let timeout = self.core.config.limits.message_timeout;
-        let now = self.core.clock.now.mono_ms as u32 | 1;
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let timeout = self.parts.books.config.limits.message_timeout;
+        let now = self.parts.clock.now.mono_ms as u32 | 1;
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         if slot.since_ms == 0 {
             slot.since_ms = now;
         }
         if !std::mem::replace(&mut slot.flags.message_timer, true) {
-            self.core.arm_conn(ConnTimer::Message, timeout, conn);
+            self.parts.arm_conn(ConnTimer::Message, timeout, conn);
         }
     }
 
     /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
     fn process(&mut self, conn: ConnId, data: &mut [u8]) -> usize {
         let mut at = 0;
-        self.core.begin_input();
+        self.parts.begin_input();
         while at < data.len() {
             let used = match self.next_input(conn) {
                 Input::Ignored => return data.len(),
@@ -313,7 +319,7 @@ impl Hub {
     /// What the next bytes of a connection are, and whether they may be worked on now.
     #[inline]
     fn next_input(&mut self, conn: ConnId) -> Input {
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return Input::Ignored;
         };
         let state = slot.state;
@@ -324,7 +330,7 @@ impl Hub {
             _ if slot.flags.asking => return Input::Undecided,
             _ => {}
         }
-        if let Some(limit) = self.core.why_yield(0) {
+        if let Some(limit) = self.parts.why_yield(0) {
             self.stall(conn, limit);
             return Input::Waits;
         }
@@ -341,10 +347,10 @@ impl Hub {
             State::ChunkedBody => return self.on_chunks(conn, data),
             State::Poll | State::Held => self.on_pipelined(conn, data.len()),
             _ => {
-                let slot = self.core.tables.conns.get(conn);
+                let slot = self.parts.line.conns.get(conn);
                 // A client that asks again has the answer, unless it asked before that was written.
                 if slot.is_some_and(|slot| slot.outbox.is_empty()) {
-                    self.core.forget_answer(conn);
+                    self.parts.forget_answer(conn);
                 }
                 self.on_head(conn, data)
             }
@@ -357,31 +363,31 @@ impl Hub {
 
     /// A request or message is complete: what is incomplete from now on is another one.
     pub(crate) fn input_complete(&mut self, conn: ConnId) {
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.since_ms = 0;
         }
     }
 
     pub(crate) fn stall(&mut self, conn: ConnId, limit: Limit) {
-        if let Some(slot) = self.core.tables.conns.get_mut(conn)
-            && self.core.intake.stall(conn, slot)
+        if let Some(slot) = self.parts.line.conns.get_mut(conn)
+            && self.parts.intake.stall(conn, slot)
         {
-            self.core.counts.hit(limit);
+            self.parts.books.counts.hit(limit);
         }
     }
 
     /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
     fn hold_publisher(&mut self, conn: ConnId) {
-        if self.core.intake.waits_for_mailbox() {
+        if self.parts.intake.waits_for_mailbox() {
             self.stall(conn, Limit::Mailbox);
-            self.core.intake.begin();
+            self.parts.intake.begin();
         }
     }
 
     /// Frames of a client that is being asked about wait, within the size of a message.
     fn on_waiting(&mut self, conn: ConnId, len: usize) -> usize {
-        if len > self.core.config.plain_max_payload {
-            self.core.counts.hit(Limit::Payload);
+        if len > self.parts.books.config.plain_max_payload {
+            self.parts.books.counts.hit(Limit::Payload);
             self.lost(conn, CloseReason::MessageTooBig);
             return len;
         }
@@ -390,7 +396,7 @@ impl Hub {
 
     /// The peer closed its sending side. What it sent before and waits here is worked on first.
     pub(crate) fn eof(&mut self, conn: ConnId) {
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.eof = true;
             self.end_if_read(conn);
         }
@@ -399,7 +405,7 @@ impl Hub {
 
     /// Nothing comes any more, and nothing waits for its turn or for a verdict: the end of the stream takes effect.
     fn end_if_read(&mut self, conn: ConnId) {
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return;
         };
         let waits = slot.flags.stalled || slot.flags.asking && slot.input.is_some();
@@ -409,7 +415,7 @@ impl Hub {
         match slot.state {
             // Answer what was asked before the end, then close.
             State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
-                self.core.finish_conn(conn);
+                self.parts.finish_conn(conn);
             }
             State::Finishing if !slot.outbox.is_empty() => {}
             _ => self.lost(conn, CloseReason::TransportClose),
@@ -424,29 +430,29 @@ impl Hub {
 
     /// A connection is gone; so is the session that needed it.
     pub(crate) fn lost(&mut self, conn: ConnId, reason: CloseReason) {
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return;
         };
         let (state, session) = (slot.state, slot.session);
         // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
         let broken = reason == CloseReason::TransportError;
-        let (unsent, now_ms) = (!slot.outbox.is_empty(), self.core.clock.now.mono_ms);
-        let sent = self.core.polls.sent_on(conn);
-        self.core.drop_conn(conn);
+        let (unsent, now_ms) = (!slot.outbox.is_empty(), self.parts.clock.now.mono_ms);
+        let sent = self.parts.polls.sent_on(conn);
+        self.parts.drop_conn(conn);
         if let Some(sent) = sent
             && (unsent || broken && now_ms - sent.at_ms <= RESET_MS)
-            && self.core.tables.sessions.live(sent.session).is_some()
+            && self.parts.people.sessions.live(sent.session).is_some()
         {
-            self.core.close_session(sent.session.id(), reason);
+            self.parts.close_session(sent.session.id(), reason);
         }
         let Some(session) = session else { return };
         match state {
-            State::WebSocket | State::Stream => self.core.close_session(session, reason),
+            State::WebSocket | State::Stream => self.parts.close_session(session, reason),
             State::Poll | State::Body { .. } | State::ChunkedBody => {
                 self.forget_request(session, conn);
-                self.core.close_session(session, reason);
+                self.parts.close_session(session, reason);
             }
-            State::Probe => self.core.abort_upgrade(session, conn),
+            State::Probe => self.parts.abort_upgrade(session, conn),
             State::Head | State::Held | State::Finishing | State::Linger => {}
         }
     }
@@ -454,26 +460,26 @@ impl Hub {
     /// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
     /// whatever would end them is put off.
     pub(crate) fn tick(&mut self, behind: bool) {
-        let now = self.core.clock.now.mono_ms;
+        let now = self.parts.clock.now.mono_ms;
         // Connections are read in turn: after a while even a busy shard has heard everyone, and one flood must not keep
         // all the silent ones alive.
         let behind = behind || self.held_back() > 0;
         self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
-        self.core.clock.behind = self
+        self.parts.clock.behind = self
             .behind_since
             .is_some_and(|since| now - since < BEHIND_MAX_MS);
-        while let Some(due) = self.core.clock.timers.pop_due(now) {
+        while let Some(due) = self.parts.clock.timers.pop_due(now) {
             self.on_timer(due);
         }
         self.expire_tokens();
-        while let Some(id) = self.core.clock.timers.pop_ack_due(now) {
-            self.core.ack_due(id);
+        while let Some(id) = self.parts.clock.timers.pop_ack_due(now) {
+            self.parts.ack_due(id);
         }
         // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
         self.settle();
-        if now >= self.announce_due && self.core.rooms.has_changes() {
+        if now >= self.announce_due && self.parts.rooms.has_changes() {
             self.announce_due = now + ANNOUNCE_MS;
-            for (namespace, room, count) in self.core.announce_changes() {
+            for (namespace, room, count) in self.parts.announce_changes() {
                 self.call(None, |handler, cx| {
                     handler.room_count_changed(cx, &namespace, &room, count);
                 });
@@ -486,16 +492,16 @@ impl Hub {
 
     /// When `tick` has something to do next, on the clock of `Now::mono_ms`.
     pub fn next_deadline(&self) -> Option<u64> {
-        let announce = (self.core.rooms.has_changes()).then_some(self.announce_due);
+        let announce = (self.parts.rooms.has_changes()).then_some(self.announce_due);
         let drain = self
             .drain
             .as_ref()
-            .map(|_| self.core.clock.now.mono_ms + crate::transport::drain::STEP_MS);
-        let expiry = self.core.clock.expiries.next_due_s().map(|due_s| {
-            let Now { mono_ms, wall_ms } = self.core.clock.now;
+            .map(|_| self.parts.clock.now.mono_ms + crate::transport::drain::STEP_MS);
+        let expiry = self.parts.clock.expiries.next_due_s().map(|due_s| {
+            let Now { mono_ms, wall_ms } = self.parts.clock.now;
             mono_ms + (due_s * 1000).saturating_sub(wall_ms)
         });
-        [self.core.clock.timers.next_due(), announce, drain, expiry]
+        [self.parts.clock.timers.next_due(), announce, drain, expiry]
             .into_iter()
             .flatten()
             .min()
@@ -503,63 +509,63 @@ impl Hub {
 
     /// What is to be done outside; call after each entry point that may close connections.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.core.outbound.effects)
+        std::mem::take(&mut self.parts.outbound.effects)
     }
 
     /// Gives an emptied list back, so that it need not be allocated again.
     pub(crate) fn recycle_effects(&mut self, effects: Vec<Effect>) {
-        if self.core.outbound.effects.is_empty() {
-            self.core.outbound.effects = effects;
+        if self.parts.outbound.effects.is_empty() {
+            self.parts.outbound.effects = effects;
         }
     }
 
     pub(crate) fn has_output(&self) -> bool {
-        !self.core.output.log.dirty.is_empty()
+        !self.parts.line.log.dirty.is_empty()
     }
 
     pub(crate) fn has_effects(&self) -> bool {
-        !self.core.outbound.effects.is_empty()
+        !self.parts.outbound.effects.is_empty()
     }
 
     /// Books the turn and publishes the counters. `took_us`: from readiness to the end of the flush.
     pub(crate) fn end_turn(&mut self, took_us: u64, mailbox: usize) {
-        let counts = &mut self.core.counts;
+        let counts = &mut self.parts.books.counts;
         let messages = counts.messages_in - self.messages_before;
         self.messages_before = counts.messages_in;
         counts.turn_took(took_us, messages);
-        self.core.access.admission.turn_took(took_us);
+        self.parts.access.admission.turn_took(took_us);
         counts.mailbox = mailbox as u64;
         self.publish();
         self.cells.in_turn.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn publish(&mut self) {
-        let counts = &mut self.core.counts;
-        counts.conns = self.core.tables.conns.len() as u64;
-        counts.rooms = self.core.rooms.len() as u64;
-        counts.waiting_bytes = self.core.output.pool.bytes();
+        let counts = &mut self.parts.books.counts;
+        counts.conns = self.parts.line.conns.len() as u64;
+        counts.rooms = self.parts.rooms.len() as u64;
+        counts.waiting_bytes = self.parts.line.pool.bytes();
         self.cells.publish(counts);
     }
 
     /// The shard stopped accepting because no descriptor was free.
     pub(crate) fn accept_paused(&mut self) {
-        self.core.counts.accept_pauses += 1;
-        self.core.counts.hit(Limit::Conns);
+        self.parts.books.counts.accept_pauses += 1;
+        self.parts.books.counts.hit(Limit::Conns);
     }
 
     /// The shard shed a connection over the process's bound.
     pub(crate) fn connection_shed(&mut self) {
-        self.core.counts.shed += 1;
-        self.core.counts.hit(Limit::Conns);
+        self.parts.books.counts.shed += 1;
+        self.parts.books.counts.hit(Limit::Conns);
     }
 
     /// The shard reads no more from its clients until the mailbox of another is shorter.
     pub(crate) fn reading_paused(&mut self) {
-        self.core.counts.hit(Limit::Mailbox);
+        self.parts.books.counts.hit(Limit::Mailbox);
     }
 
     pub fn conns(&self) -> usize {
-        self.core.tables.conns.len()
+        self.parts.line.conns.len()
     }
 
     // ---- handler --------------------------------------------------------------------------------------------------------
@@ -572,7 +578,7 @@ impl Hub {
         f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
     ) -> Option<R> {
         // What happened before is told before.
-        if !self.core.outbound.told.is_empty() {
+        if !self.parts.outbound.told.is_empty() {
             self.tell();
         }
         self.call_now(session, f)
@@ -584,8 +590,8 @@ impl Hub {
         session: impl Into<Option<SessionId>>,
         f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let (core, handler) = (&mut self.core, &mut *self.handler);
-        match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { core }))) {
+        let (parts, handler) = (&mut self.parts, &mut *self.handler);
+        match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { parts }))) {
             Ok(result) => Some(result),
             Err(panic) if Inside::broke() => resume_unwind(panic),
             Err(_) => {
@@ -597,38 +603,39 @@ impl Hub {
 
     #[cold]
     fn handler_failed(&mut self, session: Option<SessionId>) {
-        self.core.counts.handler_panics += 1;
+        self.parts.books.counts.handler_panics += 1;
         if let Some(session) = session
-            && let Some(slot) = self.core.tables.sessions.get(session)
+            && let Some(slot) = self.parts.people.sessions.get(session)
         {
             let peer = slot.peer;
-            self.core
+            self.parts
                 .outbound
                 .effects
                 .push(Effect::Log(Notice::HandlerPanic { peer }));
-            self.core.close_session(session, CloseReason::InternalError);
+            self.parts
+                .close_session(session, CloseReason::InternalError);
         }
     }
 
     /// Tells the handler what it must know and carries out what it decided, until nothing is left.
     pub(crate) fn settle(&mut self) {
         self.tell();
-        while let Some((key, decision)) = self.core.outbound.decided.pop_front() {
+        while let Some((key, decision)) = self.parts.outbound.decided.pop_front() {
             self.decided(key, decision);
             self.tell();
         }
     }
 
     fn tell(&mut self) {
-        while let Some(told) = self.core.outbound.told.pop_front() {
+        while let Some(told) = self.parts.outbound.told.pop_front() {
             match told {
                 Told::Disconnected { socket, reason } => {
                     self.call_now(None, |handler, cx| {
                         handler.disconnecting(cx, socket, reason)
                     });
-                    self.core.part_socket(socket.id());
+                    self.parts.part_socket(socket.id());
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
-                    self.core.tables.sockets.remove(socket.id());
+                    self.parts.people.sockets.remove(socket.id());
                 }
                 Told::Answered { token, answer } => {
                     self.call_now(None, |handler, cx| {

@@ -4,10 +4,10 @@
 mod access;
 mod books;
 mod cluster;
-mod core;
 mod dialect;
 mod hub;
 mod output;
+mod parts;
 mod rooms;
 mod seam;
 mod tables;
@@ -20,7 +20,7 @@ pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};
 pub use books::invariants::Census;
-pub use books::memory::{MemoryWalk, Parts};
+pub use books::memory::{Footprint, MemoryWalk};
 pub use cluster::letter::{Answer, Fetched, Letter, Target};
 pub use cluster::rounds::{Collected, Found};
 pub use cluster::shared::Process;

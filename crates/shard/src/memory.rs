@@ -1,6 +1,6 @@
 //! Where the memory of shards is: asked through their mailboxes, counted a few thousand slots a turn, so that nobody waits.
 
-use hub::{Hub, MemoryWalk, Parts};
+use hub::{Footprint, Hub, MemoryWalk};
 use std::sync::mpsc;
 
 /// Slots that are counted in one turn: a fraction of a millisecond.
@@ -11,7 +11,7 @@ const SLOTS_PER_TURN: usize = 4_096;
 pub struct ShardMemory {
     pub shard: u16,
     pub connections: usize,
-    pub parts: Parts,
+    pub parts: Footprint,
 }
 
 /// A count under way, and who waits for it: whoever asks meanwhile gets the same answer.
@@ -31,7 +31,7 @@ impl Measuring {
     }
 
     /// This turn's step. `own`: what the shard has beside the hub.
-    pub(crate) fn step(&mut self, hub: &Hub, shard: u16, own: Parts) {
+    pub(crate) fn step(&mut self, hub: &Hub, shard: u16, own: Footprint) {
         let Some(mut parts) = hub.memory_step(&mut self.walk, SLOTS_PER_TURN) else {
             return;
         };

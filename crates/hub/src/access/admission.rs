@@ -100,23 +100,25 @@ impl Admission {
 impl Hub {
     /// Memory is nearly used up: the clients with the most unread output are closed, rather than everyone by the kernel.
     pub(crate) fn shed_slowest(&mut self) {
-        let bound = self.core.config.admission.memory_percent_shed;
-        let now = self.core.clock.now.mono_ms;
-        let admission = &mut self.core.access.admission;
+        let bound = self.parts.books.config.admission.memory_percent_shed;
+        let now = self.parts.clock.now.mono_ms;
+        let admission = &mut self.parts.access.admission;
         if bound == 0 || admission.memory_percent() < bound || now < admission.shed_due_ms {
             return;
         }
         admission.shed_due_ms = now + SHED_INTERVAL_MS;
-        let sessions = self.core.tables.sessions.iter();
+        let sessions = self.parts.people.sessions.iter();
         let mut slow: Vec<(usize, SessionId)> = sessions
-            .map(|(session, slot)| (self.core.tables.unsent_bytes(slot), session))
+            .map(|(session, slot)| (self.parts.line.unsent_bytes(slot), session))
             .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
             .collect();
         slow.sort_unstable_by(|a, b| b.cmp(a));
         for (_, session) in slow.into_iter().take(SHED_CONNS) {
-            self.core.counts.hit(Limit::MemoryShed);
-            self.core.tables.discard_unsent(session);
-            self.core.close_session(session, CloseReason::OutOfMemory);
+            self.parts.books.counts.hit(Limit::MemoryShed);
+            if let Some(slot) = self.parts.people.sessions.get_mut(session) {
+                self.parts.line.discard_unsent(slot);
+            }
+            self.parts.close_session(session, CloseReason::OutOfMemory);
         }
     }
 }

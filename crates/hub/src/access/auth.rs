@@ -3,9 +3,9 @@ use crate::access::claims::{Claims, Denied, Grants, Refused};
 use crate::access::gcra::Gcra;
 use crate::books::close::CloseReason;
 use crate::books::config::{AuthStyle, Rate};
-use crate::core::Core;
 use crate::dialect::speech::Word;
 use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::{Context, Emit};
 use crate::seam::effect::{Effect, Notice};
@@ -57,7 +57,7 @@ fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
 impl Hub {
     /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
     pub(crate) fn authenticate(&mut self, session: SessionId, namespace: &str, auth: &str) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
+        let Some(slot) = self.parts.people.sessions.get(session) else {
             return;
         };
         let (token, auth_text) = match (shown_token(auth), slot.token.as_deref()) {
@@ -73,25 +73,25 @@ impl Hub {
                 let claims = claims.clone();
                 return self.join_on_claims(session, namespace, auth, &claims);
             }
-            (None, None) if self.core.config.auth.required => {
-                self.core.note_denied(session, Denied::Missing.into());
+            (None, None) if self.parts.books.config.auth.required => {
+                self.parts.note_denied(session, Denied::Missing.into());
                 return self.deny_join(session, namespace, Denied::Missing);
             }
             (None, None) => return self.join_namespace(session, namespace, auth, None),
         };
         let join = Join::new(namespace, auth_text);
         let waiting = Waiting::Join(Box::new(join));
-        if let Err(denied) = self.core.ask_about(session, token, waiting) {
-            self.core.note_denied(session, denied.into());
+        if let Err(denied) = self.parts.ask_about(session, token, waiting) {
+            self.parts.note_denied(session, denied.into());
             self.deny_join(session, namespace, denied);
         }
     }
 
     /// The request's token was good when it was looked at; is it still?
     fn join_on_claims(&mut self, session: SessionId, namespace: &str, auth: &str, claims: &Claims) {
-        let now_s = self.core.clock.now.wall_ms / 1000;
+        let now_s = self.parts.clock.now.wall_ms / 1000;
         if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
-            self.core.note_denied(session, Denied::Expired.into());
+            self.parts.note_denied(session, Denied::Expired.into());
             return self.deny_join(session, namespace, Denied::Expired);
         }
         self.join_namespace(session, namespace, auth, Some(claims));
@@ -99,23 +99,23 @@ impl Hub {
 
     /// A plain session begins: its token came with the request.
     pub(crate) fn authenticate_plain(&mut self, session: SessionId) {
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         let token = slot.token.take().map(|token| *token);
         let Some(RequestToken::Unread(token)) = token else {
-            return if self.core.config.auth.required {
-                self.core.note_denied(session, Denied::Missing.into());
+            return if self.parts.books.config.auth.required {
+                self.parts.note_denied(session, Denied::Missing.into());
                 self.deny_plain(session, Denied::Missing);
             } else {
                 self.begin_plain(session, None);
             };
         };
         let waiting = Waiting::Begin(None);
-        match self.core.ask_about(session, Token::from(token), waiting) {
+        match self.parts.ask_about(session, Token::from(token), waiting) {
             Ok(()) => drop(self.set_asking(session, true)),
             Err(denied) => {
-                self.core.note_denied(session, denied.into());
+                self.parts.note_denied(session, denied.into());
                 self.deny_plain(session, denied);
             }
         }
@@ -128,11 +128,11 @@ impl Hub {
         };
         let session = key.id();
         match &verdict {
-            Ok(_) => self.core.counts.auth_ok += 1,
-            Err(refused) => self.core.note_denied(session, *refused),
+            Ok(_) => self.parts.books.counts.auth_ok += 1,
+            Err(refused) => self.parts.note_denied(session, *refused),
         }
         let verdict = verdict.map_err(|refused| refused.denied);
-        if self.core.tables.sessions.live(key).is_none() || !self.core.is_open(session) {
+        if self.parts.people.sessions.live(key).is_none() || !self.parts.is_open(session) {
             return;
         }
         match pending.waiting {
@@ -162,7 +162,7 @@ impl Hub {
             // Others may have joined while this one was asked about.
             Ok(_) if !self.has_room_for_socket(session) => {}
             Ok(claims) => {
-                let slot = self.core.tables.sessions.get_mut(session);
+                let slot = self.parts.people.sessions.get_mut(session);
                 if shown_token(&join.auth).is_none()
                     && let Some(token) = slot.and_then(|slot| slot.token.as_deref_mut())
                     && matches!(token, RequestToken::Unread(_))
@@ -179,8 +179,8 @@ impl Hub {
     /// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
     /// which no client comes back by itself, if the fault is ours.
     fn deny_join(&mut self, session: SessionId, namespace: &str, denied: Denied) {
-        if self.core.config.auth.style == AuthStyle::Strict {
-            self.core.log_refused(session, denied.close_reason());
+        if self.parts.books.config.auth.style == AuthStyle::Strict {
+            self.parts.log_refused(session, denied.close_reason());
             // What the client can mend by itself, it is told in a way that programs read.
             let code = || format!("{{\"code\":\"{}\"}}", denied.code());
             let refusal = Refusal {
@@ -189,7 +189,7 @@ impl Hub {
             };
             return self.refuse_namespace(session, namespace, &refusal);
         }
-        let id = self.core.ids.socket(self.core.clock.now.wall_ms);
+        let id = self.parts.ids.socket(self.parts.clock.now.wall_ms);
         let connect = format!("{{\"sid\":\"{id}\"}}");
         let error = format!("{{\"message\":\"{}\"}}", denied.message());
         let error = Word {
@@ -197,13 +197,13 @@ impl Hub {
             ..Word::control(PacketType::Event, namespace, &error)
         };
         let connect = Word::control(PacketType::Connect, namespace, &connect);
-        self.core.say(session, &connect);
-        self.core.say(session, &error);
+        self.parts.say(session, &connect);
+        self.parts.say(session, &error);
         if denied != Denied::Unavailable {
             let word = Word::control(PacketType::Disconnect, namespace, "");
-            self.core.say(session, &word);
+            self.parts.say(session, &word);
         }
-        self.core.close_session(session, denied.close_reason());
+        self.parts.close_session(session, denied.close_reason());
     }
 
     fn deny_plain(&mut self, session: SessionId, denied: Denied) {
@@ -212,9 +212,9 @@ impl Hub {
             _ => 401,
         };
         if !self.refuse_stream(session, status, denied.message()) {
-            self.core.say_denied(session, denied);
+            self.parts.say_denied(session, denied);
         }
-        self.core.close_session(session, denied.close_reason());
+        self.parts.close_session(session, denied.close_reason());
     }
 
     // ---- refreshing -------------------------------------------------------------------------------------------------------
@@ -229,21 +229,21 @@ impl Hub {
         args: &str,
         ack: Option<u64>,
     ) -> bool {
-        if !self.core.config.auth.enabled || name != notices::REFRESH {
+        if !self.parts.books.config.auth.enabled || name != notices::REFRESH {
             return false;
         }
         let token = json::first(args).and_then(shown_token);
-        let sockets_max = self.core.config.limits.sockets_per_session_max as u32;
+        let sockets_max = self.parts.books.config.limits.sockets_per_session_max as u32;
         let rate = Gcra::new(Rate::new(REFRESHES.max(sockets_max), REFRESHES_PER));
-        let in_time = self.core.spend(socket, REFRESHES_NUMBER, rate).is_ok();
+        let in_time = self.parts.spend(socket, REFRESHES_NUMBER, rate).is_ok();
         let token = token.filter(|_| in_time).ok_or(Denied::Invalid);
         let asked = token.and_then(|token| {
             let token = Token::from(Arc::from(token));
             let waiting = Waiting::Refresh { socket, ack };
-            self.core.ask_about(session, token, waiting)
+            self.parts.ask_about(session, token, waiting)
         });
         if let Err(denied) = asked {
-            self.core.note_denied(session, denied.into());
+            self.parts.note_denied(session, denied.into());
             self.on_refresh_verdict(socket, ack, Err(denied));
         }
         true
@@ -256,7 +256,7 @@ impl Hub {
         verdict: Result<Claims, Denied>,
     ) {
         let answer = match verdict {
-            Ok(claims) => self.core.refresh(socket, &claims),
+            Ok(claims) => self.parts.refresh(socket, &claims),
             Err(denied) => Err(denied),
         };
         let args = match answer {
@@ -265,7 +265,7 @@ impl Hub {
             Err(denied) => format!("{{\"error\":\"{}\"}}", denied.message()),
         };
         let mut cx = Context {
-            core: &mut self.core,
+            parts: &mut self.parts,
         };
         match ack {
             Some(id) => cx.ack(AckTo { socket, id }, &args, &[]),
@@ -284,13 +284,13 @@ impl Hub {
 
     /// Warns those whose token ends soon and ends those whose token has ended. Wall clock: that is what tokens mean.
     pub(crate) fn expire_tokens(&mut self) {
-        let now_s = self.core.clock.now.wall_ms / 1000;
-        while let Some(sockets) = self.core.clock.expiries.pop_due(now_s) {
+        let now_s = self.parts.clock.now.wall_ms / 1000;
+        while let Some(sockets) = self.parts.clock.expiries.pop_due(now_s) {
             for key in sockets {
                 let socket = key;
                 let Some(slot) = self
-                    .core
-                    .tables
+                    .parts
+                    .people
                     .sockets
                     .live_mut(key)
                     .filter(|slot| !slot.gone)
@@ -301,29 +301,29 @@ impl Hub {
                 let expires_s = slot.expires_s;
                 match u64::from(expires_s).saturating_sub(now_s) {
                     0 => self.token_ended(socket),
-                    left_s => self.core.token_ends(socket, expires_s, left_s),
+                    left_s => self.parts.token_ends(socket, expires_s, left_s),
                 }
             }
         }
     }
 
     fn token_ended(&mut self, socket: SocketKey) {
-        let Some(session) = self.core.socket(socket).map(|slot| slot.session) else {
+        let Some(session) = self.parts.socket(socket).map(|slot| slot.session) else {
             return;
         };
-        self.core.counts.denied[Denied::Expired as usize] += 1;
+        self.parts.books.counts.denied[Denied::Expired as usize] += 1;
         let engineio = self
-            .core
-            .tables
+            .parts
+            .people
             .sessions
             .get(session)
             .is_some_and(|slot| slot.protocol.is_engineio());
         if !engineio {
-            self.core.say_denied(session, Denied::Expired);
-            return self.core.close_session(session, CloseReason::TokenExpired);
+            self.parts.say_denied(session, Denied::Expired);
+            return self.parts.close_session(session, CloseReason::TokenExpired);
         }
         Context {
-            core: &mut self.core,
+            parts: &mut self.parts,
         }
         .emit(
             socket,
@@ -333,21 +333,21 @@ impl Hub {
                 ..Emit::default()
             },
         );
-        self.core
+        self.parts
             .disconnect_socket(socket.id(), false, Some(CloseReason::TokenExpired));
         if self
-            .core
-            .tables
+            .parts
+            .people
             .sessions
             .get(session)
             .is_some_and(|slot| slot.sockets.is_empty())
         {
-            self.core.close_session(session, CloseReason::TokenExpired);
+            self.parts.close_session(session, CloseReason::TokenExpired);
         }
     }
 }
 
-impl Core {
+impl Parts {
     /// Gives a socket what its token says.
     pub(crate) fn grant(&mut self, socket: SocketKey, claims: &Claims) {
         let index = socket.id();
@@ -359,7 +359,7 @@ impl Core {
         self.set_grants(socket, claims.grants.as_ref());
         if let Some(expires_s) = claims.expires_s {
             let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
-            if let Some(slot) = self.tables.sockets.live_mut(socket) {
+            if let Some(slot) = self.people.sockets.live_mut(socket) {
                 slot.expires_s = expires_s;
             }
             self.look_at_token(socket.id());
@@ -367,7 +367,7 @@ impl Core {
     }
 
     fn set_grants(&mut self, socket: SocketKey, grants: Option<&Grants>) {
-        let Some(slot) = self.tables.sockets.live_mut(socket) else {
+        let Some(slot) = self.people.sockets.live_mut(socket) else {
             return;
         };
         if grants.is_some() || slot.extra.is_some() {
@@ -389,7 +389,7 @@ impl Core {
         self.refresh_request_token(session, claims);
         self.set_grants(socket, claims.grants.as_ref());
         // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
-        if let Some(slot) = self.tables.sockets.live_mut(socket)
+        if let Some(slot) = self.people.sockets.live_mut(socket)
             && before_s > 0
         {
             let expires_s = claims.expires_s.unwrap_or(u64::from(u32::MAX));
@@ -400,8 +400,8 @@ impl Core {
 
     /// A client showed no token, or one that grants nothing: counted, and told to the log with the cause.
     fn note_denied(&mut self, session: SessionId, refused: Refused) {
-        self.counts.denied[refused.denied as usize] += 1;
-        if let Some(slot) = self.tables.sessions.get(session) {
+        self.books.counts.denied[refused.denied as usize] += 1;
+        if let Some(slot) = self.people.sessions.get(session) {
             let (peer, cause) = (slot.peer, refused.cause);
             let notice = Notice::TokenRefused { peer, cause };
             self.outbound.effects.push(Effect::Log(notice));
@@ -410,7 +410,7 @@ impl Core {
 
     /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
     fn refresh_request_token(&mut self, session: SessionId, claims: &Claims) {
-        let slot = self.tables.sessions.get_mut(session);
+        let slot = self.people.sessions.get_mut(session);
         if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
             && known.uid == claims.uid
             && claims.outlast(known)
@@ -422,14 +422,14 @@ impl Core {
     /// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.
     fn token_ends(&mut self, socket: SocketKey, expires_s: u32, left_s: u64) {
         let expires_s = u64::from(expires_s);
-        if left_s > self.config.auth.warn_before.as_secs() {
+        if left_s > self.books.config.auth.warn_before.as_secs() {
             return self.look_at_token(socket.id());
         }
         self.await_end(socket.id(), expires_s);
         let mut args = String::new();
         let at_ms = expires_s * 1000;
         let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
-        Context { core: self }.emit(
+        Context { parts: self }.emit(
             socket,
             &Emit {
                 name: notices::EXPIRING,
@@ -442,7 +442,7 @@ impl Core {
     /// The wall clock went ahead of time: what heartbeats would find is to be found now.
     #[cold]
     pub(crate) fn look_at_all_tokens(&mut self) {
-        let all = (0..).map_while(|index| self.tables.sockets.nth(index));
+        let all = (0..).map_while(|index| self.people.sockets.nth(index));
         for socket in all.collect::<Vec<_>>() {
             self.look_at_token(socket);
         }
@@ -450,11 +450,11 @@ impl Core {
 
     /// At a heartbeat: who of the session is to be warned before the next one.
     pub(crate) fn look_at_tokens(&mut self, session: SessionId) {
-        if !self.config.auth.enabled {
+        if !self.books.config.auth.enabled {
             return;
         }
         for n in 0.. {
-            let sockets = self.tables.sessions.get(session).map(|slot| &slot.sockets);
+            let sockets = self.people.sessions.get(session).map(|slot| &slot.sockets);
             let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
                 return;
             };
@@ -464,20 +464,21 @@ impl Core {
 
     /// Lets a socket wait for its warning, if that is due before the next heartbeat of its session.
     fn look_at_token(&mut self, index: SocketId) {
-        let Some(slot) = self.tables.sockets.get(index) else {
+        let Some(slot) = self.people.sockets.get(index) else {
             return;
         };
-        let warn_s = self.config.auth.warn_before.as_secs();
+        let warn_s = self.books.config.auth.warn_before.as_secs();
         let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
-        let next_s = self.clock.now.wall_ms / 1000 + self.config.heartbeat_gap_max().as_secs() + 1;
+        let next_s =
+            self.clock.now.wall_ms / 1000 + self.books.config.heartbeat_gap_max().as_secs() + 1;
         if slot.expires_s > 0 && !slot.ending && due_s <= next_s {
             self.await_end(index, due_s);
         }
     }
 
     fn await_end(&mut self, index: SocketId, due_s: u64) {
-        let key = self.tables.sockets.key(index);
-        if let Some(slot) = self.tables.sockets.get_mut(index) {
+        let key = self.people.sockets.key(index);
+        if let Some(slot) = self.people.sockets.get_mut(index) {
             slot.ending = true;
             self.clock.expiries.add(due_s, key);
         }
@@ -486,12 +487,12 @@ impl Core {
     /// A socket that may have waited for the end of its token is gone.
     pub(crate) fn forget_expiry(&mut self, index: SocketId) {
         if self
-            .tables
+            .people
             .sockets
             .get(index)
             .is_some_and(|slot| slot.ending)
         {
-            let sockets = &self.tables.sockets;
+            let sockets = &self.people.sockets;
             let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
             self.clock.expiries.forget_one(is_live);
         }

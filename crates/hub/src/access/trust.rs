@@ -138,7 +138,7 @@ fn is_near(address: IpAddr) -> bool {
 impl Hub {
     /// Whether a new connection from there may begin with a PROXY protocol header, and whether it must.
     pub fn proxy_protocol(&self, peer: IpAddr) -> ProxyProtocol {
-        let proxies = &self.core.config.proxies;
+        let proxies = &self.parts.books.config.proxies;
         if proxies.protocol != ProxyProtocol::Off && proxies.trusts(peer) {
             proxies.protocol
         } else {
@@ -148,13 +148,14 @@ impl Hub {
 
     /// The same for a connection that is open.
     pub fn conn_proxy_protocol(&self, conn: ConnId) -> ProxyProtocol {
-        let peer = self.core.tables.conns.get(conn).map(|slot| slot.peer);
+        let peer = self.parts.line.conns.get(conn).map(|slot| slot.peer);
         peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
     }
 
     /// The client of a request that came from `peer`.
     pub fn client_address(&self, peer: IpAddr, head: &Head<'_>) -> IpAddr {
-        self.core
+        self.parts
+            .books
             .config
             .proxies
             .client(peer, |name| head.values(name))
@@ -168,32 +169,32 @@ impl Hub {
 
     /// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
     pub(crate) fn misintroduced(&mut self, conn: ConnId) {
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return;
         };
         let (peer, reason) = (slot.peer, CloseReason::ProtocolError);
         // Whose time was up already is counted for that.
         if slot.state == State::Head {
-            self.core.counts.shed += 1;
-            self.core.count_close(reason);
+            self.parts.books.counts.shed += 1;
+            self.parts.count_close(reason);
             let notice = Notice::Refused { peer, reason };
-            self.core.outbound.effects.push(Effect::Log(notice));
+            self.parts.outbound.effects.push(Effect::Log(notice));
         }
-        self.core.drop_conn(conn);
+        self.parts.drop_conn(conn);
     }
 
     /// Makes the client of a request the peer of its connection, for limits and logs. The next request of the connection may
     /// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
     pub(crate) fn find_client(&mut self, conn: ConnId, head: &Head<'_>) {
         self.tell_distrusted(conn, head);
-        if self.core.config.proxies.trusted.is_empty() {
+        if self.parts.books.config.proxies.trusted.is_empty() {
             return;
         }
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return;
         };
         let proxy = self
-            .core
+            .parts
             .access
             .via
             .get(&conn)
@@ -201,19 +202,22 @@ impl Hub {
             .unwrap_or(slot.peer);
         let client = self.client_address(proxy, head);
         if client != slot.peer {
-            self.core.access.via.insert(conn, proxy);
+            self.parts.access.via.insert(conn, proxy);
             self.introduced(conn, client);
         }
     }
 
     /// A gateway that does not know its proxy takes all clients behind it for one: that is told, once.
     fn tell_distrusted(&mut self, conn: ConnId, head: &Head<'_>) {
-        let core = &mut self.core;
-        let Some(peer) = core.tables.conns.get(conn).map(|slot| slot.peer) else {
+        let parts = &mut self.parts;
+        let Some(peer) = parts.line.conns.get(conn).map(|slot| slot.peer) else {
             return;
         };
-        let peer = core.access.via.get(&conn).copied().unwrap_or(peer);
-        let (proxies, told) = (&core.config.proxies, core.access.distrusted.of(peer));
+        let peer = parts.access.via.get(&conn).copied().unwrap_or(peer);
+        let (proxies, told) = (
+            &parts.books.config.proxies,
+            parts.access.distrusted.of(peer),
+        );
         let is_known = || told.load(Ordering::Relaxed) || proxies.trusts(peer);
         if proxies.header == ClientHeader::None || is_known() {
             return;
@@ -222,7 +226,7 @@ impl Hub {
         let names_client = names.any(|name| head.values(name).next().is_some());
         if names_client && !told.swap(true, Ordering::Relaxed) {
             let notice = Notice::DistrustedProxy { peer };
-            core.outbound.effects.push(Effect::Log(notice));
+            parts.outbound.effects.push(Effect::Log(notice));
         }
     }
 }

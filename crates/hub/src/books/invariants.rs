@@ -1,10 +1,10 @@
 //! What must hold between any two entry points, whatever peers did: every reference between the tables has its counterpart.
 //! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
 
-use crate::core::Core;
 use crate::dialect::speech::Framing;
 use crate::hub::Hub;
 use crate::output::compression::Deflate;
+use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::question::Waiting;
 use crate::tables::conn::{Conn, State};
@@ -26,23 +26,23 @@ impl Hub {
     /// Panics unless all tables agree with each other.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
-        self.core.check_conns();
-        self.core.check_sessions();
-        self.core.check_sockets();
-        self.core.check_rooms();
-        self.core.check_users();
-        self.core.check_namespaces();
-        self.core.check_lists();
+        self.parts.check_conns();
+        self.parts.check_sessions();
+        self.parts.check_sockets();
+        self.parts.check_rooms();
+        self.parts.check_users();
+        self.parts.check_namespaces();
+        self.parts.check_lists();
     }
 
     #[doc(hidden)]
     pub fn census(&self) -> Census {
         Census {
-            conns: self.core.tables.conns.len(),
-            sessions: self.core.tables.sessions.len(),
-            sockets: self.core.tables.sockets.len(),
-            rooms: self.core.rooms.len(),
-            namespaces: self.core.tables.namespaces.len(),
+            conns: self.parts.line.conns.len(),
+            sessions: self.parts.people.sessions.len(),
+            sockets: self.parts.people.sockets.len(),
+            rooms: self.parts.rooms.len(),
+            namespaces: self.parts.people.namespaces.len(),
         }
     }
 
@@ -50,13 +50,13 @@ impl Hub {
     #[doc(hidden)]
     pub fn room_census(&self) -> Vec<(String, String, u64, u64)> {
         let named = self
-            .core
+            .parts
             .rooms
             .iter()
             .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
             .filter_map(|(_, room)| {
-                let namespace = self.core.tables.namespaces.get(room.namespace())?;
+                let namespace = self.parts.people.namespaces.get(room.namespace())?;
                 let (name, here) = (room.name().to_string(), room.members().len() as u64);
                 Some((namespace.name.to_string(), name, here, room.total()))
             })
@@ -66,16 +66,16 @@ impl Hub {
     }
 }
 
-impl Core {
+impl Parts {
     fn check_conns(&self) {
         for conn in self.access.via.keys() {
             assert!(
-                self.tables.conns.get(*conn).is_some(),
+                self.line.conns.get(*conn).is_some(),
                 "conn {conn} came through a proxy and is gone"
             );
         }
-        for (index, conn) in self.tables.conns.iter() {
-            let session = self.tables.sessions.get(conn.session);
+        for (index, conn) in self.line.conns.iter() {
+            let session = self.people.sessions.get(conn.session);
             match conn.state {
                 State::Head | State::Held | State::Finishing | State::Linger => {
                     assert_eq!(
@@ -100,34 +100,34 @@ impl Core {
             }
         }
         let websockets = self
-            .tables
+            .line
             .conns
             .iter()
             .filter(|(_, conn)| conn.flags.websocket)
             .count();
         assert_eq!(
-            self.counts.websockets, websockets as u64,
+            self.books.counts.websockets, websockets as u64,
             "count of WebSockets"
         );
         let inflating = self
-            .tables
+            .line
             .conns
             .iter()
             .filter(|(_, conn)| conn.flags.inflates);
         assert_eq!(
-            self.counts.deflate_websockets,
+            self.books.counts.deflate_websockets,
             inflating.count() as u64,
             "count of WebSockets that agreed on compression"
         );
         let kept = self
-            .tables
+            .line
             .conns
             .iter()
             .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
         let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
-        self.output.codecs.check_contexts(&kept);
+        self.line.codecs.check_contexts(&kept);
         assert_eq!(
-            self.counts.takeover_contexts,
+            self.books.counts.takeover_contexts,
             kept.len() as u64,
             "count of kept windows"
         );
@@ -135,7 +135,7 @@ impl Core {
 
     fn check_sessions(&self) {
         let mut engineio = 0;
-        for (index, session) in self.tables.sessions.iter() {
+        for (index, session) in self.people.sessions.iter() {
             let state = match session.protocol {
                 Protocol::EventStream => State::Stream,
                 _ => State::WebSocket,
@@ -149,7 +149,7 @@ impl Core {
                 );
                 self.check_end(index, polling.get, State::Poll);
                 if polling.post.is_some() {
-                    let conn = self.tables.conns.get(polling.post);
+                    let conn = self.line.conns.get(polling.post);
                     let conn = conn.unwrap_or_else(|| panic!("session {index}: dead POST"));
                     let body = matches!(conn.state, State::Body { .. } | State::ChunkedBody);
                     assert!(body, "session {index}: its POST is in {:?}", conn.state);
@@ -178,17 +178,17 @@ impl Core {
             }
             self.check_sockets_of(index, session);
         }
-        assert_eq!(self.tables.sids.len(), engineio, "entries of the sid table");
+        assert_eq!(self.people.sids.len(), engineio, "entries of the sid table");
         assert_eq!(
-            self.counts.sessions,
-            self.tables.sessions.len() as u64,
+            self.books.counts.sessions,
+            self.people.sessions.len() as u64,
             "count of sessions"
         );
     }
 
     fn check_end(&self, session: SessionId, conn: Option<ConnId>, state: State) {
         let Some(conn) = conn else { return };
-        let slot = self.tables.conns.get(conn);
+        let slot = self.line.conns.get(conn);
         let slot = slot.unwrap_or_else(|| panic!("session {session}: {state:?} {conn} is dead"));
         assert_eq!(
             (slot.state, slot.session),
@@ -199,7 +199,7 @@ impl Core {
 
     fn check_sockets_of(&self, index: SessionId, session: &Session) {
         for (n, socket) in session.sockets.iter().enumerate() {
-            let slot = self.tables.sockets.get(*socket);
+            let slot = self.people.sockets.get(*socket);
             let slot = slot.unwrap_or_else(|| panic!("session {index}: dead socket {socket}"));
             assert_eq!(
                 (slot.session, slot.conn),
@@ -215,7 +215,7 @@ impl Core {
             );
             let twin = session.sockets[..n]
                 .iter()
-                .filter_map(|other| self.tables.sockets.get(*other));
+                .filter_map(|other| self.people.sockets.get(*other));
             let twins = twin
                 .filter(|other| other.namespace == slot.namespace)
                 .count();
@@ -229,14 +229,14 @@ impl Core {
             "the handler was not told {} things",
             self.outbound.told.len()
         );
-        for (index, socket) in self.tables.sockets.iter() {
+        for (index, socket) in self.people.sockets.iter() {
             assert!(!socket.gone, "socket {index} is gone and still here");
             assert_eq!(
                 self.find_socket(&socket.id),
                 Some(index),
                 "id of socket {index}"
             );
-            let session = self.tables.sessions.get(socket.session);
+            let session = self.people.sessions.get(socket.session);
             let listed = session.is_some_and(|session| session.sockets.contains(&index));
             assert!(
                 listed,
@@ -260,13 +260,13 @@ impl Core {
             assert_eq!(everyone, 1, "socket {index}: memberships in its namespace");
         }
         assert_eq!(
-            self.tables.socket_ids.len(),
-            self.tables.sockets.len(),
+            self.people.socket_ids.len(),
+            self.people.sockets.len(),
             "entries of the id table"
         );
         assert_eq!(
-            self.counts.sockets,
-            self.tables.sockets.len() as u64,
+            self.books.counts.sockets,
+            self.people.sockets.len() as u64,
             "count of sockets"
         );
     }
@@ -279,7 +279,7 @@ impl Core {
             let found = self.rooms.find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
-                self.tables.namespaces.get(room.namespace()).is_some(),
+                self.people.namespaces.get(room.namespace()).is_some(),
                 "room {:?}",
                 room.name()
             );
@@ -293,7 +293,7 @@ impl Core {
                 room.name()
             );
             for (at, member) in room.members().iter().enumerate() {
-                let socket = self.tables.sockets.get(*member);
+                let socket = self.people.sockets.get(*member);
                 let mut memberships = socket.into_iter().flat_map(|socket| &socket.rooms);
                 let known = memberships.any(|own| own.room == index && own.at == at as u32);
                 assert!(
@@ -304,7 +304,7 @@ impl Core {
             }
         }
         let memberships: usize = self
-            .tables
+            .people
             .sockets
             .iter()
             .map(|(_, slot)| slot.rooms.len())
@@ -319,9 +319,9 @@ impl Core {
 
     fn check_users(&self) {
         let mut members = 0;
-        for (index, user) in self.tables.users.iter() {
+        for (index, user) in self.people.users.iter() {
             assert_eq!(
-                self.tables.users.find(user.namespace, &user.name),
+                self.people.users.find(user.namespace, &user.name),
                 Some(index),
                 "user {:?}",
                 user.name
@@ -333,7 +333,7 @@ impl Core {
             );
             let mut at = user.first;
             while let Some(id) = at {
-                let socket = self.tables.sockets.get(id);
+                let socket = self.people.sockets.get(id);
                 let socket = socket.unwrap_or_else(|| panic!("dead socket of {:?}", user.name));
                 assert_eq!(
                     (socket.place.user, socket.namespace),
@@ -341,7 +341,7 @@ impl Core {
                 );
                 members += 1;
                 assert!(
-                    members <= self.tables.sockets.len(),
+                    members <= self.people.sockets.len(),
                     "the list of {:?} has no end",
                     user.name
                 );
@@ -349,7 +349,7 @@ impl Core {
             }
         }
         let placed = self
-            .tables
+            .people
             .sockets
             .iter()
             .filter(|(_, slot)| slot.place.user.is_some());
@@ -360,14 +360,17 @@ impl Core {
     /// Gates of sessions and the questions that they wait for are pairs.
     fn check_questions(&self) {
         let (open, kept, booked) = self.asks.audit();
-        assert_eq!(self.counts.asks_outstanding, open as u64, "open questions");
+        assert_eq!(
+            self.books.counts.asks_outstanding, open as u64,
+            "open questions"
+        );
         assert_eq!(kept, booked, "bytes that questions keep");
         let joins = self.asks.iter().filter(|(_, pending)| {
-            let live = pending.session.map(|key| self.tables.sessions.live(key));
+            let live = pending.session.map(|key| self.people.sessions.live(key));
             matches!(pending.waiting, Waiting::Join(_)) && live.flatten().is_some()
         });
         let mut gates = 0;
-        for (index, slot) in self.tables.sessions.iter() {
+        for (index, slot) in self.people.sessions.iter() {
             for ask in slot.gates.iter() {
                 let pending = self.asks.get(ask).expect("a gate has its question");
                 assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
@@ -378,7 +381,7 @@ impl Core {
     }
 
     fn check_namespaces(&self) {
-        for (index, namespace) in self.tables.namespaces.iter() {
+        for (index, namespace) in self.people.namespaces.iter() {
             let rooms = self
                 .rooms
                 .iter()
@@ -402,16 +405,16 @@ impl Core {
             );
         }
         assert_eq!(
-            self.tables.namespace_names.len(),
-            self.tables.namespaces.len(),
+            self.people.namespace_names.len(),
+            self.people.namespaces.len(),
             "names of namespaces"
         );
     }
 
     /// Marks that say "is in a list" and the lists.
     fn check_lists(&self) {
-        for (index, conn) in self.tables.conns.iter() {
-            let waits = self.output.log.dirty.contains(&index);
+        for (index, conn) in self.line.conns.iter() {
+            let waits = self.line.log.dirty.contains(&index);
             assert!(
                 !conn.flags.dirty || waits,
                 "conn {index} will not be flushed"
@@ -429,11 +432,11 @@ impl Core {
         }
         for conn in self.polls.unconfirmed() {
             assert!(
-                self.tables.conns.get(conn).is_some(),
+                self.line.conns.get(conn).is_some(),
                 "answer on its way on dead conn {conn}"
             );
         }
-        for (index, session) in self.tables.sessions.iter() {
+        for (index, session) in self.people.sessions.iter() {
             assert!(
                 !session.flags.poll_ready || self.polls.lists(index),
                 "session {index} will not be answered"

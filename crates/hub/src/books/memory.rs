@@ -1,12 +1,12 @@
 //! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
 //! walk, so a shard walks them in steps, a few thousand slots a turn.
 
-use crate::core::Core;
 use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::tables::socket::{Membership, Socket};
 
 /// Bytes by part.
-pub type Parts = Vec<(&'static str, usize)>;
+pub type Footprint = Vec<(&'static str, usize)>;
 
 /// How far a count has come. What comes and goes meanwhile is counted or not.
 #[derive(Debug, Default)]
@@ -23,25 +23,25 @@ pub struct MemoryWalk {
 
 impl MemoryWalk {
     /// Counts one slot of the current table; none behind its end.
-    fn count(&mut self, core: &Core) -> Option<()> {
-        let (tables, index) = (&core.tables, self.slot);
+    fn count(&mut self, parts: &Parts) -> Option<()> {
+        let (people, index) = (&parts.people, self.slot);
         match self.table {
             0 => {
-                if let Some(conn) = tables.conns.get(tables.conns.nth(index)?) {
+                if let Some(conn) = parts.line.conns.get(parts.line.conns.nth(index)?) {
                     self.conns += conn.heap_bytes();
                     self.outboxes += conn.outbox.heap_bytes();
                 }
             }
             1 => {
-                let slot = tables.sessions.get(tables.sessions.nth(index)?);
+                let slot = people.sessions.get(people.sessions.nth(index)?);
                 self.sessions += slot.map_or(0, |slot| slot.heap_bytes());
             }
             2 => {
-                let slot = tables.sockets.get(tables.sockets.nth(index)?);
+                let slot = people.sockets.get(people.sockets.nth(index)?);
                 self.sockets += slot.map_or(0, socket_bytes);
             }
             _ => {
-                let slot = core.rooms.get(core.rooms.nth(index)?);
+                let slot = parts.rooms.get(parts.rooms.nth(index)?);
                 self.rooms += slot.map_or(0, |room| room.heap_bytes());
             }
         }
@@ -50,37 +50,34 @@ impl MemoryWalk {
     }
 
     /// The parts, with the tables themselves and all that needs no walk.
-    fn finish(&self, core: &Core) -> Parts {
+    fn finish(&self, parts: &Parts) -> Footprint {
         vec![
-            ("connections", core.tables.conns.heap_bytes() + self.conns),
+            ("connections", parts.line.conns.heap_bytes() + self.conns),
             (
                 "sessions",
-                core.tables.sessions.heap_bytes()
-                    + core.tables.sids.allocation_size()
+                parts.people.sessions.heap_bytes()
+                    + parts.people.sids.allocation_size()
                     + self.sessions,
             ),
             (
                 "sockets",
-                core.tables.sockets.heap_bytes()
-                    + core.tables.socket_ids.allocation_size()
+                parts.people.sockets.heap_bytes()
+                    + parts.people.socket_ids.allocation_size()
                     + self.sockets,
             ),
-            ("rooms", core.rooms.heap_bytes() + self.rooms),
+            ("rooms", parts.rooms.heap_bytes() + self.rooms),
             (
                 "users",
-                core.tables.users.heap_bytes()
-                    + core.clock.expiries.heap_bytes()
-                    + core.asks.heap_bytes(),
+                parts.people.users.heap_bytes()
+                    + parts.clock.expiries.heap_bytes()
+                    + parts.asks.heap_bytes(),
             ),
-            (
-                "outboxes",
-                self.outboxes + core.output.pool.bytes() as usize,
-            ),
-            ("history", core.log.heap_bytes()),
-            ("rounds", core.rounds.heap_bytes()),
-            ("timers", core.clock.timers.heap_bytes()),
-            ("turn log", core.output.log.heap_bytes()),
-            ("deflate", core.output.codecs.heap_bytes()),
+            ("outboxes", self.outboxes + parts.line.pool.bytes() as usize),
+            ("history", parts.rooms.kept.heap_bytes()),
+            ("rounds", parts.rounds.heap_bytes()),
+            ("timers", parts.clock.timers.heap_bytes()),
+            ("turn log", parts.line.log.heap_bytes()),
+            ("deflate", parts.line.codecs.heap_bytes()),
         ]
     }
 }
@@ -89,7 +86,7 @@ const TABLES: usize = 4;
 
 impl Hub {
     /// Heap bytes of each part, as far as the hub can count them (allocator overhead is not in it).
-    pub fn memory(&self) -> Parts {
+    pub fn memory(&self) -> Footprint {
         let mut walk = MemoryWalk::default();
         loop {
             if let Some(parts) = self.memory_step(&mut walk, usize::MAX) {
@@ -99,13 +96,13 @@ impl Hub {
     }
 
     /// Goes on counting for so many slots; the parts when all is counted.
-    pub fn memory_step(&self, walk: &mut MemoryWalk, slots: usize) -> Option<Parts> {
+    pub fn memory_step(&self, walk: &mut MemoryWalk, slots: usize) -> Option<Footprint> {
         for _ in 0..slots {
-            if walk.count(&self.core).is_none() {
+            if walk.count(&self.parts).is_none() {
                 walk.table += 1;
                 walk.slot = 0;
                 if walk.table == TABLES {
-                    return Some(walk.finish(&self.core));
+                    return Some(walk.finish(&self.parts));
                 }
             }
         }

@@ -7,3 +7,14 @@ pub mod limits;
 pub(crate) mod memory;
 pub mod metrics;
 pub mod tls;
+
+use crate::config::Config;
+use metrics::Counts;
+use std::sync::Arc;
+
+/// What the hub was told to do, and what it counts.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pub(crate) config: Arc<Config>,
+    pub(crate) counts: Counts,
+}

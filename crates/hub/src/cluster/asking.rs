@@ -5,15 +5,15 @@ use crate::cluster::letter::{
     Address, Answer, Broadcast, Fetched, Letter, Order, Response, RoundId, Target,
 };
 use crate::cluster::rounds::{Acked, Collected, Found, News, Question};
-use crate::core::Core;
+use crate::parts::Parts;
 use crate::rooms::fanout::Outgoing;
 use crate::seam::effect::Told;
 use crate::tables::slot::SocketKey;
 
-impl Core {
+impl Parts {
     fn acks_admitted(&mut self, more: usize) -> bool {
-        let max = self.config.limits.acks_outstanding_max;
-        self.rounds.admits(more, max, &mut self.counts)
+        let max = self.books.config.limits.acks_outstanding_max;
+        self.rounds.admits(more, max, &mut self.books.counts)
     }
 
     /// Sees to an id's deadline.
@@ -24,7 +24,7 @@ impl Core {
         self.clock
             .timers
             .compact_acks(rounds.len(), |id| rounds.is_live(id));
-        self.counts.acks_outstanding = self.rounds.owed() as u64;
+        self.books.counts.acks_outstanding = self.rounds.owed() as u64;
     }
 
     /// The ack id for a question to one socket; `None` when too many answers are waited for.
@@ -51,7 +51,7 @@ impl Core {
         answer: impl FnOnce() -> Answer,
     ) -> Option<u64> {
         let acked = self.rounds.acked(socket, id);
-        self.counts.acks_outstanding = self.rounds.owed() as u64;
+        self.books.counts.acks_outstanding = self.rounds.owed() as u64;
         match acked {
             Acked::ToHandler(token) => return Some(token),
             Acked::ToAsker(round) => self.respond(round, Response::Ack(answer())),
@@ -68,14 +68,14 @@ impl Core {
                 News::Asker(round, response) => self.respond(round, response),
             }
         }
-        self.counts.acks_outstanding = self.rounds.owed() as u64;
+        self.books.counts.acks_outstanding = self.rounds.owed() as u64;
     }
 
     /// A deadline has come.
     pub(crate) fn ack_due(&mut self, id: u64) {
         let told = self.rounds.due(id);
         self.outbound.told.extend(told);
-        self.counts.acks_outstanding = self.rounds.owed() as u64;
+        self.books.counts.acks_outstanding = self.rounds.owed() as u64;
     }
 
     fn respond(&mut self, round: RoundId, response: Response) {
@@ -88,7 +88,9 @@ impl Core {
 
     /// Something about a round or fetch of ours.
     pub(crate) fn response(&mut self, number: u64, response: &Response) {
-        let told = self.rounds.respond(number, response, &mut self.counts);
+        let told = self
+            .rounds
+            .respond(number, response, &mut self.books.counts);
         self.outbound.told.extend(told);
     }
 
@@ -204,7 +206,7 @@ impl Core {
     fn describe(&mut self, target: &Target<'_>) -> Found {
         let (mut sockets, mut bytes) = (Vec::new(), 0);
         for index in self.select(target) {
-            let Some(socket) = self.tables.sockets.get(index) else {
+            let Some(socket) = self.people.sockets.get(index) else {
                 continue;
             };
             let extra = socket.extra.as_ref();

@@ -9,7 +9,7 @@ impl Hub {
     pub(crate) fn letter(&mut self, letter: &Letter) {
         match letter {
             Letter::Order(order) => self.asked(order),
-            Letter::Response(round, response) => self.core.response(*round, response),
+            Letter::Response(round, response) => self.parts.response(*round, response),
             Letter::Room(news) => self.room_news(news),
         }
         self.settle();
@@ -19,15 +19,15 @@ impl Hub {
         match order {
             Order::Broadcast(broadcast, round) => self.broadcast(broadcast, *round),
             Order::Join { of, rooms, .. } => {
-                of.with(|target| self.core.join_selected(target, &borrowed(rooms)));
+                of.with(|target| self.parts.join_selected(target, &borrowed(rooms)));
             }
             Order::Leave { of, rooms } => {
-                of.with(|target| self.core.leave_selected(target, &borrowed(rooms)));
+                of.with(|target| self.parts.leave_selected(target, &borrowed(rooms)));
             }
             Order::Disconnect { of, close } => {
-                of.with(|target| self.core.disconnect_selected(target, *close));
+                of.with(|target| self.parts.disconnect_selected(target, *close));
             }
-            Order::Fetch { of, round } => of.with(|target| self.core.fetched(target, *round)),
+            Order::Fetch { of, round } => of.with(|target| self.parts.fetched(target, *round)),
         }
     }
 
@@ -35,7 +35,7 @@ impl Hub {
         match news {
             RoomNews::Append(broadcast, kept) => broadcast.to.with(|target| {
                 let event = broadcast.event();
-                self.core.append(target, &event, kept.as_deref());
+                self.parts.append(target, &event, kept.as_deref());
             }),
             RoomNews::Replay {
                 namespace,
@@ -45,15 +45,15 @@ impl Hub {
                 ticket,
                 after,
             } => self
-                .core
+                .parts
                 .replay(namespace, room, *shard, *socket, *ticket, *after),
             RoomNews::Replayed {
                 room,
                 socket,
                 ticket,
                 kept,
-            } => self.core.replayed(room, socket, *ticket, kept),
-            RoomNews::Changed { namespace, room } => self.core.room_changed(namespace, room),
+            } => self.parts.replayed(room, socket, *ticket, kept),
+            RoomNews::Changed { namespace, room } => self.parts.room_changed(namespace, room),
         }
     }
 
@@ -63,8 +63,8 @@ impl Hub {
             let mut out = Outgoing::event(target, &event);
             out.at = broadcast.at;
             match round {
-                Some(round) => self.core.take_part(target, &mut out, round),
-                None => self.core.fan_out(target, &mut out),
+                Some(round) => self.parts.take_part(target, &mut out, round),
+                None => self.parts.fan_out(target, &mut out),
             }
         });
     }

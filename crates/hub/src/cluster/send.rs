@@ -1,7 +1,7 @@
 //! Where letters go: to the shards that hold somebody a target may mean.
 
 use crate::cluster::letter::{Letter, Target};
-use crate::core::Core;
+use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
@@ -10,7 +10,7 @@ use crate::tables::shards::ShardSet;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
-impl Core {
+impl Parts {
     /// Other shards that hold somebody the target may mean.
     pub(crate) fn shards_of(&self, target: &Target<'_>) -> ShardSet {
         let mut set = ShardSet::default();
@@ -57,9 +57,9 @@ impl Core {
         let letter = Arc::new(letter.into());
         let bytes = letter.bytes();
         for shard in shards.iter() {
-            self.counts.relayed += 1;
-            self.output.budget.post(bytes);
-            if self.loads.is_long(shard, &self.config.limits) {
+            self.books.counts.relayed += 1;
+            self.line.budget.post(bytes);
+            if self.intake.loads.is_long(shard, &self.books.config.limits) {
                 self.intake.wait_for(shard);
             }
             self.outbound.effects.push(Effect::Send {

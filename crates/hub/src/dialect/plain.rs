@@ -2,8 +2,8 @@
 
 use crate::access::claims::Claims;
 use crate::books::close::CloseReason;
-use crate::core::Core;
 use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::seam::context::{About, Rejection};
 use crate::seam::handler::{AckTo, Decision, Event, Refusal};
 use crate::seam::question::Waiting;
@@ -17,7 +17,7 @@ use wire::websocket::close;
 impl Hub {
     /// A plain session has one socket from the start, or from when its token was found good.
     pub(crate) fn open_plain(&mut self, session: SessionId) {
-        if self.core.config.auth.enabled {
+        if self.parts.books.config.auth.enabled {
             self.authenticate_plain(session);
         } else {
             self.begin_plain(session, None);
@@ -25,14 +25,14 @@ impl Hub {
     }
 
     pub(crate) fn begin_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
-        let namespace = self.core.config.plain_namespace.clone();
+        let namespace = self.parts.books.config.plain_namespace.clone();
         match self.ask_handler(session, &namespace, "{}", claims) {
             Some(Decision::Admit) => self.enter_plain(session, claims),
             Some(Decision::Refuse(refusal)) => self.keep_out_plain(session, &refusal),
-            Some(Decision::Later) => match self.core.take_ticket() {
+            Some(Decision::Later) => match self.parts.take_ticket() {
                 Some(key) => {
                     let claims = claims.cloned().map(Box::new);
-                    self.core.wait_for(key, Waiting::Begin(claims));
+                    self.parts.wait_for(key, Waiting::Begin(claims));
                     self.set_asking(session, true);
                 }
                 None => self.keep_out_plain(session, &Refusal::unavailable()),
@@ -43,9 +43,9 @@ impl Hub {
 
     /// Frames of a plain client wait while somebody is asked about it. Returns its connection.
     pub(crate) fn set_asking(&mut self, session: SessionId, asking: bool) -> Option<ConnId> {
-        let slot = self.core.tables.sessions.get(session)?;
+        let slot = self.parts.people.sessions.get(session)?;
         let conn = slot.conn?;
-        self.core.tables.conns.get_mut(conn)?.flags.asking = asking;
+        self.parts.line.conns.get_mut(conn)?.flags.asking = asking;
         Some(conn)
     }
 
@@ -67,13 +67,13 @@ impl Hub {
     }
 
     fn enter_plain(&mut self, session: SessionId, claims: Option<&Claims>) {
-        if !self.core.is_open(session) {
+        if !self.parts.is_open(session) {
             return;
         }
-        let namespace = self.core.config.plain_namespace.clone();
+        let namespace = self.parts.books.config.plain_namespace.clone();
         let socket = self.add_socket(session, &namespace, "{}", claims);
         if let Some(claims) = claims {
-            self.core.grant(socket, claims);
+            self.parts.grant(socket, claims);
         }
         let stream = self.begin_stream(session);
         self.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
@@ -84,26 +84,26 @@ impl Hub {
 
     fn keep_out_plain(&mut self, session: SessionId, refusal: &Refusal) {
         if self.refuse_stream(session, 403, &refusal.message) {
-            return self.core.close_session(session, CloseReason::ServerClose);
+            return self.parts.close_session(session, CloseReason::ServerClose);
         }
-        let slot = self.core.tables.sessions.get(session);
+        let slot = self.parts.people.sessions.get(session);
         let Some(conn) = slot.and_then(|slot| slot.conn) else {
             return;
         };
-        self.core
+        self.parts
             .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
-        self.core.finish_conn(conn);
-        self.core.close_session(session, CloseReason::ServerClose);
+        self.parts.finish_conn(conn);
+        self.parts.close_session(session, CloseReason::ServerClose);
     }
 
     pub(crate) fn on_plain(&mut self, session: SessionId, data: Data<'_>) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
+        let Some(slot) = self.parts.people.sessions.get(session) else {
             return;
         };
         let Some(socket) = slot
             .sockets
             .first()
-            .map(|index| self.core.socket_key(*index))
+            .map(|index| self.parts.socket_key(*index))
         else {
             return;
         };
@@ -125,7 +125,7 @@ impl Hub {
         match incoming {
             Ok(incoming) => self.on_incoming(session, socket, incoming),
             Err(invalid) => {
-                self.core.counts.invalid_messages += 1;
+                self.parts.books.counts.invalid_messages += 1;
                 let rejection = Rejection::Refused {
                     message: invalid.message(),
                     code: "INVALID_MESSAGE_FORMAT",
@@ -197,10 +197,10 @@ impl Hub {
     }
 }
 
-impl Core {
+impl Parts {
     /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.
     pub(crate) fn say_error(&mut self, session: SessionId, error: &plain::Error<'_>) -> bool {
-        let Some(slot) = self.tables.sessions.get(session) else {
+        let Some(slot) = self.people.sessions.get(session) else {
             return true;
         };
         let (protocol, mut text) = (slot.protocol, Vec::new());

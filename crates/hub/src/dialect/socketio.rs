@@ -47,7 +47,7 @@ impl Hub {
     }
 
     fn on_close_packet(&mut self, session: SessionId) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
+        let Some(slot) = self.parts.people.sessions.get(session) else {
             return;
         };
         let conn = slot.conn;
@@ -55,11 +55,11 @@ impl Hub {
             self.client_closed_polling(session);
         } else {
             // The client said goodbye in Engine.IO's words; RFC 6455 §7.1.1 wants a close frame before the end of TCP all the same.
-            self.core.reply(conn, |out| close::write(out, None, ""));
-            self.core
+            self.parts.reply(conn, |out| close::write(out, None, ""));
+            self.parts
                 .close_session(session, CloseReason::TransportClose);
             if let Some(conn) = conn {
-                self.core.finish_conn(conn);
+                self.parts.finish_conn(conn);
             }
         }
     }
@@ -67,13 +67,13 @@ impl Hub {
     /// A message of whatever protocol the session speaks.
     #[inline]
     pub(crate) fn on_data(&mut self, session: SessionId, data: Data<'_>) {
-        self.core.counts.messages_in += 1;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        self.parts.books.counts.messages_in += 1;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         if slot.flags.closing {
             // Only its last poll is waited for: nothing may join or send on its behalf.
-            self.core.counts.drop_message(Dropped::Invalid);
+            self.parts.books.counts.drop_message(Dropped::Invalid);
             return;
         }
         slot.flags.heard = true;
@@ -89,7 +89,7 @@ impl Hub {
             // It cannot speak.
             (Protocol::EventStream, _) => {}
             (Protocol::EngineIo | Protocol::Raw, data) => {
-                let key = self.core.tables.sessions.key(session);
+                let key = self.parts.people.sessions.key(session);
                 self.call(session, |handler, cx| handler.message(cx, key, data));
             }
         }
@@ -102,12 +102,12 @@ impl Hub {
             Data::Text(_) => Parser::Json,
             Data::Binary(_) => Parser::Msgpack,
         };
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         slot.flags.heard_packet = true;
         slot.flags.msgpack = parser == Parser::Msgpack;
-        if !self.core.config.speaks(parser) {
+        if !self.parts.books.config.speaks(parser) {
             return self.parse_error(session);
         }
         match data {
@@ -125,8 +125,8 @@ impl Hub {
         let Some(msgpack::Decoded { text, attachments }) = decoded else {
             return self.parse_error(session);
         };
-        if attachments.len() > self.core.config.limits.attachments_max {
-            self.core.counts.hit(Limit::Attachments);
+        if attachments.len() > self.parts.books.config.limits.attachments_max {
+            self.parts.books.counts.hit(Limit::Attachments);
             return self.parse_error(session);
         }
         match socketio::parse(&text) {
@@ -136,8 +136,8 @@ impl Hub {
     }
 
     fn parse_error(&mut self, session: SessionId) {
-        self.core.counts.drop_message(Dropped::Invalid);
-        self.core.close_session(session, CloseReason::ParseError);
+        self.parts.books.counts.drop_message(Dropped::Invalid);
+        self.parts.close_session(session, CloseReason::ParseError);
     }
 
     /// `interrupted`: attachments of an earlier packet are still to come.
@@ -149,24 +149,24 @@ impl Hub {
             Ok(packet) if packet.attachments > 0 => self.announce_binary(session, text, &packet),
             Ok(packet) => self.on_packet(session, &packet, &[]),
             Err(socketio::ParseError::Attachments) => {
-                self.core.counts.hit(Limit::Attachments);
+                self.parts.books.counts.hit(Limit::Attachments);
                 self.parse_error(session);
             }
             // An event without any data is ignored, as the reference does.
             Err(_) if !interrupted && is_empty_event(text) => {
-                self.core.counts.drop_message(Dropped::Invalid)
+                self.parts.books.counts.drop_message(Dropped::Invalid)
             }
             Err(_) => self.parse_error(session),
         }
     }
 
     fn announce_binary(&mut self, session: SessionId, text: &str, packet: &Packet<'_>) {
-        if packet.attachments > self.core.config.limits.attachments_max {
-            self.core.counts.hit(Limit::Attachments);
+        if packet.attachments > self.parts.books.config.limits.attachments_max {
+            self.parts.books.counts.hit(Limit::Attachments);
             return self.parse_error(session);
         }
-        let since_ms = self.core.clock.now.mono_ms;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let since_ms = self.parts.clock.now.mono_ms;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         slot.binary = Some(Box::new(Partial {
@@ -177,15 +177,15 @@ impl Hub {
         }));
         // One timer per session, however many packets: a peer must not fill the lane.
         if !mem::replace(&mut slot.flags.attachments_timer, true) {
-            let timeout = self.core.config.limits.message_timeout;
-            self.core
+            let timeout = self.parts.books.config.limits.message_timeout;
+            self.parts
                 .arm_session(SessionTimer::Attachments, timeout, session);
         }
     }
 
     fn on_attachment(&mut self, session: SessionId, bytes: &[u8]) {
-        let max = self.core.config.max_payload;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let max = self.parts.books.config.max_payload;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         let Some(partial) = slot.binary.as_mut() else {
@@ -193,8 +193,10 @@ impl Hub {
         };
         // The text was a message within the bound; its attachments together have that bound once more, however many they are.
         if partial.attachment_bytes() + bytes.len() > max {
-            self.core.counts.hit(Limit::Payload);
-            return self.core.close_session(session, CloseReason::MessageTooBig);
+            self.parts.books.counts.hit(Limit::Payload);
+            return self
+                .parts
+                .close_session(session, CloseReason::MessageTooBig);
         }
         partial.attachments.push(bytes.to_vec());
         if partial.attachments.len() < partial.wanted {
@@ -215,7 +217,7 @@ impl Hub {
         packet: &Packet<'_>,
         attachments: &[Vec<u8>],
     ) {
-        let index = self.core.socket_in(session, packet.namespace);
+        let index = self.parts.socket_in(session, packet.namespace);
         let Some(index) = index else {
             return if let Some(ask) = self.gate(session, packet.namespace) {
                 self.hold(session, ask, packet, attachments);
@@ -225,7 +227,7 @@ impl Hub {
                 self.on_connect(session, packet);
             };
         };
-        let socket = self.core.socket_key(index);
+        let socket = self.parts.socket_key(index);
         let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
         let asked = packet.id.filter(|_| is_event);
         if packet.kind != PacketType::Disconnect && !self.within_rates(session, Some(socket), asked)
@@ -242,7 +244,7 @@ impl Hub {
                 }
             }
             PacketType::Disconnect => {
-                self.core.retire_socket(index, Departure::ByClient);
+                self.parts.retire_socket(index, Departure::ByClient);
             }
             PacketType::Connect | PacketType::ConnectError => self.parse_error(session),
         }
@@ -252,12 +254,12 @@ impl Hub {
     /// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
     /// A namespace that it never was in is no such case.
     fn on_stranger(&mut self, session: SessionId, namespace: &str) {
-        let slot = self.core.tables.sessions.get(session);
+        let slot = self.parts.people.sessions.get(session);
         let rare = slot.and_then(|slot| slot.rare.as_deref());
         if !rare.is_some_and(|rare| rare.has_parted(namespace)) {
             self.parse_error(session);
         } else if self.within_rates(session, None, None) {
-            self.core.counts.drop_message(Dropped::Invalid);
+            self.parts.books.counts.drop_message(Dropped::Invalid);
         }
     }
 
@@ -295,7 +297,7 @@ impl Hub {
             args: args.to_owned(),
             attachments: attachments.to_vec(),
         };
-        if let Some(token) = self.core.acked(socket, id, answer) {
+        if let Some(token) = self.parts.acked(socket, id, answer) {
             self.call(session, |handler, cx| {
                 handler.acked(cx, socket, token, args, attachments)
             });
@@ -308,9 +310,9 @@ impl Hub {
         if !self.has_room_for_socket(session) {
             return;
         }
-        let slot = self.core.tables.sessions.get(session);
+        let slot = self.parts.people.sessions.get(session);
         let is_msgpack = slot.is_some_and(|slot| slot.flags.msgpack);
-        if is_msgpack != (self.core.config.parser_of(packet.namespace) == Parser::Msgpack) {
+        if is_msgpack != (self.parts.books.config.parser_of(packet.namespace) == Parser::Msgpack) {
             let refusal = Refusal {
                 message: "Invalid parser".to_owned(),
                 data: None,
@@ -322,7 +324,7 @@ impl Hub {
         } else {
             packet.data
         };
-        if self.core.config.auth.enabled {
+        if self.parts.books.config.auth.enabled {
             self.authenticate(session, packet.namespace, auth);
         } else {
             self.join_namespace(session, packet.namespace, auth, None);
@@ -331,13 +333,14 @@ impl Hub {
 
     /// `false`: the session has, or has asked for, as many sockets as it may, and is ended for wanting more.
     pub(crate) fn has_room_for_socket(&mut self, session: SessionId) -> bool {
-        let max = self.core.config.limits.sockets_per_session_max;
-        let slot = self.core.tables.sessions.get(session);
+        let max = self.parts.books.config.limits.sockets_per_session_max;
+        let slot = self.parts.people.sessions.get(session);
         if slot.is_some_and(|slot| slot.sockets.len() + slot.gates.len() < max) {
             return true;
         }
-        self.core.counts.hit(Limit::SocketsPerSession);
-        self.core.close_session(session, CloseReason::LimitExceeded);
+        self.parts.books.counts.hit(Limit::SocketsPerSession);
+        self.parts
+            .close_session(session, CloseReason::LimitExceeded);
         false
     }
 
@@ -349,7 +352,7 @@ impl Hub {
         auth: &str,
         claims: Option<&Claims>,
     ) -> Option<Decision> {
-        let slot = self.core.tables.sessions.get_mut(session)?;
+        let slot = self.parts.people.sessions.get_mut(session)?;
         let (protocol, peer) = (slot.protocol, slot.peer);
         let rare = slot.rare.as_mut();
         let (query, headers) = rare.map_or_else(Default::default, |rare| {
@@ -368,10 +371,10 @@ impl Hub {
         let answer = self.call(session, |handler, cx| handler.connecting(cx, &request));
         if !matches!(answer, Some(Decision::Later)) {
             // A ticket that nobody waits with.
-            let ticket = self.core.take_ticket();
-            ticket.and_then(|key| self.core.close_question(key));
+            let ticket = self.parts.take_ticket();
+            ticket.and_then(|key| self.parts.close_question(key));
         }
-        let slot = self.core.tables.sessions.get_mut(session);
+        let slot = self.parts.people.sessions.get_mut(session);
         if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
             (rare.query, rare.headers) = (query, headers);
         }
@@ -386,19 +389,19 @@ impl Hub {
         auth: &str,
         claims: Option<&Claims>,
     ) -> SocketKey {
-        let namespace = self.core.namespace(namespace);
-        let room = self.core.room(namespace, RoomKind::All, "");
-        let id = self.core.ids.socket(self.core.clock.now.wall_ms);
-        let keep = self.core.config.keep_handshake && auth != "{}";
+        let namespace = self.parts.namespace(namespace);
+        let room = self.parts.room(namespace, RoomKind::All, "");
+        let id = self.parts.ids.socket(self.parts.clock.now.wall_ms);
+        let keep = self.parts.books.config.keep_handshake && auth != "{}";
         let extra = keep.then(|| {
             Box::new(Extra {
                 auth: Some(auth.into()),
                 ..Extra::default()
             })
         });
-        let (conn, variant) = self.core.route(session);
-        let deflate = self.core.deflate_of(conn);
-        let socket = self.core.insert_socket(Socket {
+        let (conn, variant) = self.parts.route(session);
+        let deflate = self.parts.deflate_of(conn);
+        let socket = self.parts.insert_socket(Socket {
             id,
             variant,
             deflate,
@@ -414,10 +417,10 @@ impl Hub {
             expires_s: 0,
             extra,
         });
-        let sockets = &mut self.core.tables.sockets;
-        self.core.rooms.add_member(sockets, socket.id(), room);
-        self.core.counts.connects += 1;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let sockets = &mut self.parts.people.sockets;
+        self.parts.rooms.add_member(sockets, socket.id(), room);
+        self.parts.books.counts.connects += 1;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return socket;
         };
         slot.flags.joined = true;
@@ -428,20 +431,20 @@ impl Hub {
             protocol: slot.protocol.name(),
             uid: claims.map(|claims| claims.uid.as_str().into()),
         };
-        self.core.outbound.effects.push(Effect::Log(notice));
+        self.parts.outbound.effects.push(Effect::Log(notice));
         socket
     }
 
     /// The CONNECT reply with the socket's id.
     pub(crate) fn greet(&mut self, session: SessionId, socket: SocketKey, namespace: &str) {
-        let Some(id) = self.core.socket(socket).map(|slot| slot.id.encode()) else {
+        let Some(id) = self.parts.socket(socket).map(|slot| slot.id.encode()) else {
             return;
         };
         let mut data = *b"{\"sid\":\"....................\"}";
         data[8..28].copy_from_slice(&id);
         let data = std::str::from_utf8(&data).unwrap_or_default();
         let word = Word::control(PacketType::Connect, namespace, data);
-        self.core.say(session, &word);
+        self.parts.say(session, &word);
     }
 
     pub(crate) fn refuse_namespace(
@@ -450,15 +453,17 @@ impl Hub {
         namespace: &str,
         refusal: &Refusal,
     ) {
-        let refusals_max = self.core.config.limits.namespace_refusals_max;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let refusals_max = self.parts.books.config.limits.namespace_refusals_max;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         let refusals = &mut slot.rare.get_or_insert_default().refusals;
         *refusals = refusals.saturating_add(1);
         if *refusals > refusals_max {
-            self.core.counts.hit(Limit::NamespaceRefusals);
-            return self.core.close_session(session, CloseReason::LimitExceeded);
+            self.parts.books.counts.hit(Limit::NamespaceRefusals);
+            return self
+                .parts
+                .close_session(session, CloseReason::LimitExceeded);
         }
         self.send_refusal(session, namespace, refusal);
     }
@@ -474,7 +479,7 @@ impl Hub {
         data.push(b'}');
         let data = String::from_utf8_lossy(&data);
         let word = Word::control(PacketType::ConnectError, namespace, &data);
-        self.core.say(session, &word);
+        self.parts.say(session, &word);
     }
 }
 

@@ -1,8 +1,8 @@
 //! How to say something to a client, in one place: the words of its dialect, in frames or polling packets, by what carries its
 //! session now.
 
-use crate::core::Core;
 use crate::output::backlog::Fate;
+use crate::parts::Parts;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::engineio::payload;
@@ -233,10 +233,10 @@ fn write_data(out: &mut Vec<u8>, json: &[u8]) {
     out.extend_from_slice(b"\n\n");
 }
 
-impl Core {
+impl Parts {
     /// How the session is told things now, and on which connection; a session that polls has none.
     pub(crate) fn route(&self, session: SessionId) -> (Option<ConnId>, Variant) {
-        let Some(slot) = self.tables.sessions.get(session) else {
+        let Some(slot) = self.people.sessions.get(session) else {
             return (None, Variant::of(Dialect::SocketIo, Framing::Polling));
         };
         let dialect = match slot.protocol {
@@ -257,10 +257,15 @@ impl Core {
     /// Says something to one client, in its dialect and by its transport. HOT PATH: no allocation for text.
     pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
         let (conn, variant) = self.route(session);
-        let mut message = std::mem::take(&mut self.output.scratch);
+        let mut message = std::mem::take(&mut self.line.scratch);
         message.clear();
         variant.dialect.write(&mut message, word);
-        let exempt = self.config.compression.exempt.holds(word.namespace, &[]);
+        let exempt = self
+            .books
+            .config
+            .compression
+            .exempt
+            .holds(word.namespace, &[]);
         let said = Said {
             message: &message,
             attachments: word.attachments,
@@ -268,7 +273,7 @@ impl Core {
             exempt: exempt || word.kind != PacketType::Ack && variant.framing != Framing::Polling,
         };
         self.carry(session, conn, variant, said);
-        self.output.scratch = message;
+        self.line.scratch = message;
     }
 
     /// Answers an event of a socket. What the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
@@ -277,21 +282,21 @@ impl Core {
             return;
         };
         let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
-        let Some(namespace) = self.tables.namespaces.get(socket.namespace) else {
+        let Some(namespace) = self.people.namespaces.get(socket.namespace) else {
             return;
         };
         let namespace = &*namespace.name;
-        let mut message = std::mem::take(&mut self.output.scratch);
+        let mut message = std::mem::take(&mut self.line.scratch);
         message.clear();
         let word = Word::ack(namespace, id, args, attachments);
         variant.dialect.write(&mut message, &word);
         let said = Said {
             message: &message,
             attachments,
-            exempt: self.config.compression.exempt.holds(namespace, &[]),
+            exempt: self.books.config.compression.exempt.holds(namespace, &[]),
         };
         self.carry(session, conn, variant, said);
-        self.output.scratch = message;
+        self.line.scratch = message;
     }
 
     fn carry(

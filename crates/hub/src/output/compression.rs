@@ -6,9 +6,9 @@
 
 use crate::books::config;
 use crate::books::metrics::{Counts, Limit};
-use crate::core::Core;
 use crate::output::backlog::Fate;
 use crate::output::log::Range;
+use crate::parts::Parts;
 use crate::tables::slot::ConnId;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -174,24 +174,25 @@ impl Codecs {
     }
 }
 
-impl Core {
+impl Parts {
     /// Settles how a new WebSocket compresses; the answer goes into the handshake's response.
     pub(crate) fn agree_on_deflate(&mut self, conn: ConnId, head: &Head<'_>) -> Option<Agreed> {
-        let config = &self.config.compression;
+        let config = &self.books.config.compression;
         if !config.websocket {
             return None;
         }
-        let full = self.output.codecs.contexts.len() >= self.config.limits.takeover_contexts_max;
+        let full =
+            self.line.codecs.contexts.len() >= self.books.config.limits.takeover_contexts_max;
         let willing = Willing {
             // Frames that later ones refer to cannot be dropped.
-            server_takeover: config.server_takeover && !full && !self.config.drops_events(),
+            server_takeover: config.server_takeover && !full && !self.books.config.drops_events(),
             client_takeover: config.client_takeover && !full,
             server_window_bits: config.window_bits,
             client_window_bits: 15,
         };
         let agreed = extension::negotiate(head, &willing)?;
         if full && (config.server_takeover || config.client_takeover) {
-            self.counts.hit(Limit::TakeoverContexts);
+            self.books.counts.hit(Limit::TakeoverContexts);
         }
         let window_bits = agreed.server_max_window_bits.unwrap_or(config.window_bits);
         let deflate = match agreed.server_no_context_takeover {
@@ -199,7 +200,7 @@ impl Core {
             true if window_bits < config.window_bits => Deflate::Small,
             true => Deflate::Shared,
         };
-        let slot = self.tables.conns.get_mut(conn)?;
+        let slot = self.line.conns.get_mut(conn)?;
         slot.deflate = deflate;
         slot.flags.inflates = true;
         slot.flags.inflates_own = !agreed.client_no_context_takeover;
@@ -209,24 +210,24 @@ impl Core {
                 deflater: None,
                 inflater: None,
             };
-            self.output.codecs.contexts.insert(conn, Box::new(context));
-            self.counts.takeover_contexts += 1;
+            self.line.codecs.contexts.insert(conn, Box::new(context));
+            self.books.counts.takeover_contexts += 1;
         }
-        self.counts.deflate_websockets += 1;
+        self.books.counts.deflate_websockets += 1;
         Some(agreed)
     }
 
     /// The connection is gone, and its window with it.
     pub(crate) fn forget_deflate(&mut self, conn: ConnId) {
-        self.counts.deflate_websockets -= 1;
-        if self.output.codecs.contexts.remove(&conn).is_some() {
-            self.counts.takeover_contexts -= 1;
+        self.books.counts.deflate_websockets -= 1;
+        if self.line.codecs.contexts.remove(&conn).is_some() {
+            self.books.counts.takeover_contexts -= 1;
         }
     }
 
     /// How a connection's messages are to be compressed.
     pub(crate) fn deflate_of(&self, conn: Option<ConnId>) -> Deflate {
-        self.tables
+        self.line
             .conns
             .get(conn)
             .map_or(Deflate::Off, |slot| slot.deflate)
@@ -241,26 +242,26 @@ impl Core {
         out: &mut Vec<u8>,
     ) -> Result<(), InflateError> {
         let own = self
-            .tables
+            .line
             .conns
             .get(conn)
             .is_some_and(|slot| slot.flags.inflates_own);
-        let result = match self.output.codecs.contexts.get_mut(&conn).filter(|_| own) {
+        let result = match self.line.codecs.contexts.get_mut(&conn).filter(|_| own) {
             Some(context) => context
                 .inflater
                 .get_or_insert_default()
                 .inflate_next(payload, bytes_max, out),
             None => self
-                .output
+                .line
                 .codecs
                 .inflater
                 .get_or_insert_default()
                 .inflate(payload, bytes_max, out),
         };
-        self.counts.inflated_messages += 1;
-        self.counts.inflated_bytes_before += payload.len() as u64;
-        self.counts.inflated_bytes_after += out.len() as u64;
-        self.counts.inflate_errors += u64::from(result.is_err());
+        self.books.counts.inflated_messages += 1;
+        self.books.counts.inflated_bytes_before += payload.len() as u64;
+        self.books.counts.inflated_bytes_after += out.len() as u64;
+        self.books.counts.inflate_errors += u64::from(result.is_err());
         result
     }
 
@@ -273,36 +274,41 @@ impl Core {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(conn) = conn.into() else { return };
-        let log = self.output.log.bytes_mut(false);
+        let log = self.line.log.bytes_mut(false);
         let start = log.len();
         write(log);
         let len = log.len() - start;
-        if !exempt && len >= self.config.compression.threshold {
+        if !exempt && len >= self.books.config.compression.threshold {
             let deflate = self.deflate_of(Some(conn));
             if deflate != Deflate::Off {
                 self.deflate_private(conn, deflate, start);
             }
         }
         if len > 0 {
-            let range = self.output.log.close(false, start, fate);
+            let range = self.line.log.close(false, start, fate);
             self.push(conn, range);
         }
     }
 
     /// Compresses what the private log holds since `start` in place.
     fn deflate_private(&mut self, conn: ConnId, deflate: Deflate, start: usize) {
-        let mut frames = std::mem::take(&mut self.output.codecs.frames);
-        let (config, out) = (&self.config.compression, self.output.log.bytes_mut(false));
+        let mut frames = std::mem::take(&mut self.line.codecs.frames);
+        let (config, out) = (
+            &self.books.config.compression,
+            self.line.log.bytes_mut(false),
+        );
         frames.extend_from_slice(&out[start..]);
         out.truncate(start);
-        if !self
-            .output
-            .codecs
-            .deflate(config, (conn, deflate), &frames, out, &mut self.counts)
-        {
+        if !self.line.codecs.deflate(
+            config,
+            (conn, deflate),
+            &frames,
+            out,
+            &mut self.books.counts,
+        ) {
             out.extend_from_slice(&frames);
         }
-        self.output.codecs.recycle_frames(frames);
+        self.line.codecs.recycle_frames(frames);
     }
 
     /// Compresses frames into the log for many or the one for one; `None` if they are better sent as they are.
@@ -313,16 +319,16 @@ impl Core {
         frames: &[u8],
         (shared, fate): (bool, Fate),
     ) -> Option<Range> {
-        let config = &self.config.compression;
+        let config = &self.books.config.compression;
         if frames.len() < config.threshold {
             return None;
         }
-        let out = self.output.log.bytes_mut(shared);
+        let out = self.line.log.bytes_mut(shared);
         let start = out.len();
-        self.output
+        self.line
             .codecs
-            .deflate(config, (conn, deflate), frames, out, &mut self.counts)
-            .then(|| self.output.log.close(shared, start, fate))
+            .deflate(config, (conn, deflate), frames, out, &mut self.books.counts)
+            .then(|| self.line.log.close(shared, start, fate))
     }
 
     /// A poll's answer as its client accepts it; the header line for it goes to `extra`.
@@ -332,20 +338,20 @@ impl Core {
         body: &'a [u8],
         extra: &mut Vec<u8>,
     ) -> Cow<'a, [u8]> {
-        let config = &self.config.compression;
+        let config = &self.books.config.compression;
         let Some(encoding) = encoding.filter(|_| config.polling && body.len() >= config.threshold)
         else {
             return body.into();
         };
-        let deflater = self.output.codecs.shared_deflater(config);
+        let deflater = self.line.codecs.shared_deflater(config);
         let mut coded = Vec::with_capacity(body.len());
         encoding.write(deflater, body, &mut coded);
         if coded.len() >= body.len() {
             return body.into();
         }
-        self.counts.deflated_messages += 1;
-        self.counts.deflated_bytes_before += body.len() as u64;
-        self.counts.deflated_bytes_after += coded.len() as u64;
+        self.books.counts.deflated_messages += 1;
+        self.books.counts.deflated_bytes_before += body.len() as u64;
+        self.books.counts.deflated_bytes_after += coded.len() as u64;
         for part in ["Content-Encoding: ", encoding.name(), "\r\n"] {
             extra.extend_from_slice(part.as_bytes());
         }

@@ -12,7 +12,7 @@ use crate::tables::slot::ConnId;
 impl Hub {
     /// The kernel takes bytes again.
     pub(crate) fn writable(&mut self, conn: ConnId, sink: &mut dyn Sink) {
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         if !slot.outbox.is_blocked() {
@@ -30,31 +30,31 @@ impl Hub {
         self.close_overflowed();
         self.answer_polls();
         self.settle();
-        if !self.core.output.log.dirty.is_empty() {
+        if !self.parts.line.log.dirty.is_empty() {
             // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
             self.count_deliveries();
             self.publish();
         }
-        while !self.core.output.log.dirty.is_empty() {
-            let dirty = std::mem::take(&mut self.core.output.log.dirty);
+        while !self.parts.line.log.dirty.is_empty() {
+            let dirty = std::mem::take(&mut self.parts.line.log.dirty);
             for conn in &dirty {
                 self.flush_conn(*conn, sink);
             }
             self.settle();
             self.answer_polls();
-            if self.core.output.log.dirty.is_empty() {
-                self.core.output.log.dirty = dirty;
+            if self.parts.line.log.dirty.is_empty() {
+                self.parts.line.log.dirty = dirty;
                 break;
             }
         }
-        self.core.output.log.clear();
+        self.parts.line.log.clear();
         self.count_deliveries();
     }
 
     #[inline]
     fn flush_conn(&mut self, conn: ConnId, sink: &mut dyn Sink) {
-        let (mut bytes_max, squeezed) = self.core.outbox_bytes_max();
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let (mut bytes_max, squeezed) = self.parts.outbox_bytes_max();
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         if slot.flags.answering {
@@ -65,11 +65,11 @@ impl Hub {
         let mut tally = Tally::default();
         let flushed =
             slot.outbox
-                .flush(&mut self.core.output.log, conn, sink, bytes_max, &mut tally);
+                .flush(&mut self.parts.line.log, conn, sink, bytes_max, &mut tally);
         let ends = slot.state == State::Finishing;
         self.book(&tally);
         if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
-            self.core.counts.hit(Limit::WaitingBytes);
+            self.parts.books.counts.hit(Limit::WaitingBytes);
         }
         if flushed != Flushed::Empty || ends {
             self.after_flush(conn, flushed);
@@ -77,9 +77,9 @@ impl Hub {
     }
 
     fn book(&mut self, tally: &Tally) {
-        self.core.counts.bytes_out += tally.bytes;
-        self.core.counts.writes += tally.writes;
-        self.core.count_losses(&tally.dropped);
+        self.parts.books.counts.bytes_out += tally.bytes;
+        self.parts.books.counts.writes += tally.writes;
+        self.parts.count_losses(&tally.dropped);
     }
 
     fn after_flush(&mut self, conn: ConnId, flushed: Flushed) {
@@ -88,7 +88,7 @@ impl Hub {
             Flushed::Gone => self.lost(conn, CloseReason::TransportError),
             Flushed::Overflow => self.overflow(conn),
             Flushed::Empty => {
-                let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+                let Some(slot) = self.parts.line.conns.get_mut(conn) else {
                     return;
                 };
                 // A backlog may end while this turn's last words still wait for the flush.
@@ -98,9 +98,9 @@ impl Hub {
                 if slot.state == State::Finishing {
                     slot.state = State::Linger;
                     if slot.flags.eof {
-                        self.core.drop_conn(conn);
+                        self.parts.drop_conn(conn);
                     } else {
-                        self.core.outbound.effects.push(Effect::Shutdown { conn });
+                        self.parts.outbound.effects.push(Effect::Shutdown { conn });
                     }
                 }
             }
@@ -109,15 +109,15 @@ impl Hub {
 
     /// A slow consumer: what it has not begun to receive is dropped and it is told why.
     fn overflow(&mut self, conn: ConnId) {
-        self.core.counts.hit(Limit::OutboxBytes);
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        self.parts.books.counts.hit(Limit::OutboxBytes);
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         let (state, session) = (slot.state, slot.session);
         if matches!(state, State::WebSocket | State::Stream) {
             slot.outbox.discard_unstarted();
             if let Some(session) = session {
-                self.core.close_session(session, CloseReason::SlowConsumer);
+                self.parts.close_session(session, CloseReason::SlowConsumer);
             }
         } else {
             self.lost(conn, CloseReason::SlowConsumer);
@@ -125,10 +125,10 @@ impl Hub {
     }
 
     fn close_overflowed(&mut self) {
-        for session in self.core.polls.take_overflowed() {
+        for session in self.parts.polls.take_overflowed() {
             // The slot may have changed hands since.
-            if self.core.queue_overflows(session) {
-                self.core.close_session(session, CloseReason::SlowConsumer);
+            if self.parts.queue_overflows(session) {
+                self.parts.close_session(session, CloseReason::SlowConsumer);
             }
         }
     }

@@ -5,12 +5,12 @@
 use crate::books::config::SlowConsumer;
 use crate::books::metrics::Limit;
 use crate::cluster::letter::Target;
-use crate::core::Core;
 use crate::dialect::speech::{Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};
 use crate::output::compression::{Deflate, SHARED_FORMS};
 use crate::output::log::Range;
 use crate::output::piece::Piece;
+use crate::parts::Parts;
 use crate::rooms::log::Position;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::Emit;
@@ -110,13 +110,13 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-impl Core {
+impl Parts {
     /// What every fan-out begins with.
     pub(crate) fn prepare(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
-        self.counts.broadcasts += 1;
-        self.output.budget.broadcast();
+        self.books.counts.broadcasts += 1;
+        self.line.budget.broadcast();
         out.shared = true;
-        let exempt = &self.config.compression.exempt;
+        let exempt = &self.books.config.compression.exempt;
         out.exempt |= exempt.holds(target.namespace, target.rooms);
     }
 
@@ -172,7 +172,7 @@ impl Core {
 
     #[inline]
     fn deliver_member(&mut self, index: SocketId, mark: u32, out: &mut Outgoing<'_>) {
-        if let Some(socket) = self.tables.sockets.get_mut(index)
+        if let Some(socket) = self.people.sockets.get_mut(index)
             && socket.mark != mark
             && !socket.gone
         {
@@ -183,23 +183,23 @@ impl Core {
 
     /// A number no socket is marked with.
     pub(crate) fn next_mark(&mut self) -> u32 {
-        self.mark = self.mark.wrapping_add(1);
-        if self.mark == 0 {
-            let all: Vec<SocketId> = self.tables.sockets.iter().map(|(index, _)| index).collect();
+        self.rooms.mark = self.rooms.mark.wrapping_add(1);
+        if self.rooms.mark == 0 {
+            let all: Vec<SocketId> = self.people.sockets.iter().map(|(index, _)| index).collect();
             for index in all {
-                if let Some(socket) = self.tables.sockets.get_mut(index) {
+                if let Some(socket) = self.people.sockets.get_mut(index) {
                     socket.mark = 0;
                 }
             }
-            self.mark = 1;
+            self.rooms.mark = 1;
         }
-        self.mark
+        self.rooms.mark
     }
 
     /// Marks the members of a room (or the socket of that id).
     pub(crate) fn mark_members(&mut self, namespace: NamespaceId, name: &str, mark: u32) {
         if let Some(index) = self.socket_named(namespace, name)
-            && let Some(socket) = self.tables.sockets.get_mut(index)
+            && let Some(socket) = self.people.sockets.get_mut(index)
         {
             socket.mark = mark;
         }
@@ -209,7 +209,7 @@ impl Core {
             .into_iter()
             .flat_map(|room| room.members())
         {
-            if let Some(socket) = self.tables.sockets.get_mut(*index) {
+            if let Some(socket) = self.people.sockets.get_mut(*index) {
                 socket.mark = mark;
             }
         }
@@ -218,14 +218,14 @@ impl Core {
     /// The socket whose id (and so whose own room) this is.
     pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
         let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
-        let socket = self.tables.sockets.get(index)?;
+        let socket = self.people.sockets.get(index)?;
         (socket.namespace == namespace && !socket.nameless).then_some(index)
     }
 
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
     #[inline]
     pub(crate) fn deliver(&mut self, index: SocketId, out: &mut Outgoing<'_>) -> bool {
-        let Some(socket) = self.tables.sockets.get(index) else {
+        let Some(socket) = self.people.sockets.get(index) else {
             return false;
         };
         let (variant, session) = (socket.variant, socket.session);
@@ -244,12 +244,12 @@ impl Core {
         };
         if out.volatile
             && !self
-                .tables
+                .line
                 .conns
                 .get(conn)
                 .is_some_and(|conn| conn.outbox.is_empty())
         {
-            self.counts.dropped_volatile += 1;
+            self.books.counts.dropped_volatile += 1;
             return false;
         }
         let made = out.frames.get(frame_slot(variant, deflate));
@@ -258,8 +258,8 @@ impl Core {
             None if deflate == Deflate::Off => self.encode(variant, out),
             None => self.encode_deflated(conn, variant, deflate, out),
         };
-        self.output.budget.deliver();
-        self.counts.delivered[variant.metric()] += 1;
+        self.line.budget.deliver();
+        self.books.counts.delivered[variant.metric()] += 1;
         self.push(conn, range);
         true
     }
@@ -271,7 +271,7 @@ impl Core {
         out: &mut Outgoing<'_>,
     ) -> bool {
         let Some(polling) = self
-            .tables
+            .people
             .sessions
             .get_mut(session)
             .and_then(|s| s.polling.as_mut())
@@ -279,7 +279,7 @@ impl Core {
             return false;
         };
         if out.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
-            self.counts.dropped_volatile += 1;
+            self.books.counts.dropped_volatile += 1;
             return false;
         }
         let made = out.polling[variant.dialect as usize].take();
@@ -287,10 +287,10 @@ impl Core {
             let (mut message, mut packets) = (Vec::new(), Vec::new());
             variant.dialect.write(&mut message, &out.word());
             variant.wrap(&mut packets, &message, out.attachments);
-            Piece::new(&packets, &self.output.pool)
+            Piece::new(&packets, &self.line.pool)
         });
-        self.output.budget.deliver();
-        self.counts.delivered[variant.metric()] += 1;
+        self.line.budget.deliver();
+        self.books.counts.delivered[variant.metric()] += 1;
         let unit = Unit {
             piece: piece.clone(),
             fate: self.fate_of(out),
@@ -308,9 +308,9 @@ impl Core {
         if let Some(fate) = out.fate {
             return fate;
         }
-        let (policy, member) = self.config.slow_events(out.namespace);
+        let (policy, member) = self.books.config.slow_events(out.namespace);
         let key = match policy {
-            SlowConsumer::Conflate => self.output.hasher.hash_one(out.conflation_key(member)),
+            SlowConsumer::Conflate => self.line.hasher.hash_one(out.conflation_key(member)),
             _ => 0,
         };
         *out.fate.insert(Fate::Event { policy, key })
@@ -325,7 +325,7 @@ impl Core {
         exempt: bool,
     ) {
         let unit = Unit {
-            piece: Piece::new(text, &self.output.pool),
+            piece: Piece::new(text, &self.line.pool),
             fate: Fate::Fixed,
             packets: packets as u32,
             exempt,
@@ -336,7 +336,7 @@ impl Core {
     /// Queues packets on a polling session, keeping its bound: an outbox's, and what base64 adds to binary.
     fn queue_unit(&mut self, session: SessionId, unit: Unit) {
         let (bytes_max, squeezed) = self.outbox_bytes_max();
-        let Some(slot) = self.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.people.sessions.get_mut(session) else {
             return;
         };
         let Some(polling) = slot.polling.as_mut() else {
@@ -356,7 +356,7 @@ impl Core {
         } else if dropped == Losses::default() {
             return;
         }
-        self.counts.hit(match squeezed {
+        self.books.counts.hit(match squeezed {
             true => Limit::WaitingBytes,
             false => Limit::OutboxBytes,
         });
@@ -365,10 +365,10 @@ impl Core {
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
         let fate = self.fate_of(out);
-        let log = self.output.log.bytes_mut(out.shared);
+        let log = self.line.log.bytes_mut(out.shared);
         let start = log.len();
-        write_event(log, &mut self.output.scratch, variant, out);
-        let range = self.output.log.close(out.shared, start, fate);
+        write_event(log, &mut self.line.scratch, variant, out);
+        let range = self.line.log.close(out.shared, start, fate);
         out.frames[frame_slot(variant, Deflate::Off)] = Some(range);
         range
     }
@@ -389,10 +389,10 @@ impl Core {
             // There may be more like this one.
             plain = Some(self.encode(variant, out));
         }
-        let mut frames = std::mem::take(&mut self.output.codecs.frames);
+        let mut frames = std::mem::take(&mut self.line.codecs.frames);
         match plain {
-            Some(range) => frames.extend_from_slice(self.output.log.bytes(range)),
-            None => write_event(&mut frames, &mut self.output.scratch, variant, out),
+            Some(range) => frames.extend_from_slice(self.line.log.bytes(range)),
+            None => write_event(&mut frames, &mut self.line.scratch, variant, out),
         }
         let shared = out.shared && !own;
         let fate = self.fate_of(out);
@@ -400,7 +400,7 @@ impl Core {
             Some(range) => range,
             None => plain.unwrap_or_else(|| self.encode(variant, out)),
         };
-        self.output.codecs.recycle_frames(frames);
+        self.line.codecs.recycle_frames(frames);
         if let Some(made) = out.frames.get_mut(frame_slot(variant, deflate)) {
             *made = Some(range);
         }

@@ -2,7 +2,7 @@
 
 use crate::books::metrics::Limit;
 use crate::cluster::letter::{RoomNews, Target};
-use crate::core::Core;
+use crate::parts::Parts;
 use crate::rooms::room::{Change, RoomKind};
 use crate::tables::slot::{NamespaceId, SocketId};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ pub enum JoinError {
     Gone,
 }
 
-impl Core {
+impl Parts {
     /// Whether a room may have that name.
     pub(crate) fn is_room_name(&self, name: &str) -> bool {
-        let bytes_max = self.config.limits.room_name_bytes_max;
+        let bytes_max = self.books.config.limits.room_name_bytes_max;
         (1..=bytes_max).contains(&name.len())
     }
 
@@ -29,13 +29,13 @@ impl Core {
         kind: RoomKind,
         name: &str,
     ) -> Result<(), JoinError> {
-        let rooms_max = self.config.limits.rooms_per_socket_max;
+        let rooms_max = self.books.config.limits.rooms_per_socket_max;
         if kind == RoomKind::Named && !self.is_room_name(name) {
-            self.counts.hit(Limit::RoomName);
+            self.books.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }
         let socket = self
-            .tables
+            .people
             .sockets
             .get(index)
             .filter(|s| !s.gone)
@@ -55,23 +55,23 @@ impl Core {
         }
         // One is the namespace itself.
         if kind == RoomKind::Named && joined > rooms_max {
-            self.counts.hit(Limit::RoomsPerSocket);
+            self.books.counts.hit(Limit::RoomsPerSocket);
             return Err(JoinError::TooManyRooms);
         }
         let room = self.room(namespace, kind, name);
-        self.rooms.add_member(&mut self.tables.sockets, index, room);
+        self.rooms.add_member(&mut self.people.sockets, index, room);
         Ok(())
     }
 
     /// The room of a socket's own id exists without a table entry; leaving it is a flag.
     fn set_nameless(&mut self, index: SocketId, nameless: bool) {
-        if let Some(socket) = self.tables.sockets.get_mut(index) {
+        if let Some(socket) = self.people.sockets.get_mut(index) {
             socket.nameless = nameless;
         }
     }
 
     pub(crate) fn leave(&mut self, index: SocketId, name: &str) {
-        let Some(socket) = self.tables.sockets.get(index) else {
+        let Some(socket) = self.people.sockets.get(index) else {
             return;
         };
         if name.as_bytes() == socket.id.encode() {
@@ -87,24 +87,24 @@ impl Core {
         else {
             return;
         };
-        if let Some(socket) = self.tables.sockets.get_mut(index) {
+        if let Some(socket) = self.people.sockets.get_mut(index) {
             let membership = socket.rooms.remove(at);
             if socket.rooms.len() < socket.rooms.capacity() / 4 {
                 socket.rooms.shrink_to_fit();
             }
             self.rooms
-                .remove_member(&mut self.tables.sockets, membership);
+                .remove_member(&mut self.people.sockets, membership);
         }
     }
 
     pub(crate) fn leave_all_rooms(&mut self, index: SocketId) {
-        let rooms = self.tables.sockets.get_mut(index).map(|socket| {
+        let rooms = self.people.sockets.get_mut(index).map(|socket| {
             socket.nameless = true;
             std::mem::take(&mut socket.rooms)
         });
         for membership in rooms.into_iter().flatten() {
             self.rooms
-                .remove_member(&mut self.tables.sockets, membership);
+                .remove_member(&mut self.people.sockets, membership);
         }
     }
 
@@ -118,7 +118,7 @@ impl Core {
         } in self.rooms.changes(self.clock.now.mono_ms)
         {
             if let Some(slot) = self.rooms.get(room)
-                && let Some(namespace) = self.tables.namespaces.get(slot.namespace())
+                && let Some(namespace) = self.people.namespaces.get(slot.namespace())
                 && tell
             {
                 let (namespace, name) = (Arc::clone(&namespace.name), Arc::clone(slot.name()));
@@ -167,7 +167,7 @@ impl Core {
                 at = self.next_of_user(socket);
             }
         }
-        candidates.retain(|index| match self.tables.sockets.get_mut(*index) {
+        candidates.retain(|index| match self.people.sockets.get_mut(*index) {
             Some(socket) if socket.mark != mark && !socket.gone => {
                 socket.mark = mark;
                 true
@@ -194,7 +194,7 @@ impl Core {
 
     /// Names of the rooms a socket is in, its own id first.
     pub(crate) fn rooms_of(&self, index: SocketId) -> Vec<String> {
-        let Some(socket) = self.tables.sockets.get(index) else {
+        let Some(socket) = self.people.sockets.get(index) else {
             return Vec::new();
         };
         let named = socket.rooms.iter().filter_map(|membership| {

@@ -6,7 +6,7 @@
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
-use crate::core::Core;
+use crate::parts::Parts;
 use crate::rooms::fanout::Outgoing;
 use crate::rooms::log::{Kept, Position};
 use crate::rooms::room::RoomKind;
@@ -46,12 +46,12 @@ impl Context<'_> {
             return;
         }
         let kept = match record {
-            Record::Nothing => return self.core.publish(to, event),
+            Record::Nothing => return self.parts.publish(to, event),
             Record::Passing => None,
             Record::Kept(text) => Some(*text),
         };
         if to.rooms.is_empty() || !to.users.is_empty() {
-            return self.core.publish(to, event);
+            return self.parts.publish(to, event);
         }
         for (n, room) in to.rooms.iter().enumerate() {
             // A socket in several of the rooms gets the event by the first of them.
@@ -62,7 +62,7 @@ impl Context<'_> {
                 users: &[],
                 except: &except,
             };
-            self.core.sequence(&one, event, kept);
+            self.parts.sequence(&one, event, kept);
         }
     }
 
@@ -70,8 +70,8 @@ impl Context<'_> {
     /// and behind it what is published from then on.
     pub fn replay(&mut self, socket: SocketKey, room: &str) {
         let _inside = Inside::enter();
-        if self.core.socket(socket).is_some() {
-            self.core.catch_up(socket, room);
+        if self.parts.socket(socket).is_some() {
+            self.parts.catch_up(socket, room);
         }
     }
 }
@@ -87,7 +87,7 @@ fn broadcast(to: &Target<'_>, event: &Emit<'_>) -> Broadcast {
     }
 }
 
-impl Core {
+impl Parts {
     /// Sends an event to all shards with receivers, this one included.
     fn publish(&mut self, to: &Target<'_>, event: &Emit<'_>) {
         let shards = self.shards_of(to);
@@ -126,7 +126,7 @@ impl Core {
             debug_assert!(false, "one room has one home: {:?}", to.rooms);
             return;
         };
-        let at = kept.and_then(|text| self.log.append(to.namespace, room, text, now_ms));
+        let at = kept.and_then(|text| self.rooms.kept.append(to.namespace, room, text, now_ms));
         let shards = self.shards_of(to);
         if !shards.is_empty() {
             let mut copy = broadcast(to, event);
@@ -140,24 +140,24 @@ impl Core {
 
     /// A socket that joined gets what is kept of the room. Until it is there, the member follows: it gets no kept events.
     fn catch_up(&mut self, socket: SocketKey, name: &str) {
-        let Some(slot) = self.tables.sockets.get(socket.id()) else {
+        let Some(slot) = self.people.sockets.get(socket.id()) else {
             return;
         };
         let (id, namespace, session) = (slot.id, slot.namespace, slot.session);
-        let Some(label) = self.tables.namespaces.get(namespace) else {
+        let Some(label) = self.people.namespaces.get(namespace) else {
             return;
         };
         let label = label.name.clone();
         let home = self.home(&label, name);
         let after = self.resumes(session, name);
         if home == self.ids.me.shard {
-            let kept = self.log.kept(&label, name, after);
+            let kept = self.rooms.kept.kept(&label, name, after);
             return self.tell_history(socket, name, &kept);
         }
         let Some(room) = self.rooms.find(namespace, RoomKind::Named, name) else {
             return;
         };
-        let sockets = &mut self.tables.sockets;
+        let sockets = &mut self.people.sockets;
         if let Some(ticket) = self.rooms.follow(sockets, socket.id(), room) {
             let request = RoomNews::Replay {
                 namespace: label.to_string(),
@@ -185,7 +185,7 @@ impl Core {
             room: room.to_owned(),
             socket,
             ticket,
-            kept: self.log.kept(namespace, room, after),
+            kept: self.rooms.kept.kept(namespace, room, after),
         };
         self.send(to, answer);
     }
@@ -195,9 +195,9 @@ impl Core {
         let Some(index) = self.find_socket(socket) else {
             return;
         };
-        let namespace = self.tables.sockets.get(index).map(|slot| slot.namespace);
+        let namespace = self.people.sockets.get(index).map(|slot| slot.namespace);
         let found = namespace.and_then(|at| self.rooms.find(at, RoomKind::Named, room));
-        let sockets = &mut self.tables.sockets;
+        let sockets = &mut self.people.sockets;
         if let Some(found) = found
             && self.rooms.caught_up(sockets, index, found, ticket)
         {
@@ -226,7 +226,7 @@ impl Core {
             args: &args,
             ..Emit::default()
         };
-        Context { core: self }.emit_with(socket, &history, None, Some(room));
+        Context { parts: self }.emit_with(socket, &history, None, Some(room));
         if let Some(at) = kept.at {
             self.note_position(socket, at);
         }

@@ -4,6 +4,7 @@
 mod members;
 
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
+use crate::rooms::log::Log;
 use crate::tables::id::Identity;
 use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
@@ -118,6 +119,9 @@ pub(crate) struct Rooms {
     given: u64,
     directory: Arc<Directory>,
     me: Identity,
+    /// Fan-out number, for `Socket::mark`.
+    pub(crate) mark: u32,
+    pub(crate) kept: Log,
 }
 
 impl Rooms {
@@ -131,6 +135,8 @@ impl Rooms {
             given: 0,
             directory: Arc::clone(directory),
             me,
+            mark: 0,
+            kept: Log::default(),
         }
     }
 

@@ -4,9 +4,9 @@ use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::rounds::Collected;
-use crate::core::Core;
 use crate::dialect::speech::Word;
 use crate::output::backlog::Fate;
+use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
 use crate::rooms::fanout::Outgoing;
 use crate::rooms::membership::JoinError;
@@ -87,19 +87,19 @@ pub struct About<'a> {
 
 #[derive(Debug)]
 pub struct Context<'a> {
-    pub(crate) core: &'a mut Core,
+    pub(crate) parts: &'a mut Parts,
 }
 
 impl Context<'_> {
     pub fn now(&self) -> Now {
         let _inside = Inside::enter();
-        self.core.clock.now
+        self.parts.clock.now
     }
 
     /// A unique, increasing number for messages.
     pub fn message_id(&mut self) -> u64 {
         let _inside = Inside::enter();
-        self.core.ids.message(self.core.clock.now.wall_ms)
+        self.parts.ids.message(self.parts.clock.now.wall_ms)
     }
 
     // ---- one socket ---------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ impl Context<'_> {
         let reserved = socketio::reserved(emit.name);
         if let Some(name) = reserved {
             let notice = Notice::ReservedEvent { name };
-            self.core.outbound.effects.push(Effect::Log(notice));
+            self.parts.outbound.effects.push(Effect::Log(notice));
         }
         reserved.is_none()
     }
@@ -132,10 +132,10 @@ impl Context<'_> {
         ack: Option<u64>,
         about: Option<&str>,
     ) {
-        let Some(socket) = self.core.socket(to) else {
+        let Some(socket) = self.parts.socket(to) else {
             return;
         };
-        let Some(namespace) = self.core.tables.namespaces.get(socket.namespace) else {
+        let Some(namespace) = self.parts.people.namespaces.get(socket.namespace) else {
             return;
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
@@ -145,9 +145,9 @@ impl Context<'_> {
         out.volatile = emit.volatile;
         out.ack = ack;
         out.about = about;
-        let exempt = &self.core.config.compression.exempt;
+        let exempt = &self.parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, about.as_slice());
-        self.core.deliver(to.id(), &mut out);
+        self.parts.deliver(to.id(), &mut out);
     }
 
     /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
@@ -157,7 +157,7 @@ impl Context<'_> {
         if !self.may_emit(emit) {
             return false;
         }
-        match self.core.ask_one(to, token, millis(timeout)) {
+        match self.parts.ask_one(to, token, millis(timeout)) {
             Some(id) => {
                 self.emit_with(to, emit, Some(id), None);
                 true
@@ -178,7 +178,7 @@ impl Context<'_> {
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
-        self.core.say_ack(to.socket, to.id, args, attachments);
+        self.parts.say_ack(to.socket, to.id, args, attachments);
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
@@ -197,12 +197,12 @@ impl Context<'_> {
         let _inside = Inside::enter();
         match rejection {
             Rejection::RateLimited { .. } => {
-                self.core.counts.drop_message(Dropped::Rate);
-                self.core.counts.hit(Limit::Rate);
+                self.parts.books.counts.drop_message(Dropped::Rate);
+                self.parts.books.counts.hit(Limit::Rate);
             }
-            Rejection::Refused { .. } => self.core.counts.drop_message(Dropped::Refused),
+            Rejection::Refused { .. } => self.parts.books.counts.drop_message(Dropped::Refused),
         }
-        let Some(slot) = self.core.socket(socket) else {
+        let Some(slot) = self.parts.socket(socket) else {
             return;
         };
         let session = slot.session;
@@ -218,10 +218,10 @@ impl Context<'_> {
             message,
             field: about.field,
             id: about.id,
-            timestamp_ms: self.core.clock.now.wall_ms,
+            timestamp_ms: self.parts.clock.now.wall_ms,
             retry_after_s,
         };
-        if self.core.say_error(session, &error) {
+        if self.parts.say_error(session, &error) {
             return;
         }
         let mut text = b"{\"message\":".to_vec();
@@ -241,31 +241,31 @@ impl Context<'_> {
     /// Books an event that is dropped on purpose.
     pub fn drop_event(&mut self) {
         let _inside = Inside::enter();
-        self.core.counts.drop_message(Dropped::Rule);
+        self.parts.books.counts.drop_message(Dropped::Rule);
     }
 
     /// Books an event that nothing is known to be done with; operators find its name in the log (level `debug`).
     pub fn unknown_event(&mut self, socket: SocketKey, event: &str) {
         let _inside = Inside::enter();
-        self.core.counts.drop_message(Dropped::Unknown);
-        let Some(slot) = self.core.socket(socket) else {
+        self.parts.books.counts.drop_message(Dropped::Unknown);
+        let Some(slot) = self.parts.socket(socket) else {
             return;
         };
-        if let Some(namespace) = self.core.tables.namespaces.get(slot.namespace) {
+        if let Some(namespace) = self.parts.people.namespaces.get(slot.namespace) {
             let notice = Notice::UnknownEvent {
                 socket: slot.id,
                 namespace: namespace.name.clone(),
                 event: Brief::new(event),
             };
-            self.core.outbound.effects.push(Effect::Log(notice));
+            self.parts.outbound.effects.push(Effect::Log(notice));
         }
     }
 
     /// Joins a room. Joining twice is joining once; a socket is always in the room of its own id.
     pub fn join(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
-        self.core.socket(socket).ok_or(JoinError::Gone)?;
-        self.core.join(socket.id(), RoomKind::Named, room)
+        self.parts.socket(socket).ok_or(JoinError::Gone)?;
+        self.parts.join(socket.id(), RoomKind::Named, room)
     }
 
     /// The same for a client that asked for it. NUL, which ends a name wherever C reads it, is for handlers only: two rooms here
@@ -273,7 +273,7 @@ impl Context<'_> {
     pub fn join_as_client(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
         if room.contains('\0') {
-            self.core.counts.hit(Limit::RoomName);
+            self.parts.books.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }
         self.join(socket, room)
@@ -281,27 +281,27 @@ impl Context<'_> {
 
     pub fn leave(&mut self, socket: SocketKey, room: &str) {
         let _inside = Inside::enter();
-        if self.core.socket(socket).is_some() {
-            self.core.leave(socket.id(), room);
+        if self.parts.socket(socket).is_some() {
+            self.parts.leave(socket.id(), room);
         }
     }
 
     /// What is read of a socket can be read until `Handler::disconnected` returns.
     fn known(&self, socket: SocketKey) -> Option<&Socket> {
-        self.core.tables.sockets.live(socket)
+        self.parts.people.sockets.live(socket)
     }
 
     /// Names of the rooms a socket is in, its own id first.
     pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
         let _inside = Inside::enter();
         self.known(socket)
-            .map_or_else(Vec::new, |_| self.core.rooms_of(socket.id()))
+            .map_or_else(Vec::new, |_| self.parts.rooms_of(socket.id()))
     }
 
     pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
         let _inside = Inside::enter();
         self.known(socket).is_some_and(|slot| {
-            let room = self.core.rooms.find(slot.namespace, RoomKind::Named, room);
+            let room = self.parts.rooms.find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
         })
     }
@@ -311,21 +311,21 @@ impl Context<'_> {
     pub fn is_socket_id(&self, name: &str) -> bool {
         let _inside = Inside::enter();
         let id = wire::base64url::Id20::decode(name.as_bytes());
-        let wall_ms = self.core.clock.now.wall_ms;
-        id.is_some_and(|id| self.core.ids.is_socket(&id, wall_ms))
+        let wall_ms = self.parts.clock.now.wall_ms;
+        id.is_some_and(|id| self.parts.ids.is_socket(&id, wall_ms))
     }
 
     /// Whether a room may have that name.
     pub fn is_room_name(&self, name: &str) -> bool {
         let _inside = Inside::enter();
-        self.core.is_room_name(name)
+        self.parts.is_room_name(name)
     }
 
     /// Makes the socket one of a user's.
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
-        self.core.socket(socket).ok_or(JoinError::Gone)?;
-        self.core.set_user(socket.id(), user);
+        self.parts.socket(socket).ok_or(JoinError::Gone)?;
+        self.parts.set_user(socket.id(), user);
         Ok(())
     }
 
@@ -333,7 +333,7 @@ impl Context<'_> {
     pub fn user(&self, socket: SocketKey) -> Option<&str> {
         let _inside = Inside::enter();
         self.known(socket)?;
-        self.core.user_of(socket.id())
+        self.parts.user_of(socket.id())
     }
 
     /// What the socket's token allows with rooms; `None` = it says nothing of them.
@@ -359,31 +359,31 @@ impl Context<'_> {
         socket: SocketKey,
         change: impl FnOnce(&mut Extra) -> R,
     ) -> Option<R> {
-        self.core.socket(socket)?;
-        let slot = self.core.tables.sockets.live_mut(socket)?;
+        self.parts.socket(socket)?;
+        let slot = self.parts.people.sockets.live_mut(socket)?;
         Some(change(slot.extra.get_or_insert_default()))
     }
 
     pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
         let _inside = Inside::enter();
-        self.core.tables.sockets.live(socket).map(|slot| slot.id)
+        self.parts.people.sockets.live(socket).map(|slot| slot.id)
     }
 
     /// The namespace a socket is in.
     pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
         let _inside = Inside::enter();
-        let slot = self.core.tables.sockets.live(socket)?;
-        Some(&self.core.tables.namespaces.get(slot.namespace)?.name)
+        let slot = self.parts.people.sockets.live(socket)?;
+        Some(&self.parts.people.namespaces.get(slot.namespace)?.name)
     }
 
     pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
         let _inside = Inside::enter();
-        let slot = self.core.socket(socket)?;
-        let session = self.core.tables.sessions.get(slot.session)?;
+        let slot = self.parts.socket(socket)?;
+        let session = self.parts.people.sessions.get(slot.session)?;
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
         Some(SocketInfo {
             id: slot.id.to_string(),
-            namespace: &self.core.tables.namespaces.get(slot.namespace)?.name,
+            namespace: &self.parts.people.namespaces.get(slot.namespace)?.name,
             protocol: session.protocol,
             transport: session.transport(),
             peer: session.peer,
@@ -395,16 +395,16 @@ impl Context<'_> {
     /// Ends the socket's membership in its namespace; with `close` the whole session.
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
         let _inside = Inside::enter();
-        if self.core.socket(socket).is_some() {
-            self.core.disconnect_socket(socket.id(), close, None);
+        if self.parts.socket(socket).is_some() {
+            self.parts.disconnect_socket(socket.id(), close, None);
         }
     }
 
     /// Closes the transport without a DISCONNECT packet, as a lost connection would (clients reconnect).
     pub fn drop_transport(&mut self, socket: SocketKey) {
         let _inside = Inside::enter();
-        if let Some(slot) = self.core.socket(socket) {
-            self.core
+        if let Some(slot) = self.parts.socket(socket) {
+            self.parts
                 .close_session(slot.session, CloseReason::ServerClose);
         }
     }
@@ -416,7 +416,7 @@ impl Context<'_> {
         let _inside = Inside::enter();
         if self.may_emit(emit) {
             let mut out = Outgoing::event(target, emit);
-            self.core.fan_out(target, &mut out);
+            self.parts.fan_out(target, &mut out);
         }
     }
 
@@ -425,54 +425,54 @@ impl Context<'_> {
         let _inside = Inside::enter();
         if !self.may_emit(emit) {
             let collected = Collected::default();
-            self.core
+            self.parts
                 .outbound
                 .told
                 .push_back(Told::Collected { token, collected });
             return;
         }
         let mut out = Outgoing::event(target, emit);
-        self.core.collect(target, &mut out, millis(timeout), token);
+        self.parts.collect(target, &mut out, millis(timeout), token);
     }
 
     /// Asks all shards for the sockets a target means; `Handler::found` follows.
     pub fn fetch(&mut self, target: &Target<'_>, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        self.core.fetch(target, millis(timeout), token);
+        self.parts.fetch(target, millis(timeout), token);
     }
 
     pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
-        let shards = self.core.shards_of(of);
+        let shards = self.parts.shards_of(of);
         if !shards.is_empty() {
             let letter = Order::Join {
                 of: Address::from(of),
                 rooms: owned(rooms),
-                expected: self.core.rooms.expect(of.namespace, rooms),
+                expected: self.parts.rooms.expect(of.namespace, rooms),
             };
-            self.core.send_all(shards, letter);
+            self.parts.send_all(shards, letter);
         }
-        self.core.join_selected(of, rooms);
+        self.parts.join_selected(of, rooms);
     }
 
     pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
-        let shards = self.core.shards_of(of);
+        let shards = self.parts.shards_of(of);
         if !shards.is_empty() {
             let letter = Order::Leave {
                 of: Address::from(of),
                 rooms: owned(rooms),
             };
-            self.core.send_all(shards, letter);
+            self.parts.send_all(shards, letter);
         }
-        self.core.leave_selected(of, rooms);
+        self.parts.leave_selected(of, rooms);
     }
 
     pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
         let _inside = Inside::enter();
-        let shards = self.core.shards_of(of);
+        let shards = self.parts.shards_of(of);
         if !shards.is_empty() {
-            self.core.send_all(
+            self.parts.send_all(
                 shards,
                 Order::Disconnect {
                     of: Address::from(of),
@@ -480,7 +480,7 @@ impl Context<'_> {
                 },
             );
         }
-        self.core.disconnect_selected(of, close);
+        self.parts.disconnect_selected(of, close);
     }
 
     /// Sockets in a room on all shards.
@@ -491,8 +491,8 @@ impl Context<'_> {
             kind: RoomKind::Named,
             name: room,
         };
-        let namespace = self.core.find_namespace(namespace);
-        self.core.rooms.total(namespace, name)
+        let namespace = self.parts.find_namespace(namespace);
+        self.parts.rooms.total(namespace, name)
     }
 
     // ---- sessions without sockets ---------------------------------------------------------------------------------------
@@ -500,7 +500,7 @@ impl Context<'_> {
     /// Sends a message to a bare Engine.IO or raw WebSocket session.
     pub fn send(&mut self, to: SessionKey, data: Data<'_>) {
         let _inside = Inside::enter();
-        let Some(session) = self.core.tables.sessions.live(to) else {
+        let Some(session) = self.parts.people.sessions.live(to) else {
             return;
         };
         let (conn, engineio) = (session.conn, session.protocol.is_engineio());
@@ -514,10 +514,10 @@ impl Context<'_> {
                 }
                 Data::Binary(data) => payload::write_binary(&mut text, data),
             }
-            self.core.queue_packets(to.id(), &text, 1, false);
+            self.parts.queue_packets(to.id(), &text, 1, false);
             return;
         }
-        self.core
+        self.parts
             .reply_message(conn, false, Fate::Fixed, |out| match data {
                 Data::Text(data) if engineio => {
                     frame::write_header(out, OpCode::Text, false, data.len() + 1);
@@ -540,7 +540,7 @@ fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Core {
+impl Parts {
     pub(crate) fn join_selected(&mut self, of: &Target<'_>, rooms: &[&str]) {
         for index in self.select(of) {
             for room in rooms {
@@ -569,11 +569,11 @@ impl Core {
         close: bool,
         why: Option<CloseReason>,
     ) {
-        let Some(socket) = self.tables.sockets.get(index) else {
+        let Some(socket) = self.people.sockets.get(index) else {
             return;
         };
         let session = socket.session;
-        let Some(slot) = self.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.people.sessions.get_mut(session) else {
             return;
         };
         let engineio = slot.protocol.is_engineio();
@@ -596,11 +596,11 @@ impl Core {
     }
 
     fn send_disconnect(&mut self, index: SocketId) {
-        let Some(socket) = self.tables.sockets.get(index) else {
+        let Some(socket) = self.people.sockets.get(index) else {
             return;
         };
         let session = socket.session;
-        let Some(namespace) = self.tables.namespaces.get(socket.namespace) else {
+        let Some(namespace) = self.people.namespaces.get(socket.namespace) else {
             return;
         };
         let namespace = namespace.name.clone();
@@ -610,7 +610,7 @@ impl Core {
 
     /// Sends one Engine.IO text packet by whatever transport the session has now.
     pub(crate) fn send_packet(&mut self, session: SessionId, text: &[u8]) {
-        let Some(slot) = self.tables.sessions.get(session) else {
+        let Some(slot) = self.people.sessions.get(session) else {
             return;
         };
         if slot.polling.is_some() {

@@ -66,9 +66,9 @@ impl Join {
 impl Hub {
     /// The question that a client waits for to join a namespace.
     pub(crate) fn gate(&self, session: SessionId, namespace: &str) -> Option<AskId> {
-        let slot = self.core.tables.sessions.get(session)?;
+        let slot = self.parts.people.sessions.get(session)?;
         slot.gates.iter().find(|ask| {
-            let pending = self.core.asks.get(*ask);
+            let pending = self.parts.asks.get(*ask);
             let waiting = pending.map(|pending| &pending.waiting);
             matches!(waiting, Some(Waiting::Join(join)) if *join.namespace == *namespace)
         })
@@ -88,15 +88,17 @@ impl Hub {
         }
         let held = Held::new(packet, attachments);
         let bytes = held.bytes();
-        let limits = &self.core.config.limits;
+        let limits = &self.parts.books.config.limits;
         let (gate_max, all_max) = (limits.gate_bytes_max, limits.ask_bytes_max);
-        let join = self.core.asks.join_mut(ask);
+        let join = self.parts.asks.join_mut(ask);
         let fits = join.is_some_and(|join| join.held_bytes + bytes <= gate_max);
-        if !fits || !self.core.asks.keep(ask, bytes, all_max) {
-            self.core.counts.hit(Limit::GateBytes);
-            return self.core.close_session(session, CloseReason::LimitExceeded);
+        if !fits || !self.parts.asks.keep(ask, bytes, all_max) {
+            self.parts.books.counts.hit(Limit::GateBytes);
+            return self
+                .parts
+                .close_session(session, CloseReason::LimitExceeded);
         }
-        if let Some(join) = self.core.asks.join_mut(ask) {
+        if let Some(join) = self.parts.asks.join_mut(ask) {
             join.held_bytes += bytes;
             join.held.push(held);
         }
@@ -104,16 +106,16 @@ impl Hub {
 
     /// The client does not want in any more.
     fn give_up(&mut self, session: SessionId, ask: AskId, namespace: &str) {
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         slot.rare.get_or_insert_default().part(namespace);
-        if let Some(join) = self.core.asks.join_mut(ask) {
+        if let Some(join) = self.parts.asks.join_mut(ask) {
             let held = std::mem::take(&mut join.held);
             held.iter()
-                .for_each(|_| self.core.counts.drop_message(Dropped::Invalid));
+                .for_each(|_| self.parts.books.counts.drop_message(Dropped::Invalid));
         }
-        self.core.forget_question(ask);
+        self.parts.forget_question(ask);
     }
 
     /// The client may be let in, as far as its token goes.
@@ -150,16 +152,16 @@ impl Hub {
     }
 
     fn await_decision(&mut self, session: SessionId, join: Join) {
-        match self.core.take_ticket() {
+        match self.parts.take_ticket() {
             // The handler ended the session in the same call.
-            Some(key) if !self.core.is_open(session) => {
-                self.core.close_question(key);
+            Some(key) if !self.parts.is_open(session) => {
+                self.parts.close_question(key);
             }
             Some(key) => {
-                let bytes_max = self.core.config.limits.ask_bytes_max;
+                let bytes_max = self.parts.books.config.limits.ask_bytes_max;
                 // What waits is kept even where there is no room to book it: the gate has a bound of its own.
-                let _ = self.core.asks.keep(key.id(), join.held_bytes, bytes_max);
-                self.core.wait_for(key, Waiting::Join(Box::new(join)));
+                let _ = self.parts.asks.keep(key.id(), join.held_bytes, bytes_max);
+                self.parts.wait_for(key, Waiting::Join(Box::new(join)));
             }
             None => self.on_joining_decided(session, join, Err(Refusal::unavailable())),
         }
@@ -179,16 +181,16 @@ impl Hub {
                 self.keep_out(session, &join.namespace, &refusal);
                 // What it sent as a member goes nowhere; another CONNECT is another try.
                 while held.next_if(|packet| !packet.connects).is_some() {
-                    self.core.counts.drop_message(Dropped::Refused);
+                    self.parts.books.counts.drop_message(Dropped::Refused);
                 }
             }
         }
         for packet in held {
-            if !self.core.is_open(session) {
+            if !self.parts.is_open(session) {
                 return;
             }
             // Stock clients give up without a word. One that came back before the answer asked twice, and means once.
-            if packet.connects && self.core.socket_in(session, &join.namespace).is_some() {
+            if packet.connects && self.parts.socket_in(session, &join.namespace).is_some() {
                 continue;
             }
             if let Ok(parsed) = socketio::parse(&packet.text) {
@@ -200,19 +202,19 @@ impl Hub {
     /// The client is let in.
     fn enter(&mut self, session: SessionId, namespace: &str, auth: &str, claims: Option<&Claims>) {
         // The handler may have ended the session.
-        if !self.core.is_open(session) {
+        if !self.parts.is_open(session) {
             return;
         }
         let socket = self.add_socket(session, namespace, auth, claims);
         if let Some(claims) = claims {
-            self.core.grant(socket, claims);
+            self.parts.grant(socket, claims);
         }
         self.greet(session, socket, namespace);
         self.call(session, |handler, cx| handler.connected(cx, socket, auth));
     }
 
     fn keep_out(&mut self, session: SessionId, namespace: &str, refusal: &Refusal) {
-        if self.core.is_open(session) {
+        if self.parts.is_open(session) {
             self.refuse_namespace(session, namespace, refusal);
         }
     }

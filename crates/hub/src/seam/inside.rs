@@ -123,7 +123,10 @@ mod tests {
     #[test]
     fn a_panic_of_the_hub_was_booked_as_the_handlers() {
         let hub = play("42[\"mine\"]");
-        assert_eq!(hub.core.counts.handler_panics, 1, "the shard goes on");
+        assert_eq!(
+            hub.parts.books.counts.handler_panics, 1,
+            "the shard goes on"
+        );
         assert!(!Inside::broke());
         let shard = catch_unwind(AssertUnwindSafe(|| play("42[\"yours\"]")));
         assert!(shard.is_err(), "the shard ends");

@@ -32,7 +32,7 @@ impl Context<'_> {
     pub fn spend(&mut self, socket: SocketKey, limiter: &Limiter) -> bool {
         let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
-        self.core.spend(socket, *number, meter.gcra).is_ok()
+        self.parts.spend(socket, *number, meter.gcra).is_ok()
     }
 
     /// The same for an event of a client, which is told when it is over the rate (in the answer it waits for, too) and closed
@@ -45,7 +45,7 @@ impl Context<'_> {
     ) -> bool {
         let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
-        match self.core.spend(socket, *number, meter.gcra) {
+        match self.parts.spend(socket, *number, meter.gcra) {
             Ok(()) => {
                 self.within_rate(socket);
                 true
@@ -57,8 +57,8 @@ impl Context<'_> {
     /// No limiter has booked anything for the socket's session, and it has left no namespace.
     pub fn is_newcomer(&self, socket: SocketKey) -> bool {
         let _inside = Inside::enter();
-        let session = self.core.socket(socket).map(|slot| slot.session);
-        let slot = session.and_then(|session| self.core.tables.sessions.get(session));
+        let session = self.parts.socket(socket).map(|slot| slot.session);
+        let slot = session.and_then(|session| self.parts.people.sessions.get(session));
         slot.is_none_or(|slot| slot.rare.is_none())
     }
 }

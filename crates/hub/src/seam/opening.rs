@@ -160,7 +160,7 @@ impl Context<'_> {
     pub fn decide_opening(&mut self, key: OpeningKey, decision: Opening) -> bool {
         let _inside = Inside::enter();
         let conn = key.0.id();
-        let slot = self.core.tables.conns.live_mut(key.0);
+        let slot = self.parts.line.conns.live_mut(key.0);
         let Some(slot) = slot.filter(|slot| slot.state == State::Held) else {
             return false;
         };
@@ -168,8 +168,8 @@ impl Context<'_> {
             return true;
         }
         slot.state = State::Head;
-        self.core.intake.go_on(conn, slot);
-        let stages = &mut self.core.access.held.0;
+        self.parts.intake.go_on(conn, slot);
+        let stages = &mut self.parts.access.held.0;
         stages.insert(conn, Stage::Decided(decision));
         true
     }

@@ -4,8 +4,8 @@
 use crate::access::claims::{Claims, Denied, Refused};
 use crate::books::limits::TOKEN_BYTES_MAX;
 use crate::books::metrics::Limit;
-use crate::core::Core;
 use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::seam::context::Context;
 use crate::seam::effect::{Effect, Told};
 use crate::seam::gate::Join;
@@ -172,7 +172,7 @@ impl Questions {
     }
 }
 
-impl Core {
+impl Parts {
     /// Opens a question that is answered within `timeout`. `None`: too many are open, or they keep too much.
     fn open_question(
         &mut self,
@@ -181,23 +181,23 @@ impl Core {
         bytes: usize,
         timeout: Duration,
     ) -> Option<AskKey> {
-        if self.asks.open.len() >= self.config.limits.asks_outstanding_max {
-            self.counts.hit(Limit::AsksOutstanding);
+        if self.asks.open.len() >= self.books.config.limits.asks_outstanding_max {
+            self.books.counts.hit(Limit::AsksOutstanding);
             return None;
         }
-        if self.asks.bytes + bytes > self.config.limits.ask_bytes_max {
-            self.counts.hit(Limit::AskBytes);
+        if self.asks.bytes + bytes > self.books.config.limits.ask_bytes_max {
+            self.books.counts.hit(Limit::AskBytes);
             return None;
         }
         self.asks.bytes += bytes;
         let key = self.asks.open.insert(Pending {
-            session: session.map(|session| self.tables.sessions.key(session)),
+            session: session.map(|session| self.people.sessions.key(session)),
             asked,
             waiting: Waiting::Nobody,
             bytes,
             asked_ms: self.clock.now.mono_ms,
         });
-        self.counts.asks_outstanding += 1;
+        self.books.counts.asks_outstanding += 1;
         let due = self.after(timeout);
         let settled = |key| self.asks.open.live(key).is_none();
         self.clock.timers.asks.forget((), settled);
@@ -212,7 +212,7 @@ impl Core {
         };
         if matches!(waiting, Waiting::Join(_))
             && let Some(session) = pending.session
-            && let Some(slot) = self.tables.sessions.live_mut(session)
+            && let Some(slot) = self.people.sessions.live_mut(session)
         {
             slot.gates.open(key.id());
         }
@@ -224,9 +224,9 @@ impl Core {
         self.asks.open.live(key)?;
         let pending = self.asks.open.remove(key.id())?;
         self.asks.bytes -= pending.bytes;
-        self.counts.asks_outstanding -= 1;
+        self.books.counts.asks_outstanding -= 1;
         if let Some(session) = pending.session
-            && let Some(slot) = self.tables.sessions.live_mut(session)
+            && let Some(slot) = self.people.sessions.live_mut(session)
         {
             slot.gates.close(key.id());
         }
@@ -238,8 +238,8 @@ impl Core {
         let pending = self.close_question(key)?;
         if pending.asked == Asked::Verifier {
             let took_ms = self.clock.now.mono_ms - pending.asked_ms;
-            self.counts.asks_answered += 1;
-            self.counts.ask_ms += took_ms;
+            self.books.counts.asks_answered += 1;
+            self.books.counts.ask_ms += took_ms;
             self.access.admission.answered(took_ms);
         }
         Some(pending)
@@ -252,7 +252,7 @@ impl Core {
 
     /// Nobody waits for answers about a session that is gone.
     pub(crate) fn forget_questions(&mut self, session: SessionId) {
-        let slot = self.tables.sessions.get(session);
+        let slot = self.people.sessions.get(session);
         let open = slot.map(|slot| slot.gates.clone()).unwrap_or_default();
         for ask in open.iter() {
             self.forget_question(ask);
@@ -271,7 +271,7 @@ impl Core {
         }
         // The text that a token stands in is kept with it.
         let bytes = token.text.len();
-        let timeout = self.config.auth.timeout;
+        let timeout = self.books.config.auth.timeout;
         let key = self
             .open_question(Some(session), Asked::Verifier, bytes, timeout)
             .ok_or(Denied::Unavailable)?;
@@ -294,13 +294,13 @@ impl Context<'_> {
     /// open, so refuse it with [`Refusal::unavailable`].
     pub fn postpone(&mut self, request: &ConnectRequest<'_>, timeout: Duration) -> Option<Ticket> {
         let _inside = Inside::enter();
-        debug_assert!(self.core.asks.ticket.is_none(), "one ticket for a request");
+        debug_assert!(self.parts.asks.ticket.is_none(), "one ticket for a request");
         let bytes = request.namespace.len() + request.auth.len();
         let session = Some(request.session);
         let key = self
-            .core
+            .parts
             .open_question(session, Asked::Handler, bytes, timeout)?;
-        self.core.asks.ticket = Some(key);
+        self.parts.asks.ticket = Some(key);
         Some(Ticket(key))
     }
 
@@ -309,10 +309,10 @@ impl Context<'_> {
     pub fn decide(&mut self, ticket: Ticket, decision: Result<(), Refusal>) -> bool {
         let _inside = Inside::enter();
         let Ticket(key) = ticket;
-        if self.core.asks.open.live(key).is_none() {
+        if self.parts.asks.open.live(key).is_none() {
             return false;
         }
-        let decided = &mut self.core.outbound.decided;
+        let decided = &mut self.parts.outbound.decided;
         decided.push_back((key, decision));
         true
     }
@@ -323,11 +323,11 @@ impl Context<'_> {
         let _inside = Inside::enter();
         let asked = Asked::Outside { token };
         let bytes = question.len();
-        let Some(key) = self.core.open_question(None, asked, bytes, timeout) else {
+        let Some(key) = self.parts.open_question(None, asked, bytes, timeout) else {
             return false;
         };
         let ask = Ask::Handler { question };
-        self.core.outbound.effects.push(Effect::Ask { key, ask });
+        self.parts.outbound.effects.push(Effect::Ask { key, ask });
         true
     }
 }
@@ -335,7 +335,7 @@ impl Context<'_> {
 impl Hub {
     /// The answer to an `Effect::Ask`.
     pub(crate) fn answered(&mut self, key: AskKey, reply: Reply) {
-        if let Some(pending) = self.core.settle_question(key) {
+        if let Some(pending) = self.parts.settle_question(key) {
             self.on_answer(pending, reply);
         }
         self.settle();
@@ -343,10 +343,10 @@ impl Hub {
 
     /// Nobody answered in time.
     pub(crate) fn ask_due(&mut self, key: AskKey) {
-        let Some(pending) = self.core.settle_question(key) else {
+        let Some(pending) = self.parts.settle_question(key) else {
             return;
         };
-        self.core.counts.hit(Limit::AskTimeout);
+        self.parts.books.counts.hit(Limit::AskTimeout);
         if pending.asked == Asked::Handler {
             self.on_decision(pending, Err(Refusal::unavailable()));
         } else {
@@ -365,7 +365,7 @@ impl Hub {
                     Reply::Answered(answer) => answer,
                     Reply::Verified(_) => None,
                 };
-                self.core
+                self.parts
                     .outbound
                     .told
                     .push_back(Told::Answered { token, answer });
@@ -377,7 +377,7 @@ impl Hub {
 
     /// Carries out what the handler decided.
     pub(crate) fn decided(&mut self, key: AskKey, decision: Result<(), Refusal>) {
-        if let Some(pending) = self.core.settle_question(key) {
+        if let Some(pending) = self.parts.settle_question(key) {
             self.on_decision(pending, decision);
         }
     }
@@ -388,8 +388,8 @@ impl Hub {
         };
         let live = pending
             .session
-            .and_then(|key| self.core.tables.sessions.live(key));
-        if live.is_none() || !self.core.is_open(session) {
+            .and_then(|key| self.parts.people.sessions.live(key));
+        if live.is_none() || !self.parts.is_open(session) {
             return;
         }
         match pending.waiting {

@@ -1,7 +1,7 @@
 //! Users: all sockets of one uid in a namespace. Few users have more than one or two sockets, and an idle connection pays for
 //! each byte here, so a user's sockets are a list threaded through the sockets themselves.
 
-use crate::core::Core;
+use crate::parts::Parts;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, SocketId, UserId};
 use hashbrown::HashTable;
@@ -97,25 +97,25 @@ impl Users {
     }
 }
 
-impl Core {
+impl Parts {
     /// Makes a socket one of a user's; it stops being another's.
     pub(crate) fn set_user(&mut self, socket: SocketId, name: &str) {
-        if let Some(session) = self.tables.sockets.get(socket).map(|slot| slot.session) {
+        if let Some(session) = self.people.sockets.get(socket).map(|slot| slot.session) {
             self.book_rest(session, Some(socket));
         }
         self.leave_user(socket);
-        let Some(namespace) = self.tables.sockets.get(socket).map(|slot| slot.namespace) else {
+        let Some(namespace) = self.people.sockets.get(socket).map(|slot| slot.namespace) else {
             return;
         };
-        let user = self.tables.users.find_or_insert(namespace, name);
-        let Some(slot) = self.tables.users.slots.get_mut(user) else {
+        let user = self.people.users.find_or_insert(namespace, name);
+        let Some(slot) = self.people.users.slots.get_mut(user) else {
             return;
         };
         let after = slot.first.replace(socket);
-        if let Some(next) = self.tables.sockets.get_mut(after) {
+        if let Some(next) = self.people.sockets.get_mut(after) {
             next.place.before = Some(socket);
         }
-        if let Some(slot) = self.tables.sockets.get_mut(socket) {
+        if let Some(slot) = self.people.sockets.get_mut(socket) {
             slot.place = Place {
                 user: Some(user),
                 before: None,
@@ -125,7 +125,7 @@ impl Core {
     }
 
     pub(crate) fn leave_user(&mut self, socket: SocketId) {
-        let Some(slot) = self.tables.sockets.get_mut(socket) else {
+        let Some(slot) = self.people.sockets.get_mut(socket) else {
             return;
         };
         let Place {
@@ -136,31 +136,31 @@ impl Core {
         let Some(user) = user else {
             return;
         };
-        if let Some(next) = self.tables.sockets.get_mut(after) {
+        if let Some(next) = self.people.sockets.get_mut(after) {
             next.place.before = before;
         }
-        if let Some(previous) = self.tables.sockets.get_mut(before) {
+        if let Some(previous) = self.people.sockets.get_mut(before) {
             previous.place.after = after;
         } else if after.is_none() {
-            self.tables.users.remove(user);
-        } else if let Some(slot) = self.tables.users.slots.get_mut(user) {
+            self.people.users.remove(user);
+        } else if let Some(slot) = self.people.users.slots.get_mut(user) {
             slot.first = after;
         }
     }
 
     /// The first socket of a user in a namespace; `next_of_user` has the others.
     pub(crate) fn first_of_user(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
-        let user = self.tables.users.find(namespace, name)?;
-        self.tables.users.get(user)?.first
+        let user = self.people.users.find(namespace, name)?;
+        self.people.users.get(user)?.first
     }
 
     pub(crate) fn next_of_user(&self, socket: SocketId) -> Option<SocketId> {
-        self.tables.sockets.get(socket)?.place.after
+        self.people.sockets.get(socket)?.place.after
     }
 
     /// Name of the user a socket belongs to.
     pub(crate) fn user_of(&self, socket: SocketId) -> Option<&str> {
-        let place = self.tables.sockets.get(socket)?.place;
-        Some(&self.tables.users.get(place.user?)?.name)
+        let place = self.people.sockets.get(socket)?.place;
+        Some(&self.people.users.get(place.user?)?.name)
     }
 }

@@ -21,13 +21,13 @@ impl Hub {
     /// it loses patience (RFC 9110 §10.1.1).
     pub(super) fn ask_for_body(&mut self, conn: ConnId, head: &Head<'_>) {
         let reads_on = self
-            .core
-            .tables
+            .parts
+            .line
             .conns
             .get(conn)
             .is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody));
         if reads_on && head.expectation() == Some(Expectation::Continue) {
-            self.core
+            self.parts
                 .reply(conn, |out| out.extend_from_slice(http::CONTINUE));
         }
     }
@@ -37,10 +37,10 @@ impl Hub {
             error,
             HeadError::TooLarge | HeadError::TooManyHeaders | HeadError::TargetTooLong
         ) {
-            self.core.counts.hit(Limit::HeadBytes);
+            self.parts.books.counts.hit(Limit::HeadBytes);
         }
-        self.core.counts.refused += 1;
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.books.counts.refused += 1;
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         self.respond(conn, error.status(), "text/plain", &[], b"");
@@ -55,11 +55,11 @@ impl Hub {
         extra: &[u8],
         body: &[u8],
     ) {
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         // While sessions are being closed, one that polls asks for its end on the connection it has: no new one is accepted.
-        let drained = self.core.draining && self.drain.is_none();
+        let drained = self.draining && self.drain.is_none();
         debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
         let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;
         slot.session = None;
@@ -70,24 +70,24 @@ impl Hub {
             content_type,
             extra,
             body,
-            date: &self.core.clock.date(),
+            date: &self.parts.clock.date(),
             keep_alive,
             head_only: slot.flags.head_only,
         };
-        self.core.reply(conn, |out| answer.write(out));
+        self.parts.reply(conn, |out| answer.write(out));
         if !keep_alive {
-            self.core.finish_conn(conn);
+            self.parts.finish_conn(conn);
         } else if arm {
-            let timeout = self.core.config.limits.keep_alive_timeout;
-            self.core.arm_conn(ConnTimer::KeepAlive, timeout, conn);
+            let timeout = self.parts.books.config.limits.keep_alive_timeout;
+            self.parts.arm_conn(ConnTimer::KeepAlive, timeout, conn);
         }
     }
 
     /// An Engine.IO error. The request's body, if any, is not read, so the connection ends.
     pub(crate) fn refuse(&mut self, conn: ConnId, head: &Head<'_>, error: RequestError) {
-        self.core.counts.refused += 1;
+        self.parts.books.counts.refused += 1;
         let mut extra = self.cors_headers(head);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             let websocket = handshake::wants_upgrade(head);
             slot.flags.keep_alive &= !head.has_body() && !websocket;
         }
@@ -115,9 +115,9 @@ impl Hub {
     }
 
     pub(super) fn refuse_expectation(&mut self, conn: ConnId, head: &Head<'_>) {
-        self.core.counts.refused += 1;
+        self.parts.books.counts.refused += 1;
         let extra = self.cors_headers(head);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive &= !head.has_body() && !handshake::wants_upgrade(head);
         }
         self.respond(conn, 417, "text/plain", &extra, b"");
@@ -125,10 +125,10 @@ impl Hub {
 
     /// A method that no request here has. A handshake by another one than GET is `BadMethod`, as clients know it.
     pub(super) fn refuse_method(&mut self, conn: ConnId, head: &Head<'_>) {
-        self.core.counts.shed += 1;
+        self.parts.books.counts.shed += 1;
         let mut extra = self.cors_headers(head);
         extra.extend_from_slice(ALLOW);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive &= !head.has_body();
         }
         let body = br#"{"code":2,"message":"Bad method"}"#;
@@ -137,25 +137,25 @@ impl Hub {
 
     /// For those who come back before the process is gone: not until then, and not all at once.
     pub(crate) fn refuse_draining(&mut self, conn: ConnId) {
-        self.core.counts.shed += 1;
+        self.parts.books.counts.shed += 1;
         let seconds = self.drain_delay_ms().div_ceil(1000);
         self.respond_retry(conn, 503, seconds, b"Server is shutting down");
     }
 
     pub(crate) fn refuse_unavailable(&mut self, conn: ConnId, text: &[u8]) {
-        self.core.counts.shed += 1;
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.books.counts.shed += 1;
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         // Not all at once.
-        let [dice] = self.core.random();
+        let [dice] = self.parts.random();
         let seconds = 1 + u64::from(dice % RETRY_SPREAD_S);
         self.respond_retry(conn, 503, seconds, text);
     }
 
     pub(crate) fn respond_retry(&mut self, conn: ConnId, status: u16, seconds: u64, text: &[u8]) {
         let extra = format!("Retry-After: {seconds}\r\n");
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         self.respond(conn, status, "text/plain", extra.as_bytes(), text);
@@ -163,11 +163,11 @@ impl Hub {
 
     pub(super) fn preflight(&mut self, conn: ConnId, head: &Head<'_>) {
         let mut extra = self.cors_headers(head);
-        if self.core.config.cors == Cors::Off {
+        if self.parts.books.config.cors == Cors::Off {
             return self.refuse_method(conn, head);
         }
         extra.extend_from_slice(b"Access-Control-Allow-Methods: GET,POST\r\n");
-        let max_age = self.core.config.cors_max_age.as_secs();
+        let max_age = self.parts.books.config.cors_max_age.as_secs();
         if max_age > 0 {
             extra.extend_from_slice(format!("Access-Control-Max-Age: {max_age}\r\n").as_bytes());
         }
@@ -181,7 +181,7 @@ impl Hub {
 
     /// Header lines for cross-origin callers; nothing unless CORS is on (and allocates nothing then).
     pub(crate) fn cors_headers(&self, head: &Head<'_>) -> Vec<u8> {
-        match &self.core.config.cors {
+        match &self.parts.books.config.cors {
             Cors::Off => Vec::new(),
             Cors::Any => b"Access-Control-Allow-Origin: *\r\n".to_vec(),
             Cors::Origins(allowed) => {

@@ -16,35 +16,36 @@ use wire::websocket::handshake;
 impl Hub {
     /// The door for newcomers, whatever they speak: whether this one gets in now. If not, it was told when to come again.
     pub(super) fn admits(&mut self, conn: ConnId, head: &Head<'_>, protocol: Protocol) -> bool {
-        if self.core.draining {
+        if self.draining {
             self.refuse_draining(conn);
             return false;
         }
-        if let Some(decision) = self.core.access.held.take_decision(conn) {
+        if let Some(decision) = self.parts.access.held.take_decision(conn) {
             return self.carry_out(conn, head, decision);
         }
         // A polling session needs no connection to live: sessions have a bound of their own, which is the process's.
-        let full = self.core.access.admission.sessions() >= self.core.config.limits.conns_max;
-        let slot = self.core.tables.conns.get(conn);
+        let full =
+            self.parts.access.admission.sessions() >= self.parts.books.config.limits.conns_max;
+        let slot = self.parts.line.conns.get(conn);
         let beyond = slot.and_then(|slot| slot.flags.beyond);
         if let Some(bound) = beyond.or(full.then_some(Limit::Conns)) {
             self.refuse_beyond(conn, head, bound);
             return false;
         }
-        if self.core.asks.is_empty() {
+        if self.parts.asks.is_empty() {
             // Nobody waits for an answer any more: how long one takes now, only the next one shows.
-            self.core.access.admission.forget_answers();
+            self.parts.access.admission.forget_answers();
         }
         let Some(limit) = self
-            .core
+            .parts
             .access
             .admission
-            .closed_by(&self.core.config.admission)
+            .closed_by(&self.parts.books.config.admission)
         else {
             return self.admit_connect(conn) && self.handler_admits(conn, head, protocol);
         };
-        self.core.counts.hit(limit);
-        self.core.counts.admission_refused += 1;
+        self.parts.books.counts.hit(limit);
+        self.parts.books.counts.admission_refused += 1;
         self.refuse_unavailable(conn, b"Server is busy");
         false
     }
@@ -55,10 +56,10 @@ impl Hub {
         head: &'a Head<'a>,
         protocol: Protocol,
     ) -> Request<'a> {
-        let slot = self.core.tables.conns.get(conn);
+        let slot = self.parts.line.conns.get(conn);
         Request {
             head,
-            conn: self.core.tables.conns.key(conn),
+            conn: self.parts.line.conns.key(conn),
             protocol,
             peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.peer),
         }
@@ -81,12 +82,14 @@ impl Hub {
             Opening::Accept => return true,
             Opening::Refuse(message) => self.refuse_opening(conn, head, &message),
             Opening::Later => {
-                let due_ms = self.core.after(self.core.config.limits.handshake_timeout);
-                let key = self.core.tables.conns.key(conn);
-                let timers = &mut self.core.clock.timers.conns;
+                let due_ms = self
+                    .parts
+                    .after(self.parts.books.config.limits.handshake_timeout);
+                let key = self.parts.line.conns.key(conn);
+                let timers = &mut self.parts.clock.timers.conns;
                 timers.arm_odd(ConnTimer::Handshake, due_ms, key);
-                self.core.access.held.hold(conn, due_ms);
-                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                self.parts.access.held.hold(conn, due_ms);
+                if let Some(slot) = self.parts.line.conns.get_mut(conn) {
                     slot.state = State::Held;
                 }
             }
@@ -96,10 +99,10 @@ impl Hub {
 
     /// The reference server's answer where `allowRequest` says no: 403 and the application's own words.
     fn refuse_opening(&mut self, conn: ConnId, head: &Head<'_>, message: &str) {
-        self.core.counts.refused += 1;
+        self.parts.books.counts.refused += 1;
         let extra = self.cors_headers(head);
         let websocket = handshake::wants_upgrade(head);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive &= !websocket;
         }
         if websocket {
@@ -112,13 +115,13 @@ impl Hub {
 
     /// Nobody has decided about a held request in time.
     pub(crate) fn opening_due(&mut self, conn: ConnId) {
-        let now_ms = self.core.clock.now.mono_ms;
-        if !self.core.access.held.is_due(conn, now_ms) {
+        let now_ms = self.parts.clock.now.mono_ms;
+        if !self.parts.access.held.is_due(conn, now_ms) {
             return;
         }
-        self.core.access.held.forget(conn);
-        self.core.counts.hit(Limit::AskTimeout);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.access.held.forget(conn);
+        self.parts.books.counts.hit(Limit::AskTimeout);
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.input = None;
         }
         self.refuse_unavailable(conn, b"Server is busy");
@@ -133,7 +136,7 @@ impl Hub {
         opens: bool,
     ) -> Vec<u8> {
         let mut extra = self.cors_headers(head);
-        let slot = self.core.tables.sessions.get(session);
+        let slot = self.parts.people.sessions.get(session);
         let Some(slot) = slot.filter(|_| self.reads_requests) else {
             return extra;
         };
@@ -155,29 +158,29 @@ impl Hub {
         head: &Head<'_>,
         protocol: Protocol,
     ) -> SessionId {
-        let random = self.core.random();
-        let sid = id::session_id(self.core.ids.me, random);
+        let random = self.parts.random();
+        let sid = id::session_id(self.parts.ids.me, random);
         let peer = self
-            .core
-            .tables
+            .parts
+            .line
             .conns
             .get(conn)
             .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
         let mut session = Session::new(sid, protocol, None, peer);
-        if self.core.config.keep_handshake || self.reads_requests {
+        if self.parts.books.config.keep_handshake || self.reads_requests {
             let rare = session.rare.get_or_insert_default();
-            if self.core.config.keep_handshake {
+            if self.parts.books.config.keep_handshake {
                 rare.query = head.query.into();
             }
             if self.reads_requests {
                 rare.headers = HeaderLines::of(head);
             }
         }
-        if self.core.config.auth.enabled {
-            let token = request_token(head, &self.core.config.auth.query_parameter);
+        if self.parts.books.config.auth.enabled {
+            let token = request_token(head, &self.parts.books.config.auth.query_parameter);
             session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
         }
         session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
-        self.core.insert_session(session)
+        self.parts.insert_session(session)
     }
 }

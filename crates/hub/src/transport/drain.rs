@@ -30,20 +30,20 @@ pub(crate) struct Drain {
 impl Hub {
     /// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 within `window_ms`.
     pub(crate) fn drain(&mut self, window_ms: u64) {
-        if self.core.draining {
+        if self.draining {
             return;
         }
-        self.core.draining = true;
+        self.draining = true;
         self.call(None, |handler, cx| handler.draining(cx));
         let left: Vec<SessionId> = self
-            .core
-            .tables
+            .parts
+            .people
             .sessions
             .iter()
             .map(|(index, _)| index)
             .collect();
         self.drain = Some(Drain {
-            started_ms: self.core.clock.now.mono_ms,
+            started_ms: self.parts.clock.now.mono_ms,
             window_ms,
             total: left.len(),
             left,
@@ -55,15 +55,15 @@ impl Hub {
     /// Every client is told in its protocol's words, and when to come back: the one closed last has left by then.
     fn notify_shutdown(&mut self) {
         let sockets: Vec<SocketId> = self
-            .core
-            .tables
+            .parts
+            .people
             .sockets
             .iter()
             .map(|(index, _)| index)
             .collect();
         for index in sockets {
             let retry_after_ms = self.drain_delay_ms();
-            let Some(socket) = self.core.tables.sockets.get(index) else {
+            let Some(socket) = self.parts.people.sockets.get(index) else {
                 continue;
             };
             let (variant, conn) = (socket.variant, socket.conn);
@@ -71,7 +71,7 @@ impl Hub {
             match variant.dialect {
                 Dialect::PlainJson => {
                     let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
-                    self.core.reply(conn, |out| {
+                    self.parts.reply(conn, |out| {
                         if variant.framing == Framing::EventStream {
                             sse::write_retry(out, retry_after_ms);
                         }
@@ -81,17 +81,18 @@ impl Hub {
                 Dialect::PlainMsgpack => {
                     let notice =
                         plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
-                    self.core.reply(conn, |out| variant.wrap(out, &notice, &[]));
+                    self.parts
+                        .reply(conn, |out| variant.wrap(out, &notice, &[]));
                 }
                 _ => {
-                    let key = self.core.socket_key(index);
+                    let key = self.parts.socket_key(index);
                     let emit = Emit {
                         name: notices::SHUTDOWN,
                         args: &format!("{{{members}}}"),
                         ..Emit::default()
                     };
                     Context {
-                        core: &mut self.core,
+                        parts: &mut self.parts,
                     }
                     .emit(key, &emit);
                 }
@@ -101,18 +102,18 @@ impl Hub {
 
     /// In how many milliseconds a client may come back: each another number, evenly spread behind what is left of the window.
     pub(crate) fn drain_delay_ms(&mut self) -> u64 {
-        let now = self.core.clock.now.mono_ms;
+        let now = self.parts.clock.now.mono_ms;
         let (left, window) = self.drain.as_ref().map_or((0, 0), |drain| {
             let ends = drain.started_ms + drain.window_ms;
             (ends.saturating_sub(now), drain.window_ms)
         });
-        let dice = u64::from(u16::from_be_bytes(self.core.random()));
+        let dice = u64::from(u16::from_be_bytes(self.parts.random()));
         left + 1 + window.max(SPREAD_MIN_MS) * dice / u64::from(u16::MAX)
     }
 
     pub(crate) fn drain_step(&mut self) {
         let Some(drain) = &mut self.drain else { return };
-        let elapsed = self.core.clock.now.mono_ms - drain.started_ms;
+        let elapsed = self.parts.clock.now.mono_ms - drain.started_ms;
         // The first step is late enough for the notice to leave before the first close.
         let keep = if elapsed >= drain.window_ms {
             0
@@ -122,7 +123,7 @@ impl Hub {
         };
         let close = drain.left.split_off(keep.min(drain.left.len()));
         for session in close {
-            self.core.close_session(session, CloseReason::ShuttingDown);
+            self.parts.close_session(session, CloseReason::ShuttingDown);
         }
         if let Some(drain) = &self.drain
             && drain.left.is_empty()
@@ -135,24 +136,24 @@ impl Hub {
     /// Connections without a session: kept-alive HTTP and half-made requests.
     fn close_idle_conns(&mut self) {
         let idle: Vec<ConnId> = self
-            .core
-            .tables
+            .parts
+            .line
             .conns
             .iter()
             .filter(|(_, slot)| slot.state == crate::tables::conn::State::Head)
             .map(|(index, _)| index)
             .collect();
         idle.into_iter()
-            .for_each(|conn| self.core.finish_conn(conn));
+            .for_each(|conn| self.parts.finish_conn(conn));
     }
 
     /// Every session has been told to go: nobody who comes now needs to be told anything.
     pub fn has_let_go(&self) -> bool {
-        self.core.draining && self.drain.is_none()
+        self.draining && self.drain.is_none()
     }
 
     /// Draining, and nobody is left.
     pub fn is_drained(&self) -> bool {
-        self.core.draining && self.drain.is_none() && self.core.tables.conns.len() == 0
+        self.draining && self.drain.is_none() && self.parts.line.conns.len() == 0
     }
 }

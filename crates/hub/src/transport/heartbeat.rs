@@ -11,10 +11,10 @@ use wire::websocket::frame::{self, OpCode};
 impl Hub {
     /// Arms what a new session needs.
     pub(crate) fn start_session(&mut self, session: SessionId) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
+        let Some(slot) = self.parts.people.sessions.get(session) else {
             return;
         };
-        let config = &self.core.config;
+        let config = &self.parts.books.config;
         let (ping, plain, connect) = (
             config.ping_interval,
             config.plain_ping_interval,
@@ -22,13 +22,13 @@ impl Hub {
         );
         match slot.protocol {
             Protocol::SocketIo => {
-                self.core.arm_session(SessionTimer::Ping, ping, session);
-                self.core
+                self.parts.arm_session(SessionTimer::Ping, ping, session);
+                self.parts
                     .arm_session(SessionTimer::Connect, connect, session);
             }
-            Protocol::EngineIo => self.core.arm_session(SessionTimer::Ping, ping, session),
+            Protocol::EngineIo => self.parts.arm_session(SessionTimer::Ping, ping, session),
             _ => self
-                .core
+                .parts
                 .arm_session(SessionTimer::PlainPing, plain, session),
         }
     }
@@ -36,14 +36,14 @@ impl Hub {
     /// A sign of life that is not a pong.
     #[inline]
     pub(crate) fn heard(&mut self, session: SessionId) {
-        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+        if let Some(slot) = self.parts.people.sessions.get_mut(session) {
             slot.flags.heard = true;
         }
     }
 
     /// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
     pub(crate) fn on_pong(&mut self, session: SessionId) {
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         if !std::mem::replace(&mut slot.flags.awaiting_pong, false) {
@@ -53,19 +53,19 @@ impl Hub {
         slot.flags.heard = false;
         slot.flags.extended = false;
         let (kind, interval) = if slot.protocol.is_engineio() {
-            (SessionTimer::Ping, self.core.config.ping_interval)
+            (SessionTimer::Ping, self.parts.books.config.ping_interval)
         } else {
             (
                 SessionTimer::PlainPing,
-                self.core.config.plain_ping_interval,
+                self.parts.books.config.plain_ping_interval,
             )
         };
-        self.core.arm_session(kind, interval, session);
+        self.parts.arm_session(kind, interval, session);
     }
 
     pub(super) fn ping(&mut self, session: SessionId) {
-        let now = self.core.clock.now.mono_ms as u32;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let now = self.parts.clock.now.mono_ms as u32;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         if slot.flags.awaiting_pong || slot.flags.closing {
@@ -77,21 +77,21 @@ impl Hub {
         slot.pinged_ms = now;
         let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
         if engineio {
-            self.core.send_packet(session, &[PacketType::Ping as u8]);
+            self.parts.send_packet(session, &[PacketType::Ping as u8]);
         } else {
-            self.core
+            self.parts
                 .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
         }
-        let timeout = self.core.config.ping_timeout;
-        self.core.arm_session(SessionTimer::Pong, timeout, session);
+        let timeout = self.parts.books.config.ping_timeout;
+        self.parts.arm_session(SessionTimer::Pong, timeout, session);
     }
 
     pub(super) fn pong_due(&mut self, session: SessionId) {
         let (now, timeout) = (
-            self.core.clock.now.mono_ms as u32,
-            self.core.config.ping_timeout,
+            self.parts.clock.now.mono_ms as u32,
+            self.parts.books.config.ping_timeout,
         );
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         let waited = now.wrapping_sub(slot.pinged_ms);
@@ -102,27 +102,27 @@ impl Hub {
         if slot.flags.heard && !slot.flags.extended {
             slot.flags.extended = true;
             slot.pinged_ms = now;
-            self.core.arm_session(SessionTimer::Pong, timeout, session);
+            self.parts.arm_session(SessionTimer::Pong, timeout, session);
             return;
         }
-        self.core.close_session(session, CloseReason::PingTimeout);
+        self.parts.close_session(session, CloseReason::PingTimeout);
     }
 
     /// A plain client that talks is alive. One that talks and does not read has to show that a pong still gets out.
     pub(super) fn plain_ping_due(&mut self, session: SessionId) {
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         let heard = std::mem::replace(&mut slot.flags.heard, false);
         if slot.protocol == Protocol::EventStream {
             return self.beat_stream(session);
         }
-        let conn = self.core.tables.conns.get(slot.conn);
+        let conn = self.parts.line.conns.get(slot.conn);
         if !heard || conn.is_none_or(|conn| conn.outbox.is_blocked()) {
             return self.ping(session);
         }
-        let interval = self.core.config.plain_ping_interval;
+        let interval = self.parts.books.config.plain_ping_interval;
         let timer = SessionTimer::PlainPing;
-        self.core.arm_session(timer, interval, session);
+        self.parts.arm_session(timer, interval, session);
     }
 }

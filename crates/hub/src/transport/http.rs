@@ -45,7 +45,7 @@ impl Hub {
         if data.len() == head.len {
             self.ask_for_body(conn, &head);
         }
-        let slot = self.core.tables.conns.get(conn);
+        let slot = self.parts.line.conns.get(conn);
         match slot.is_some_and(|slot| slot.state == State::Held) {
             // It is read again when there is a decision.
             true => 0,
@@ -56,7 +56,7 @@ impl Hub {
     /// Notes what a request means for its connection, and whose it is; returns the bound that it came beyond, if any. `None` = the
     /// connection is gone.
     fn begin_request(&mut self, conn: ConnId, head: &Head<'_>) -> Option<Option<Limit>> {
-        let slot = self.core.tables.conns.get_mut(conn)?;
+        let slot = self.parts.line.conns.get_mut(conn)?;
         slot.flags.served = true;
         slot.flags.active = true;
         // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
@@ -64,7 +64,7 @@ impl Hub {
         slot.flags.keep_alive = head.keep_alive && in_step;
         slot.flags.head_only = head.method == Method::Head;
         self.find_client(conn, head);
-        let slot = self.core.tables.conns.get_mut(conn)?;
+        let slot = self.parts.line.conns.get_mut(conn)?;
         // What was taken from a reserve is given back as soon as its request is answered.
         slot.flags.keep_alive &= slot.flags.beyond.is_none();
         Some(slot.flags.beyond)
@@ -106,7 +106,7 @@ impl Hub {
     }
 
     fn endpoint(&self, head: &Head<'_>) -> Endpoint {
-        let config = &self.core.config;
+        let config = &self.parts.books.config;
         let is = |path: &Option<String>| path.as_deref() == Some(head.path);
         if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
             let bundle =
@@ -140,23 +140,23 @@ impl Hub {
 
     /// The shard of this process that owns the request's session, if it is not this one.
     fn foreign_owner(&self, query: &Query<'_>) -> Option<u16> {
-        if self.core.ids.me.shards == 1 {
+        if self.parts.ids.me.shards == 1 {
             return None;
         }
         let sid = query.sid.as_deref()?;
         let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
-        let ours = owner.node == self.core.ids.me.node && owner.shard < self.core.ids.me.shards;
-        (ours && owner.shard != self.core.ids.me.shard).then_some(owner.shard)
+        let ours = owner.node == self.parts.ids.me.node && owner.shard < self.parts.ids.me.shards;
+        (ours && owner.shard != self.parts.ids.me.shard).then_some(owner.shard)
     }
 
     /// Gives the connection, with the request, to another shard or the control plane.
     fn leave_hub(&mut self, conn: ConnId, data: &[u8], shard: Option<u16>) -> usize {
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return data.len();
         };
         if slot.outbox.is_blocked() {
             // It pipelines requests but does not read the answers.
-            self.core.finish_conn(conn);
+            self.parts.finish_conn(conn);
             return data.len();
         }
         if !slot.outbox.is_empty() {
@@ -164,11 +164,11 @@ impl Hub {
             return 0;
         }
         let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
-        let proxy = self.core.forget_proxy(conn);
-        self.core.release_conn(conn);
-        self.core.outbound.effects.push(match shard {
+        let proxy = self.parts.forget_proxy(conn);
+        self.parts.release_conn(conn);
+        self.parts.outbound.effects.push(match shard {
             Some(shard) => {
-                self.core.counts.moved += 1;
+                self.parts.books.counts.moved += 1;
                 Effect::Move {
                     conn,
                     shard,
@@ -216,7 +216,7 @@ impl Hub {
         let Some(sid) = &query.sid else {
             return self.new_session_request(conn, head, query, protocol, upgrade);
         };
-        let session = Id20::decode(sid.as_bytes()).and_then(|sid| self.core.find_session(&sid));
+        let session = Id20::decode(sid.as_bytes()).and_then(|sid| self.parts.find_session(&sid));
         match session.filter(|session| self.speaks(*session, protocol)) {
             None => self.refuse(conn, head, RequestError::UnknownSid),
             // A session speaks version 4, so a request that does not say so is another protocol's.
@@ -226,7 +226,7 @@ impl Hub {
     }
 
     fn transport_enabled(&self, head: &Head<'_>, websocket: bool) -> bool {
-        let transports = &self.core.config.transports;
+        let transports = &self.parts.books.config.transports;
         if websocket {
             return transports.websocket;
         }
@@ -242,8 +242,8 @@ impl Hub {
     }
 
     fn speaks(&self, session: SessionId, protocol: Protocol) -> bool {
-        self.core
-            .tables
+        self.parts
+            .people
             .sessions
             .get(session)
             .is_some_and(|slot| slot.protocol == protocol)
@@ -257,7 +257,7 @@ impl Hub {
         websocket: bool,
         upgrade: bool,
     ) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
+        let Some(slot) = self.parts.people.sessions.get(session) else {
             return;
         };
         if websocket {
@@ -322,7 +322,7 @@ impl Hub {
 
     /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).
     pub(crate) fn origin_allowed(&self, head: &Head<'_>) -> bool {
-        let allowed = &self.core.config.origins;
+        let allowed = &self.parts.books.config.origins;
         allowed.is_empty()
             || head
                 .values("origin")

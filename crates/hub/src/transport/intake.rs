@@ -1,11 +1,16 @@
 //! Input that waits: for a turn with room, or for the mailbox of another shard to be short again. The mark in a connection's slot and its
 //! place in a list are set together here.
 
+use crate::books::limits::Limits;
+use crate::cluster::mailbox::Loads;
 use crate::tables::conn::Conn;
 use crate::tables::slot::ConnId;
+use std::sync::Arc;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Intake {
+    /// How full the mailboxes of the shards are.
+    pub(crate) loads: Arc<Loads>,
     /// Connections that stopped in the middle of their input.
     stalled: Vec<ConnId>,
     /// Connections that wait for the mailbox of a shard, to which they sent, to be short again.
@@ -17,6 +22,16 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
+    pub(crate) fn new(loads: &Arc<Loads>) -> Self {
+        Self {
+            loads: Arc::clone(loads),
+            stalled: Vec::new(),
+            held: Vec::new(),
+            held_by: None,
+            forgiven: false,
+        }
+    }
+
     /// Another connection's input is worked on from here.
     pub(crate) fn begin(&mut self) {
         self.held_by = None;
@@ -62,8 +77,11 @@ impl Intake {
     }
 
     /// Mailboxes that are short again free the connections that waited for them.
-    pub(crate) fn release(&mut self, is_long: impl Fn(u16) -> bool) {
-        let free = self.held.extract_if(.., |(_, shard)| !is_long(*shard));
+    pub(crate) fn release(&mut self, limits: &Limits) {
+        let loads = &self.loads;
+        let free = self
+            .held
+            .extract_if(.., |(_, shard)| !loads.is_long(*shard, limits));
         self.stalled.extend(free.map(|(conn, _)| conn));
     }
 

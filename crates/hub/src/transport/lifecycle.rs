@@ -2,8 +2,8 @@
 
 use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::Limit;
-use crate::core::Core;
 use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
@@ -24,16 +24,16 @@ fn blames_the_peer(due: Due) -> bool {
 
 impl Hub {
     pub(crate) fn on_timer(&mut self, due: Due) {
-        let spares = self.core.clock.behind && blames_the_peer(due);
-        let (tables, timers) = (&self.core.tables, &mut self.core.clock.timers);
-        let later = self.core.clock.now.mono_ms + BEHIND_GRACE_MS;
+        let spares = self.parts.clock.behind && blames_the_peer(due);
+        let (people, timers) = (&self.parts.people, &mut self.parts.clock.timers);
+        let later = self.parts.clock.now.mono_ms + BEHIND_GRACE_MS;
         match due {
             Due::Session(kind, key) if spares => timers.sessions.arm_odd(kind, later, key),
             Due::Conn(kind, key) if spares => timers.conns.arm_odd(kind, later, key),
-            Due::Session(kind, key) if tables.sessions.live(key).is_some() => {
+            Due::Session(kind, key) if people.sessions.live(key).is_some() => {
                 self.on_session_timer(kind, key.id());
             }
-            Due::Conn(kind, key) if tables.conns.live(key).is_some() => {
+            Due::Conn(kind, key) if self.parts.line.conns.live(key).is_some() => {
                 self.on_conn_timer(kind, key.id());
             }
             Due::Ask(key) => self.ask_due(key),
@@ -43,9 +43,9 @@ impl Hub {
 
     fn on_session_timer(&mut self, kind: SessionTimer, session: SessionId) {
         if matches!(kind, SessionTimer::Ping | SessionTimer::PlainPing) {
-            self.core.look_at_tokens(session);
+            self.parts.look_at_tokens(session);
         }
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         match kind {
@@ -53,39 +53,39 @@ impl Hub {
             SessionTimer::Pong => self.pong_due(session),
             SessionTimer::PlainPing => self.plain_ping_due(session),
             SessionTimer::Connect if !slot.flags.joined => {
-                self.core.counts.hit(Limit::ConnectTimeout);
-                self.core
+                self.parts.books.counts.hit(Limit::ConnectTimeout);
+                self.parts
                     .close_session(session, CloseReason::ConnectTimeout);
             }
             SessionTimer::Upgrade => self.upgrade_due(session),
             SessionTimer::Attachments => self.attachments_due(session),
             SessionTimer::PollClose if slot.flags.closing => {
-                self.core.remove_session(session);
+                self.parts.remove_session(session);
             }
             _ => {}
         }
     }
 
     fn on_conn_timer(&mut self, kind: ConnTimer, conn: ConnId) {
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         match kind {
             ConnTimer::Handshake if slot.state == State::Held => self.opening_due(conn),
             ConnTimer::Handshake if !slot.flags.served => {
-                self.core.counts.hit(Limit::HandshakeTimeout);
+                self.parts.books.counts.hit(Limit::HandshakeTimeout);
                 self.cut(conn, CloseReason::HandshakeTimeout);
             }
             ConnTimer::Message => self.message_due(conn),
             ConnTimer::KeepAlive => {
                 slot.flags.keep_alive_timer = false;
                 let active = std::mem::replace(&mut slot.flags.active, false);
-                let timeout = self.core.config.limits.keep_alive_timeout;
+                let timeout = self.parts.books.config.limits.keep_alive_timeout;
                 match slot.state {
                     State::Head if !active => self.lost(conn, CloseReason::TransportClose),
                     State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                         slot.flags.keep_alive_timer = true;
-                        self.core.arm_conn(ConnTimer::KeepAlive, timeout, conn);
+                        self.parts.arm_conn(ConnTimer::KeepAlive, timeout, conn);
                     }
                     _ => {}
                 }
@@ -99,9 +99,9 @@ impl Hub {
 
     /// Something incomplete was seen a message timeout ago: is it that same message still?
     fn message_due(&mut self, conn: ConnId) {
-        let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
-        let now = self.core.clock.now.mono_ms;
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let timeout_ms = self.parts.books.config.limits.message_timeout.as_millis() as u64;
+        let now = self.parts.clock.now.mono_ms;
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         slot.flags.message_timer = false;
@@ -113,13 +113,13 @@ impl Hub {
         // Beginnings are noted in odd milliseconds (0 = none): this one may be ahead of the clock.
         let waited = u64::from((now as u32 | 1).wrapping_sub(slot.since_ms));
         if waited + 1 >= timeout_ms {
-            self.core.counts.hit(Limit::MessageTimeout);
+            self.parts.books.counts.hit(Limit::MessageTimeout);
             self.cut(conn, CloseReason::MessageTimeout);
             return;
         }
         slot.flags.message_timer = true;
-        let key = self.core.tables.conns.key(conn);
-        self.core
+        let key = self.parts.line.conns.key(conn);
+        self.parts
             .clock
             .timers
             .conns
@@ -128,9 +128,9 @@ impl Hub {
 
     /// Attachments were announced a message timeout ago: are they still missing?
     fn attachments_due(&mut self, session: SessionId) {
-        let timeout_ms = self.core.config.limits.message_timeout.as_millis() as u64;
-        let now = self.core.clock.now.mono_ms;
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let timeout_ms = self.parts.books.config.limits.message_timeout.as_millis() as u64;
+        let now = self.parts.clock.now.mono_ms;
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         slot.flags.attachments_timer = false;
@@ -142,14 +142,14 @@ impl Hub {
             return;
         };
         if now >= due {
-            self.core.counts.hit(Limit::MessageTimeout);
-            self.core
+            self.parts.books.counts.hit(Limit::MessageTimeout);
+            self.parts
                 .close_session(session, CloseReason::MessageTimeout);
             return;
         }
         slot.flags.attachments_timer = true;
-        let key = self.core.tables.sessions.key(session);
-        self.core
+        let key = self.parts.people.sessions.key(session);
+        self.parts
             .clock
             .timers
             .sessions
@@ -158,28 +158,28 @@ impl Hub {
 
     /// Ends a connection that took too long, with its session.
     fn cut(&mut self, conn: ConnId, reason: CloseReason) {
-        let Some(slot) = self.core.tables.conns.get(conn) else {
+        let Some(slot) = self.parts.line.conns.get(conn) else {
             return;
         };
         let (state, session, peer) = (slot.state, slot.session, slot.peer);
         match state {
             State::WebSocket => {
                 if let Some(session) = session {
-                    self.core.close_session(session, reason);
+                    self.parts.close_session(session, reason);
                 }
             }
             State::Probe => {
                 if let Some(session) = session {
-                    self.core.abort_upgrade(session, conn);
+                    self.parts.abort_upgrade(session, conn);
                 }
             }
             State::Head => {
-                self.core.count_close(reason);
-                self.core
+                self.parts.count_close(reason);
+                self.parts
                     .outbound
                     .effects
                     .push(Effect::Log(Notice::Refused { peer, reason }));
-                if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+                if let Some(slot) = self.parts.line.conns.get_mut(conn) {
                     slot.flags.keep_alive = false;
                 }
                 self.respond(conn, 408, "text/plain", &[], b"");
@@ -200,10 +200,10 @@ fn is_gone(reason: CloseReason) -> bool {
     )
 }
 
-impl Core {
+impl Parts {
     /// Ends a session: its sockets leave, its transport is closed in an orderly way.
     pub(crate) fn close_session(&mut self, session: SessionId, reason: CloseReason) {
-        let Some(slot) = self.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.people.sessions.get_mut(session) else {
             return;
         };
         if slot.flags.closing {
@@ -223,7 +223,7 @@ impl Core {
         let waiting = polling.is_some_and(|polling| polling.get.is_some());
         self.count_close(reason);
         self.log_refusal(session, reason);
-        let slot = self.tables.sessions.get(session);
+        let slot = self.people.sessions.get(session);
         for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
             self.retire_socket(socket, Departure::Session(reason));
         }
@@ -247,7 +247,7 @@ impl Core {
     fn log_refusal(&mut self, session: SessionId, reason: CloseReason) {
         // Of who was in, a line tells that it left.
         let joined = self
-            .tables
+            .people
             .sessions
             .get(session)
             .map(|slot| slot.flags.joined);
@@ -258,7 +258,7 @@ impl Core {
 
     /// A line of the connection log: this client is not let in.
     pub(crate) fn log_refused(&mut self, session: SessionId, reason: CloseReason) {
-        if let Some(slot) = self.tables.sessions.get(session) {
+        if let Some(slot) = self.people.sessions.get(session) {
             let peer = slot.peer;
             self.outbound
                 .effects
@@ -267,7 +267,7 @@ impl Core {
     }
 
     fn close_transport(&mut self, conn: ConnId, joined: bool, reason: CloseReason) {
-        let state = self.tables.conns.get(conn).map(|slot| slot.state);
+        let state = self.line.conns.get(conn).map(|slot| slot.state);
         let lost = matches!(
             reason,
             CloseReason::TransportClose | CloseReason::TransportError
@@ -288,14 +288,14 @@ impl Core {
 
     /// The requests of a polling session that is gone need no session any more.
     pub(crate) fn release_polling(&mut self, session: SessionId) {
-        let Some(slot) = self.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.people.sessions.get_mut(session) else {
             return;
         };
         let Some(polling) = slot.polling.take() else {
             return;
         };
         for conn in [polling.get, polling.post].into_iter().flatten() {
-            let serves = self.tables.conns.get(conn).is_some_and(|slot| {
+            let serves = self.line.conns.get(conn).is_some_and(|slot| {
                 let asks = matches!(
                     slot.state,
                     State::Poll | State::Body { .. } | State::ChunkedBody

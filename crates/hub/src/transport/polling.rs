@@ -17,7 +17,7 @@ impl Hub {
     /// A handshake over polling: the open packet is the answer.
     pub(crate) fn open_polling(&mut self, conn: ConnId, head: &Head<'_>, protocol: Protocol) {
         let session = self.new_session(conn, head, protocol);
-        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+        if let Some(slot) = self.parts.people.sessions.get_mut(session) {
             slot.polling = Some(Box::default());
         }
         self.start_session(session);
@@ -30,10 +30,10 @@ impl Hub {
 
     /// Appends the open packet of a session.
     pub(crate) fn write_open(&self, session: SessionId, out: &mut Vec<u8>) {
-        let Some(slot) = self.core.tables.sessions.get(session) else {
+        let Some(slot) = self.parts.people.sessions.get(session) else {
             return;
         };
-        let config = &self.core.config;
+        let config = &self.parts.books.config;
         let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
             &["websocket"]
         } else {
@@ -66,11 +66,11 @@ impl Hub {
         polling.takes_all = is_javascript(head);
         polling.encoding = encoding;
         polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.state = State::Poll;
             slot.session = Some(session);
         }
-        let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.parts.people.sessions.get_mut(session) else {
             return;
         };
         let waiting = slot
@@ -79,13 +79,13 @@ impl Hub {
             .is_some_and(|polling| !polling.queue.is_empty());
         let due = waiting || slot.flags.upgrading || slot.flags.closing;
         if due {
-            self.core.polls.note_ready(session, &mut slot.flags);
+            self.parts.polls.note_ready(session, &mut slot.flags);
         }
     }
 
     pub(super) fn polling(&mut self, session: SessionId) -> Option<&mut Polling> {
-        self.core
-            .tables
+        self.parts
+            .people
             .sessions
             .get_mut(session)?
             .polling
@@ -116,11 +116,11 @@ impl Hub {
     /// Ends waiting polls that have something to bring; packets of a turn travel together. Answers that the turn's log has no
     /// room for come with the next turn.
     pub(crate) fn answer_polls(&mut self) {
-        while self.core.output.log.len() < LOG_BYTES_PER_TURN
-            && let Some(session) = self.core.polls.next_ready()
+        while self.parts.line.log.len() < LOG_BYTES_PER_TURN
+            && let Some(session) = self.parts.polls.next_ready()
         {
-            let packets_max = self.core.config.limits.poll_packets_max;
-            let Some(slot) = self.core.tables.sessions.get_mut(session) else {
+            let packets_max = self.parts.books.config.limits.poll_packets_max;
+            let Some(slot) = self.parts.people.sessions.get_mut(session) else {
                 continue;
             };
             slot.flags.poll_ready = false;
@@ -148,7 +148,7 @@ impl Hub {
             }
             self.answer_poll(session, &body, exempt);
             if close {
-                self.core.remove_session(session);
+                self.parts.remove_session(session);
             }
         }
     }
@@ -164,18 +164,18 @@ impl Hub {
         let encoding = polling.encoding.filter(|_| !exempt);
         let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
         extra.extend_from_slice(b"cache-control: no-store\r\n");
-        let coded = self.core.encode_body(encoding, body, &mut extra);
+        let coded = self.parts.encode_body(encoding, body, &mut extra);
         self.respond(conn, 200, TEXT, &extra, &coded);
         // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
         if body.len() > 1
-            && let Some(slot) = self.core.tables.conns.get_mut(conn)
+            && let Some(slot) = self.parts.line.conns.get_mut(conn)
         {
             slot.flags.answering = true;
             let sent = Sent {
-                session: self.core.tables.sessions.key(session),
-                at_ms: self.core.clock.now.mono_ms,
+                session: self.parts.people.sessions.key(session),
+                at_ms: self.parts.clock.now.mono_ms,
             };
-            self.core.polls.note_sent(conn, sent);
+            self.parts.polls.note_sent(conn, sent);
             if let Some(polling) = self.polling(session) {
                 polling.answered = Some(conn);
             }
@@ -185,17 +185,17 @@ impl Hub {
 
     /// Goes on with what was pipelined behind an answered poll.
     pub(crate) fn revive(&mut self, conn: ConnId) {
-        if let Some(slot) = self.core.tables.conns.get_mut(conn)
+        if let Some(slot) = self.parts.line.conns.get_mut(conn)
             && slot.input.is_some()
         {
-            self.core.intake.go_on(conn, slot);
+            self.parts.intake.go_on(conn, slot);
         }
     }
 
     /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
     pub(crate) fn client_closed_polling(&mut self, session: SessionId) {
         self.answer_poll(session, b"6", false);
-        self.core
+        self.parts
             .close_session(session, CloseReason::TransportClose);
     }
 }
@@ -230,11 +230,11 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
     (body, exempt)
 }
 
-impl crate::core::Core {
+impl crate::parts::Parts {
     /// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
     pub(crate) fn close_polling(&mut self, session: SessionId) {
         const POLL_CLOSE: std::time::Duration = std::time::Duration::from_secs(30);
-        let Some(slot) = self.tables.sessions.get_mut(session) else {
+        let Some(slot) = self.people.sessions.get_mut(session) else {
             return;
         };
         slot.flags.closing = true;

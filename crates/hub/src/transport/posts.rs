@@ -16,7 +16,7 @@ const POST_PACKETS_PER_TURN: usize = 1_024;
 impl Hub {
     /// A body of which nothing has come yet has its deadline too.
     pub(crate) fn watch_body(&mut self, conn: ConnId) {
-        let slot = self.core.tables.conns.get(conn);
+        let slot = self.parts.line.conns.get(conn);
         if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
             self.watch_input(conn);
         }
@@ -30,7 +30,7 @@ impl Hub {
             return self.refuse(conn, head, RequestError::UnknownSid);
         }
         let len = head.content_length.unwrap_or(0);
-        if len > self.core.config.max_payload as u64 {
+        if len > self.parts.books.config.max_payload as u64 {
             let cors = self.extra_headers(conn, head, session, false);
             return self.refuse_size(conn, &cors);
         }
@@ -48,7 +48,7 @@ impl Hub {
         }
         polling.post = Some(conn);
         polling.post_cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         slot.session = Some(session);
@@ -67,8 +67,8 @@ impl Hub {
 
     /// The session lives on (protocol 3.3); the body is not read.
     fn refuse_size(&mut self, conn: ConnId, extra: &[u8]) {
-        self.core.counts.hit(Limit::Payload);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.books.counts.hit(Limit::Payload);
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         self.respond(conn, 413, "", extra, b"");
@@ -76,16 +76,16 @@ impl Hub {
 
     /// A POST body in chunks: decoded as it comes, taken in when it is whole.
     pub(crate) fn on_chunks(&mut self, conn: ConnId, data: &[u8]) -> usize {
-        let slot = self.core.tables.conns.get(conn);
+        let slot = self.parts.line.conns.get(conn);
         let Some(session) = slot.and_then(|slot| slot.session) else {
             return 0;
         };
-        let bytes_max = self.core.config.max_payload;
+        let bytes_max = self.parts.books.config.max_payload;
         let Some(mut chunked) = self
             .polling(session)
             .and_then(|polling| polling.chunked.take())
         else {
-            self.core.finish_conn(conn);
+            self.parts.finish_conn(conn);
             return data.len();
         };
         match chunked.decode(data, bytes_max) {
@@ -112,7 +112,7 @@ impl Hub {
     fn on_unchunked(&mut self, conn: ConnId, mut body: Vec<u8>) {
         let taken = self.on_body(conn, body.len(), &body);
         if taken < body.len()
-            && let Some(slot) = self.core.tables.conns.get_mut(conn)
+            && let Some(slot) = self.parts.line.conns.get_mut(conn)
         {
             body.drain(..taken);
             slot.input = Some(Box::new(body));
@@ -128,7 +128,7 @@ impl Hub {
         if error == ChunkError::TooLarge {
             return self.refuse_size(conn, &extra);
         }
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         self.end_violated(session);
@@ -140,7 +140,7 @@ impl Hub {
         if data.len() < len {
             return 0;
         }
-        let slot = self.core.tables.conns.get(conn);
+        let slot = self.parts.line.conns.get(conn);
         let Some(session) = slot.and_then(|slot| slot.session) else {
             return len;
         };
@@ -155,12 +155,12 @@ impl Hub {
                 polling.post = Some(conn);
                 polling.post_cors = cors;
             }
-            if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+            if let Some(slot) = self.parts.line.conns.get_mut(conn) {
                 slot.state = State::Body {
                     len: (len - bytes) as u32,
                 };
             }
-            let limit = self.core.why_yield(0);
+            let limit = self.parts.why_yield(0);
             self.stall(conn, limit.unwrap_or(Limit::DeliveriesPerTurn));
             return bytes;
         }
@@ -183,9 +183,9 @@ impl Hub {
         // Nothing is left to say but the close packet.
         polling.queue = Backlog::default();
         let waits = polling.get.is_some();
-        self.core.close_session(session, CloseReason::ParseError);
+        self.parts.close_session(session, CloseReason::ParseError);
         if !waits {
-            self.core.remove_session(session);
+            self.parts.remove_session(session);
         }
     }
 
@@ -195,8 +195,8 @@ impl Hub {
             .iter()
             .filter(|byte| **byte == payload::SEPARATOR)
             .count();
-        if separators >= self.core.config.limits.post_packets_max {
-            self.core.counts.hit(Limit::PostPackets);
+        if separators >= self.parts.books.config.limits.post_packets_max {
+            self.parts.books.counts.hit(Limit::PostPackets);
             return Taken::Refused;
         }
         let (mut at, mut packets) = (0, 0);
@@ -207,13 +207,13 @@ impl Hub {
             if !self.take_packet(session, packet) {
                 return Taken::Refused;
             }
-            let Some(end) = end.filter(|_| self.core.is_open(session)) else {
+            let Some(end) = end.filter(|_| self.parts.is_open(session)) else {
                 return Taken::All;
             };
             at += end + 1;
             packets += 1;
             if at < body.len()
-                && (packets == POST_PACKETS_PER_TURN || self.core.why_yield(0).is_some())
+                && (packets == POST_PACKETS_PER_TURN || self.parts.why_yield(0).is_some())
             {
                 return Taken::Some(at);
             }

@@ -1,9 +1,9 @@
 //! The plain protocol in Server-Sent Events (WHATWG HTML §9.2): a client that asks for rooms and hears what is said there. What it is
 //! told, and in which words, is no matter of this file; here are its request, the beginning of its answer, and its heartbeat.
 
-use crate::core::Core;
 use crate::dialect::speech::Framing;
 use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::rooms::log::{Kept, Position};
 use crate::tables::conn::State;
 use crate::tables::session::{Protocol, Stream};
@@ -79,7 +79,7 @@ impl Hub {
         if head.method == Method::Head {
             let headers = self.cors_headers(head);
             self.write_stream_head(conn, &headers);
-            return self.core.finish_conn(conn);
+            return self.parts.finish_conn(conn);
         }
         if self.admits(conn, head, Protocol::EventStream) {
             self.open_stream(conn, head);
@@ -94,10 +94,10 @@ impl Hub {
         more: &[u8],
         why: &str,
     ) {
-        self.core.counts.refused += 1;
+        self.parts.books.counts.refused += 1;
         let mut extra = self.cors_headers(head);
         extra.extend_from_slice(more);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive &= !head.has_body();
         }
         let text = format!("{} is an event stream: {why}", head.path);
@@ -108,13 +108,13 @@ impl Hub {
     fn open_stream(&mut self, conn: ConnId, head: &Head<'_>) {
         let session = self.new_session(conn, head, Protocol::EventStream);
         let headers = self.extra_headers(conn, head, session, true);
-        self.core.forget_proxy(conn);
-        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+        self.parts.forget_proxy(conn);
+        if let Some(slot) = self.parts.people.sessions.get_mut(session) {
             slot.conn = Some(conn);
             let stream = Stream::asked(head, headers);
             slot.rare.get_or_insert_default().stream = Some(Box::new(stream));
         }
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.state = State::Stream;
             slot.session = Some(session);
         }
@@ -124,8 +124,8 @@ impl Hub {
 
     /// A body without a length ends with its connection (RFC 9112 §6.3).
     fn write_stream_head(&mut self, conn: ConnId, headers: &[u8]) {
-        let date = self.core.clock.date();
-        self.core.reply(conn, |out| {
+        let date = self.parts.clock.date();
+        self.parts.reply(conn, |out| {
             out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
             out.extend_from_slice(date.as_bytes());
             // Without the third line nginx keeps events back until it has many.
@@ -139,14 +139,14 @@ impl Hub {
 
     /// The client is let in: the beginning of its answer. Returns the rooms it asked for; `None` = it has no event stream.
     pub(crate) fn begin_stream(&mut self, session: SessionId) -> Option<Vec<Box<str>>> {
-        let slot = self.core.tables.sessions.get_mut(session)?;
+        let slot = self.parts.people.sessions.get_mut(session)?;
         let stream = slot.rare.as_mut()?.stream.as_mut()?;
         let (headers, rooms) = (std::mem::take(&mut stream.headers), stream.rooms.clone());
         let conn = slot.conn?;
         self.write_stream_head(conn, &headers);
-        let dice = u64::from(u16::from_be_bytes(self.core.random()));
+        let dice = u64::from(u16::from_be_bytes(self.parts.random()));
         let retry_ms = RETRY_MS + RETRY_SPREAD_MS * dice / u64::from(u16::MAX);
-        self.core.reply(conn, |out| {
+        self.parts.reply(conn, |out| {
             write_retry(out, retry_ms);
             out.push(b'\n');
         });
@@ -162,12 +162,12 @@ impl Hub {
         rooms: &[Box<str>],
     ) {
         for room in rooms {
-            if !self.core.is_open(session) || !self.within_rates(session, Some(socket), None) {
+            if !self.parts.is_open(session) || !self.within_rates(session, Some(socket), None) {
                 break;
             }
             self.on_room_request(session, socket, "join", room, None);
         }
-        let slot = self.core.tables.sessions.get_mut(session);
+        let slot = self.parts.people.sessions.get_mut(session);
         let stream = slot.and_then(|slot| slot.rare.as_mut()?.stream.take());
         let Some(stream) = stream.filter(|stream| stream.last.is_some()) else {
             return;
@@ -177,14 +177,14 @@ impl Hub {
             ..Kept::default()
         };
         for room in &stream.rooms {
-            self.core.tell_history(socket, room, &unknown);
+            self.parts.tell_history(socket, room, &unknown);
         }
     }
 
     /// The answer to a client that is not let in; `false` = it has no event stream. What `EventSource` gets beside 200 keeps it from
     /// coming back by itself.
     pub(crate) fn refuse_stream(&mut self, session: SessionId, status: u16, text: &str) -> bool {
-        let slot = self.core.tables.sessions.get_mut(session);
+        let slot = self.parts.people.sessions.get_mut(session);
         let Some(slot) = slot.filter(|slot| slot.protocol == Protocol::EventStream) else {
             return false;
         };
@@ -203,25 +203,26 @@ impl Hub {
 
     /// A comment shows proxies, and a client that watches, that the stream lives. A client that has bytes to read needs none.
     pub(super) fn beat_stream(&mut self, session: SessionId) {
-        let slot = self.core.tables.sessions.get(session);
+        let slot = self.parts.people.sessions.get(session);
         // Before the client is let in there is no stream yet.
         let conn = slot
             .filter(|slot| slot.flags.joined)
             .and_then(|slot| slot.conn);
-        let reads = self.core.tables.conns.get(conn);
+        let reads = self.parts.line.conns.get(conn);
         if reads.is_some_and(|conn| !conn.outbox.is_blocked()) {
-            self.core.reply(conn, |out| out.extend_from_slice(b":\n\n"));
+            self.parts
+                .reply(conn, |out| out.extend_from_slice(b":\n\n"));
         }
-        let interval = self.core.config.plain_ping_interval;
-        self.core
+        let interval = self.parts.books.config.plain_ping_interval;
+        self.parts
             .arm_session(SessionTimer::PlainPing, interval, session);
     }
 }
 
-impl Core {
+impl Parts {
     /// Where in a room an event stream goes on that has just joined it.
     pub(crate) fn resumes(&mut self, session: SessionId, room: &str) -> Option<Position> {
-        let slot = self.tables.sessions.get_mut(session)?;
+        let slot = self.people.sessions.get_mut(session)?;
         let stream = slot.rare.as_mut()?.stream.as_mut()?;
         let after = stream.position()?;
         let at = stream.rooms.iter().position(|asked| **asked == *room)?;
@@ -231,7 +232,7 @@ impl Core {
 
     /// An event stream has all that its room keeps up to here: an id without data is no event, and remembered all the same.
     pub(crate) fn note_position(&mut self, socket: SocketKey, at: Position) {
-        let Some(slot) = self.tables.sockets.get(socket.id()) else {
+        let Some(slot) = self.people.sockets.get(socket.id()) else {
             return;
         };
         if slot.variant.framing == Framing::EventStream {

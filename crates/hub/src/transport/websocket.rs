@@ -63,20 +63,20 @@ impl Hub {
         let session = self.new_session(conn, head, protocol);
         let extra = self.extra_headers(conn, head, session, true);
         self.accept_websocket(conn, head, &accept, subprotocol, extra);
-        if let Some(slot) = self.core.tables.sessions.get_mut(session) {
+        if let Some(slot) = self.parts.people.sessions.get_mut(session) {
             slot.conn = Some(conn);
         }
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.state = State::WebSocket;
             slot.session = Some(session);
         }
         if protocol.is_engineio() {
-            let mut open = std::mem::take(&mut self.core.output.scratch);
+            let mut open = std::mem::take(&mut self.parts.line.scratch);
             open.clear();
             self.write_open(session, &mut open);
-            self.core
+            self.parts
                 .reply(conn, |out| frame::write_frame(out, OpCode::Text, &open));
-            self.core.output.scratch = open;
+            self.parts.line.scratch = open;
         }
         self.start_session(session);
         if matches!(protocol, Protocol::PlainJson | Protocol::PlainMsgpack) {
@@ -93,22 +93,22 @@ impl Hub {
         subprotocol: Option<&str>,
         mut extra: Vec<u8>,
     ) {
-        if let Some(agreed) = self.core.agree_on_deflate(conn, head) {
+        if let Some(agreed) = self.parts.agree_on_deflate(conn, head) {
             agreed.write_header(&mut extra);
         }
-        self.core.reply(conn, |out| {
+        self.parts.reply(conn, |out| {
             handshake::write_accept(out, accept, subprotocol, &extra);
         });
-        self.core.counts.websockets += 1;
-        self.core.forget_proxy(conn);
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.books.counts.websockets += 1;
+        self.parts.forget_proxy(conn);
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.websocket = true;
         }
     }
 
     pub(super) fn refuse_handshake(&mut self, conn: ConnId, refusal: handshake::Refusal) {
-        self.core.counts.refused += 1;
-        if let Some(slot) = self.core.tables.conns.get_mut(conn) {
+        self.parts.books.counts.refused += 1;
+        if let Some(slot) = self.parts.line.conns.get_mut(conn) {
             slot.flags.keep_alive = false;
         }
         let (kind, text) = ("text/plain; charset=utf-8", refusal.text().as_bytes());
@@ -160,11 +160,11 @@ impl Hub {
 
     /// Looks up what all frames of a read have in common.
     fn begin_frames(&mut self, conn: ConnId) -> Option<(Source, Assembler, Limits)> {
-        let slot = self.core.tables.conns.get_mut(conn)?;
+        let slot = self.parts.line.conns.get_mut(conn)?;
         let session = slot.session?;
         let (state, deflate) = (slot.state, slot.flags.inflates);
         let assembler = std::mem::take(&mut slot.assembler);
-        let protocol = self.core.tables.sessions.get(session)?.protocol;
+        let protocol = self.parts.people.sessions.get(session)?.protocol;
         let from = Source {
             conn,
             session,
@@ -177,12 +177,12 @@ impl Hub {
     /// Whether the read goes on behind a message: it may have ended the connection, upgraded it, or filled the turn.
     #[inline]
     fn after_message(&mut self, from: &mut Source, inflated: usize) -> Next {
-        match self.core.tables.conns.get(from.conn).map(|slot| slot.state) {
+        match self.parts.line.conns.get(from.conn).map(|slot| slot.state) {
             Some(State::Probe) => {}
             Some(State::WebSocket) => from.probes = false,
             _ => return Next::Stop,
         }
-        match self.core.why_yield(inflated) {
+        match self.parts.why_yield(inflated) {
             Some(limit) => Next::Yield(limit),
             None => Next::Continue,
         }
@@ -191,7 +191,7 @@ impl Hub {
     /// Keeps what is incomplete until the next read, and sees to its deadline.
     fn end_frames(&mut self, conn: ConnId, assembler: Assembler, complete: bool) {
         let mid_message = assembler.is_mid_message();
-        let Some(slot) = self.core.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.parts.line.conns.get_mut(conn) else {
             return;
         };
         slot.assembler = assembler;
@@ -204,7 +204,7 @@ impl Hub {
     }
 
     fn message_limits(&self, protocol: Protocol, deflate: bool) -> Limits {
-        let config = &self.core.config;
+        let config = &self.parts.books.config;
         let message_bytes_max = match protocol {
             Protocol::PlainJson | Protocol::PlainMsgpack | Protocol::EventStream => {
                 config.plain_max_payload
@@ -231,10 +231,10 @@ impl Hub {
         limits: &Limits,
         inflated: &mut usize,
     ) -> Next {
-        let mut message = std::mem::take(&mut self.core.output.codecs.inflated);
+        let mut message = std::mem::take(&mut self.parts.line.codecs.inflated);
         let bytes_max = limits.message_bytes_max;
         let result = match self
-            .core
+            .parts
             .inflate(from.conn, payload, bytes_max, &mut message)
         {
             Ok(()) if text => check_text(&message).map(Message::Text),
@@ -247,7 +247,7 @@ impl Hub {
             Err(violation) => self.violated(from, violation),
         };
         *inflated += message.len();
-        self.core.output.codecs.recycle_inflated(message);
+        self.parts.line.codecs.recycle_inflated(message);
         next
     }
 
@@ -257,7 +257,7 @@ impl Hub {
         match message {
             Message::Text(text) if from.probes => self.on_probe(conn, session, text),
             Message::Binary(_) if from.probes => {
-                self.core.abort_upgrade(session, conn);
+                self.parts.abort_upgrade(session, conn);
                 return Next::Stop;
             }
             Message::Text(text) if from.protocol.is_engineio() => {
@@ -271,8 +271,8 @@ impl Hub {
             Message::Pong(_) => self.on_pong(session),
             Message::Close(frame) => {
                 let code = frame.map(|frame| frame.code);
-                self.core.reply(conn, |out| close::write(out, code, ""));
-                self.core.finish_conn(conn);
+                self.parts.reply(conn, |out| close::write(out, code, ""));
+                self.parts.finish_conn(conn);
                 self.ended(from, CloseReason::TransportClose);
                 return Next::Stop;
             }
@@ -283,9 +283,9 @@ impl Hub {
     fn on_ping(&mut self, from: Source, payload: &[u8]) {
         self.heard(from.session);
         // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
-        let slot = self.core.tables.conns.get(from.conn);
+        let slot = self.parts.line.conns.get(from.conn);
         if slot.is_some_and(|slot| !slot.outbox.is_blocked()) {
-            self.core.reply(from.conn, |out| {
+            self.parts.reply(from.conn, |out| {
                 frame::write_frame(out, OpCode::Pong, payload);
             });
         }
@@ -294,9 +294,9 @@ impl Hub {
     /// The WebSocket is over, and with it the session, unless that goes on polling.
     fn ended(&mut self, from: Source, reason: CloseReason) {
         if from.probes {
-            self.core.abort_upgrade(from.session, from.conn);
+            self.parts.abort_upgrade(from.session, from.conn);
         } else {
-            self.core.close_session(from.session, reason);
+            self.parts.close_session(from.session, reason);
         }
     }
 
@@ -307,7 +307,7 @@ impl Hub {
             None => self.on_base64(session, text),
         };
         if !taken {
-            self.core.close_session(session, CloseReason::ParseError);
+            self.parts.close_session(session, CloseReason::ParseError);
             return Next::Stop;
         }
         Next::Continue
@@ -334,14 +334,14 @@ impl Hub {
             _ => CloseReason::ProtocolError,
         };
         match violation {
-            Violation::MessageTooBig => self.core.counts.hit(Limit::Payload),
-            Violation::TooManyFragments => self.core.counts.hit(Limit::Fragments),
+            Violation::MessageTooBig => self.parts.books.counts.hit(Limit::Payload),
+            Violation::TooManyFragments => self.parts.books.counts.hit(Limit::Fragments),
             _ => {}
         }
-        self.core.reply(from.conn, |out| {
+        self.parts.reply(from.conn, |out| {
             close::write(out, Some(violation.close_code()), "")
         });
-        self.core.finish_conn(from.conn);
+        self.parts.finish_conn(from.conn);
         self.ended(from, reason);
         Next::Stop
     }

@@ -1,29 +1,28 @@
-//! The tables of a hub and the small operations on them that everything else is made of. Nothing here calls a handler.
+//! The parts of a hub, side by side. Nothing here calls a handler.
 
 use crate::access::Access;
+use crate::books::Books;
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::Config;
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::mailbox::Loads;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::dialect::speech::Variant;
-use crate::output::Output;
 use crate::output::backlog::{Fate, Losses};
+use crate::output::line::Line;
 use crate::output::log::Range;
 use crate::output::piece::Pool;
-use crate::rooms::log::Log;
 use crate::rooms::room::{RoomKind, Rooms};
 use crate::seam::effect::{Effect, Notice, Outbound, Told};
 use crate::seam::question::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::conn::State;
 use crate::tables::id::{Entropy, Identity, Ids};
+use crate::tables::people::{Namespace, People};
 use crate::tables::session::Session;
 use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::Socket;
 use crate::tables::timer::{ConnTimer, SessionTimer};
-use crate::tables::{Namespace, Tables};
 use crate::transport::{Intake, Polls};
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
@@ -35,34 +34,28 @@ use wire::base64url::Id20;
 /// Bound of an outbox while too much waits in the whole process.
 const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
 
-pub(crate) struct Core {
-    pub(crate) config: Arc<Config>,
+pub(crate) struct Parts {
+    pub(crate) books: Books,
     pub(crate) ids: Ids,
     pub(crate) clock: Clock,
-    pub(crate) tables: Tables,
+    pub(crate) people: People,
     pub(crate) rooms: Rooms,
-    /// Fan-out number, for `Socket::mark`.
-    pub(crate) mark: u32,
-    pub(crate) log: Log,
-    pub(crate) output: Output,
+    pub(crate) line: Line,
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
     pub(crate) rounds: Rounds,
     pub(crate) asks: Questions,
     pub(crate) access: Access,
-    pub(crate) loads: Arc<Loads>,
     pub(crate) outbound: Outbound,
-    pub(crate) counts: Counts,
-    pub(crate) draining: bool,
 }
 
-impl std::fmt::Debug for Core {
+impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core")
+        f.debug_struct("Parts")
             .field("me", &self.ids.me)
-            .field("conns", &self.tables.conns.len())
-            .field("sessions", &self.tables.sessions.len())
-            .field("sockets", &self.tables.sockets.len())
+            .field("conns", &self.line.conns.len())
+            .field("sessions", &self.people.sessions.len())
+            .field("sockets", &self.people.sockets.len())
             .field("rooms", &self.rooms.len())
             .finish_non_exhaustive()
     }
@@ -73,7 +66,7 @@ fn id_hash(id: &Id20) -> u64 {
     FixedState::with_seed(0).hash_one(id)
 }
 
-impl Core {
+impl Parts {
     pub(crate) fn new(
         config: Arc<Config>,
         me: Identity,
@@ -83,36 +76,34 @@ impl Core {
         Self {
             ids: Ids::new(me, entropy),
             clock: Clock::default(),
-            tables: Tables::default(),
+            people: People::default(),
             rooms: Rooms::new(me, &process.directory),
-            mark: 0,
-            log: Log::default(),
-            output: Output::new(Pool::new(Arc::clone(&process.waiting))),
+            line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             polls: Polls::default(),
-            intake: Intake::default(),
+            intake: Intake::new(&process.loads),
             rounds: Rounds::new(me),
             asks: Questions::default(),
             access: Access::new(&config, process),
-            loads: Arc::clone(&process.loads),
             outbound: Outbound::default(),
-            counts: Counts::default(),
-            draining: false,
-            config,
+            books: Books {
+                config,
+                counts: Counts::default(),
+            },
         }
     }
 
     /// Whether more packets wait for this session's polls than may.
     pub(crate) fn queue_overflows(&self, session: SessionId) -> bool {
-        let slot = self.tables.sessions.get(session);
+        let slot = self.people.sessions.get(session);
         let polling = slot.and_then(|slot| slot.polling.as_ref());
         polling.is_some_and(|polling| polling.overflowed)
     }
 
     /// What may wait for one connection now, and whether that is less than usual because too much waits in the whole process.
     pub(crate) fn outbox_bytes_max(&self) -> (usize, bool) {
-        let limits = &self.config.limits;
+        let limits = &self.books.config.limits;
         let squeezed = limits.waiting_bytes_max > 0
-            && self.output.pool.process_bytes() > limits.waiting_bytes_max as u64;
+            && self.line.pool.process_bytes() > limits.waiting_bytes_max as u64;
         match squeezed {
             true => (limits.outbox_bytes_max.min(SQUEEZED_BYTES_MAX), true),
             false => (limits.outbox_bytes_max, false),
@@ -120,40 +111,41 @@ impl Core {
     }
 
     pub(crate) fn count_losses(&mut self, dropped: &Losses) {
-        for (sum, count) in self.counts.dropped_slow.iter_mut().zip(dropped) {
+        for (sum, count) in self.books.counts.dropped_slow.iter_mut().zip(dropped) {
             *sum += count;
         }
     }
 
     /// The turn has done its share: flush before going on.
     pub(crate) fn turn_is_full(&self) -> bool {
-        let log_bytes = self.output.log.len();
-        self.output.budget.is_spent(&self.config.limits, log_bytes)
+        let log_bytes = self.line.log.len();
+        self.line
+            .budget
+            .is_spent(&self.books.config.limits, log_bytes)
     }
 
     /// Another connection's input is worked on from here.
     pub(crate) fn begin_input(&mut self) {
-        self.output.budget.begin_conn();
+        self.line.budget.begin_conn();
         self.intake.begin();
     }
 
     /// Mailboxes that are short again free the connections that waited for them.
     pub(crate) fn release_held(&mut self) {
-        let (loads, limits) = (&self.loads, &self.config.limits);
-        self.intake.release(|shard| loads.is_long(shard, limits));
+        self.intake.release(&self.books.config.limits);
     }
 
     /// A session of this connection had messages rejected of late.
     pub(crate) fn floods(&self, conn: ConnId) -> bool {
-        let slot = self.tables.conns.get(conn);
-        let session = slot.and_then(|slot| self.tables.sessions.get(slot.session));
+        let slot = self.line.conns.get(conn);
+        let session = slot.and_then(|slot| self.people.sessions.get(slot.session));
         session.is_some_and(|slot| slot.rejections > 0)
     }
 
     /// What makes the connection being worked on wait for the next turn.
     pub(crate) fn why_yield(&self, inflated: usize) -> Option<Limit> {
-        let limits = &self.config.limits;
-        if self.output.budget.conn_floods(limits) {
+        let limits = &self.books.config.limits;
+        if self.line.budget.conn_floods(limits) {
             return Some(Limit::RejectionsPerTurn);
         }
         if self.intake.waits_for_mailbox() {
@@ -169,8 +161,8 @@ impl Core {
     }
 
     pub(crate) fn arm_session(&mut self, kind: SessionTimer, delay: Duration, session: SessionId) {
-        let (due, key) = (self.after(delay), self.tables.sessions.key(session));
-        let flags = |key| self.tables.sessions.live(key).map(|slot| slot.flags);
+        let (due, key) = (self.after(delay), self.people.sessions.key(session));
+        let flags = |key| self.people.sessions.live(key).map(|slot| slot.flags);
         let timers = &mut self.clock.timers.sessions;
         match kind {
             SessionTimer::Connect => {
@@ -187,8 +179,8 @@ impl Core {
     }
 
     pub(crate) fn arm_conn(&mut self, kind: ConnTimer, delay: Duration, conn: ConnId) {
-        let (due, key) = (self.after(delay), self.tables.conns.key(conn));
-        let conns = &self.tables.conns;
+        let (due, key) = (self.after(delay), self.line.conns.key(conn));
+        let conns = &self.line.conns;
         let timers = &mut self.clock.timers.conns;
         if kind == ConnTimer::Handshake {
             timers.forget(kind, |key| {
@@ -206,12 +198,12 @@ impl Core {
         let Some(conn) = conn.into() else {
             return;
         };
-        let Some(slot) = self.tables.conns.get_mut(conn) else {
+        let Some(slot) = self.line.conns.get_mut(conn) else {
             return;
         };
-        if slot.outbox.push(&mut self.output.log, range) && !slot.flags.dirty {
+        if slot.outbox.push(&mut self.line.log, range) && !slot.flags.dirty {
             slot.flags.dirty = true;
-            self.output.log.dirty.push(conn);
+            self.line.log.dirty.push(conn);
         }
     }
 
@@ -221,21 +213,21 @@ impl Core {
         conn: impl Into<Option<ConnId>>,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let log = self.output.log.bytes_mut(false);
+        let log = self.line.log.bytes_mut(false);
         let start = log.len();
         write(log);
         if log.len() > start {
-            let range = self.output.log.close(false, start, Fate::Fixed);
+            let range = self.line.log.close(false, start, Fate::Fixed);
             self.push(conn, range);
         }
     }
 
     pub(crate) fn mark_dirty(&mut self, conn: ConnId) {
-        if let Some(slot) = self.tables.conns.get_mut(conn)
+        if let Some(slot) = self.line.conns.get_mut(conn)
             && !slot.flags.dirty
         {
             slot.flags.dirty = true;
-            self.output.log.dirty.push(conn);
+            self.line.log.dirty.push(conn);
         }
     }
 
@@ -243,20 +235,24 @@ impl Core {
 
     /// Ends a connection once everything queued on it is written.
     pub(crate) fn finish_conn(&mut self, conn: ConnId) {
-        if let Some(slot) = self.tables.conns.get_mut(conn)
+        if let Some(slot) = self.line.conns.get_mut(conn)
             && !matches!(slot.state, State::Finishing | State::Linger)
         {
             slot.state = State::Finishing;
             slot.session = None;
             slot.input = None;
-            self.arm_conn(ConnTimer::Linger, self.config.limits.close_timeout, conn);
+            self.arm_conn(
+                ConnTimer::Linger,
+                self.books.config.limits.close_timeout,
+                conn,
+            );
             self.mark_dirty(conn);
         }
     }
 
     /// The answer to a poll arrived, or nobody will ever know.
     pub(crate) fn forget_answer(&mut self, conn: ConnId) {
-        if let Some(slot) = self.tables.conns.get_mut(conn)
+        if let Some(slot) = self.line.conns.get_mut(conn)
             && std::mem::take(&mut slot.flags.answering)
         {
             self.polls.confirm(conn);
@@ -266,10 +262,10 @@ impl Core {
     /// The client goes on as one that has the packets which were written there: how that connection ends is no matter any more.
     pub(crate) fn answer_arrived(&mut self, session: SessionId, conn: ConnId) {
         // The connection may be another's by now, and answer another session.
-        let key = self.tables.sessions.key(session);
+        let key = self.people.sessions.key(session);
         let same = self.polls.sent_on(conn).map(|sent| sent.session) == Some(key);
         let written = self
-            .tables
+            .line
             .conns
             .get(conn)
             .is_some_and(|slot| slot.outbox.is_empty());
@@ -282,12 +278,12 @@ impl Core {
     pub(crate) fn drop_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
         self.access.held.forget(conn);
-        if let Some(slot) = self.tables.conns.remove(conn) {
+        if let Some(slot) = self.line.conns.remove(conn) {
             if slot.flags.counted {
                 self.access.addresses.leave(slot.peer);
             }
             self.forget_proxy(conn);
-            self.counts.websockets -= u64::from(slot.flags.websocket);
+            self.books.counts.websockets -= u64::from(slot.flags.websocket);
             if slot.flags.inflates {
                 self.forget_deflate(conn);
             }
@@ -299,7 +295,7 @@ impl Core {
     pub(crate) fn release_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
         self.forget_proxy(conn);
-        if let Some(slot) = self.tables.conns.remove(conn)
+        if let Some(slot) = self.line.conns.remove(conn)
             && slot.flags.counted
         {
             self.access.addresses.leave(slot.peer);
@@ -324,10 +320,10 @@ impl Core {
 
     pub(crate) fn insert_session(&mut self, session: Session) -> SessionId {
         let (sid, engineio) = (session.sid, session.protocol.is_engineio());
-        let index = self.tables.sessions.insert(session).id();
+        let index = self.people.sessions.insert(session).id();
         if engineio {
-            let sessions = &self.tables.sessions;
-            self.tables
+            let sessions = &self.people.sessions;
+            self.people
                 .sids
                 .insert_unique(id_hash(&sid), index, |index| {
                     sessions
@@ -335,16 +331,16 @@ impl Core {
                         .map_or(0, |session| id_hash(&session.sid))
                 });
         }
-        self.counts.sessions += 1;
+        self.books.counts.sessions += 1;
         self.access.admission.session_came();
         index
     }
 
     pub(crate) fn find_session(&self, sid: &Id20) -> Option<SessionId> {
-        self.tables
+        self.people
             .sids
             .find(id_hash(sid), |index| {
-                self.tables
+                self.people
                     .sessions
                     .get(*index)
                     .is_some_and(|session| session.sid == *sid)
@@ -354,14 +350,14 @@ impl Core {
 
     /// Whether the session is there and was not ended.
     pub(crate) fn is_open(&self, session: SessionId) -> bool {
-        let slot = self.tables.sessions.get(session);
+        let slot = self.people.sessions.get(session);
         slot.is_some_and(|slot| !slot.flags.closing)
     }
 
     pub(crate) fn remove_session(&mut self, index: SessionId) -> Option<Session> {
         self.book_rest(index, None);
         let (sid, probe) = self
-            .tables
+            .people
             .sessions
             .get(index)
             .map(|slot| (slot.sid, slot.probe))?;
@@ -372,40 +368,40 @@ impl Core {
             self.abort_upgrade(index, probe);
         }
         if let Ok(entry) = self
-            .tables
+            .people
             .sids
             .find_entry(id_hash(&sid), |other| *other == index)
         {
             entry.remove();
         }
-        self.counts.sessions -= 1;
+        self.books.counts.sessions -= 1;
         self.access.admission.session_left();
-        self.tables.sessions.remove(index)
+        self.people.sessions.remove(index)
     }
 
     // ---- sockets ------------------------------------------------------------------------------------------------------
 
     pub(crate) fn insert_socket(&mut self, socket: Socket) -> SocketKey {
         let (id, session) = (socket.id, socket.session);
-        let key = self.tables.sockets.insert(socket);
-        let sockets = &self.tables.sockets;
-        self.tables
+        let key = self.people.sockets.insert(socket);
+        let sockets = &self.people.sockets;
+        self.people
             .socket_ids
             .insert_unique(id_hash(&id), key.id(), |index| {
                 sockets.get(*index).map_or(0, |socket| id_hash(&socket.id))
             });
-        if let Some(session) = self.tables.sessions.get_mut(session) {
+        if let Some(session) = self.people.sessions.get_mut(session) {
             session.sockets.push(key.id());
         }
-        self.counts.sockets += 1;
+        self.books.counts.sockets += 1;
         key
     }
 
     pub(crate) fn find_socket(&self, id: &Id20) -> Option<SocketId> {
-        self.tables
+        self.people
             .socket_ids
             .find(id_hash(id), |index| {
-                self.tables
+                self.people
                     .sockets
                     .get(*index)
                     .is_some_and(|socket| socket.id == *id && !socket.gone)
@@ -415,21 +411,21 @@ impl Core {
 
     /// The live socket behind a key.
     pub(crate) fn socket(&self, key: SocketKey) -> Option<&Socket> {
-        self.tables.sockets.live(key).filter(|socket| !socket.gone)
+        self.people.sockets.live(key).filter(|socket| !socket.gone)
     }
 
     pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
-        self.tables.sockets.key(index)
+        self.people.sockets.key(index)
     }
 
     /// The session's socket in a namespace.
     pub(crate) fn socket_in(&self, session: SessionId, namespace: &str) -> Option<SocketId> {
-        let session = self.tables.sessions.get(session)?;
+        let session = self.people.sessions.get(session)?;
         session.sockets.iter().copied().find(|index| {
-            self.tables
+            self.people
                 .sockets
                 .get(*index)
-                .and_then(|socket| self.tables.namespaces.get(socket.namespace))
+                .and_then(|socket| self.people.namespaces.get(socket.namespace))
                 .is_some_and(|found| *found.name == *namespace)
         })
     }
@@ -437,7 +433,7 @@ impl Core {
     /// Takes a socket out of its session and leaves word for its handler. It gets nothing any more; its rooms are left, and the
     /// slot is freed, when the handler has been told.
     pub(crate) fn retire_socket(&mut self, index: SocketId, how: Departure) {
-        let Some(socket) = self.tables.sockets.get_mut(index) else {
+        let Some(socket) = self.people.sockets.get_mut(index) else {
             return;
         };
         if std::mem::replace(&mut socket.gone, true) {
@@ -445,8 +441,8 @@ impl Core {
         }
         let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
         if !matches!(how, Departure::Session(_))
-            && let Some(slot) = self.tables.sessions.get_mut(session)
-            && let Some(namespace) = self.tables.namespaces.get(namespace)
+            && let Some(slot) = self.people.sessions.get_mut(session)
+            && let Some(namespace) = self.people.namespaces.get(namespace)
         {
             slot.rare.get_or_insert_default().part(&namespace.name);
         }
@@ -454,19 +450,19 @@ impl Core {
         self.forget_expiry(index);
         self.forget_acks(self.socket_key(index));
         if let Ok(entry) = self
-            .tables
+            .people
             .socket_ids
             .find_entry(id_hash(&id), |other| *other == index)
         {
             entry.remove();
         }
         let mut peer = std::net::IpAddr::from([0, 0, 0, 0]);
-        if let Some(session) = self.tables.sessions.get_mut(session) {
+        if let Some(session) = self.people.sessions.get_mut(session) {
             session.sockets.retain(|other| *other != index);
             peer = session.peer;
         }
-        self.counts.sockets -= 1;
-        self.counts.disconnects += 1;
+        self.books.counts.sockets -= 1;
+        self.books.counts.disconnects += 1;
         self.outbound
             .effects
             .push(Effect::Log(Notice::Disconnected {
@@ -489,7 +485,7 @@ impl Core {
     // ---- namespaces and rooms -----------------------------------------------------------------------------------------
 
     pub(crate) fn find_namespace(&self, name: &str) -> Option<NamespaceId> {
-        self.tables.namespace_names.get(name).copied()
+        self.people.namespace_names.get(name).copied()
     }
 
     pub(crate) fn namespace(&mut self, name: &str) -> NamespaceId {
@@ -498,14 +494,14 @@ impl Core {
         }
         let name: Arc<str> = name.into();
         let index = self
-            .tables
+            .people
             .namespaces
             .insert(Namespace {
                 name: Arc::clone(&name),
                 rooms: 0,
             })
             .id();
-        self.tables.namespace_names.insert(name, index);
+        self.people.namespace_names.insert(name, index);
         index
     }
 
@@ -514,7 +510,7 @@ impl Core {
         if let Some(room) = self.rooms.find(namespace, kind, name) {
             return room;
         }
-        let slot = self.tables.namespaces.get_mut(namespace);
+        let slot = self.people.namespaces.get_mut(namespace);
         let label = slot.map_or_else(Default::default, |slot| {
             slot.rooms += 1;
             Arc::clone(&slot.name)
@@ -528,12 +524,12 @@ impl Core {
             return;
         };
         let id = room.namespace();
-        if let Some(namespace) = self.tables.namespaces.get_mut(id) {
+        if let Some(namespace) = self.people.namespaces.get_mut(id) {
             namespace.rooms -= 1;
             if namespace.rooms == 0
-                && let Some(namespace) = self.tables.namespaces.remove(id)
+                && let Some(namespace) = self.people.namespaces.remove(id)
             {
-                self.tables.namespace_names.remove(&namespace.name);
+                self.people.namespace_names.remove(&namespace.name);
             }
         }
     }
@@ -546,11 +542,11 @@ impl Core {
         variant: Variant,
     ) {
         let deflate = self.deflate_of(conn);
-        let Some(session) = self.tables.sessions.get(session) else {
+        let Some(session) = self.people.sessions.get(session) else {
             return;
         };
         for index in session.sockets.clone() {
-            if let Some(socket) = self.tables.sockets.get_mut(index) {
+            if let Some(socket) = self.people.sockets.get_mut(index) {
                 socket.conn = conn;
                 socket.variant = variant;
                 socket.deflate = deflate;
@@ -559,6 +555,6 @@ impl Core {
     }
 
     pub(crate) fn count_close(&mut self, reason: CloseReason) {
-        self.counts.closes[reason as usize] += 1;
+        self.books.counts.closes[reason as usize] += 1;
     }
 }
