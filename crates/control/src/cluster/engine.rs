@@ -1,0 +1,270 @@
+//! The engine between nodes: it publishes bytes to named channels, hears a wanted set of channels, and keeps leases. Messages may
+//! get lost while it is in trouble; what must arrive is numbered and asked for again by the layer above.
+
+use super::feed::Feed;
+use super::memory;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A channel's name.
+pub type Name = Arc<[u8]>;
+
+/// How a channel is carried. The same name is another channel in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `PUBLISH`: a Redis Cluster carries it to all its nodes.
+    Classic,
+    /// `SPUBLISH`: only the node that owns the channel's slot carries it.
+    Sharded,
+}
+
+/// What one wants to hear.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// One channel.
+    Channel(Kind, Name),
+    /// All classic channels whose names match, as in `PSUBSCRIBE`.
+    Pattern(Name),
+}
+
+/// A message to publish.
+#[derive(Clone, Debug)]
+pub struct Publish {
+    pub kind: Kind,
+    pub channel: Name,
+    pub body: Arc<[u8]>,
+}
+
+/// A message that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub kind: Kind,
+    /// The pattern that it came by; `None` = the channel itself was subscribed.
+    pub pattern: Option<Name>,
+    pub channel: Vec<u8>,
+    pub body: Vec<u8>,
+}
+
+/// What the engine reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    Message(Message),
+    /// The server answers and all wanted topics are heard.
+    Up,
+    /// It is not so any more.
+    Down(Trouble),
+    /// From now on messages of these topics come.
+    Heard(Vec<Topic>),
+    /// Messages of these topics do not come any more; the engine subscribes again on its own.
+    Unheard(Vec<Topic>),
+    /// Messages were thrown away because nobody took them for too long.
+    Dropped(u64),
+}
+
+/// Why something did not work: what, where, and what the other side said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble(Arc<str>);
+
+impl Trouble {
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// How a batch ended.
+#[derive(Clone, Debug, Default)]
+pub struct Published {
+    /// For each message in its turn: how many subscribers the server sent it to, which in a cluster are only those of one node.
+    /// `None` = it was not taken, or nobody knows.
+    pub receivers: Vec<Option<u64>>,
+    /// Why the first of them was not taken.
+    pub trouble: Option<Trouble>,
+}
+
+impl Published {
+    /// All messages failed for one reason.
+    pub fn failed(messages: usize, trouble: Trouble) -> Self {
+        Self {
+            receivers: vec![None; messages],
+            trouble: Some(trouble),
+        }
+    }
+
+    /// Whether the server took every message.
+    pub fn is_complete(&self) -> bool {
+        self.receivers.iter().all(Option::is_some)
+    }
+}
+
+/// A key that one holder keeps alive.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub key: Name,
+    /// Names this life of the holder; without spaces.
+    pub fence: String,
+    /// What others may read of the holder.
+    pub payload: String,
+    /// It ends so long after it was held last.
+    pub time: Duration,
+}
+
+impl Lease {
+    /// What stands under the key.
+    pub(super) fn value(&self) -> String {
+        format!("{} {}", self.fence, self.payload)
+    }
+}
+
+/// Whose a lease is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The asker's, for another [`Lease::time`].
+    Mine,
+    /// Another's.
+    Other(Holder),
+}
+
+/// A holder of a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub fence: String,
+    pub payload: String,
+}
+
+impl Holder {
+    /// From what stands under a key.
+    pub(super) fn read(value: &[u8]) -> Self {
+        let value = String::from_utf8_lossy(value);
+        let (fence, payload) = value.split_once(' ').unwrap_or((&value, ""));
+        Self {
+            fence: fence.to_owned(),
+            payload: payload.to_owned(),
+        }
+    }
+}
+
+/// What the server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// `redis`, `valkey`, `memory`, or what else it calls itself.
+    pub name: String,
+    pub version: String,
+    /// `single`, `sentinel` or `cluster`.
+    pub mode: &'static str,
+}
+
+/// A handle on an engine; clones are of the same one. It ends with the last of them.
+#[derive(Clone, Debug)]
+pub struct Engine(Carrier);
+
+#[derive(Clone, Debug)]
+enum Carrier {
+    Memory(memory::Port),
+}
+
+impl Engine {
+    pub(super) fn memory(port: memory::Port) -> Self {
+        Self(Carrier::Memory(port))
+    }
+
+    /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
+    pub fn native(&self) -> Kind {
+        match &self.0 {
+            Carrier::Memory(_) => Kind::Classic,
+        }
+    }
+
+    /// Publishes a batch in order. It is handed over at once, so calls keep their order; several batches may be under way. The
+    /// future ends within seconds, whatever happens to the server.
+    pub fn publish(&self, batch: Vec<Publish>) -> impl Future<Output = Published> + Send + use<> {
+        match &self.0 {
+            Carrier::Memory(port) => {
+                let published = port.publish(&batch);
+                async move { published }
+            }
+        }
+    }
+
+    /// Wants to hear topics, until [`Self::unsubscribe`]. [`News::Heard`] tells of each when it is so.
+    pub fn subscribe(&self, topics: Vec<Topic>) {
+        match &self.0 {
+            Carrier::Memory(port) => port.subscribe(topics),
+        }
+    }
+
+    /// Does not want to hear topics any more. Messages that are on their way may still come.
+    pub fn unsubscribe(&self, topics: Vec<Topic>) {
+        match &self.0 {
+            Carrier::Memory(port) => port.unsubscribe(&topics),
+        }
+    }
+
+    /// Subscribes to everything anew on new connections: for a caller whose own probes do not come back.
+    pub fn doubt(&self) {
+        match &self.0 {
+            Carrier::Memory(port) => port.doubt(),
+        }
+    }
+
+    /// How many connections are subscribed to each channel, patterns aside.
+    ///
+    /// # Errors
+    /// The server did not answer.
+    pub async fn subscribers(&self, kind: Kind, channels: &[Name]) -> Result<Vec<u64>, Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.subscribers(kind, channels),
+        }
+    }
+
+    /// Takes a lease that is free, or keeps one's own.
+    ///
+    /// # Errors
+    /// The server did not answer: nobody knows whose the lease is.
+    pub async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.hold(lease),
+        }
+    }
+
+    /// Gives a lease back, if it is one's own.
+    ///
+    /// # Errors
+    /// The server did not answer; the lease ends by itself.
+    pub async fn release(&self, lease: &Lease) -> Result<(), Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.release(lease),
+        }
+    }
+
+    /// Reads leases. In a cluster of Redis all keys must be of one slot: give them the same `{tag}`.
+    ///
+    /// # Errors
+    /// The server did not answer.
+    pub async fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.holders(keys),
+        }
+    }
+
+    /// What the server says of itself.
+    ///
+    /// # Errors
+    /// The server did not answer.
+    pub async fn server(&self) -> Result<Server, Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.server(),
+        }
+    }
+}
+
+/// An engine and what it reports.
+pub type Opened = (Engine, Feed);

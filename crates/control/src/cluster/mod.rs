@@ -1,0 +1,5 @@
+//! What connects the nodes of a cluster: an engine that carries bytes between them.
+
+pub mod engine;
+pub mod feed;
+pub mod memory;
