@@ -16,7 +16,7 @@ use crate::rooms::room::{RoomKind, Rooms};
 use crate::seam::effect::{Effect, Notice, Outbound, Told};
 use crate::seam::question::Questions;
 use crate::tables::clock::Clock;
-use crate::tables::conn::State;
+use crate::tables::conn::{Conn, State};
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::people::{Namespace, People};
 use crate::tables::session::Session;
@@ -278,7 +278,7 @@ impl Parts {
     pub(crate) fn drop_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
         self.access.held.forget(conn);
-        if let Some(slot) = self.line.conns.remove(conn) {
+        if let Some(slot) = self.remove_conn(conn) {
             if slot.flags.counted {
                 self.access.addresses.leave(slot.peer);
             }
@@ -295,11 +295,18 @@ impl Parts {
     pub(crate) fn release_conn(&mut self, conn: ConnId) {
         self.forget_answer(conn);
         self.forget_proxy(conn);
-        if let Some(slot) = self.line.conns.remove(conn)
+        if let Some(slot) = self.remove_conn(conn)
             && slot.flags.counted
         {
             self.access.addresses.leave(slot.peer);
         }
+    }
+
+    fn remove_conn(&mut self, conn: ConnId) -> Option<Conn> {
+        let slot = self.line.conns.remove(conn)?;
+        let (conns, timers) = (&self.line.conns, &mut self.clock.timers.conns);
+        timers.owner_ended(conns.len(), |key| conns.live(key).is_none());
+        Some(slot)
     }
 
     /// No further request will come on a connection. Returns who made it, if that is not its peer.
@@ -376,7 +383,10 @@ impl Parts {
         }
         self.books.counts.sessions -= 1;
         self.access.admission.session_left();
-        self.people.sessions.remove(index)
+        let session = self.people.sessions.remove(index)?;
+        let (sessions, timers) = (&self.people.sessions, &mut self.clock.timers.sessions);
+        timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
+        Some(session)
     }
 
     // ---- sockets ------------------------------------------------------------------------------------------------------

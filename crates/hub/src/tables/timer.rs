@@ -1,6 +1,6 @@
 //! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop,
-//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that when others come in behind it. Odd
-//! durations go through a heap.
+//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in behind it, or
+//! when more owners have ended than are left. Odd durations go through a heap.
 
 use crate::tables::slot::{AskId, ConnId, Key, SessionId};
 use std::cmp::Reverse;
@@ -158,6 +158,30 @@ impl<I> Lane<I> {
             self.spare = Some(chunk);
         }
     }
+
+    /// Forgets what is settled in one chunk. Two that fit into one become one.
+    fn sweep(&mut self, at: usize, is_settled: impl Fn(Key<I>) -> bool)
+    where
+        I: Copy,
+    {
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            return;
+        };
+        if at == 0 {
+            chunk.drain(..std::mem::take(&mut self.gone));
+        }
+        chunk.retain(|(_, key)| !is_settled(*key));
+        let room = CHUNK - chunk.len();
+        let next = self.chunks.get(at + 1).map_or(CHUNK, Vec::len);
+        if room == CHUNK {
+            self.spare = self.chunks.remove(at);
+        } else if next <= room
+            && let Some(mut next) = self.chunks.remove(at + 1)
+        {
+            self.chunks[at].append(&mut next);
+            self.spare = Some(next);
+        }
+    }
 }
 
 /// A timer that comes due when it likes.
@@ -169,6 +193,10 @@ pub(crate) struct Timetable<I: Timed> {
     lanes: Vec<Lane<I>>,
     /// Timers that are not armed in the order in which they come due.
     odd: BinaryHeap<Reverse<Odd<I>>>,
+    /// Owners that ended since the last sweep began. Each may have left a timer in each lane.
+    ended: usize,
+    /// Chunks of each lane that the sweep under way has still to look at, from the back.
+    unswept: usize,
 }
 
 impl<I: Timed> Default for Timetable<I> {
@@ -176,6 +204,8 @@ impl<I: Timed> Default for Timetable<I> {
         Self {
             lanes: I::KINDS.iter().map(|_| Lane::default()).collect(),
             odd: BinaryHeap::new(),
+            ended: 0,
+            unswept: 0,
         }
     }
 }
@@ -204,6 +234,24 @@ impl<I: Timed> Timetable<I> {
             match lane.front() {
                 Some((_, key)) if is_settled(*key) => lane.pop(),
                 _ => return,
+            }
+        }
+    }
+
+    /// An owner ended. When more have ended than live, their timers are forgotten. Each end sweeps one chunk of each lane, so
+    /// nobody waits for a long sweep.
+    pub(crate) fn owner_ended(&mut self, live: usize, is_settled: impl Fn(Key<I>) -> bool) {
+        self.ended += 1;
+        if self.unswept == 0 && self.ended > live + CHUNK {
+            self.ended = 0;
+            let lanes = self.lanes.iter().map(|lane| lane.chunks.len());
+            self.unswept = lanes.max().unwrap_or(0);
+            self.odd.retain(|Reverse((_, _, key))| !is_settled(*key));
+        }
+        if let Some(at) = self.unswept.checked_sub(1) {
+            self.unswept = at;
+            for lane in &mut self.lanes {
+                lane.sweep(at, &is_settled);
             }
         }
     }
@@ -323,6 +371,76 @@ mod tests {
             timers.pop_due(200_000),
             Some(Due::Conn(ConnTimer::Handshake, key(99_989)))
         );
+    }
+
+    /// Nobody comes after them, so nobody takes their timers off the front.
+    #[test]
+    fn a_crowd_that_left_kept_its_timers_until_they_were_due() {
+        const CROWD: u32 = 100_000;
+        let mut timers = Timetable::<SessionId>::default();
+        let key = |index| Key::new(SessionId::at(index), 0);
+        for n in 0..CROWD {
+            timers.arm(SessionTimer::Ping, u64::from(n), key(n));
+            timers.arm(SessionTimer::Pong, u64::from(n), key(n));
+        }
+        timers.arm_odd(SessionTimer::Upgrade, 5, key(7));
+        // Every hundredth stays. The others leave in no order: 7 has no divisor in common with their number.
+        let mut left = vec![false; CROWD as usize];
+        let mut live = CROWD as usize;
+        for n in 0..CROWD {
+            let leaver = (n * 7) % CROWD;
+            if !leaver.is_multiple_of(100) {
+                left[leaver as usize] = true;
+                live -= 1;
+                timers.owner_ended(live, |key| left[SlotId::index(key.id()) as usize]);
+            }
+        }
+        let bytes = timers.heap_bytes();
+        assert!(bytes <= 8 * CHUNK * 16, "{bytes} bytes");
+        // Those that stayed hear everything, in order.
+        let due = std::iter::from_fn(|| timers.pop_due(u64::from(CROWD)));
+        let due: Vec<_> = due
+            .filter(|(_, key)| !left[SlotId::index(key.id()) as usize])
+            .collect();
+        let stayed = || (0..CROWD).step_by(100).map(key);
+        let expected = [SessionTimer::Ping, SessionTimer::Pong]
+            .into_iter()
+            .flat_map(|kind| stayed().map(move |key| (kind, key)));
+        assert!(due.iter().copied().eq(expected), "{} are due", due.len());
+    }
+
+    /// What is swept is at any place of a queue, beside what comes in and what comes due.
+    #[test]
+    fn a_sweep_leaves_every_timer_of_the_living_in_its_order() {
+        let mut timers = Timetable::<SessionId>::default();
+        let key = |index| Key::new(SessionId::at(index), 0);
+        let mut living = std::collections::VecDeque::new();
+        let (mut left, mut seen) = (Vec::new(), Vec::new());
+        for n in 0..40_000_u32 {
+            timers.arm(SessionTimer::Ping, u64::from(n), key(n));
+            living.push_back(n);
+            left.push(false);
+            if n % 8 != 0 {
+                let at = (n as usize * 31) % living.len();
+                let leaver = living.remove(at).expect("one of them");
+                left[leaver as usize] = true;
+                timers.owner_ended(living.len(), |key| left[SlotId::index(key.id()) as usize]);
+            }
+            if n % 1_000 == 999 {
+                let due = std::iter::from_fn(|| timers.pop_due(u64::from(n / 2)));
+                let due = due.map(|(_, key)| SlotId::index(key.id()));
+                seen.extend(due.filter(|owner| !left[*owner as usize]));
+            }
+            let entries = timers.lanes[0].chunks.len() * CHUNK;
+            assert!(entries <= 3 * living.len() + 8 * CHUNK, "{entries} entries");
+        }
+        assert!(seen.is_sorted() && seen.len() > 1_000, "{}", seen.len());
+        let rest = std::iter::from_fn(|| timers.pop_due(40_000));
+        let rest = rest.map(|(_, key)| SlotId::index(key.id()));
+        let rest: Vec<u32> = rest.filter(|owner| !left[*owner as usize]).collect();
+        let last = seen.last().copied();
+        let waiting = living.iter().copied().filter(|owner| Some(*owner) > last);
+        assert!(rest.into_iter().eq(waiting));
     }
 
     #[test]

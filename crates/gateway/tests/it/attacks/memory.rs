@@ -57,6 +57,24 @@ fn start() -> Gateway {
     Gateway::start(&settings)
 }
 
+/// Nobody comes after a crowd that left, so nobody takes its timers off their queues before they are due.
+#[test]
+fn timers_of_a_crowd_that_left_stayed_for_a_ping_interval() {
+    const CROWD: usize = 400;
+    let gateway = Gateway::start("profile = \"socket.io\"\n[server]\nshards = 1\n");
+    for _ in 0..25 {
+        let crowd: Vec<_> = (0..CROWD)
+            .map(|_| SocketIo::connect(gateway.addr))
+            .collect();
+        drop(crowd);
+    }
+    let left = gateway.metric_settles("sockeye_connections", |open| open == 0.0);
+    assert!(left.is_ok(), "{left:?} connections");
+    // 10,000 pings to come would be 160 KiB. Each of the few queues keeps a chunk or two of 8 KiB.
+    let timers = gateway.memory_part("timers");
+    assert!(timers <= 64 << 10, "{timers} bytes of timers");
+}
+
 /// Attack F12: almost a whole message is declared, a kilobyte of it comes.
 #[test]
 fn declared_lengths_take_no_memory() {
