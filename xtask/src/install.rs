@@ -42,7 +42,7 @@ const NODE_IS_NEW: &str = "const [a, b] = process.versions.node.split('.').map(N
                            process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
 const NODE_VERSION: &str = "20.20.2";
 
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 14] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -95,6 +95,18 @@ const TOOLS: [Tool; 12] = [
         &["promtool", "--version"],
         &["prometheus"],
         &["promtool"],
+    ),
+    Tool::server(
+        "Redis",
+        &["redis-server", "--version"],
+        &["redis-server"],
+        &["redis-server"],
+    ),
+    Tool::server(
+        "redis-cli",
+        &["redis-cli", "--version"],
+        &["redis-tools"],
+        &["redis-cli"],
     ),
 ];
 

@@ -1,0 +1,55 @@
+//! Real servers for tests: Redis alone, with Sentinels, and as a cluster. Each has a folder and free ports of its own, and ends with
+//! its handle.
+//!
+//! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
+//! wants.
+
+mod cluster;
+mod redis;
+mod sentinel;
+
+pub use cluster::Cluster;
+pub use redis::Redis;
+pub use sentinel::Sentinels;
+
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What a healthy server answers well within, even on a machine that is busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks until there is an answer.
+///
+/// # Panics
+/// There was none in time.
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A program of the PATH, or one that xtask unpacked.
+fn program(name: &str) -> Command {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin");
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::env::split_paths(&before).chain([tools]);
+    let paths: OsString = std::env::join_paths(paths).unwrap_or(before);
+    let mut command = Command::new(name);
+    command.env("PATH", paths);
+    command
+}
+
+/// Ports that were free a moment ago, all different.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners: [TcpListener; N] =
+        std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
+}
