@@ -86,7 +86,7 @@ pub fn write_binary(out: &mut Vec<u8>, data: &[u8]) {
 }
 
 /// Appends the padded base64 of `data`.
-pub(crate) fn append_base64(out: &mut Vec<u8>, data: &[u8]) {
+pub fn append_base64(out: &mut Vec<u8>, data: &[u8]) {
     let start = out.len();
     out.resize(start + data.len().div_ceil(3) * 4, b'=');
     let written = BASE64.encode_slice(data, &mut out[start..]);

@@ -15,7 +15,7 @@
 
 mod binary;
 mod incoming;
-pub(crate) mod msgpack;
+pub mod msgpack;
 mod outgoing;
 
 pub use incoming::{Incoming, Invalid, parse_json, parse_msgpack};

@@ -14,15 +14,18 @@ const EXT_TIMESTAMP: i8 = -1;
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A value as JSON text with placeholders for its bytes.
-pub(crate) struct Decoded {
-    pub(crate) json: String,
-    pub(crate) attachments: Vec<Vec<u8>>,
+#[derive(Debug)]
+pub struct Decoded {
+    /// Validated JSON.
+    pub json: String,
+    /// What the placeholders stand for, in order.
+    pub attachments: Vec<Vec<u8>>,
 }
 
 /// Decodes exactly one value. `None` for anything that has no JSON form: cut or trailing bytes,
 /// nesting beyond [`DEPTH_MAX`], unknown ext types, keys that are no strings, text that is not
 /// UTF-8, more than [`ATTACHMENTS_MAX`] binaries.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Decoded> {
+pub fn decode(bytes: &[u8]) -> Option<Decoded> {
     let mut decoder = Decoder {
         rest: bytes,
         out: Vec::with_capacity(bytes.len().saturating_mul(2)),

@@ -38,7 +38,7 @@ fn infallible<T, E>(result: Result<T, E>) {
 /// Appends the values of a validated JSON value or bare list of values, one after the other.
 /// Placeholders become the bytes they stand for when there are `attachments`; one that stands for
 /// none, or for one that an earlier one stood for, becomes nil.
-pub(crate) fn from_json(out: &mut Vec<u8>, json: &str, attachments: &[&[u8]]) {
+pub fn from_json(out: &mut Vec<u8>, json: &str, attachments: &[&[u8]]) {
     let bytes = json.as_bytes();
     // MessagePack wants lengths in front; one pass finds them all, another writes.
     let mut lens = container_lens(bytes).into_iter();

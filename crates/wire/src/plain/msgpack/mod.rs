@@ -4,5 +4,6 @@ mod date;
 mod decode;
 mod encode;
 
-pub(crate) use decode::{Decoded, decode};
-pub(crate) use encode::{array, from_json, map, nil, text, unsigned};
+pub use decode::{Decoded, decode};
+pub use encode::from_json;
+pub(crate) use encode::{array, map, nil, text, unsigned};

@@ -1,0 +1,184 @@
+//! Whether servers of a dialect are in a namespace. We write to them only while they are: listening costs little, writing costs
+//! Redis and every Node server.
+
+use std::collections::{HashMap, VecDeque};
+
+/// After its last server a namespace is written to for this long.
+const STAYS_MS: u64 = 60_000;
+/// A server that was heard so lately is expected to answer.
+const HEARD_MS: u64 = 10_000;
+/// Servers that are remembered by name; with more, the longest silent one is forgotten.
+const SERVERS_MAX: usize = 4_096;
+
+/// Servers of one dialect in one namespace.
+#[derive(Debug, Default)]
+pub struct Presence {
+    seen_ms: Option<u64>,
+    /// When each server was heard last.
+    heard: HashMap<String, u64>,
+}
+
+impl Presence {
+    /// A message of a server, by its uid. Emitters are no servers: they hear nothing.
+    pub fn heard(&mut self, uid: &str, now_ms: u64) {
+        if uid.is_empty() || uid == "emitter" {
+            return;
+        }
+        self.seen_ms = Some(now_ms);
+        if self.heard.len() == SERVERS_MAX && !self.heard.contains_key(uid) {
+            self.forget(now_ms);
+        }
+        self.heard.insert(uid.to_owned(), now_ms);
+    }
+
+    /// A server says that it leaves.
+    pub fn left(&mut self, uid: &str) {
+        self.heard.remove(uid);
+    }
+
+    /// Redis counts `subscribers` of a channel to which each server and each of our `own` nodes subscribes once. Returns how many
+    /// others there are.
+    pub fn counted(&mut self, subscribers: u64, own: u64, now_ms: u64) -> u64 {
+        let others = subscribers.saturating_sub(own);
+        if others > 0 {
+            self.seen_ms = Some(now_ms);
+        }
+        others
+    }
+
+    /// Whether there is a server to write to.
+    pub fn is_there(&self, now_ms: u64) -> bool {
+        let since = self.seen_ms.map(|seen| now_ms.saturating_sub(seen));
+        since.is_some_and(|since| since < STAYS_MS)
+    }
+
+    /// How many servers were heard in the last 10 seconds.
+    pub fn heard_lately(&self, now_ms: u64) -> u64 {
+        let lately = |seen: &&u64| now_ms.saturating_sub(**seen) < HEARD_MS;
+        self.heard.values().filter(lately).count() as u64
+    }
+
+    fn forget(&mut self, now_ms: u64) {
+        self.heard
+            .retain(|_, seen| now_ms.saturating_sub(*seen) < HEARD_MS);
+        if self.heard.len() == SERVERS_MAX {
+            let oldest = self.heard.iter().min_by_key(|(_, seen)| **seen);
+            if let Some(oldest) = oldest.map(|(uid, _)| uid.clone()) {
+                self.heard.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// What was said in the last second of a namespace without servers. A server that appears is told: between its subscription and our
+/// knowledge of it, it would miss that.
+#[derive(Debug)]
+pub struct Tail<T> {
+    said: VecDeque<(u64, usize, T)>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+/// How long a tail is.
+const TAIL_MS: u64 = 1_000;
+
+impl<T> Tail<T> {
+    /// A tail that holds no more than `bytes_max`.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            said: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
+    /// Notes what was said; `bytes` is its size. What is older than a second, or does not fit, is forgotten, the oldest first.
+    pub fn push(&mut self, what: T, bytes: usize, now_ms: u64) {
+        self.said.push_back((now_ms, bytes, what));
+        self.bytes += bytes;
+        self.trim(now_ms);
+    }
+
+    /// Takes all of the last second, in the order in which it was said.
+    pub fn take(&mut self, now_ms: u64) -> impl Iterator<Item = T> + '_ {
+        self.trim(now_ms);
+        self.bytes = 0;
+        self.said.drain(..).map(|(_, _, what)| what)
+    }
+
+    /// Forgets what is older than a second.
+    pub fn trim(&mut self, now_ms: u64) {
+        while let Some((said_ms, bytes, _)) = self.said.front() {
+            if now_ms.saturating_sub(*said_ms) <= TAIL_MS && self.bytes <= self.bytes_max {
+                break;
+            }
+            self.bytes -= bytes;
+            self.said.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_written_to_for_a_minute_after_its_last_server() {
+        let mut presence = Presence::default();
+        assert!(!presence.is_there(0));
+        assert_eq!(presence.counted(2, 2, 5), 0);
+        assert!(!presence.is_there(5), "our own nodes are no servers");
+        assert_eq!(presence.counted(3, 2, 10), 1);
+        assert!(presence.is_there(60_009));
+        assert!(!presence.is_there(60_010));
+        presence.heard("3J1VvJ", 70_000);
+        assert!(presence.is_there(70_000));
+    }
+
+    #[test]
+    fn an_emitter_is_no_server() {
+        let mut presence = Presence::default();
+        presence.heard("emitter", 1);
+        presence.heard("", 1);
+        assert!(!presence.is_there(1));
+        assert_eq!(presence.heard_lately(1), 0);
+    }
+
+    #[test]
+    fn servers_are_expected_to_answer_for_ten_seconds() {
+        let mut presence = Presence::default();
+        presence.heard("a", 0);
+        presence.heard("b", 9_000);
+        presence.heard("b", 9_500);
+        assert_eq!(presence.heard_lately(9_999), 2);
+        assert_eq!(presence.heard_lately(10_000), 1);
+        presence.left("b");
+        assert_eq!(presence.heard_lately(10_000), 0);
+    }
+
+    #[test]
+    fn strangers_with_many_names_take_bounded_memory() {
+        let mut presence = Presence::default();
+        for number in 0..3 * SERVERS_MAX as u64 {
+            presence.heard(&number.to_string(), number / 8);
+        }
+        assert!(presence.heard.len() <= SERVERS_MAX);
+        let last = (3 * SERVERS_MAX - 1).to_string();
+        assert!(presence.heard.contains_key(&last));
+    }
+
+    #[test]
+    fn a_tail_is_a_second_long_and_bounded() {
+        let mut tail = Tail::new(100);
+        tail.push("old", 10, 0);
+        tail.push("a", 40, 500);
+        tail.push("b", 40, 900);
+        assert_eq!(tail.take(1_200).collect::<Vec<_>>(), ["a", "b"]);
+        tail.push("c", 60, 1_300);
+        tail.push("d", 60, 1_300);
+        assert_eq!(tail.take(1_300).collect::<Vec<_>>(), ["d"]);
+        tail.push("too large", 101, 1_400);
+        assert_eq!(tail.take(1_400).count(), 0);
+        assert_eq!(tail.bytes, 0);
+    }
+}
