@@ -6,6 +6,7 @@ use crate::books::limits::RESERVE_TIMEOUT;
 use crate::books::metrics::{Cells, Limit};
 use crate::cluster::shared::Process;
 use crate::parts::Parts;
+use crate::rooms::membership::NewCount;
 use crate::seam::context::Context;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Effect, Notice};
@@ -479,9 +480,15 @@ impl Hub {
         self.settle();
         if now >= self.announce_due && self.parts.rooms.has_changes() {
             self.announce_due = now + ANNOUNCE_MS;
-            for (namespace, room, count) in self.parts.announce_changes() {
+            for count in self.parts.announce_changes() {
+                let NewCount {
+                    namespace,
+                    room,
+                    members,
+                    ..
+                } = count;
                 self.call(None, |handler, cx| {
-                    handler.room_count_changed(cx, &namespace, &room, count);
+                    handler.room_count_changed(cx, &namespace, &room, members);
                 });
             }
         }

@@ -5,6 +5,7 @@ mod access;
 mod books;
 mod cluster;
 mod dialect;
+mod forward;
 mod hub;
 mod output;
 mod parts;

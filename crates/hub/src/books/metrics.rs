@@ -292,6 +292,17 @@ counters! {
 }
 
 impl Counts {
+    pub(crate) fn close(&mut self, reason: CloseReason) {
+        self.closes[reason as usize] += 1;
+    }
+
+    /// Events were dropped for slow clients, so many by each policy.
+    pub(crate) fn lose(&mut self, dropped: &[u64; SlowConsumer::NAMES.len()]) {
+        for (sum, count) in self.dropped_slow.iter_mut().zip(dropped) {
+            *sum += count;
+        }
+    }
+
     pub(crate) fn hit(&mut self, limit: Limit) {
         self.limits[limit as usize] += 1;
     }

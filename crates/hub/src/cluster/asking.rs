@@ -6,7 +6,7 @@ use crate::cluster::letter::{
 };
 use crate::cluster::rounds::{Acked, Collected, Found, News, Question};
 use crate::parts::Parts;
-use crate::rooms::fanout::Outgoing;
+use crate::rooms::outgoing::Outgoing;
 use crate::seam::effect::Told;
 use crate::tables::slot::SocketKey;
 

@@ -2,9 +2,9 @@
 //! asked in the same words as other shards; news of rooms stay within the process.
 
 use crate::cluster::rounds::Found;
+use crate::dialect::speech::Emit;
 use crate::rooms::directory::Expected;
 use crate::rooms::log::{Kept, Position};
-use crate::seam::context::Emit;
 use crate::tables::id::Place;
 use std::sync::Arc;
 use wire::base64url::Id20;

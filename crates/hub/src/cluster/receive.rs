@@ -2,7 +2,7 @@
 
 use crate::cluster::letter::{Broadcast, Letter, Order, RoomNews, RoundId, Target, borrowed};
 use crate::hub::Hub;
-use crate::rooms::fanout::Outgoing;
+use crate::rooms::outgoing::Outgoing;
 
 impl Hub {
     /// A letter from another hub.
@@ -53,7 +53,12 @@ impl Hub {
                 ticket,
                 kept,
             } => self.parts.replayed(room, socket, *ticket, kept),
-            RoomNews::Changed { namespace, room } => self.parts.room_changed(namespace, room),
+            RoomNews::Changed { namespace, room } => {
+                let parts = &mut self.parts;
+                parts
+                    .rooms
+                    .changed_elsewhere(&parts.people, namespace, room);
+            }
         }
     }
 

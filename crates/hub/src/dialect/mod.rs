@@ -2,4 +2,5 @@
 
 pub(crate) mod plain;
 pub(crate) mod socketio;
+pub(crate) mod speaker;
 pub(crate) mod speech;

@@ -3,7 +3,6 @@
 use crate::access::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::hub::Hub;
-use crate::parts::Parts;
 use crate::seam::context::{About, Rejection};
 use crate::seam::handler::{AckTo, Decision, Event, Refusal};
 use crate::seam::question::Waiting;
@@ -194,25 +193,5 @@ impl Hub {
             ack: id.map(|id| AckTo { socket, id }),
         };
         self.call(session, |handler, cx| handler.event(cx, socket, event));
-    }
-}
-
-impl Parts {
-    /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.
-    pub(crate) fn say_error(&mut self, session: SessionId, error: &plain::Error<'_>) -> bool {
-        let Some(slot) = self.people.sessions.get(session) else {
-            return true;
-        };
-        let (protocol, mut text) = (slot.protocol, Vec::new());
-        match protocol {
-            Protocol::PlainJson | Protocol::EventStream => {
-                plain::write_error_json(&mut text, error)
-            }
-            Protocol::PlainMsgpack => plain::write_error_msgpack(&mut text, error),
-            _ => return false,
-        }
-        let (conn, variant) = self.route(session);
-        self.reply(conn, |out| variant.wrap(out, &text, &[]));
-        true
     }
 }

@@ -1,10 +1,6 @@
-//! How to say something to a client, in one place: the words of its dialect, in frames or polling packets, by what carries its
-//! session now.
+//! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
-use crate::output::backlog::Fate;
-use crate::parts::Parts;
-use crate::tables::session::Protocol;
-use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use crate::tables::session::{Protocol, Session};
 use wire::engineio::payload;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
@@ -38,6 +34,18 @@ pub(crate) enum Framing {
 pub(crate) struct Variant {
     pub(crate) dialect: Dialect,
     pub(crate) framing: Framing,
+}
+
+/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
+/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
+/// ([`socketio::is_reserved`]) are not sent, but logged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Emit<'a> {
+    pub name: &'a str,
+    pub args: &'a str,
+    pub attachments: &'a [Vec<u8>],
+    /// Dropped, not queued, for clients that cannot take it this instant.
+    pub volatile: bool,
 }
 
 /// Something to say to a client.
@@ -155,7 +163,20 @@ fn write_text(out: &mut Vec<u8>, word: &Word<'_>) {
 }
 
 impl Variant {
-    pub(crate) const fn of(dialect: Dialect, framing: Framing) -> Self {
+    /// How a session is told things now.
+    pub(crate) fn of(session: &Session) -> Self {
+        let dialect = match session.protocol {
+            Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
+            Protocol::PlainMsgpack => Dialect::PlainMsgpack,
+            _ if session.flags.msgpack => Dialect::SocketIoMsgpack,
+            _ => Dialect::SocketIo,
+        };
+        let framing = match session.flags.b64 {
+            _ if session.polling.is_some() => Framing::Polling,
+            true if session.protocol.is_engineio() => Framing::Base64,
+            _ if session.protocol == Protocol::EventStream => Framing::EventStream,
+            _ => Framing::WebSocket,
+        };
         Self { dialect, framing }
     }
 
@@ -231,103 +252,4 @@ fn write_data(out: &mut Vec<u8>, json: &[u8]) {
     });
     out.extend(line);
     out.extend_from_slice(b"\n\n");
-}
-
-impl Parts {
-    /// How the session is told things now, and on which connection; a session that polls has none.
-    pub(crate) fn route(&self, session: SessionId) -> (Option<ConnId>, Variant) {
-        let Some(slot) = self.people.sessions.get(session) else {
-            return (None, Variant::of(Dialect::SocketIo, Framing::Polling));
-        };
-        let dialect = match slot.protocol {
-            Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
-            Protocol::PlainMsgpack => Dialect::PlainMsgpack,
-            _ if slot.flags.msgpack => Dialect::SocketIoMsgpack,
-            _ => Dialect::SocketIo,
-        };
-        let framing = match slot.flags.b64 {
-            _ if slot.polling.is_some() => Framing::Polling,
-            true if slot.protocol.is_engineio() => Framing::Base64,
-            _ if slot.protocol == Protocol::EventStream => Framing::EventStream,
-            _ => Framing::WebSocket,
-        };
-        (slot.conn, Variant::of(dialect, framing))
-    }
-
-    /// Says something to one client, in its dialect and by its transport. HOT PATH: no allocation for text.
-    pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
-        let (conn, variant) = self.route(session);
-        let mut message = std::mem::take(&mut self.line.scratch);
-        message.clear();
-        variant.dialect.write(&mut message, word);
-        let exempt = self
-            .books
-            .config
-            .compression
-            .exempt
-            .holds(word.namespace, &[]);
-        let said = Said {
-            message: &message,
-            attachments: word.attachments,
-            // Of frames only acks are worth compressing; a polling payload is compressed whole.
-            exempt: exempt || word.kind != PacketType::Ack && variant.framing != Framing::Polling,
-        };
-        self.carry(session, conn, variant, said);
-        self.line.scratch = message;
-    }
-
-    /// Answers an event of a socket. What the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
-    pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
-        let Some(socket) = self.socket(to) else {
-            return;
-        };
-        let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
-        let Some(namespace) = self.people.namespaces.get(socket.namespace) else {
-            return;
-        };
-        let namespace = &*namespace.name;
-        let mut message = std::mem::take(&mut self.line.scratch);
-        message.clear();
-        let word = Word::ack(namespace, id, args, attachments);
-        variant.dialect.write(&mut message, &word);
-        let said = Said {
-            message: &message,
-            attachments,
-            exempt: self.books.config.compression.exempt.holds(namespace, &[]),
-        };
-        self.carry(session, conn, variant, said);
-        self.line.scratch = message;
-    }
-
-    fn carry(
-        &mut self,
-        session: SessionId,
-        conn: Option<ConnId>,
-        variant: Variant,
-        said: Said<'_>,
-    ) {
-        let Said {
-            message,
-            attachments,
-            exempt,
-        } = said;
-        if variant.framing == Framing::Polling {
-            let mut packets = Vec::with_capacity(message.len());
-            variant.wrap(&mut packets, message, attachments);
-            let count = variant.packets(attachments.len());
-            self.queue_packets(session, &packets, count, exempt);
-        } else {
-            self.reply_message(conn, exempt, Fate::Fixed, |out| {
-                variant.wrap(out, message, attachments);
-            });
-        }
-    }
-}
-
-/// A word in the client's dialect.
-struct Said<'a> {
-    message: &'a [u8],
-    attachments: &'a [Vec<u8>],
-    /// Never compressed.
-    exempt: bool,
 }

@@ -1,16 +1,23 @@
 //! The connections of a shard and what is on its way to them.
 
-use crate::output::backlog::Backlog;
+use crate::books::limits::Limits;
+use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
-use crate::output::compression::Codecs;
-use crate::output::log::TurnLog;
+use crate::output::compression::{Codecs, Deflate};
+use crate::output::log::{Range, TurnLog};
 use crate::output::piece::Pool;
-use crate::tables::conn::Conn;
+use crate::tables::clock::Clock;
+use crate::tables::conn::{Conn, State};
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
 use crate::tables::slot::ConnId;
+use crate::tables::timer::ConnTimer;
 use std::hash::RandomState;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Bound of an outbox while too much waits in the whole process.
+const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -55,5 +62,94 @@ impl Line {
         if let Some(conn) = self.conns.get_mut(session.conn) {
             conn.outbox.discard_unstarted();
         }
+    }
+
+    /// What may wait for one connection now, and whether that is less than usual because too much waits in the whole process.
+    pub(crate) fn outbox_bytes_max(&self, limits: &Limits) -> (usize, bool) {
+        let squeezed = limits.waiting_bytes_max > 0
+            && self.pool.process_bytes() > limits.waiting_bytes_max as u64;
+        match squeezed {
+            true => (limits.outbox_bytes_max.min(SQUEEZED_BYTES_MAX), true),
+            false => (limits.outbox_bytes_max, false),
+        }
+    }
+
+    /// The turn has done its share: flush before going on.
+    pub(crate) fn is_full(&self, limits: &Limits) -> bool {
+        self.budget.is_spent(limits, self.log.len())
+    }
+
+    /// Queues a range of a turn log on a connection. HOT PATH.
+    #[inline]
+    pub(crate) fn push(&mut self, conn: impl Into<Option<ConnId>>, range: Range) {
+        let Some(conn) = conn.into() else {
+            return;
+        };
+        let Some(slot) = self.conns.get_mut(conn) else {
+            return;
+        };
+        if slot.outbox.push(&mut self.log, range) && !slot.flags.dirty {
+            slot.flags.dirty = true;
+            self.log.dirty.push(conn);
+        }
+    }
+
+    /// Lets `write` append to the private log and queues the result on a connection.
+    pub(crate) fn reply(
+        &mut self,
+        conn: impl Into<Option<ConnId>>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let log = self.log.bytes_mut(false);
+        let start = log.len();
+        write(log);
+        if log.len() > start {
+            let range = self.log.close(false, start, Fate::Fixed);
+            self.push(conn, range);
+        }
+    }
+
+    /// Arms a timer of a connection.
+    pub(crate) fn arm(&self, clock: &mut Clock, kind: ConnTimer, delay: Duration, conn: ConnId) {
+        let (due, key) = (clock.after(delay), self.conns.key(conn));
+        let timers = &mut clock.timers.conns;
+        if kind == ConnTimer::Handshake {
+            timers.forget(kind, |key| {
+                let slot = self.conns.live(key);
+                slot.is_none_or(|slot| slot.flags.served)
+            });
+        }
+        timers.arm(kind, due, key);
+    }
+
+    /// Ends a connection once everything queued on it is written.
+    pub(crate) fn finish(&mut self, clock: &mut Clock, limits: &Limits, conn: ConnId) {
+        let Some(slot) = self.conns.get_mut(conn) else {
+            return;
+        };
+        if matches!(slot.state, State::Finishing | State::Linger) {
+            return;
+        }
+        slot.state = State::Finishing;
+        slot.session = None;
+        slot.input = None;
+        if !std::mem::replace(&mut slot.flags.dirty, true) {
+            self.log.dirty.push(conn);
+        }
+        self.arm(clock, ConnTimer::Linger, limits.close_timeout, conn);
+    }
+
+    /// Takes a connection out, and its timers if many have none to wait for.
+    pub(crate) fn remove(&mut self, clock: &mut Clock, conn: ConnId) -> Option<Conn> {
+        let slot = self.conns.remove(conn)?;
+        let (conns, timers) = (&self.conns, &mut clock.timers.conns);
+        timers.owner_ended(conns.len(), |key| conns.live(key).is_none());
+        Some(slot)
+    }
+
+    /// How a connection's messages are to be compressed.
+    pub(crate) fn deflate_of(&self, conn: Option<ConnId>) -> Deflate {
+        let slot = self.conns.get(conn);
+        slot.map_or(Deflate::Off, |slot| slot.deflate)
     }
 }

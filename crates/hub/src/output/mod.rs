@@ -3,6 +3,7 @@
 pub(crate) mod backlog;
 pub(crate) mod budget;
 pub(crate) mod compression;
+pub(crate) mod deflating;
 pub(crate) mod flush;
 pub(crate) mod line;
 pub(crate) mod log;

@@ -1,10 +1,13 @@
-//! Joining and leaving rooms, and telling handlers and other shards that the number of members changed.
+//! Joining and leaving rooms, and who is in them.
 
+use crate::books::Books;
+use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
-use crate::cluster::letter::{RoomNews, Target};
-use crate::parts::Parts;
-use crate::rooms::room::{Change, RoomKind};
-use crate::tables::slot::{NamespaceId, SocketId};
+use crate::cluster::letter::Target;
+use crate::rooms::room::{Change, RoomKind, Rooms};
+use crate::tables::people::People;
+use crate::tables::shards::ShardSet;
+use crate::tables::slot::{NamespaceId, RoomId, SocketId};
 use std::sync::Arc;
 
 /// Why a room was not joined.
@@ -15,165 +18,167 @@ pub enum JoinError {
     Gone,
 }
 
-impl Parts {
-    /// Whether a room may have that name.
-    pub(crate) fn is_room_name(&self, name: &str) -> bool {
-        let bytes_max = self.books.config.limits.room_name_bytes_max;
-        (1..=bytes_max).contains(&name.len())
+/// A room whose number of members changed, as handlers are told.
+#[derive(Debug)]
+pub(crate) struct NewCount {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) room: Arc<str>,
+    pub(crate) members: u64,
+    /// Shards that do not know yet.
+    pub(crate) announce: ShardSet,
+}
+
+/// Whether a room may have that name.
+pub(crate) fn is_room_name(limits: &Limits, name: &str) -> bool {
+    (1..=limits.room_name_bytes_max).contains(&name.len())
+}
+
+impl Rooms {
+    /// The room of that name, made if need be.
+    pub(crate) fn find_or_make(
+        &mut self,
+        people: &mut People,
+        namespace: NamespaceId,
+        kind: RoomKind,
+        name: &str,
+    ) -> RoomId {
+        if let Some(room) = self.find(namespace, kind, name) {
+            return room;
+        }
+        let label = people.add_room(namespace);
+        self.insert((namespace, &label), kind, name)
+    }
+
+    /// Forgets a room that has no members here, and its namespace with the last room.
+    fn tidy(&mut self, people: &mut People, room: RoomId) {
+        if let Some(room) = self.remove_if_empty(room) {
+            people.drop_room(room.namespace());
+        }
     }
 
     /// Puts a socket into a room; joining twice is joining once.
     pub(crate) fn join(
         &mut self,
+        people: &mut People,
+        books: &mut Books,
         index: SocketId,
-        kind: RoomKind,
         name: &str,
     ) -> Result<(), JoinError> {
-        let rooms_max = self.books.config.limits.rooms_per_socket_max;
-        if kind == RoomKind::Named && !self.is_room_name(name) {
-            self.books.counts.hit(Limit::RoomName);
+        let limits = &books.config.limits;
+        if !is_room_name(limits, name) {
+            books.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }
-        let socket = self
-            .people
-            .sockets
-            .get(index)
-            .filter(|s| !s.gone)
-            .ok_or(JoinError::Gone)?;
-        let (namespace, joined) = (socket.namespace, socket.rooms.len());
-        if kind == RoomKind::Named && name.as_bytes() == socket.id.encode() {
-            self.set_nameless(index, false);
+        let socket = people.sockets.get_mut(index).filter(|slot| !slot.gone);
+        let socket = socket.ok_or(JoinError::Gone)?;
+        // The room of a socket's own id exists without a table entry; leaving it is a flag.
+        if name.as_bytes() == socket.id.encode() {
+            socket.nameless = false;
             return Ok(());
         }
-        if let Some(room) = self.rooms.find(namespace, kind, name)
-            && socket
-                .rooms
-                .iter()
-                .any(|membership| membership.room == room)
+        let (namespace, joined) = (socket.namespace, socket.rooms.len());
+        if let Some(room) = self.find(namespace, RoomKind::Named, name)
+            && socket.rooms.iter().any(|own| own.room == room)
         {
             return Ok(());
         }
         // One is the namespace itself.
-        if kind == RoomKind::Named && joined > rooms_max {
-            self.books.counts.hit(Limit::RoomsPerSocket);
+        if joined > limits.rooms_per_socket_max {
+            books.counts.hit(Limit::RoomsPerSocket);
             return Err(JoinError::TooManyRooms);
         }
-        let room = self.room(namespace, kind, name);
-        self.rooms.add_member(&mut self.people.sockets, index, room);
+        let room = self.find_or_make(people, namespace, RoomKind::Named, name);
+        self.add_member(&mut people.sockets, index, room);
         Ok(())
     }
 
-    /// The room of a socket's own id exists without a table entry; leaving it is a flag.
-    fn set_nameless(&mut self, index: SocketId, nameless: bool) {
-        if let Some(socket) = self.people.sockets.get_mut(index) {
-            socket.nameless = nameless;
-        }
-    }
-
-    pub(crate) fn leave(&mut self, index: SocketId, name: &str) {
-        let Some(socket) = self.people.sockets.get(index) else {
+    pub(crate) fn leave(&mut self, people: &mut People, index: SocketId, name: &str) {
+        let Some(socket) = people.sockets.get_mut(index) else {
             return;
         };
         if name.as_bytes() == socket.id.encode() {
-            return self.set_nameless(index, true);
-        }
-        let Some(room) = self.rooms.find(socket.namespace, RoomKind::Named, name) else {
-            return;
-        };
-        let Some(at) = socket
-            .rooms
-            .iter()
-            .position(|membership| membership.room == room)
-        else {
-            return;
-        };
-        if let Some(socket) = self.people.sockets.get_mut(index) {
-            let membership = socket.rooms.remove(at);
-            if socket.rooms.len() < socket.rooms.capacity() / 4 {
-                socket.rooms.shrink_to_fit();
-            }
-            self.rooms
-                .remove_member(&mut self.people.sockets, membership);
-        }
-    }
-
-    pub(crate) fn leave_all_rooms(&mut self, index: SocketId) {
-        let rooms = self.people.sockets.get_mut(index).map(|socket| {
             socket.nameless = true;
-            std::mem::take(&mut socket.rooms)
-        });
-        for membership in rooms.into_iter().flatten() {
-            self.rooms
-                .remove_member(&mut self.people.sockets, membership);
+            return;
+        }
+        let room = self.find(socket.namespace, RoomKind::Named, name);
+        let mut rooms = socket.rooms.iter();
+        let Some(at) = rooms.position(|own| Some(own.room) == room) else {
+            return;
+        };
+        let membership = socket.rooms.remove(at);
+        if socket.rooms.len() < socket.rooms.capacity() / 4 {
+            socket.rooms.shrink_to_fit();
+        }
+        self.remove_member(&mut people.sockets, membership);
+    }
+
+    pub(crate) fn leave_all(&mut self, people: &mut People, index: SocketId) {
+        let Some(socket) = people.sockets.get_mut(index) else {
+            return;
+        };
+        socket.nameless = true;
+        for membership in std::mem::take(&mut socket.rooms) {
+            self.remove_member(&mut people.sockets, membership);
         }
     }
 
-    /// Tells the other shards of counts that changed; returns the named rooms for the handler: (namespace, room, members).
-    pub(crate) fn announce_changes(&mut self) -> Vec<(Arc<str>, Arc<str>, u64)> {
+    /// The rooms whose number of members changed and is told now.
+    pub(crate) fn new_counts(&mut self, people: &mut People, now_ms: u64) -> Vec<NewCount> {
         let mut told = Vec::new();
-        for Change {
-            room,
-            tell,
-            announce,
-        } in self.rooms.changes(self.clock.now.mono_ms)
-        {
-            if let Some(slot) = self.rooms.get(room)
-                && let Some(namespace) = self.people.namespaces.get(slot.namespace())
+        for change in self.changes(now_ms) {
+            let Change {
+                room,
+                tell,
+                announce,
+            } = change;
+            if let Some(slot) = self.get(room)
+                && let Some(namespace) = people.namespaces.get(slot.namespace())
                 && tell
             {
-                let (namespace, name) = (Arc::clone(&namespace.name), Arc::clone(slot.name()));
-                told.push((Arc::clone(&namespace), Arc::clone(&name), slot.total()));
-                if !announce.is_empty() {
-                    let room = name;
-                    self.send_all(announce, RoomNews::Changed { namespace, room });
-                }
+                told.push(NewCount {
+                    namespace: Arc::clone(&namespace.name),
+                    room: Arc::clone(slot.name()),
+                    members: slot.total(),
+                    announce,
+                });
             }
-            self.tidy_room(room);
+            self.tidy(people, room);
         }
-        self.rooms.shrink();
+        self.shrink();
         told
     }
 
     /// The number of a room's members changed on another shard.
-    pub(crate) fn room_changed(&mut self, namespace: &str, name: &str) {
-        let namespace = self.find_namespace(namespace);
-        let room = namespace.and_then(|at| self.rooms.find(at, RoomKind::Named, name));
+    pub(crate) fn changed_elsewhere(&mut self, people: &People, namespace: &str, name: &str) {
+        let namespace = people.find_namespace(namespace);
+        let room = namespace.and_then(|at| self.find(at, RoomKind::Named, name));
         if let Some(room) = room {
-            self.rooms.mark_changed(room);
+            self.mark_changed(room);
         }
     }
 
     /// Local sockets the target means.
-    pub(crate) fn select(&mut self, target: &Target<'_>) -> Vec<SocketId> {
-        let Some(namespace) = self.find_namespace(target.namespace) else {
+    pub(crate) fn select(&mut self, people: &mut People, target: &Target<'_>) -> Vec<SocketId> {
+        let Some(namespace) = people.find_namespace(target.namespace) else {
             return Vec::new();
         };
-        let mark = self.next_mark();
-        for name in target.except {
-            self.mark_members(namespace, name, mark);
-        }
+        let mark = self.mark_except(people, namespace, target.except);
         let mut candidates = Vec::new();
         if target.rooms.is_empty() && target.users.is_empty() {
             self.add_members(namespace, RoomKind::All, "", &mut candidates);
         }
         for name in target.rooms {
             self.add_members(namespace, RoomKind::Named, name, &mut candidates);
-            candidates.extend(self.socket_named(namespace, name));
+            candidates.extend(people.socket_named(namespace, name));
         }
         for user in target.users {
-            let mut at = self.first_of_user(namespace, user);
+            let mut at = people.first_of_user(namespace, user);
             while let Some(socket) = at {
                 candidates.push(socket);
-                at = self.next_of_user(socket);
+                at = people.next_of_user(socket);
             }
         }
-        candidates.retain(|index| match self.people.sockets.get_mut(*index) {
-            Some(socket) if socket.mark != mark && !socket.gone => {
-                socket.mark = mark;
-                true
-            }
-            _ => false,
-        });
+        candidates.retain(|index| people.mark(*index, mark));
         candidates
     }
 
@@ -184,24 +189,42 @@ impl Parts {
         name: &str,
         out: &mut Vec<SocketId>,
     ) {
-        let room = self.rooms.find(namespace, kind, name);
-        out.extend(
-            room.and_then(|room| self.rooms.get(room))
-                .into_iter()
-                .flat_map(|room| room.members()),
-        );
+        let room = self.find(namespace, kind, name);
+        let room = room.and_then(|room| self.get(room));
+        out.extend(room.into_iter().flat_map(|room| room.members()));
     }
 
     /// Names of the rooms a socket is in, its own id first.
-    pub(crate) fn rooms_of(&self, index: SocketId) -> Vec<String> {
-        let Some(socket) = self.people.sockets.get(index) else {
+    pub(crate) fn names_of(&self, people: &People, index: SocketId) -> Vec<String> {
+        let Some(socket) = people.sockets.get(index) else {
             return Vec::new();
         };
         let named = socket.rooms.iter().filter_map(|membership| {
-            let room = self.rooms.get(membership.room)?;
+            let room = self.get(membership.room)?;
             (room.kind() == RoomKind::Named).then(|| room.name().to_string())
         });
         let own = (!socket.nameless).then(|| socket.id.to_string());
         own.into_iter().chain(named).collect()
+    }
+
+    /// Begins a selection of sockets: a mark that no socket has, but those that are left out.
+    pub(crate) fn mark_except(
+        &mut self,
+        people: &mut People,
+        namespace: NamespaceId,
+        except: &[&str],
+    ) -> u32 {
+        let mark = people.next_mark();
+        for name in except {
+            if let Some(index) = people.socket_named(namespace, name) {
+                people.mark(index, mark);
+            }
+            let room = self.find(namespace, RoomKind::Named, name);
+            let room = room.and_then(|room| self.get(room));
+            for index in room.into_iter().flat_map(|room| room.members()) {
+                people.mark(*index, mark);
+            }
+        }
+        mark
     }
 }

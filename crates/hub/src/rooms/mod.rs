@@ -1,8 +1,10 @@
 //! Rooms: membership, fan-out and history.
 
+pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod fanout;
 pub(crate) mod log;
 pub(crate) mod membership;
+pub(crate) mod outgoing;
 pub(crate) mod publish;
 pub(crate) mod room;

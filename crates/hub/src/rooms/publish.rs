@@ -7,14 +7,16 @@
 
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
 use crate::parts::Parts;
-use crate::rooms::fanout::Outgoing;
 use crate::rooms::log::{Kept, Position};
+use crate::rooms::membership::NewCount;
+use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::{Context, Emit};
 use crate::seam::inside::Inside;
 use crate::seam::notices;
 use crate::tables::slot::SocketKey;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use wire::base64url::Id20;
 
 /// What clients that join later get of an event.
@@ -88,6 +90,17 @@ fn broadcast(to: &Target<'_>, event: &Emit<'_>) -> Broadcast {
 }
 
 impl Parts {
+    /// Tells the other shards of counts that changed; returns what the handler is to be told.
+    pub(crate) fn announce_changes(&mut self) -> Vec<NewCount> {
+        let now_ms = self.clock.now.mono_ms;
+        let counts = self.rooms.new_counts(&mut self.people, now_ms);
+        for count in counts.iter().filter(|count| !count.announce.is_empty()) {
+            let (namespace, room) = (Arc::clone(&count.namespace), Arc::clone(&count.room));
+            self.send_all(count.announce, RoomNews::Changed { namespace, room });
+        }
+        counts
+    }
+
     /// Sends an event to all shards with receivers, this one included.
     fn publish(&mut self, to: &Target<'_>, event: &Emit<'_>) {
         let shards = self.shards_of(to);

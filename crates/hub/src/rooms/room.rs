@@ -119,8 +119,6 @@ pub(crate) struct Rooms {
     given: u64,
     directory: Arc<Directory>,
     me: Identity,
-    /// Fan-out number, for `Socket::mark`.
-    pub(crate) mark: u32,
     pub(crate) kept: Log,
 }
 
@@ -135,7 +133,6 @@ impl Rooms {
             given: 0,
             directory: Arc::clone(directory),
             me,
-            mark: 0,
             kept: Log::default(),
         }
     }

@@ -4,12 +4,13 @@ use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::rounds::Collected;
+pub use crate::dialect::speech::Emit;
 use crate::dialect::speech::Word;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
-use crate::rooms::fanout::Outgoing;
 use crate::rooms::membership::JoinError;
+use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Told;
 use crate::seam::effect::{Brief, Effect, Notice};
@@ -18,7 +19,7 @@ use crate::seam::inside::Inside;
 use crate::seam::notices;
 use crate::tables::clock::Now;
 use crate::tables::session::Protocol;
-use crate::tables::slot::{SessionId, SessionKey, SocketId, SocketKey};
+use crate::tables::slot::{SessionKey, SocketId, SocketKey};
 use crate::tables::socket::{Extra, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,18 +27,6 @@ use wire::engineio::payload;
 use wire::socketio::{self, PacketType};
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain};
-
-/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
-/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
-/// ([`socketio::is_reserved`]) are not sent, but logged.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Emit<'a> {
-    pub name: &'a str,
-    pub args: &'a str,
-    pub attachments: &'a [Vec<u8>],
-    /// Dropped, not queued, for clients that cannot take it this instant.
-    pub volatile: bool,
-}
 
 /// What a socket is.
 #[derive(Clone, Debug)]
@@ -606,17 +595,5 @@ impl Parts {
         let namespace = namespace.name.clone();
         let word = Word::control(PacketType::Disconnect, &namespace, "");
         self.say(session, &word);
-    }
-
-    /// Sends one Engine.IO text packet by whatever transport the session has now.
-    pub(crate) fn send_packet(&mut self, session: SessionId, text: &[u8]) {
-        let Some(slot) = self.people.sessions.get(session) else {
-            return;
-        };
-        if slot.polling.is_some() {
-            self.queue_packets(session, text, 1, false);
-        } else {
-            self.reply(slot.conn, |out| frame::write_frame(out, OpCode::Text, text));
-        }
     }
 }

@@ -1,7 +1,10 @@
 //! The time of a turn, and what is due at which time.
 
 use crate::tables::expiry::Expiries;
-use crate::tables::timer::Timers;
+use crate::tables::people::People;
+use crate::tables::slot::SessionId;
+use crate::tables::timer::{SessionTimer, Timers};
+use std::time::Duration;
 use wire::http::Date;
 
 /// The time of a turn.
@@ -32,6 +35,44 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Milliseconds at which something is due after this delay.
+    pub(crate) fn after(&self, delay: Duration) -> u64 {
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.now.mono_ms.saturating_add(delay_ms)
+    }
+
+    /// Arms a timer of a session.
+    pub(crate) fn arm_session(
+        &mut self,
+        people: &People,
+        kind: SessionTimer,
+        delay: Duration,
+        session: SessionId,
+    ) {
+        let (due, key) = (self.after(delay), people.sessions.key(session));
+        let flags = |key| people.sessions.live(key).map(|slot| slot.flags);
+        let timers = &mut self.timers.sessions;
+        match kind {
+            SessionTimer::Connect => {
+                timers.forget(kind, |key| flags(key).is_none_or(|flags| flags.joined));
+            }
+            SessionTimer::Pong => {
+                timers.forget(kind, |key| {
+                    flags(key).is_none_or(|flags| !flags.awaiting_pong)
+                });
+            }
+            _ => {}
+        }
+        timers.arm(kind, due, key);
+    }
+
+    /// A session is gone; its timers go with those of others.
+    pub(crate) fn session_ended(&mut self, people: &People) {
+        let sessions = &people.sessions;
+        let timers = &mut self.timers.sessions;
+        timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
+    }
+
     /// The time of the turn in HTTP's words, made once a second.
     pub(crate) fn date(&mut self) -> Date {
         let second = self.now.wall_ms / 1_000;

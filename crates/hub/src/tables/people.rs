@@ -2,12 +2,15 @@
 
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
-use crate::tables::slot::{NamespaceId, SessionId, SocketId};
+use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::Socket;
 use crate::tables::users::Users;
+use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
+use wire::base64url::Id20;
 
 #[derive(Debug)]
 pub(crate) struct Namespace {
@@ -25,4 +28,225 @@ pub(crate) struct People {
     pub(crate) users: Users,
     pub(crate) namespaces: Slab<NamespaceId, Namespace>,
     pub(crate) namespace_names: HashMap<Arc<str>, NamespaceId>,
+    /// Of the last selection of sockets.
+    mark: u32,
+}
+
+/// Ids are random and ours: a fast hash without a secret is enough.
+fn id_hash(id: &Id20) -> u64 {
+    FixedState::with_seed(0).hash_one(id)
+}
+
+impl People {
+    // ---- sessions -----------------------------------------------------------------------------------------------------
+
+    /// Whether more packets wait for this session's polls than may.
+    pub(crate) fn queue_overflows(&self, session: SessionId) -> bool {
+        let slot = self.sessions.get(session);
+        let polling = slot.and_then(|slot| slot.polling.as_ref());
+        polling.is_some_and(|polling| polling.overflowed)
+    }
+
+    pub(crate) fn find_session(&self, sid: &Id20) -> Option<SessionId> {
+        self.sids
+            .find(id_hash(sid), |index| {
+                self.sessions
+                    .get(*index)
+                    .is_some_and(|session| session.sid == *sid)
+            })
+            .copied()
+    }
+
+    pub(crate) fn insert_session(&mut self, session: Session) -> SessionId {
+        let (sid, engineio) = (session.sid, session.protocol.is_engineio());
+        let index = self.sessions.insert(session).id();
+        if engineio {
+            let sessions = &self.sessions;
+            self.sids.insert_unique(id_hash(&sid), index, |index| {
+                let session = sessions.get(*index);
+                session.map_or(0, |session| id_hash(&session.sid))
+            });
+        }
+        index
+    }
+
+    pub(crate) fn remove_session(&mut self, index: SessionId) -> Option<Session> {
+        let session = self.sessions.remove(index)?;
+        let hash = id_hash(&session.sid);
+        if let Ok(entry) = self.sids.find_entry(hash, |other| *other == index) {
+            entry.remove();
+        }
+        Some(session)
+    }
+
+    /// Whether the session is there and was not ended.
+    pub(crate) fn is_open(&self, session: SessionId) -> bool {
+        let slot = self.sessions.get(session);
+        slot.is_some_and(|slot| !slot.flags.closing)
+    }
+
+    // ---- sockets ------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn insert_socket(&mut self, socket: Socket) -> SocketKey {
+        let (id, session) = (socket.id, socket.session);
+        let key = self.sockets.insert(socket);
+        let sockets = &self.sockets;
+        self.socket_ids
+            .insert_unique(id_hash(&id), key.id(), |index| {
+                sockets.get(*index).map_or(0, |socket| id_hash(&socket.id))
+            });
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.sockets.push(key.id());
+        }
+        key
+    }
+
+    /// Takes a socket out of its session: nobody finds it any more. Its slot goes when its handler has been told.
+    pub(crate) fn part_socket(&mut self, index: SocketId) {
+        let Some(socket) = self.sockets.get(index) else {
+            return;
+        };
+        let hash = id_hash(&socket.id);
+        if let Ok(entry) = self.socket_ids.find_entry(hash, |other| *other == index) {
+            entry.remove();
+        }
+        if let Some(session) = self.sessions.get_mut(socket.session) {
+            session.sockets.retain(|other| *other != index);
+        }
+    }
+
+    pub(crate) fn find_socket(&self, id: &Id20) -> Option<SocketId> {
+        self.socket_ids
+            .find(id_hash(id), |index| {
+                self.sockets
+                    .get(*index)
+                    .is_some_and(|socket| socket.id == *id && !socket.gone)
+            })
+            .copied()
+    }
+
+    /// The live socket behind a key.
+    pub(crate) fn socket(&self, key: SocketKey) -> Option<&Socket> {
+        self.sockets.live(key).filter(|socket| !socket.gone)
+    }
+
+    pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
+        self.sockets.key(index)
+    }
+
+    /// The session's socket in a namespace.
+    pub(crate) fn socket_in(&self, session: SessionId, namespace: &str) -> Option<SocketId> {
+        let session = self.sessions.get(session)?;
+        session.sockets.iter().copied().find(|index| {
+            self.sockets
+                .get(*index)
+                .and_then(|socket| self.namespaces.get(socket.namespace))
+                .is_some_and(|found| *found.name == *namespace)
+        })
+    }
+
+    /// The socket whose id (and so whose own room) this is.
+    pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
+        let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
+        let socket = self.sockets.get(index)?;
+        (socket.namespace == namespace && !socket.nameless).then_some(index)
+    }
+
+    /// A number no socket is marked with.
+    pub(crate) fn next_mark(&mut self) -> u32 {
+        self.mark = self.mark.wrapping_add(1);
+        if self.mark == 0 {
+            let all: Vec<SocketId> = self.sockets.iter().map(|(index, _)| index).collect();
+            for index in all {
+                if let Some(socket) = self.sockets.get_mut(index) {
+                    socket.mark = 0;
+                }
+            }
+            self.mark = 1;
+        }
+        self.mark
+    }
+
+    /// Marks a socket; `false` = it has that mark already, or it is gone. HOT PATH.
+    #[inline]
+    pub(crate) fn mark(&mut self, index: SocketId, mark: u32) -> bool {
+        match self.sockets.get_mut(index) {
+            Some(socket) if socket.mark != mark && !socket.gone => {
+                socket.mark = mark;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    // ---- namespaces ---------------------------------------------------------------------------------------------------
+
+    pub(crate) fn find_namespace(&self, name: &str) -> Option<NamespaceId> {
+        self.namespace_names.get(name).copied()
+    }
+
+    pub(crate) fn namespace(&mut self, name: &str) -> NamespaceId {
+        if let Some(index) = self.find_namespace(name) {
+            return index;
+        }
+        let name: Arc<str> = name.into();
+        let index = self
+            .namespaces
+            .insert(Namespace {
+                name: Arc::clone(&name),
+                rooms: 0,
+            })
+            .id();
+        self.namespace_names.insert(name, index);
+        index
+    }
+
+    /// A namespace has one more room; returns its name.
+    pub(crate) fn add_room(&mut self, namespace: NamespaceId) -> Arc<str> {
+        let slot = self.namespaces.get_mut(namespace);
+        slot.map_or_else(Default::default, |slot| {
+            slot.rooms += 1;
+            Arc::clone(&slot.name)
+        })
+    }
+
+    /// A namespace has one room less. It goes with its last one.
+    pub(crate) fn drop_room(&mut self, namespace: NamespaceId) {
+        let Some(slot) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        slot.rooms -= 1;
+        if slot.rooms == 0
+            && let Some(slot) = self.namespaces.remove(namespace)
+        {
+            self.namespace_names.remove(&slot.name);
+        }
+    }
+
+    // ---- users --------------------------------------------------------------------------------------------------------
+
+    /// Makes a socket one of a user's; it stops being another's.
+    pub(crate) fn set_user(&mut self, socket: SocketId, name: &str) {
+        self.users.enter(&mut self.sockets, socket, name);
+    }
+
+    pub(crate) fn leave_user(&mut self, socket: SocketId) {
+        self.users.leave(&mut self.sockets, socket);
+    }
+
+    /// The first socket of a user in a namespace; `next_of_user` has the others.
+    pub(crate) fn first_of_user(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
+        let user = self.users.find(namespace, name)?;
+        self.users.get(user)?.first
+    }
+
+    pub(crate) fn next_of_user(&self, socket: SocketId) -> Option<SocketId> {
+        self.sockets.get(socket)?.place.after
+    }
+
+    /// Name of the user a socket belongs to.
+    pub(crate) fn user_of(&self, socket: SocketId) -> Option<&str> {
+        let place = self.sockets.get(socket)?.place;
+        Some(&self.users.get(place.user?)?.name)
+    }
 }

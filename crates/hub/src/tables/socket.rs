@@ -3,8 +3,7 @@
 use crate::access::claims::Grants;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
-use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId};
-use crate::tables::users::Place;
+use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, UserId};
 use smallvec::SmallVec;
 use wire::base64url::Id20;
 
@@ -13,6 +12,22 @@ use wire::base64url::Id20;
 pub(crate) struct Membership {
     pub(crate) room: RoomId,
     pub(crate) at: u32,
+}
+
+/// A socket's place among the sockets of its user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) user: Option<UserId>,
+    pub(super) before: Option<SocketId>,
+    pub(super) after: Option<SocketId>,
+}
+
+impl Place {
+    pub(crate) const NOBODY: Self = Self {
+        user: None,
+        before: None,
+        after: None,
+    };
 }
 
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Users: all sockets of one uid in a namespace. Few users have more than one or two sockets, and an idle connection pays for
 //! each byte here, so a user's sockets are a list threaded through the sockets themselves.
 
-use crate::parts::Parts;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, SocketId, UserId};
+use crate::tables::socket::{Place, Socket};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
@@ -13,22 +13,6 @@ pub(crate) struct User {
     pub(crate) namespace: NamespaceId,
     /// The first of its sockets.
     pub(crate) first: Option<SocketId>,
-}
-
-/// A socket's place among the sockets of its user.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) user: Option<UserId>,
-    before: Option<SocketId>,
-    after: Option<SocketId>,
-}
-
-impl Place {
-    pub(crate) const NOBODY: Self = Self {
-        user: None,
-        before: None,
-        after: None,
-    };
 }
 
 /// Users by slot and by name. Names come from tokens others issue, hence the keyed hash.
@@ -95,27 +79,27 @@ impl Users {
         let names: usize = self.slots.iter().map(|(_, user)| user.name.len()).sum();
         self.slots.heap_bytes() + self.by_name.allocation_size() + names
     }
-}
 
-impl Parts {
     /// Makes a socket one of a user's; it stops being another's.
-    pub(crate) fn set_user(&mut self, socket: SocketId, name: &str) {
-        if let Some(session) = self.people.sockets.get(socket).map(|slot| slot.session) {
-            self.book_rest(session, Some(socket));
-        }
-        self.leave_user(socket);
-        let Some(namespace) = self.people.sockets.get(socket).map(|slot| slot.namespace) else {
+    pub(crate) fn enter(
+        &mut self,
+        sockets: &mut Slab<SocketId, Socket>,
+        socket: SocketId,
+        name: &str,
+    ) {
+        self.leave(sockets, socket);
+        let Some(namespace) = sockets.get(socket).map(|slot| slot.namespace) else {
             return;
         };
-        let user = self.people.users.find_or_insert(namespace, name);
-        let Some(slot) = self.people.users.slots.get_mut(user) else {
+        let user = self.find_or_insert(namespace, name);
+        let Some(slot) = self.slots.get_mut(user) else {
             return;
         };
         let after = slot.first.replace(socket);
-        if let Some(next) = self.people.sockets.get_mut(after) {
+        if let Some(next) = sockets.get_mut(after) {
             next.place.before = Some(socket);
         }
-        if let Some(slot) = self.people.sockets.get_mut(socket) {
+        if let Some(slot) = sockets.get_mut(socket) {
             slot.place = Place {
                 user: Some(user),
                 before: None,
@@ -124,8 +108,8 @@ impl Parts {
         }
     }
 
-    pub(crate) fn leave_user(&mut self, socket: SocketId) {
-        let Some(slot) = self.people.sockets.get_mut(socket) else {
+    pub(crate) fn leave(&mut self, sockets: &mut Slab<SocketId, Socket>, socket: SocketId) {
+        let Some(slot) = sockets.get_mut(socket) else {
             return;
         };
         let Place {
@@ -136,31 +120,15 @@ impl Parts {
         let Some(user) = user else {
             return;
         };
-        if let Some(next) = self.people.sockets.get_mut(after) {
+        if let Some(next) = sockets.get_mut(after) {
             next.place.before = before;
         }
-        if let Some(previous) = self.people.sockets.get_mut(before) {
+        if let Some(previous) = sockets.get_mut(before) {
             previous.place.after = after;
         } else if after.is_none() {
-            self.people.users.remove(user);
-        } else if let Some(slot) = self.people.users.slots.get_mut(user) {
+            self.remove(user);
+        } else if let Some(slot) = self.slots.get_mut(user) {
             slot.first = after;
         }
-    }
-
-    /// The first socket of a user in a namespace; `next_of_user` has the others.
-    pub(crate) fn first_of_user(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
-        let user = self.people.users.find(namespace, name)?;
-        self.people.users.get(user)?.first
-    }
-
-    pub(crate) fn next_of_user(&self, socket: SocketId) -> Option<SocketId> {
-        self.people.sockets.get(socket)?.place.after
-    }
-
-    /// Name of the user a socket belongs to.
-    pub(crate) fn user_of(&self, socket: SocketId) -> Option<&str> {
-        let place = self.people.sockets.get(socket)?.place;
-        Some(&self.people.users.get(place.user?)?.name)
     }
 }

@@ -8,11 +8,10 @@ pub(crate) mod http;
 pub(crate) mod intake;
 pub(crate) mod lifecycle;
 pub(crate) mod polling;
-pub(crate) mod polls;
 mod posts;
 pub(crate) mod sse;
 mod upgrade;
 pub(crate) mod websocket;
 
+pub(crate) use crate::tables::polls::{self, Polls};
 pub(crate) use intake::Intake;
-pub(crate) use polls::Polls;

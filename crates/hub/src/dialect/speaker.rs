@@ -1,0 +1,177 @@
+//! Saying something to one client: in its dialect, by what carries its session now.
+
+use crate::books::Books;
+use crate::books::metrics::Limit;
+use crate::dialect::speech::{Dialect, Framing, Variant, Word};
+use crate::output::backlog::{Fate, Losses, Overflow, Unit};
+use crate::output::line::Line;
+use crate::output::piece::Piece;
+use crate::tables::people::People;
+use crate::tables::polls::Polls;
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use wire::plain;
+use wire::socketio::PacketType;
+use wire::websocket::frame::{self, OpCode};
+
+/// What it takes to say something to a client.
+#[derive(Debug)]
+pub(crate) struct Speaker<'a> {
+    pub(crate) books: &'a mut Books,
+    pub(crate) line: &'a mut Line,
+    pub(crate) people: &'a mut People,
+    pub(crate) polls: &'a mut Polls,
+}
+
+/// A word in the client's dialect.
+struct Said<'a> {
+    message: &'a [u8],
+    attachments: &'a [Vec<u8>],
+    /// Never compressed.
+    exempt: bool,
+}
+
+impl Speaker<'_> {
+    /// Says something to one client. HOT PATH: no allocation for text.
+    pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
+        let Some(slot) = self.people.sessions.get(session) else {
+            return;
+        };
+        let (conn, variant) = (slot.conn, Variant::of(slot));
+        let mut message = std::mem::take(&mut self.line.scratch);
+        message.clear();
+        variant.dialect.write(&mut message, word);
+        let compression = &self.books.config.compression;
+        let exempt = compression.exempt.holds(word.namespace, &[]);
+        let said = Said {
+            message: &message,
+            attachments: word.attachments,
+            // Of frames only acks are worth compressing; a polling payload is compressed whole.
+            exempt: exempt || word.kind != PacketType::Ack && variant.framing != Framing::Polling,
+        };
+        self.carry(session, conn, variant, said);
+        self.line.scratch = message;
+    }
+
+    /// Answers an event of a socket. What the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
+    pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
+        let Some(socket) = self.people.socket(to) else {
+            return;
+        };
+        let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
+        let Some(namespace) = self.people.namespaces.get(socket.namespace) else {
+            return;
+        };
+        let namespace = &*namespace.name;
+        let mut message = std::mem::take(&mut self.line.scratch);
+        message.clear();
+        let word = Word::ack(namespace, id, args, attachments);
+        variant.dialect.write(&mut message, &word);
+        let said = Said {
+            message: &message,
+            attachments,
+            exempt: self.books.config.compression.exempt.holds(namespace, &[]),
+        };
+        self.carry(session, conn, variant, said);
+        self.line.scratch = message;
+    }
+
+    /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.
+    pub(crate) fn say_error(&mut self, session: SessionId, error: &plain::Error<'_>) -> bool {
+        let Some(slot) = self.people.sessions.get(session) else {
+            return true;
+        };
+        let (conn, variant, mut text) = (slot.conn, Variant::of(slot), Vec::new());
+        match variant.dialect {
+            Dialect::PlainJson => plain::write_error_json(&mut text, error),
+            Dialect::PlainMsgpack => plain::write_error_msgpack(&mut text, error),
+            Dialect::SocketIo | Dialect::SocketIoMsgpack => return false,
+        }
+        self.line.reply(conn, |out| variant.wrap(out, &text, &[]));
+        true
+    }
+
+    fn carry(
+        &mut self,
+        session: SessionId,
+        conn: Option<ConnId>,
+        variant: Variant,
+        said: Said<'_>,
+    ) {
+        let Said {
+            message,
+            attachments,
+            exempt,
+        } = said;
+        if variant.framing == Framing::Polling {
+            let mut packets = Vec::with_capacity(message.len());
+            variant.wrap(&mut packets, message, attachments);
+            let count = variant.packets(attachments.len());
+            self.queue_packets(session, &packets, count, exempt);
+        } else {
+            self.line
+                .reply_message(self.books, conn, exempt, Fate::Fixed, |out| {
+                    variant.wrap(out, message, attachments);
+                });
+        }
+    }
+
+    /// Sends one Engine.IO text packet by whatever transport the session has now.
+    pub(crate) fn send_packet(&mut self, session: SessionId, text: &[u8]) {
+        let Some(slot) = self.people.sessions.get(session) else {
+            return;
+        };
+        if slot.polling.is_some() {
+            self.queue_packets(session, text, 1, false);
+        } else {
+            self.line
+                .reply(slot.conn, |out| frame::write_frame(out, OpCode::Text, text));
+        }
+    }
+
+    /// Queues payload-ready packets that are no event on a polling session.
+    pub(crate) fn queue_packets(
+        &mut self,
+        session: SessionId,
+        text: &[u8],
+        packets: usize,
+        exempt: bool,
+    ) {
+        let unit = Unit {
+            piece: Piece::new(text, &self.line.pool),
+            fate: Fate::Fixed,
+            packets: packets as u32,
+            exempt,
+        };
+        self.queue_unit(session, unit);
+    }
+
+    /// Queues packets on a polling session, keeping its bound: an outbox's, and what base64 adds to binary.
+    pub(crate) fn queue_unit(&mut self, session: SessionId, unit: Unit) {
+        let (bytes_max, squeezed) = self.line.outbox_bytes_max(&self.books.config.limits);
+        let Some(slot) = self.people.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(polling) = slot.polling.as_mut() else {
+            return;
+        };
+        if polling.overflowed {
+            return;
+        }
+        let mut dropped = Losses::default();
+        let kept = polling
+            .queue
+            .push(unit, bytes_max + bytes_max / 2, &mut dropped);
+        polling.overflowed = kept == Err(Overflow);
+        self.polls.note_ready(session, &mut slot.flags);
+        if kept == Err(Overflow) {
+            self.polls.note_overflow(session);
+        } else if dropped == Losses::default() {
+            return;
+        }
+        self.books.counts.hit(match squeezed {
+            true => Limit::WaitingBytes,
+            false => Limit::OutboxBytes,
+        });
+        self.books.counts.lose(&dropped);
+    }
+}

@@ -1,0 +1,175 @@
+//! One event to one socket: encoded once per variant, lazily, then noted on the socket's outbox.
+//!
+//! HOT PATH: `deliver` allocates nothing once warm; no lock, no dyn.
+
+use crate::books::config::SlowConsumer;
+use crate::dialect::speaker::Speaker;
+use crate::dialect::speech::{Framing, Variant};
+use crate::output::backlog::{Fate, Unit};
+use crate::output::compression::Deflate;
+use crate::output::log::Range;
+use crate::output::piece::Piece;
+use crate::rooms::outgoing::Outgoing;
+use crate::tables::slot::{ConnId, SessionId, SocketId};
+use std::hash::BuildHasher;
+
+impl Speaker<'_> {
+    /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
+    #[inline]
+    pub(crate) fn deliver(&mut self, index: SocketId, out: &mut Outgoing<'_>) -> bool {
+        let Some(socket) = self.people.sockets.get(index) else {
+            return false;
+        };
+        let (variant, session) = (socket.variant, socket.session);
+        let deflate = if out.exempt {
+            Deflate::Off
+        } else {
+            socket.deflate
+        };
+        let Some(conn) = socket.conn else {
+            debug_assert_eq!(
+                variant.framing,
+                Framing::Polling,
+                "{index} has no WebSocket"
+            );
+            return self.deliver_polling(session, variant, out);
+        };
+        if out.volatile
+            && !self
+                .line
+                .conns
+                .get(conn)
+                .is_some_and(|conn| conn.outbox.is_empty())
+        {
+            self.books.counts.dropped_volatile += 1;
+            return false;
+        }
+        let made = out.frames.get(frame_slot(variant, deflate));
+        let range = match made.copied().flatten() {
+            Some(range) => range,
+            None if deflate == Deflate::Off => self.encode(variant, out),
+            None => self.encode_deflated(conn, variant, deflate, out),
+        };
+        self.line.budget.deliver();
+        self.books.counts.delivered[variant.metric()] += 1;
+        self.line.push(conn, range);
+        true
+    }
+
+    fn deliver_polling(
+        &mut self,
+        session: SessionId,
+        variant: Variant,
+        out: &mut Outgoing<'_>,
+    ) -> bool {
+        let Some(polling) = self
+            .people
+            .sessions
+            .get_mut(session)
+            .and_then(|s| s.polling.as_mut())
+        else {
+            return false;
+        };
+        if out.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
+            self.books.counts.dropped_volatile += 1;
+            return false;
+        }
+        let made = out.polling[variant.dialect as usize].take();
+        let piece = made.unwrap_or_else(|| {
+            let (mut message, mut packets) = (Vec::new(), Vec::new());
+            variant.dialect.write(&mut message, &out.word());
+            variant.wrap(&mut packets, &message, out.attachments);
+            Piece::new(&packets, &self.line.pool)
+        });
+        self.line.budget.deliver();
+        self.books.counts.delivered[variant.metric()] += 1;
+        let unit = Unit {
+            piece: piece.clone(),
+            fate: self.fate_of(out),
+            packets: variant.packets(out.attachments.len()) as u32,
+            exempt: out.exempt,
+        };
+        self.queue_unit(session, unit);
+        out.polling[variant.dialect as usize] = Some(piece);
+        true
+    }
+
+    /// What happens to an event that a slow client has no room for.
+    #[inline]
+    fn fate_of(&self, out: &mut Outgoing<'_>) -> Fate {
+        if let Some(fate) = out.fate {
+            return fate;
+        }
+        let (policy, member) = self.books.config.slow_events(out.namespace);
+        let key = match policy {
+            SlowConsumer::Conflate => self.line.hasher.hash_one(out.conflation_key(member)),
+            _ => 0,
+        };
+        *out.fate.insert(Fate::Event { policy, key })
+    }
+
+    fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
+        let fate = self.fate_of(out);
+        let log = self.line.log.bytes_mut(out.shared);
+        let start = log.len();
+        write_event(log, &mut self.line.scratch, variant, out);
+        let range = self.line.log.close(out.shared, start, fate);
+        out.frames[frame_slot(variant, Deflate::Off)] = Some(range);
+        range
+    }
+
+    /// The form for members that agreed on compression: made once for all that share it, and the plain one where that is
+    /// better.
+    #[cold]
+    fn encode_deflated(
+        &mut self,
+        conn: ConnId,
+        variant: Variant,
+        deflate: Deflate,
+        out: &mut Outgoing<'_>,
+    ) -> Range {
+        let own = deflate == Deflate::Own;
+        let mut plain = out.frames[frame_slot(variant, Deflate::Off)];
+        if own && plain.is_none() {
+            // There may be more like this one.
+            plain = Some(self.encode(variant, out));
+        }
+        let mut frames = std::mem::take(&mut self.line.codecs.frames);
+        match plain {
+            Some(range) => frames.extend_from_slice(self.line.log.bytes(range)),
+            None => write_event(&mut frames, &mut self.line.scratch, variant, out),
+        }
+        let shared = out.shared && !own;
+        let fate = self.fate_of(out);
+        let range =
+            match self
+                .line
+                .deflated_range(self.books, conn, deflate, &frames, (shared, fate))
+            {
+                Some(range) => range,
+                None => plain.unwrap_or_else(|| self.encode(variant, out)),
+            };
+        self.line.codecs.recycle_frames(frames);
+        if let Some(made) = out.frames.get_mut(frame_slot(variant, deflate)) {
+            *made = Some(range);
+        }
+        range
+    }
+}
+
+/// Appends the event as WebSocket frames. `message` is a buffer to work in.
+fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, out: &Outgoing<'_>) {
+    message.clear();
+    variant.dialect.write(message, &out.word());
+    if variant.framing == Framing::EventStream
+        && let Some(at) = out.at
+    {
+        at.write_id(frames);
+    }
+    variant.wrap(frames, message, out.attachments);
+}
+
+/// Place of a form of a variant; beyond the last one for what nobody shares.
+fn frame_slot(variant: Variant, deflate: Deflate) -> usize {
+    variant.number() + Variant::FRAMED * deflate as usize
+}

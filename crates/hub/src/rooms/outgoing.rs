@@ -1,0 +1,102 @@
+//! An event on its way to sockets, and the encodings that were made of it.
+
+use crate::cluster::letter::Target;
+use crate::dialect::speech::{Emit, Variant, Word};
+use crate::output::backlog::Fate;
+use crate::output::compression::SHARED_FORMS;
+use crate::output::log::Range;
+use crate::output::piece::Piece;
+use crate::rooms::log::Position;
+use std::hash::Hash;
+use wire::json;
+use wire::socketio::PacketType;
+
+/// An event on its way out, with its encodings as they are made.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    /// Raw JSON elements behind the name.
+    pub(crate) args: &'a str,
+    pub(crate) attachments: &'a [Vec<u8>],
+    pub(crate) ack: Option<u64>,
+    /// The one room it is for (plain clients are told).
+    pub(crate) room: Option<&'a str>,
+    /// The room that it tells one socket about.
+    pub(crate) about: Option<&'a str>,
+    pub(crate) volatile: bool,
+    /// For more than one receiver: encodings go to the shared log.
+    pub(crate) shared: bool,
+    /// Never compressed (`config::Exempt`).
+    pub(crate) exempt: bool,
+    /// What happens to it where a client is slow; known once it is delivered.
+    pub(super) fate: Option<Fate>,
+    /// Its place among the events that its room keeps. Members that wait for their history get it there.
+    pub(crate) at: Option<Position>,
+    /// By variant, and by form within.
+    pub(super) frames: [Option<Range>; Variant::FRAMED * SHARED_FORMS],
+    /// For polling, by dialect of Socket.IO.
+    pub(super) polling: [Option<Piece>; 2],
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn new(namespace: &'a str, name: &'a str, args: &'a str) -> Self {
+        Self {
+            namespace,
+            name,
+            args,
+            attachments: &[],
+            ack: None,
+            room: None,
+            about: None,
+            volatile: false,
+            shared: false,
+            exempt: false,
+            fate: None,
+            at: None,
+            frames: [None; Variant::FRAMED * SHARED_FORMS],
+            polling: [None, None],
+        }
+    }
+
+    /// An event for all sockets of a target.
+    pub(crate) fn to(target: &Target<'a>, name: &'a str, args: &'a str) -> Self {
+        let mut out = Self::new(target.namespace, name, args);
+        if let ([room], []) = (target.rooms, target.users) {
+            out.room = Some(room);
+        }
+        out
+    }
+
+    /// Equal for events that replace each other: those of one name, room and value of one member of the first argument. One
+    /// connection may be in several namespaces, and no question replaces another one: each has an ack of its own.
+    pub(super) fn conflation_key(&self, member: Option<&str>) -> impl Hash {
+        let first = json::Elements::bare(self.args).next().unwrap_or_default();
+        let members = member.map(|_| json::members(first)).into_iter().flatten();
+        // Of repeated members the last counts, as in JSON.parse.
+        let named = members.filter(|(key, _)| json::unquote(key).as_deref() == member);
+        let value = named.last().map(|(_, value)| value);
+        let room = self.room.or(self.about);
+        (self.namespace, self.name, room, self.ack, value)
+    }
+
+    /// What a handler sends to all sockets of a target.
+    pub(crate) fn event(target: &Target<'a>, emit: &Emit<'a>) -> Self {
+        let mut out = Self::to(target, emit.name, emit.args);
+        out.attachments = emit.attachments;
+        out.volatile = emit.volatile;
+        out
+    }
+
+    pub(super) fn word(&self) -> Word<'a> {
+        Word {
+            kind: PacketType::Event,
+            namespace: self.namespace,
+            id: self.ack,
+            name: self.name,
+            room: self.room,
+            data: self.args,
+            attachments: self.attachments,
+        }
+    }
+}
