@@ -3,10 +3,13 @@
 
 mod access;
 mod books;
+mod census;
 mod cluster;
 mod dialect;
 mod forward;
+mod hearing;
 mod hub;
+mod life;
 mod output;
 mod parts;
 mod rooms;
@@ -20,8 +23,8 @@ pub use books::{config, limits, metrics, tls};
 pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};
-pub use books::invariants::Census;
-pub use books::memory::{Footprint, MemoryWalk};
+pub use census::invariants::Census;
+pub use census::memory::{Footprint, MemoryWalk};
 pub use cluster::letter::{Answer, Fetched, Letter, Target};
 pub use cluster::rounds::{Collected, Found};
 pub use cluster::shared::Process;
@@ -29,6 +32,7 @@ pub use hub::Hub;
 pub use output::outbox::{Sink, Written};
 pub use rooms::membership::JoinError;
 pub use rooms::publish::{Publication, Record};
+pub use seam::ask::{Ask, Reply, Token};
 pub use seam::context::{About, Context, Emit, Rejection, SocketInfo};
 pub use seam::effect::{Brief, Effect, Notice};
 pub use seam::handler::{
@@ -37,7 +41,7 @@ pub use seam::handler::{
 pub use seam::limiter::Limiter;
 pub use seam::notices;
 pub use seam::opening::{AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, Request};
-pub use seam::question::{Ask, Reply, Ticket, Token};
+pub use seam::question::Ticket;
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
 pub use tables::session::Protocol;

@@ -1,8 +1,7 @@
 //! The parts of a hub, side by side. Nothing here calls a handler.
 
-use crate::access::Access;
+use crate::access::{Access, rates};
 use crate::books::Books;
-use crate::books::close::Departure;
 use crate::books::config::Config;
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::rounds::Rounds;
@@ -13,15 +12,16 @@ use crate::output::line::Line;
 use crate::output::piece::Pool;
 use crate::rooms::fanout::Audience;
 use crate::rooms::room::Rooms;
-use crate::seam::effect::{Effect, Notice, Outbound, Told};
+use crate::seam::effect::{Effect, Outbound};
 use crate::seam::question::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
+use crate::tables::intake::Intake;
 use crate::tables::people::People;
+use crate::tables::polls::Polls;
 use crate::tables::session::Session;
 use crate::tables::slot::{ConnId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::Socket;
-use crate::transport::{Intake, Polls};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -176,22 +176,6 @@ impl Parts {
         self.people.insert_session(session)
     }
 
-    pub(crate) fn remove_session(&mut self, index: SessionId) -> Option<Session> {
-        self.book_rest(index, None);
-        let probe = self.people.sessions.get(index)?.probe;
-        self.forget_questions(index);
-        // What is still in flight for it must not reach whoever gets the slot next.
-        self.release_polling(index);
-        if let Some(probe) = probe {
-            self.abort_upgrade(index, probe);
-        }
-        self.books.counts.sessions -= 1;
-        self.access.admission.session_left();
-        let session = self.people.remove_session(index)?;
-        self.clock.session_ended(&self.people);
-        Some(session)
-    }
-
     pub(crate) fn insert_socket(&mut self, socket: Socket) -> SocketKey {
         self.books.counts.sockets += 1;
         self.people.insert_socket(socket)
@@ -199,52 +183,9 @@ impl Parts {
 
     pub(crate) fn set_user(&mut self, socket: SocketId, name: &str) {
         if let Some(session) = self.people.sockets.get(socket).map(|slot| slot.session) {
-            self.book_rest(session, Some(socket));
+            rates::book_rest(self, session, Some(socket));
         }
         self.people.set_user(socket, name);
-    }
-
-    /// Takes a socket out of its session and leaves word for its handler. It gets nothing any more; its rooms are left, and the
-    /// slot is freed, when the handler has been told.
-    pub(crate) fn retire_socket(&mut self, index: SocketId, how: Departure) {
-        let Some(socket) = self.people.sockets.get_mut(index) else {
-            return;
-        };
-        if std::mem::replace(&mut socket.gone, true) {
-            return;
-        }
-        let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
-        if !matches!(how, Departure::Session(_))
-            && let Some(slot) = self.people.sessions.get_mut(session)
-            && let Some(namespace) = self.people.namespaces.get(namespace)
-        {
-            slot.rare.get_or_insert_default().part(&namespace.name);
-        }
-        self.book_rest(session, Some(index));
-        self.forget_expiry(index);
-        self.forget_acks(self.socket_key(index));
-        self.people.part_socket(index);
-        let peer = self.people.sessions.get(session).map(|slot| slot.peer);
-        let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
-        self.books.counts.sockets -= 1;
-        self.books.counts.disconnects += 1;
-        self.outbound
-            .effects
-            .push(Effect::Log(Notice::Disconnected {
-                socket: id,
-                peer,
-                how,
-            }));
-        let (socket, reason) = (self.socket_key(index), how.disconnect_reason());
-        self.outbound
-            .told
-            .push_back(Told::Disconnected { socket, reason });
-    }
-
-    /// What a retired socket keeps until its handler has seen it: its rooms and its user.
-    pub(crate) fn part_socket(&mut self, index: SocketId) {
-        self.rooms.leave_all(&mut self.people, index);
-        self.people.leave_user(index);
     }
 
     /// Adjusts what fan-out needs to know when a session's transport changes.

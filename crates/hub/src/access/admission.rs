@@ -6,7 +6,8 @@ use crate::books::close::CloseReason;
 use crate::books::config;
 use crate::books::limits::{SHED_BACKLOG_MIN, SHED_CONNS, SHED_INTERVAL_MS};
 use crate::books::metrics::Limit;
-use crate::hub::Hub;
+use crate::life::ending;
+use crate::parts::Parts;
 use crate::tables::slot::SessionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -97,34 +98,32 @@ impl Admission {
     }
 }
 
-impl Hub {
-    /// Memory is nearly used up: the clients with the most unread output are closed, rather than everyone by the kernel.
-    pub(crate) fn shed_slowest(&mut self) {
-        let bound = self.parts.books.config.admission.memory_percent_shed;
-        let now = self.parts.clock.now.mono_ms;
-        let admission = &mut self.parts.access.admission;
-        if bound == 0 || admission.memory_percent() < bound || now < admission.shed_due_ms {
-            return;
-        }
-        admission.shed_due_ms = now + SHED_INTERVAL_MS;
-        let sessions = self.parts.people.sessions.iter();
-        let mut slow: Vec<(usize, SessionId)> = sessions
-            .map(|(session, slot)| (self.parts.line.unsent_bytes(slot), session))
-            .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
-            .collect();
-        slow.sort_unstable_by(|a, b| b.cmp(a));
-        for (_, session) in slow.into_iter().take(SHED_CONNS) {
-            self.parts.books.counts.hit(Limit::MemoryShed);
-            if let Some(slot) = self.parts.people.sessions.get_mut(session) {
-                self.parts.line.discard_unsent(slot);
-            }
-            self.parts.close_session(session, CloseReason::OutOfMemory);
-        }
-    }
-}
-
 fn mean(before: u64, now: u64) -> u64 {
     (before * (PARTS - 1) + now) / PARTS
+}
+
+/// Memory is nearly used up: the clients with the most unread output are closed, rather than everyone by the kernel.
+pub(crate) fn shed_slowest(parts: &mut Parts) {
+    let bound = parts.books.config.admission.memory_percent_shed;
+    let now = parts.clock.now.mono_ms;
+    let admission = &mut parts.access.admission;
+    if bound == 0 || admission.memory_percent() < bound || now < admission.shed_due_ms {
+        return;
+    }
+    admission.shed_due_ms = now + SHED_INTERVAL_MS;
+    let sessions = parts.people.sessions.iter();
+    let mut slow: Vec<(usize, SessionId)> = sessions
+        .map(|(session, slot)| (parts.line.unsent_bytes(slot), session))
+        .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
+        .collect();
+    slow.sort_unstable_by(|a, b| b.cmp(a));
+    for (_, session) in slow.into_iter().take(SHED_CONNS) {
+        parts.books.counts.hit(Limit::MemoryShed);
+        if let Some(slot) = parts.people.sessions.get_mut(session) {
+            parts.line.discard_unsent(slot);
+        }
+        ending::close_session(parts, session, CloseReason::OutOfMemory);
+    }
 }
 
 #[cfg(test)]

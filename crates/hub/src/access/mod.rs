@@ -1,25 +1,27 @@
 //! Who may do how much: tokens, origins, proxies, addresses, rates, admission.
 
-pub mod addresses;
-pub mod admission;
-pub(crate) mod auth;
-pub mod claims;
-pub(crate) mod gcra;
-pub mod origin;
-pub(crate) mod rates;
-pub mod trust;
-
 use crate::cluster::shared::Process;
 use crate::config::Config;
 use crate::seam::opening::Held;
 use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;
+use drain::Drain;
 use gcra::Meters;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use trust::Distrusted;
+
+pub mod addresses;
+pub mod admission;
+pub mod claims;
+pub(crate) mod drain;
+pub(crate) mod gcra;
+pub mod origin;
+pub(crate) mod rates;
+pub(crate) mod tokens;
+pub mod trust;
 
 pub(crate) struct Access {
     pub(crate) addresses: Arc<Addresses>,
@@ -30,6 +32,7 @@ pub(crate) struct Access {
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
     pub(crate) via: HashMap<ConnId, IpAddr>,
     pub(crate) distrusted: Arc<Distrusted>,
+    pub(crate) drain: Drain,
 }
 
 impl Access {
@@ -41,6 +44,7 @@ impl Access {
             held: Held::default(),
             via: HashMap::new(),
             distrusted: Arc::clone(&process.distrusted),
+            drain: Drain::default(),
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn is_pattern(text: &str) -> bool {
 
 /// Whether an Origin header is one of those a pattern means. Both are compared as they are: browsers write origins in one way
 /// only (lower case, no default port).
-pub(crate) fn matches(pattern: &str, origin: &[u8]) -> bool {
+fn matches(pattern: &str, origin: &[u8]) -> bool {
     let Some((scheme, domain)) = pattern.split_once("*.") else {
         return pattern.as_bytes() == origin;
     };

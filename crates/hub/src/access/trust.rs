@@ -1,9 +1,10 @@
 //! Whose word is taken for a client's address. Anybody can write a header, so only what a trusted proxy says counts, and of a
 //! list of addresses only as much as trusted proxies appended: the client is the rightmost address that is none of theirs.
 
+use crate::access::rates;
 use crate::books::close::CloseReason;
 use crate::books::limits::HOPS_MAX;
-use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::conn::State;
 use crate::tables::slot::ConnId;
@@ -135,99 +136,69 @@ fn is_near(address: IpAddr) -> bool {
     }
 }
 
-impl Hub {
-    /// Whether a new connection from there may begin with a PROXY protocol header, and whether it must.
-    pub fn proxy_protocol(&self, peer: IpAddr) -> ProxyProtocol {
-        let proxies = &self.parts.books.config.proxies;
-        if proxies.protocol != ProxyProtocol::Off && proxies.trusts(peer) {
-            proxies.protocol
-        } else {
-            ProxyProtocol::Off
-        }
-    }
+/// A trusted proxy said for whom a connection is; from now on that is its peer. One too many of that client's may be
+/// closed at once.
+pub(crate) fn introduced(parts: &mut Parts, conn: ConnId, client: IpAddr) {
+    rates::enter_address(parts, conn, client.to_canonical());
+}
 
-    /// The same for a connection that is open.
-    pub fn conn_proxy_protocol(&self, conn: ConnId) -> ProxyProtocol {
-        let peer = self.parts.line.conns.get(conn).map(|slot| slot.peer);
-        peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
+/// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
+pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
+    let Some(slot) = parts.line.conns.get(conn) else {
+        return;
+    };
+    let (peer, reason) = (slot.peer, CloseReason::ProtocolError);
+    // Whose time was up already is counted for that.
+    if slot.state == State::Head {
+        parts.books.counts.shed += 1;
+        parts.count_close(reason);
+        let notice = Notice::Refused { peer, reason };
+        parts.outbound.effects.push(Effect::Log(notice));
     }
+    parts.drop_conn(conn);
+}
 
-    /// The client of a request that came from `peer`.
-    pub fn client_address(&self, peer: IpAddr, head: &Head<'_>) -> IpAddr {
-        self.parts
-            .books
-            .config
-            .proxies
-            .client(peer, |name| head.values(name))
+/// Makes the client of a request the peer of its connection, for limits and logs. The next request of the connection may
+/// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
+pub(crate) fn find_client(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
+    tell_distrusted(parts, conn, head);
+    if parts.books.config.proxies.trusted.is_empty() {
+        return;
     }
-
-    /// A trusted proxy said for whom a connection is; from now on that is its peer. One too many of that client's may be
-    /// closed at once.
-    pub(crate) fn introduced(&mut self, conn: ConnId, client: IpAddr) {
-        self.enter_address(conn, client.to_canonical());
+    let Some(slot) = parts.line.conns.get(conn) else {
+        return;
+    };
+    let proxy = parts.access.via.get(&conn).copied().unwrap_or(slot.peer);
+    let client = parts
+        .books
+        .config
+        .proxies
+        .client(proxy, |name| head.values(name));
+    if client != slot.peer {
+        parts.access.via.insert(conn, proxy);
+        introduced(parts, conn, client);
     }
+}
 
-    /// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
-    pub(crate) fn misintroduced(&mut self, conn: ConnId) {
-        let Some(slot) = self.parts.line.conns.get(conn) else {
-            return;
-        };
-        let (peer, reason) = (slot.peer, CloseReason::ProtocolError);
-        // Whose time was up already is counted for that.
-        if slot.state == State::Head {
-            self.parts.books.counts.shed += 1;
-            self.parts.count_close(reason);
-            let notice = Notice::Refused { peer, reason };
-            self.parts.outbound.effects.push(Effect::Log(notice));
-        }
-        self.parts.drop_conn(conn);
+/// A gateway that does not know its proxy takes all clients behind it for one: that is told, once.
+fn tell_distrusted(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
+    let Some(peer) = parts.line.conns.get(conn).map(|slot| slot.peer) else {
+        return;
+    };
+    let peer = parts.access.via.get(&conn).copied().unwrap_or(peer);
+    let (proxies, told) = (
+        &parts.books.config.proxies,
+        parts.access.distrusted.of(peer),
+    );
+    let is_known = || told.load(Ordering::Relaxed) || proxies.trusts(peer);
+    if proxies.header == ClientHeader::None || is_known() {
+        return;
     }
-
-    /// Makes the client of a request the peer of its connection, for limits and logs. The next request of the connection may
-    /// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
-    pub(crate) fn find_client(&mut self, conn: ConnId, head: &Head<'_>) {
-        self.tell_distrusted(conn, head);
-        if self.parts.books.config.proxies.trusted.is_empty() {
-            return;
-        }
-        let Some(slot) = self.parts.line.conns.get(conn) else {
-            return;
-        };
-        let proxy = self
-            .parts
-            .access
-            .via
-            .get(&conn)
-            .copied()
-            .unwrap_or(slot.peer);
-        let client = self.client_address(proxy, head);
-        if client != slot.peer {
-            self.parts.access.via.insert(conn, proxy);
-            self.introduced(conn, client);
-        }
-    }
-
-    /// A gateway that does not know its proxy takes all clients behind it for one: that is told, once.
-    fn tell_distrusted(&mut self, conn: ConnId, head: &Head<'_>) {
-        let parts = &mut self.parts;
-        let Some(peer) = parts.line.conns.get(conn).map(|slot| slot.peer) else {
-            return;
-        };
-        let peer = parts.access.via.get(&conn).copied().unwrap_or(peer);
-        let (proxies, told) = (
-            &parts.books.config.proxies,
-            parts.access.distrusted.of(peer),
-        );
-        let is_known = || told.load(Ordering::Relaxed) || proxies.trusts(peer);
-        if proxies.header == ClientHeader::None || is_known() {
-            return;
-        }
-        let mut names = ["x-forwarded-for", "forwarded"].into_iter();
-        let names_client = names.any(|name| head.values(name).next().is_some());
-        if names_client && !told.swap(true, Ordering::Relaxed) {
-            let notice = Notice::DistrustedProxy { peer };
-            parts.outbound.effects.push(Effect::Log(notice));
-        }
+    let mut names = ["x-forwarded-for", "forwarded"].into_iter();
+    let names_client = names.any(|name| head.values(name).next().is_some());
+    if names_client && !told.swap(true, Ordering::Relaxed) {
+        let notice = Notice::DistrustedProxy { peer };
+        parts.outbound.effects.push(Effect::Log(notice));
     }
 }
 

@@ -1,6 +1,4 @@
 //! What a message says, per protocol: Socket.IO packets and the plain protocol.
 
-pub(crate) mod plain;
-pub(crate) mod socketio;
 pub(crate) mod speaker;
 pub(crate) mod speech;

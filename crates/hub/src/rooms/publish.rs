@@ -6,6 +6,7 @@
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
+use crate::life::stream;
 use crate::parts::Parts;
 use crate::rooms::log::{Kept, Position};
 use crate::rooms::membership::NewCount;
@@ -162,7 +163,7 @@ impl Parts {
         };
         let label = label.name.clone();
         let home = self.home(&label, name);
-        let after = self.resumes(session, name);
+        let after = stream::resumes(self, session, name);
         if home == self.ids.me.shard {
             let kept = self.rooms.kept.kept(&label, name, after);
             return self.tell_history(socket, name, &kept);
@@ -241,7 +242,7 @@ impl Parts {
         };
         Context { parts: self }.emit_with(socket, &history, None, Some(room));
         if let Some(at) = kept.at {
-            self.note_position(socket, at);
+            stream::note_position(self, socket, at);
         }
     }
 }

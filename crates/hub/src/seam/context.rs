@@ -1,32 +1,31 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
+
 use crate::access::claims::Grants;
-use crate::books::close::{CloseReason, Departure};
+use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::rounds::Collected;
 pub use crate::dialect::speech::Emit;
-use crate::dialect::speech::Word;
+use crate::life::ending;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
 use crate::rooms::directory::RoomName;
 use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::RoomKind;
-use crate::seam::effect::Told;
-use crate::seam::effect::{Brief, Effect, Notice};
+use crate::seam::effect::{Brief, Effect, Notice, Told};
 use crate::seam::handler::{AckTo, Data};
 use crate::seam::inside::Inside;
-use crate::seam::notices;
+use crate::seam::{notices, orders};
 use crate::tables::clock::Now;
 use crate::tables::session::Protocol;
-use crate::tables::slot::{SessionKey, SocketId, SocketKey};
+use crate::tables::slot::{SessionKey, SocketKey};
 use crate::tables::socket::{Extra, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
 use wire::engineio::payload;
-use wire::socketio::{self, PacketType};
 use wire::websocket::frame::{self, OpCode};
-use wire::{json, plain};
+use wire::{json, plain, socketio};
 
 /// What a socket is.
 #[derive(Clone, Debug)]
@@ -385,7 +384,7 @@ impl Context<'_> {
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
         let _inside = Inside::enter();
         if self.parts.socket(socket).is_some() {
-            self.parts.disconnect_socket(socket.id(), close, None);
+            ending::disconnect_socket(self.parts, socket.id(), close, None);
         }
     }
 
@@ -393,8 +392,7 @@ impl Context<'_> {
     pub fn drop_transport(&mut self, socket: SocketKey) {
         let _inside = Inside::enter();
         if let Some(slot) = self.parts.socket(socket) {
-            self.parts
-                .close_session(slot.session, CloseReason::ServerClose);
+            ending::close_session(self.parts, slot.session, CloseReason::ServerClose);
         }
     }
 
@@ -441,7 +439,7 @@ impl Context<'_> {
             };
             self.parts.send_all(shards, letter);
         }
-        self.parts.join_selected(of, rooms);
+        orders::join_selected(self.parts, of, rooms);
     }
 
     pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
@@ -454,7 +452,7 @@ impl Context<'_> {
             };
             self.parts.send_all(shards, letter);
         }
-        self.parts.leave_selected(of, rooms);
+        orders::leave_selected(self.parts, of, rooms);
     }
 
     pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
@@ -469,7 +467,7 @@ impl Context<'_> {
                 },
             );
         }
-        self.parts.disconnect_selected(of, close);
+        ending::disconnect_selected(self.parts, of, close);
     }
 
     /// Sockets in a room on all shards.
@@ -527,73 +525,4 @@ impl Context<'_> {
 /// Milliseconds of a timeout; those of the longest are no number.
 fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Parts {
-    pub(crate) fn join_selected(&mut self, of: &Target<'_>, rooms: &[&str]) {
-        for index in self.select(of) {
-            for room in rooms {
-                // A refused room is counted; there is nobody to tell.
-                let _ = self.join(index, RoomKind::Named, room);
-            }
-        }
-    }
-
-    pub(crate) fn leave_selected(&mut self, of: &Target<'_>, rooms: &[&str]) {
-        for index in self.select(of) {
-            rooms.iter().for_each(|room| self.leave(index, room));
-        }
-    }
-
-    pub(crate) fn disconnect_selected(&mut self, of: &Target<'_>, close: bool) {
-        for index in self.select(of) {
-            self.disconnect_socket(index, close, None);
-        }
-    }
-
-    /// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
-    pub(crate) fn disconnect_socket(
-        &mut self,
-        index: SocketId,
-        close: bool,
-        why: Option<CloseReason>,
-    ) {
-        let Some(socket) = self.people.sockets.get(index) else {
-            return;
-        };
-        let session = socket.session;
-        let Some(slot) = self.people.sessions.get_mut(session) else {
-            return;
-        };
-        let engineio = slot.protocol.is_engineio();
-        let close = close || !engineio;
-        let why = why.or(close.then_some(CloseReason::ServerClose));
-        let indices = if close {
-            slot.sockets.clone()
-        } else {
-            [index].into_iter().collect()
-        };
-        for index in indices {
-            if engineio {
-                self.send_disconnect(index);
-            }
-            self.retire_socket(index, Departure::ByServer(why));
-        }
-        if close {
-            self.close_session(session, CloseReason::ServerClose);
-        }
-    }
-
-    fn send_disconnect(&mut self, index: SocketId) {
-        let Some(socket) = self.people.sockets.get(index) else {
-            return;
-        };
-        let session = socket.session;
-        let Some(namespace) = self.people.namespaces.get(socket.namespace) else {
-            return;
-        };
-        let namespace = namespace.name.clone();
-        let word = Word::control(PacketType::Disconnect, &namespace, "");
-        self.say(session, &word);
-    }
 }

@@ -1,12 +1,12 @@
 //! What a hub wants done. The shard carries these out; a simulator may delay or lose them.
 
-use crate::books::close::DisconnectReason;
-use crate::books::close::{CloseReason, Departure};
+use crate::books::close::{CloseReason, Departure, DisconnectReason};
 use crate::books::metrics::Limit;
 use crate::cluster::letter::Letter;
+use crate::seam::ask::Ask;
 use crate::seam::handler::Refusal;
-use crate::seam::question::Ask;
-use crate::tables::slot::{AskKey, ConnId, SocketKey};
+use crate::seam::join::Held;
+use crate::tables::slot::{AskKey, ConnId, SessionKey, SocketKey};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -148,4 +148,6 @@ pub(crate) struct Outbound {
     pub(crate) decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) told: VecDeque<Told>,
+    /// Packets that waited before a gate, in order; the decision is there.
+    pub(crate) released: VecDeque<(SessionKey, Held)>,
 }

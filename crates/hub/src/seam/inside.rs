@@ -124,7 +124,7 @@ mod tests {
     fn a_panic_of_the_hub_was_booked_as_the_handlers() {
         let hub = play("42[\"mine\"]");
         assert_eq!(
-            hub.parts.books.counts.handler_panics, 1,
+            hub.stage.parts.books.counts.handler_panics, 1,
             "the shard goes on"
         );
         assert!(!Inside::broke());

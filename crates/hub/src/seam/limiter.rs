@@ -1,6 +1,7 @@
 //! Rates of a handler's own: how often a session may do one thing.
 
 use crate::access::gcra::Meter;
+use crate::access::rates;
 use crate::books::config::Rate;
 use crate::books::metrics::Scope;
 use crate::seam::context::Context;
@@ -32,7 +33,7 @@ impl Context<'_> {
     pub fn spend(&mut self, socket: SocketKey, limiter: &Limiter) -> bool {
         let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
-        self.parts.spend(socket, *number, meter.gcra).is_ok()
+        rates::spend(self.parts, socket, *number, meter.gcra).is_ok()
     }
 
     /// The same for an event of a client, which is told when it is over the rate (in the answer it waits for, too) and closed
@@ -45,7 +46,7 @@ impl Context<'_> {
     ) -> bool {
         let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
-        match self.parts.spend(socket, *number, meter.gcra) {
+        match rates::spend(self.parts, socket, *number, meter.gcra) {
             Ok(()) => {
                 self.within_rate(socket);
                 true

@@ -90,7 +90,7 @@ impl Snowflake {
 }
 
 /// Socket id (public): snowflake and 7 random bytes; 20 characters, as sharded Node peers demand.
-pub(crate) fn socket_id(snowflake: u64, random: [u8; 7]) -> Id20 {
+fn socket_id(snowflake: u64, random: [u8; 7]) -> Id20 {
     let mut bytes = [0; 15];
     bytes[..8].copy_from_slice(&snowflake.to_be_bytes());
     bytes[8..].copy_from_slice(&random);
@@ -98,7 +98,7 @@ pub(crate) fn socket_id(snowflake: u64, random: [u8; 7]) -> Id20 {
 }
 
 /// When a socket id was made, Unix milliseconds.
-pub(crate) fn socket_made_ms(id: &Id20) -> u64 {
+fn socket_made_ms(id: &Id20) -> u64 {
     let mut snowflake = [0; 8];
     snowflake.copy_from_slice(&id.0[..8]);
     EPOCH_MS + (u64::from_be_bytes(snowflake) >> 23)

@@ -1,7 +1,7 @@
 //! A set of shards of this process.
 
 /// Shards that a process may have: an id names its shard in eight bits.
-pub(crate) const SHARDS_MAX: usize = 256;
+const SHARDS_MAX: usize = 256;
 pub(crate) const WORDS: usize = SHARDS_MAX / 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

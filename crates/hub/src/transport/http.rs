@@ -1,14 +1,16 @@
 //! HTTP requests on realtime paths: which endpoint, which session, which shard.
 
-use crate::access::origin;
+use crate::access::trust;
 use crate::books::config::PROBES;
 use crate::books::metrics::Limit;
-use crate::hub::Hub;
+use crate::parts::Parts;
 use crate::seam::effect::Effect;
+use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::id;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
+use crate::transport::{accept, answers, door, input, polling, posts, sse, upgrade};
 use wire::base64url::Id20;
 use wire::engineio::{Query, RequestError, Transport};
 use wire::http::{self, Expectation, Head, Method};
@@ -25,307 +27,303 @@ enum Endpoint {
     Elsewhere,
 }
 
-impl Hub {
-    /// Takes one request head off the front of `data`.
-    pub(crate) fn on_head(&mut self, conn: ConnId, data: &[u8]) -> usize {
-        let head = match http::parse_head(data) {
-            Ok(Some(head)) => head,
-            Ok(None) => return 0,
-            Err(error) => {
-                self.refuse_head(conn, error);
-                return data.len();
-            }
-        };
-        let Some(beyond) = self.begin_request(conn, &head) else {
+/// Takes one request head off the front of `data`.
+pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
+    let head = match http::parse_head(data) {
+        Ok(Some(head)) => head,
+        Ok(None) => return 0,
+        Err(error) => {
+            answers::refuse_head(&mut stage.parts, conn, error);
             return data.len();
-        };
-        if let Some(used) = self.route(conn, &head, beyond, data) {
-            return used;
         }
-        if data.len() == head.len {
-            self.ask_for_body(conn, &head);
-        }
-        let slot = self.parts.line.conns.get(conn);
-        match slot.is_some_and(|slot| slot.state == State::Held) {
-            // It is read again when there is a decision.
-            true => 0,
-            false => head.len,
-        }
+    };
+    let Some(beyond) = begin_request(&mut stage.parts, conn, &head) else {
+        return data.len();
+    };
+    if let Some(used) = serve(stage, conn, &head, beyond, data) {
+        return used;
     }
-
-    /// Notes what a request means for its connection, and whose it is; returns the bound that it came beyond, if any. `None` = the
-    /// connection is gone.
-    fn begin_request(&mut self, conn: ConnId, head: &Head<'_>) -> Option<Option<Limit>> {
-        let slot = self.parts.line.conns.get_mut(conn)?;
-        slot.flags.served = true;
-        slot.flags.active = true;
-        // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
-        let in_step = head.method == Method::Post || !head.has_body();
-        slot.flags.keep_alive = head.keep_alive && in_step;
-        slot.flags.head_only = head.method == Method::Head;
-        self.find_client(conn, head);
-        let slot = self.parts.line.conns.get_mut(conn)?;
-        // What was taken from a reserve is given back as soon as its request is answered.
-        slot.flags.keep_alive &= slot.flags.beyond.is_none();
-        Some(slot.flags.beyond)
+    if data.len() == head.len {
+        answers::ask_for_body(&mut stage.parts, conn, &head);
     }
+    let slot = stage.parts.line.conns.get(conn);
+    match slot.is_some_and(|slot| slot.state == State::Held) {
+        // It is read again when there is a decision.
+        true => 0,
+        false => head.len,
+    }
+}
 
-    /// Serves a request, or gives it with its connection to whom it concerns: then so many bytes are used.
-    fn route(
-        &mut self,
-        conn: ConnId,
-        head: &Head<'_>,
-        beyond: Option<Limit>,
-        data: &[u8],
-    ) -> Option<usize> {
-        let endpoint = self.endpoint(head);
-        if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
-            self.refuse_expectation(conn, head);
-            return Some(head.len);
-        }
-        match endpoint {
-            Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
-                Some(bound) => self.refuse_beyond(conn, head, bound),
-                None => return Some(self.leave_hub(conn, data, None)),
-            },
-            Endpoint::Engine(protocol) => {
-                let query = Query::parse(head.query);
-                if let Some(owner) = self.foreign_owner(&query) {
-                    return Some(self.leave_hub(conn, data, Some(owner)));
-                }
-                self.engine_request(conn, head, &query, protocol);
+/// Notes what a request means for its connection, and whose it is; returns the bound that it came beyond, if any. `None` = the
+/// connection is gone.
+fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Option<Limit>> {
+    let slot = parts.line.conns.get_mut(conn)?;
+    slot.flags.served = true;
+    slot.flags.active = true;
+    // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
+    let in_step = head.method == Method::Post || !head.has_body();
+    slot.flags.keep_alive = head.keep_alive && in_step;
+    slot.flags.head_only = head.method == Method::Head;
+    trust::find_client(parts, conn, head);
+    let slot = parts.line.conns.get_mut(conn)?;
+    // What was taken from a reserve is given back as soon as its request is answered.
+    slot.flags.keep_alive &= slot.flags.beyond.is_none();
+    Some(slot.flags.beyond)
+}
+
+/// Serves a request, or gives it with its connection to whom it concerns: then so many bytes are used.
+fn serve(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    beyond: Option<Limit>,
+    data: &[u8],
+) -> Option<usize> {
+    let endpoint = endpoint(&stage.parts, head);
+    if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
+        answers::refuse_expectation(&mut stage.parts, conn, head);
+        return Some(head.len);
+    }
+    match endpoint {
+        Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
+            Some(bound) => door::refuse_beyond(&mut stage.parts, conn, head, bound),
+            None => return Some(leave_hub(&mut stage.parts, conn, data, None)),
+        },
+        Endpoint::Engine(protocol) => {
+            let query = Query::parse(head.query);
+            if let Some(owner) = foreign_owner(&stage.parts, &query) {
+                return Some(leave_hub(&mut stage.parts, conn, data, Some(owner)));
             }
-            Endpoint::Plain => self.plain_request(conn, head),
-            Endpoint::EventStream => self.stream_request(conn, head),
-            Endpoint::Raw if self.admits(conn, head, Protocol::Raw) => {
-                self.open_websocket(conn, head, Protocol::Raw, first_subprotocol(head));
-            }
-            Endpoint::Raw => {}
+            engine_request(stage, conn, head, &query, protocol);
         }
-        None
+        Endpoint::Plain => plain_request(stage, conn, head),
+        Endpoint::EventStream => sse::stream_request(stage, conn, head),
+        Endpoint::Raw if door::admits(stage, conn, head, Protocol::Raw) => {
+            accept::open_websocket(stage, conn, head, Protocol::Raw, first_subprotocol(head));
+        }
+        Endpoint::Raw => {}
     }
+    None
+}
 
-    fn endpoint(&self, head: &Head<'_>) -> Endpoint {
-        let config = &self.parts.books.config;
-        let is = |path: &Option<String>| path.as_deref() == Some(head.path);
-        if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
-            let bundle =
-                rest.starts_with("socket.io.") && matches!(head.method, Method::Get | Method::Head);
-            return if bundle {
-                Endpoint::Elsewhere
-            } else {
-                Endpoint::Engine(Protocol::SocketIo)
-            };
-        }
-        if config
-            .engineio_path
-            .as_deref()
-            .is_some_and(|path| head.path.starts_with(path))
-        {
-            return Endpoint::Engine(Protocol::EngineIo);
-        }
-        // At `/` it stands beside the pages: what asks for no WebSocket is for them.
-        if is(&config.plain_path) && (head.path != "/" || handshake::wants_upgrade(head)) {
-            return Endpoint::Plain;
-        }
-        if is(&config.sse_path) {
-            return Endpoint::EventStream;
-        }
-        if is(&config.raw_path) {
-            Endpoint::Raw
-        } else {
+fn endpoint(parts: &Parts, head: &Head<'_>) -> Endpoint {
+    let config = &parts.books.config;
+    let is = |path: &Option<String>| path.as_deref() == Some(head.path);
+    if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
+        let bundle =
+            rest.starts_with("socket.io.") && matches!(head.method, Method::Get | Method::Head);
+        return if bundle {
             Endpoint::Elsewhere
-        }
-    }
-
-    /// The shard of this process that owns the request's session, if it is not this one.
-    fn foreign_owner(&self, query: &Query<'_>) -> Option<u16> {
-        if self.parts.ids.me.shards == 1 {
-            return None;
-        }
-        let sid = query.sid.as_deref()?;
-        let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
-        let ours = owner.node == self.parts.ids.me.node && owner.shard < self.parts.ids.me.shards;
-        (ours && owner.shard != self.parts.ids.me.shard).then_some(owner.shard)
-    }
-
-    /// Gives the connection, with the request, to another shard or the control plane.
-    fn leave_hub(&mut self, conn: ConnId, data: &[u8], shard: Option<u16>) -> usize {
-        let Some(slot) = self.parts.line.conns.get(conn) else {
-            return data.len();
+        } else {
+            Endpoint::Engine(Protocol::SocketIo)
         };
-        if slot.outbox.is_blocked() {
-            // It pipelines requests but does not read the answers.
-            self.parts.finish_conn(conn);
-            return data.len();
-        }
-        if !slot.outbox.is_empty() {
-            self.stall(conn, Limit::DeliveriesPerTurn);
-            return 0;
-        }
-        let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
-        let proxy = self.parts.forget_proxy(conn);
-        self.parts.release_conn(conn);
-        self.parts.outbound.effects.push(match shard {
-            Some(shard) => {
-                self.parts.books.counts.moved += 1;
-                Effect::Move {
-                    conn,
-                    shard,
-                    read,
-                    // The other shard reads the request again, and may believe its headers as this one did.
-                    peer: proxy.unwrap_or(client),
-                    beyond,
-                }
-            }
-            None => Effect::Handover {
+    }
+    if config
+        .engineio_path
+        .as_deref()
+        .is_some_and(|path| head.path.starts_with(path))
+    {
+        return Endpoint::Engine(Protocol::EngineIo);
+    }
+    // At `/` it stands beside the pages: what asks for no WebSocket is for them.
+    if is(&config.plain_path) && (head.path != "/" || handshake::wants_upgrade(head)) {
+        return Endpoint::Plain;
+    }
+    if is(&config.sse_path) {
+        return Endpoint::EventStream;
+    }
+    if is(&config.raw_path) {
+        Endpoint::Raw
+    } else {
+        Endpoint::Elsewhere
+    }
+}
+
+/// The shard of this process that owns the request's session, if it is not this one.
+fn foreign_owner(parts: &Parts, query: &Query<'_>) -> Option<u16> {
+    if parts.ids.me.shards == 1 {
+        return None;
+    }
+    let sid = query.sid.as_deref()?;
+    let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
+    let ours = owner.node == parts.ids.me.node && owner.shard < parts.ids.me.shards;
+    (ours && owner.shard != parts.ids.me.shard).then_some(owner.shard)
+}
+
+/// Gives the connection, with the request, to another shard or the control plane.
+fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -> usize {
+    let Some(slot) = parts.line.conns.get(conn) else {
+        return data.len();
+    };
+    if slot.outbox.is_blocked() {
+        // It pipelines requests but does not read the answers.
+        parts.finish_conn(conn);
+        return data.len();
+    }
+    if !slot.outbox.is_empty() {
+        input::stall(parts, conn, Limit::DeliveriesPerTurn);
+        return 0;
+    }
+    let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
+    let proxy = parts.forget_proxy(conn);
+    parts.release_conn(conn);
+    parts.outbound.effects.push(match shard {
+        Some(shard) => {
+            parts.books.counts.moved += 1;
+            Effect::Move {
                 conn,
+                shard,
                 read,
-                peer: client,
-            },
-        });
-        data.len()
-    }
-
-    fn engine_request(
-        &mut self,
-        conn: ConnId,
-        head: &Head<'_>,
-        query: &Query<'_>,
-        protocol: Protocol,
-    ) {
-        if !self.origin_allowed(head) {
-            self.refuse(conn, head, RequestError::Forbidden);
-            return;
-        }
-        if head.method == Method::Options {
-            self.preflight(conn, head);
-            return;
-        }
-        let websocket = query.transport == Some(Transport::WebSocket);
-        // JSONP is not offered: its client cannot read what it would be given.
-        let jsonp = !websocket && query.jsonp;
-        if query.transport.is_none() || jsonp || !self.transport_enabled(head, websocket) {
-            return self.refuse(conn, head, RequestError::UnknownTransport);
-        }
-        let upgrade = handshake::wants_upgrade(head);
-        // A body nobody reads would be taken for the next request.
-        if head.has_body() && (upgrade || head.method != Method::Post) {
-            return self.refuse(conn, head, RequestError::BadRequest);
-        }
-        let Some(sid) = &query.sid else {
-            return self.new_session_request(conn, head, query, protocol, upgrade);
-        };
-        let session = Id20::decode(sid.as_bytes()).and_then(|sid| self.parts.find_session(&sid));
-        match session.filter(|session| self.speaks(*session, protocol)) {
-            None => self.refuse(conn, head, RequestError::UnknownSid),
-            // A session speaks version 4, so a request that does not say so is another protocol's.
-            Some(_) if !query.is_version_4 => self.refuse(conn, head, RequestError::BadRequest),
-            Some(session) => self.session_request(conn, head, session, websocket, upgrade),
-        }
-    }
-
-    fn transport_enabled(&self, head: &Head<'_>, websocket: bool) -> bool {
-        let transports = &self.parts.books.config.transports;
-        if websocket {
-            return transports.websocket;
-        }
-        if !transports.polling || transports.polling_user_agents.is_empty() {
-            return transports.polling;
-        }
-        let agent = head.header("user-agent").unwrap_or_default();
-        let agent = String::from_utf8_lossy(agent).to_ascii_lowercase();
-        transports
-            .polling_user_agents
-            .iter()
-            .any(|part| agent.contains(&part.to_ascii_lowercase()))
-    }
-
-    fn speaks(&self, session: SessionId, protocol: Protocol) -> bool {
-        self.parts
-            .people
-            .sessions
-            .get(session)
-            .is_some_and(|slot| slot.protocol == protocol)
-    }
-
-    fn session_request(
-        &mut self,
-        conn: ConnId,
-        head: &Head<'_>,
-        session: SessionId,
-        websocket: bool,
-        upgrade: bool,
-    ) {
-        let Some(slot) = self.parts.people.sessions.get(session) else {
-            return;
-        };
-        if websocket {
-            if upgrade {
-                self.open_probe(conn, head, session);
-            } else {
-                self.refuse(conn, head, RequestError::BadRequest);
-            }
-        } else if upgrade || slot.polling.is_none() {
-            self.refuse(conn, head, RequestError::BadRequest);
-        } else {
-            match head.method {
-                Method::Get => self.poll(conn, head, session),
-                Method::Post => self.post(conn, head, session),
-                _ => self.refuse_method(conn, head),
+                // The other shard reads the request again, and may believe its headers as this one did.
+                peer: proxy.unwrap_or(client),
+                beyond,
             }
         }
-    }
+        None => Effect::Handover {
+            conn,
+            read,
+            peer: client,
+        },
+    });
+    data.len()
+}
 
-    fn new_session_request(
-        &mut self,
-        conn: ConnId,
-        head: &Head<'_>,
-        query: &Query<'_>,
-        protocol: Protocol,
-        upgrade: bool,
-    ) {
-        let websocket = query.transport == Some(Transport::WebSocket);
-        if head.method != Method::Get && !(websocket && upgrade) {
-            return self.refuse(conn, head, RequestError::BadMethod);
+fn engine_request(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    query: &Query<'_>,
+    protocol: Protocol,
+) {
+    if !door::origin_allowed(&stage.parts, head) {
+        answers::refuse(&mut stage.parts, conn, head, RequestError::Forbidden);
+        return;
+    }
+    if head.method == Method::Options {
+        answers::preflight(&mut stage.parts, conn, head);
+        return;
+    }
+    let websocket = query.transport == Some(Transport::WebSocket);
+    // JSONP is not offered: its client cannot read what it would be given.
+    let jsonp = !websocket && query.jsonp;
+    if query.transport.is_none() || jsonp || !transport_enabled(&stage.parts, head, websocket) {
+        return answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownTransport);
+    }
+    let upgrade = handshake::wants_upgrade(head);
+    // A body nobody reads would be taken for the next request.
+    if head.has_body() && (upgrade || head.method != Method::Post) {
+        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+    }
+    let Some(sid) = &query.sid else {
+        return new_session_request(stage, conn, head, query, protocol, upgrade);
+    };
+    let session = Id20::decode(sid.as_bytes()).and_then(|sid| stage.parts.find_session(&sid));
+    match session.filter(|session| speaks(&stage.parts, *session, protocol)) {
+        None => answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownSid),
+        // A session speaks version 4, so a request that does not say so is another protocol's.
+        Some(_) if !query.is_version_4 => {
+            answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest)
         }
-        if websocket != upgrade {
-            return self.refuse(conn, head, RequestError::BadRequest);
-        }
-        if !query.is_version_4 {
-            return self.refuse(conn, head, RequestError::UnsupportedVersion);
-        }
-        if !self.admits(conn, head, protocol) {
-            return;
-        }
-        if websocket {
-            self.open_websocket(conn, head, protocol, first_subprotocol(head));
+        Some(session) => session_request(stage, conn, head, session, websocket, upgrade),
+    }
+}
+
+fn transport_enabled(parts: &Parts, head: &Head<'_>, websocket: bool) -> bool {
+    let transports = &parts.books.config.transports;
+    if websocket {
+        return transports.websocket;
+    }
+    if !transports.polling || transports.polling_user_agents.is_empty() {
+        return transports.polling;
+    }
+    let agent = head.header("user-agent").unwrap_or_default();
+    let agent = String::from_utf8_lossy(agent).to_ascii_lowercase();
+    transports
+        .polling_user_agents
+        .iter()
+        .any(|part| agent.contains(&part.to_ascii_lowercase()))
+}
+
+fn speaks(parts: &Parts, session: SessionId, protocol: Protocol) -> bool {
+    parts
+        .people
+        .sessions
+        .get(session)
+        .is_some_and(|slot| slot.protocol == protocol)
+}
+
+fn session_request(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    session: SessionId,
+    websocket: bool,
+    upgrade: bool,
+) {
+    let Some(slot) = stage.parts.people.sessions.get(session) else {
+        return;
+    };
+    if websocket {
+        if upgrade {
+            upgrade::open_probe(stage, conn, head, session);
         } else {
-            self.open_polling(conn, head, protocol);
+            answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        }
+    } else if upgrade || slot.polling.is_none() {
+        answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+    } else {
+        match head.method {
+            Method::Get => polling::poll(stage, conn, head, session),
+            Method::Post => posts::post(stage, conn, head, session),
+            _ => answers::refuse_method(&mut stage.parts, conn, head),
         }
     }
+}
 
-    fn plain_request(&mut self, conn: ConnId, head: &Head<'_>) {
-        if !self.origin_allowed(head) {
-            self.refuse(conn, head, RequestError::Forbidden);
-            return;
-        }
-        let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
-        let protocol = match chosen {
-            Some("sockeye.msgpack") => Protocol::PlainMsgpack,
-            _ => Protocol::PlainJson,
-        };
-        if self.admits(conn, head, protocol) {
-            self.open_websocket(conn, head, protocol, chosen);
-        }
+fn new_session_request(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    query: &Query<'_>,
+    protocol: Protocol,
+    upgrade: bool,
+) {
+    let websocket = query.transport == Some(Transport::WebSocket);
+    if head.method != Method::Get && !(websocket && upgrade) {
+        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadMethod);
     }
+    if websocket != upgrade {
+        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+    }
+    if !query.is_version_4 {
+        return answers::refuse(
+            &mut stage.parts,
+            conn,
+            head,
+            RequestError::UnsupportedVersion,
+        );
+    }
+    if !door::admits(stage, conn, head, protocol) {
+        return;
+    }
+    if websocket {
+        accept::open_websocket(stage, conn, head, protocol, first_subprotocol(head));
+    } else {
+        polling::open_polling(stage, conn, head, protocol);
+    }
+}
 
-    /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).
-    pub(crate) fn origin_allowed(&self, head: &Head<'_>) -> bool {
-        let allowed = &self.parts.books.config.origins;
-        allowed.is_empty()
-            || head
-                .values("origin")
-                .all(|origin| origin::is_listed(allowed, origin))
+fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
+    if !door::origin_allowed(&stage.parts, head) {
+        answers::refuse(&mut stage.parts, conn, head, RequestError::Forbidden);
+        return;
+    }
+    let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
+    let protocol = match chosen {
+        Some("sockeye.msgpack") => Protocol::PlainMsgpack,
+        _ => Protocol::PlainJson,
+    };
+    if door::admits(stage, conn, head, protocol) {
+        accept::open_websocket(stage, conn, head, protocol, chosen);
     }
 }

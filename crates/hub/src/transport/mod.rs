@@ -1,17 +1,16 @@
-//! How bytes come and go: HTTP requests, WebSocket, long-polling, and the ends of connections and sessions.
+//! How bytes come and go: HTTP requests, WebSocket, long-polling, event streams, and the deadlines of all of them.
 
-mod answers;
-mod door;
+pub(crate) mod accept;
+pub(crate) mod answers;
+pub(crate) mod door;
 pub(crate) mod drain;
-mod heartbeat;
+pub(crate) mod engine;
+pub(crate) mod flush;
 pub(crate) mod http;
-pub(crate) mod intake;
-pub(crate) mod lifecycle;
+pub(crate) mod input;
 pub(crate) mod polling;
-mod posts;
+pub(crate) mod posts;
 pub(crate) mod sse;
-mod upgrade;
+pub(crate) mod timers;
+pub(crate) mod upgrade;
 pub(crate) mod websocket;
-
-pub(crate) use crate::tables::polls::{self, Polls};
-pub(crate) use intake::Intake;

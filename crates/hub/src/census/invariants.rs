@@ -26,23 +26,23 @@ impl Hub {
     /// Panics unless all tables agree with each other.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
-        self.parts.check_conns();
-        self.parts.check_sessions();
-        self.parts.check_sockets();
-        self.parts.check_rooms();
-        self.parts.check_users();
-        self.parts.check_namespaces();
-        self.parts.check_lists();
+        self.stage.parts.check_conns();
+        self.stage.parts.check_sessions();
+        self.stage.parts.check_sockets();
+        self.stage.parts.check_rooms();
+        self.stage.parts.check_users();
+        self.stage.parts.check_namespaces();
+        self.stage.parts.check_lists();
     }
 
     #[doc(hidden)]
     pub fn census(&self) -> Census {
         Census {
-            conns: self.parts.line.conns.len(),
-            sessions: self.parts.people.sessions.len(),
-            sockets: self.parts.people.sockets.len(),
-            rooms: self.parts.rooms.len(),
-            namespaces: self.parts.people.namespaces.len(),
+            conns: self.stage.parts.line.conns.len(),
+            sessions: self.stage.parts.people.sessions.len(),
+            sockets: self.stage.parts.people.sockets.len(),
+            rooms: self.stage.parts.rooms.len(),
+            namespaces: self.stage.parts.people.namespaces.len(),
         }
     }
 
@@ -50,13 +50,14 @@ impl Hub {
     #[doc(hidden)]
     pub fn room_census(&self) -> Vec<(String, String, u64, u64)> {
         let named = self
+            .stage
             .parts
             .rooms
             .iter()
             .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
             .filter_map(|(_, room)| {
-                let namespace = self.parts.people.namespaces.get(room.namespace())?;
+                let namespace = self.stage.parts.people.namespaces.get(room.namespace())?;
                 let (name, here) = (room.name().to_string(), room.members().len() as u64);
                 Some((namespace.name.to_string(), name, here, room.total()))
             })

@@ -98,11 +98,11 @@ impl Hub {
     /// Goes on counting for so many slots; the parts when all is counted.
     pub fn memory_step(&self, walk: &mut MemoryWalk, slots: usize) -> Option<Footprint> {
         for _ in 0..slots {
-            if walk.count(&self.parts).is_none() {
+            if walk.count(&self.stage.parts).is_none() {
                 walk.table += 1;
                 walk.slot = 0;
                 if walk.table == TABLES {
-                    return Some(walk.finish(&self.parts));
+                    return Some(walk.finish(&self.stage.parts));
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::books::limits::Limits;
 use crate::cluster::mailbox::Loads;
+use crate::parts::Parts;
 use crate::tables::conn::Conn;
 use crate::tables::slot::ConnId;
 use std::sync::Arc;
@@ -105,5 +106,14 @@ impl Intake {
     /// For checks: whether the connection will be resumed.
     pub(crate) fn lists(&self, conn: ConnId) -> bool {
         self.stalled.contains(&conn) || self.held.iter().any(|(held, _)| *held == conn)
+    }
+}
+
+/// Goes on with what was pipelined behind an answered poll.
+pub(crate) fn revive(parts: &mut Parts, conn: ConnId) {
+    if let Some(slot) = parts.line.conns.get_mut(conn)
+        && slot.input.is_some()
+    {
+        parts.intake.go_on(conn, slot);
     }
 }

@@ -1,0 +1,180 @@
+//! What a token says, as long as its socket is there: rooms, grants, its end. Nothing here asks anybody.
+
+use crate::access::claims::{Claims, Denied, Grants, Refused};
+use crate::parts::Parts;
+use crate::rooms::room::RoomKind;
+use crate::seam::effect::{Effect, Notice};
+use crate::tables::session::RequestToken;
+use crate::tables::slot::{SessionId, SocketId, SocketKey};
+use crate::tables::socket::Extra;
+use std::borrow::Cow;
+use std::sync::Arc;
+use wire::http::{self, Head};
+use wire::{json, plain};
+
+/// Gives a socket what its token says.
+pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
+    let index = socket.id();
+    parts.set_user(index, &claims.uid);
+    for room in &claims.rooms {
+        // Names and numbers have bounds, which are counted where they bite.
+        let _ = parts.join(index, RoomKind::Named, room);
+    }
+    set_grants(parts, socket, claims.grants.as_ref());
+    if let Some(expires_s) = claims.expires_s {
+        let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
+        if let Some(slot) = parts.people.sockets.live_mut(socket) {
+            slot.expires_s = expires_s;
+        }
+        look_at_token(parts, socket.id());
+    }
+}
+
+fn set_grants(parts: &mut Parts, socket: SocketKey, grants: Option<&Grants>) {
+    let Some(slot) = parts.people.sockets.live_mut(socket) else {
+        return;
+    };
+    if grants.is_some() || slot.extra.is_some() {
+        let extra: &mut Extra = slot.extra.get_or_insert_default();
+        extra.grants = grants.cloned().map(Box::new);
+    }
+}
+
+/// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
+pub(crate) fn refresh(
+    parts: &mut Parts,
+    socket: SocketKey,
+    claims: &Claims,
+) -> Result<Option<u64>, Denied> {
+    let slot = parts.socket(socket).ok_or(Denied::Invalid)?;
+    let (session, before_s) = (slot.session, u64::from(slot.expires_s));
+    let later = claims
+        .expires_s
+        .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
+    if parts.user_of(socket.id()) != Some(&*claims.uid) || !later {
+        return Err(Denied::Invalid);
+    }
+    refresh_request_token(parts, session, claims);
+    set_grants(parts, socket, claims.grants.as_ref());
+    // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
+    if let Some(slot) = parts.people.sockets.live_mut(socket)
+        && before_s > 0
+    {
+        let expires_s = claims.expires_s.unwrap_or(u64::from(u32::MAX));
+        slot.expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
+    }
+    Ok(claims.expires_s)
+}
+
+/// A client showed no token, or one that grants nothing: counted, and told to the log with the cause.
+pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refused) {
+    parts.books.counts.denied[refused.denied as usize] += 1;
+    if let Some(slot) = parts.people.sessions.get(session) {
+        let (peer, cause) = (slot.peer, refused.cause);
+        let notice = Notice::TokenRefused { peer, cause };
+        parts.outbound.effects.push(Effect::Log(notice));
+    }
+}
+
+/// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
+fn refresh_request_token(parts: &mut Parts, session: SessionId, claims: &Claims) {
+    let slot = parts.people.sessions.get_mut(session);
+    if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
+        && known.uid == claims.uid
+        && claims.outlast(known)
+    {
+        known.clone_from(claims);
+    }
+}
+
+/// The wall clock went ahead of time: what heartbeats would find is to be found now.
+#[cold]
+pub(crate) fn look_at_all_tokens(parts: &mut Parts) {
+    let all = (0..).map_while(|index| parts.people.sockets.nth(index));
+    for socket in all.collect::<Vec<_>>() {
+        look_at_token(parts, socket);
+    }
+}
+
+/// At a heartbeat: who of the session is to be warned before the next one.
+pub(crate) fn look_at_tokens(parts: &mut Parts, session: SessionId) {
+    if !parts.books.config.auth.enabled {
+        return;
+    }
+    for n in 0.. {
+        let sockets = parts.people.sessions.get(session).map(|slot| &slot.sockets);
+        let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
+            return;
+        };
+        look_at_token(parts, socket);
+    }
+}
+
+/// Lets a socket wait for its warning, if that is due before the next heartbeat of its session.
+pub(crate) fn look_at_token(parts: &mut Parts, index: SocketId) {
+    let Some(slot) = parts.people.sockets.get(index) else {
+        return;
+    };
+    let warn_s = parts.books.config.auth.warn_before.as_secs();
+    let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
+    let next_s =
+        parts.clock.now.wall_ms / 1000 + parts.books.config.heartbeat_gap_max().as_secs() + 1;
+    if slot.expires_s > 0 && !slot.ending && due_s <= next_s {
+        await_end(parts, index, due_s);
+    }
+}
+
+pub(crate) fn await_end(parts: &mut Parts, index: SocketId, due_s: u64) {
+    let key = parts.people.sockets.key(index);
+    if let Some(slot) = parts.people.sockets.get_mut(index) {
+        slot.ending = true;
+        parts.clock.expiries.add(due_s, key);
+    }
+}
+
+/// A socket that may have waited for the end of its token is gone.
+pub(crate) fn forget_expiry(parts: &mut Parts, index: SocketId) {
+    if parts
+        .people
+        .sockets
+        .get(index)
+        .is_some_and(|slot| slot.ending)
+    {
+        let sockets = &parts.people.sockets;
+        let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
+        parts.clock.expiries.forget_one(is_live);
+    }
+}
+
+/// Tells a plain client why it is sent off.
+pub(crate) fn say_denied(parts: &mut Parts, session: SessionId, denied: Denied) {
+    let error = plain::Error {
+        code: denied.code(),
+        message: denied.message(),
+        timestamp_ms: parts.clock.now.wall_ms,
+        ..plain::Error::default()
+    };
+    parts.say_error(session, &error);
+}
+
+/// The token a request shows: `Authorization: Bearer`, or the query parameter of that name.
+pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Arc<str>> {
+    let bearer = head.header("authorization").and_then(|value| {
+        let (scheme, token) = std::str::from_utf8(value).ok()?.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let token: Option<Cow<'_, str>> = bearer.map(Cow::Borrowed);
+    let token = token.or_else(|| http::query_param(head.query, parameter));
+    token.filter(|token| !token.is_empty()).map(Arc::from)
+}
+
+/// The member `token` of a JSON object, or a JSON string.
+pub(crate) fn shown_token(raw: &str) -> Option<Cow<'_, str>> {
+    let raw = raw.trim();
+    let value = if raw.starts_with('{') {
+        json::member(raw, "\"token\"")?
+    } else {
+        raw
+    };
+    json::unquote(value).filter(|token| !token.is_empty())
+}

@@ -1,0 +1,4 @@
+//! Looking at a hub between its turns: what it holds, where its memory is, whether its tables agree.
+
+pub(crate) mod invariants;
+pub(crate) mod memory;

@@ -1,0 +1,104 @@
+//! Rates of what clients send: a message over one is dropped, and its sender told; a sender that goes on and on is closed.
+
+use crate::access::gcra::Exceeded;
+use crate::access::rates;
+use crate::books::close::CloseReason;
+use crate::books::limits::IGNORED_BYTES_MAX;
+use crate::books::metrics::{Dropped, Limit, Scope};
+use crate::life::{ending, opening};
+use crate::parts::Parts;
+use crate::seam::context::Context;
+use crate::seam::handler::{AckTo, Refusal};
+use crate::tables::slot::{SessionId, SocketKey};
+
+/// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
+/// `false`. HOT PATH.
+#[inline]
+pub(crate) fn within_rates(
+    parts: &mut Parts,
+    session: SessionId,
+    socket: Option<SocketKey>,
+    asked: Option<u64>,
+) -> bool {
+    if !parts.access.meters.any {
+        return true;
+    }
+    match rates::book_message(parts, session, socket) {
+        Ok(()) => true,
+        Err(refused) => over_rate(parts, session, socket, asked, refused),
+    }
+}
+
+/// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
+/// without having waited: `false`.
+pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namespace: &str) -> bool {
+    if !parts.access.meters.any {
+        return true;
+    }
+    let Err(refused) = rates::book_message(parts, session, None) else {
+        return true;
+    };
+    let meters = &parts.access.meters;
+    let meter = meters.of(refused.0).filter(|_| !meters.dry_run);
+    if let Some(message) = meter.map(|meter| meter.message.to_string()) {
+        if let Some(slot) = parts.people.sessions.get_mut(session) {
+            slot.rare.get_or_insert_default().part(namespace);
+        }
+        let refusal = Refusal {
+            message,
+            data: None,
+        };
+        opening::send_refusal(parts, session, namespace, &refusal);
+    }
+    over_rate(parts, session, None, None, refused)
+}
+
+/// `true` in a dry run: the message passes all the same.
+#[cold]
+fn over_rate(
+    parts: &mut Parts,
+    session: SessionId,
+    socket: Option<SocketKey>,
+    asked: Option<u64>,
+    (scope, exceeded): (Scope, Exceeded),
+) -> bool {
+    let meter = parts.access.meters.of(scope).cloned();
+    let (Some(meter), Some(socket)) = (meter, socket) else {
+        parts.books.counts.rated[scope as usize] += 1;
+        if !parts.access.meters.dry_run {
+            parts.books.counts.hit(Limit::Rate);
+            parts.books.counts.drop_message(Dropped::Rate);
+            count_rejection(parts, session);
+        }
+        return parts.access.meters.dry_run;
+    };
+    Context { parts }.over_rate(
+        socket,
+        &mut asked.map(|id| AckTo { socket, id }),
+        scope,
+        &meter.message,
+        exceeded,
+    )
+}
+
+/// Books a rejected message; a session that goes on and on is closed.
+pub(crate) fn count_rejection(parts: &mut Parts, session: SessionId) {
+    let max = parts.books.config.limits.flood_rejections_max;
+    parts.line.budget.reject();
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    // A message within the session's rate and over its event's rate makes up for nothing.
+    let more = 1 + u16::from(parts.intake.take_forgiven());
+    slot.rejections = slot.rejections.saturating_add(more);
+    if slot.rejections <= max {
+        return;
+    }
+    let conn = slot.conn;
+    parts.books.counts.hit(Limit::Flood);
+    ending::close_session(parts, session, CloseReason::Flood);
+    // What still comes is no accident.
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.ignored = IGNORED_BYTES_MAX;
+    }
+}

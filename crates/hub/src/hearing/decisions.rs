@@ -1,0 +1,139 @@
+//! Answers to questions and decisions of the handler: what they mean for the client that waits.
+
+use crate::access::claims::{Claims, Denied, Refused};
+use crate::access::tokens;
+use crate::books::metrics::Limit;
+use crate::hearing::{expiry, joining, plain_joining, socketio};
+use crate::seam::ask::Reply;
+use crate::seam::effect::Told;
+use crate::seam::handler::Refusal;
+use crate::seam::join::Held;
+use crate::seam::question::{self, Asked, Pending, Waiting};
+use crate::seam::stage::Stage;
+use crate::tables::intake;
+use crate::tables::slot::{AskKey, SessionKey};
+
+/// Nobody answered in time.
+pub(crate) fn ask_due(stage: &mut Stage, key: AskKey) {
+    let Some(pending) = question::settle_question(&mut stage.parts, key) else {
+        return;
+    };
+    stage.parts.books.counts.hit(Limit::AskTimeout);
+    if pending.asked == Asked::Handler {
+        on_decision(stage, pending, Err(Refusal::unavailable()));
+    } else {
+        on_answer(stage, pending, Reply::Answered(None));
+    }
+}
+
+pub(crate) fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
+    match (pending.asked, reply) {
+        (Asked::Verifier, Reply::Verified(verdict)) => on_verdict(stage, pending, verdict),
+        (Asked::Verifier, Reply::Answered(_)) => {
+            on_verdict(stage, pending, Err(Denied::Unavailable.into()));
+        }
+        (Asked::Outside { token }, reply) => {
+            let answer = match reply {
+                Reply::Answered(answer) => answer,
+                Reply::Verified(_) => None,
+            };
+            stage
+                .parts
+                .outbound
+                .told
+                .push_back(Told::Answered { token, answer });
+        }
+        // A ticket is not answered from outside.
+        (Asked::Handler, _) => on_decision(stage, pending, Err(Refusal::unavailable())),
+    }
+}
+
+/// Carries out what the handler decided.
+fn decided(stage: &mut Stage, key: AskKey, decision: Result<(), Refusal>) {
+    if let Some(pending) = question::settle_question(&mut stage.parts, key) {
+        on_decision(stage, pending, decision);
+    }
+}
+
+fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal>) {
+    let Some(session) = pending.session.map(SessionKey::id) else {
+        return;
+    };
+    let live = pending
+        .session
+        .and_then(|key| stage.parts.people.sessions.live(key));
+    if live.is_none() || !stage.parts.is_open(session) {
+        return;
+    }
+    match pending.waiting {
+        Waiting::Join(join) => joining::on_joining_decided(stage, session, *join, decision),
+        Waiting::Begin(claims) => {
+            plain_joining::on_beginning_decided(stage, session, claims, decision)
+        }
+        Waiting::Refresh { .. } | Waiting::Nobody => {}
+    }
+}
+
+/// The control plane has looked at a token.
+fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refused>) {
+    let Some(key) = pending.session else {
+        return;
+    };
+    let session = key.id();
+    match &verdict {
+        Ok(_) => stage.parts.books.counts.auth_ok += 1,
+        Err(refused) => tokens::note_denied(&mut stage.parts, session, *refused),
+    }
+    let verdict = verdict.map_err(|refused| refused.denied);
+    if stage.parts.people.sessions.live(key).is_none() || !stage.parts.is_open(session) {
+        return;
+    }
+    match pending.waiting {
+        Waiting::Join(join) => joining::on_join_verdict(stage, session, *join, verdict),
+        Waiting::Begin(_) => {
+            let conn = plain_joining::set_asking(&mut stage.parts, session, false);
+            match verdict {
+                Ok(claims) => plain_joining::begin_plain(stage, session, Some(&claims)),
+                Err(denied) => plain_joining::deny_plain(&mut stage.parts, session, denied),
+            }
+            if let Some(conn) = conn {
+                intake::revive(&mut stage.parts, conn);
+            }
+        }
+        Waiting::Refresh { socket, ack } => {
+            expiry::on_refresh_verdict(&mut stage.parts, socket, ack, verdict)
+        }
+        Waiting::Nobody => {}
+    }
+}
+
+/// Tells the handler what it must know, and carries out what it decided, until nothing is left.
+pub(crate) fn settle(stage: &mut Stage) {
+    loop {
+        stage.tell();
+        let outbound = &mut stage.parts.outbound;
+        if let Some((session, held)) = outbound.released.pop_front() {
+            released(stage, session, &held);
+        } else if let Some((key, decision)) = outbound.decided.pop_front() {
+            decided(stage, key, decision);
+        } else {
+            return;
+        }
+    }
+}
+
+/// A packet that waited before a gate is worked on.
+fn released(stage: &mut Stage, key: SessionKey, held: &Held) {
+    let parts = &mut stage.parts;
+    if parts.people.sessions.live(key).is_none() || !parts.is_open(key.id()) {
+        return;
+    }
+    let Some(packet) = held.packet() else {
+        return;
+    };
+    // Stock clients give up without a word. One that came back before the answer asked twice, and means once.
+    if held.connects() && parts.socket_in(key.id(), packet.namespace).is_some() {
+        return;
+    }
+    socketio::on_packet(stage, key.id(), &packet, held.attachments());
+}

@@ -1,0 +1,160 @@
+//! A token's life after its client was let in: refreshed, soon to end, at its end.
+
+use crate::access::claims::{Claims, Denied};
+use crate::access::gcra::Gcra;
+use crate::access::rates;
+use crate::access::tokens::{self, shown_token};
+use crate::books::close::CloseReason;
+use crate::books::config::Rate;
+use crate::life::ending;
+use crate::parts::Parts;
+use crate::seam::ask::Token;
+use crate::seam::context::{Context, Emit};
+use crate::seam::handler::AckTo;
+use crate::seam::notices;
+use crate::seam::question::{self, Waiting};
+use crate::tables::slot::{SessionId, SocketKey};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::json;
+
+/// Takes the event that shows a new token, by its argument or as `{"token": …}`; `false` = it is another event.
+#[inline]
+pub(crate) fn on_refresh(
+    parts: &mut Parts,
+    session: SessionId,
+    socket: SocketKey,
+    name: &str,
+    args: &str,
+    ack: Option<u64>,
+) -> bool {
+    if !parts.books.config.auth.enabled || name != notices::REFRESH {
+        return false;
+    }
+    let token = json::first(args).and_then(shown_token);
+    let sockets_max = parts.books.config.limits.sockets_per_session_max as u32;
+    let rate = Gcra::new(Rate::new(REFRESHES.max(sockets_max), REFRESHES_PER));
+    let in_time = rates::spend(parts, socket, REFRESHES_NUMBER, rate).is_ok();
+    let token = token.filter(|_| in_time).ok_or(Denied::Invalid);
+    let asked = token.and_then(|token| {
+        let token = Token::from(Arc::from(token));
+        let waiting = Waiting::Refresh { socket, ack };
+        question::ask_about(parts, session, token, waiting)
+    });
+    if let Err(denied) = asked {
+        tokens::note_denied(parts, session, denied.into());
+        on_refresh_verdict(parts, socket, ack, Err(denied));
+    }
+    true
+}
+
+pub(crate) fn on_refresh_verdict(
+    parts: &mut Parts,
+    socket: SocketKey,
+    ack: Option<u64>,
+    verdict: Result<Claims, Denied>,
+) {
+    let answer = match verdict {
+        Ok(claims) => tokens::refresh(parts, socket, &claims),
+        Err(denied) => Err(denied),
+    };
+    let args = match answer {
+        Ok(Some(expires_s)) => format!("{{\"expiresAt\":{}}}", expires_s * 1000),
+        Ok(None) => "{}".to_owned(),
+        Err(denied) => format!("{{\"error\":\"{}\"}}", denied.message()),
+    };
+    let mut cx = Context { parts };
+    match ack {
+        Some(id) => cx.ack(AckTo { socket, id }, &args, &[]),
+        None => cx.emit(
+            socket,
+            &Emit {
+                name: notices::REFRESH,
+                args: &args,
+                ..Emit::default()
+            },
+        ),
+    }
+}
+
+/// Warns those whose token ends soon and ends those whose token has ended. Wall clock: that is what tokens mean.
+pub(crate) fn expire_tokens(parts: &mut Parts) {
+    let now_s = parts.clock.now.wall_ms / 1000;
+    while let Some(sockets) = parts.clock.expiries.pop_due(now_s) {
+        for key in sockets {
+            let socket = key;
+            let Some(slot) = parts.people.sockets.live_mut(key).filter(|slot| !slot.gone) else {
+                continue;
+            };
+            slot.ending = false;
+            let expires_s = slot.expires_s;
+            match u64::from(expires_s).saturating_sub(now_s) {
+                0 => token_ended(parts, socket),
+                left_s => token_ends(parts, socket, expires_s, left_s),
+            }
+        }
+    }
+}
+
+fn token_ended(parts: &mut Parts, socket: SocketKey) {
+    let Some(session) = parts.socket(socket).map(|slot| slot.session) else {
+        return;
+    };
+    parts.books.counts.denied[Denied::Expired as usize] += 1;
+    let engineio = parts
+        .people
+        .sessions
+        .get(session)
+        .is_some_and(|slot| slot.protocol.is_engineio());
+    if !engineio {
+        tokens::say_denied(parts, session, Denied::Expired);
+        return ending::close_session(parts, session, CloseReason::TokenExpired);
+    }
+    Context { parts }.emit(
+        socket,
+        &Emit {
+            name: notices::ERROR,
+            args: "{\"message\":\"Token expired\"}",
+            ..Emit::default()
+        },
+    );
+    ending::disconnect_socket(parts, socket.id(), false, Some(CloseReason::TokenExpired));
+    if parts
+        .people
+        .sessions
+        .get(session)
+        .is_some_and(|slot| slot.sockets.is_empty())
+    {
+        ending::close_session(parts, session, CloseReason::TokenExpired);
+    }
+}
+
+/// The token of a socket ends in `left_s` seconds: time for a warning, or (after a refresh) not yet.
+fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64) {
+    let expires_s = u64::from(expires_s);
+    if left_s > parts.books.config.auth.warn_before.as_secs() {
+        return tokens::look_at_token(parts, socket.id());
+    }
+    tokens::await_end(parts, socket.id(), expires_s);
+    let mut args = String::new();
+    let at_ms = expires_s * 1000;
+    let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
+    Context { parts: parts }.emit(
+        socket,
+        &Emit {
+            name: notices::EXPIRING,
+            args: &args,
+            ..Emit::default()
+        },
+    );
+}
+
+/// How often a session may do so in a minute, or once for each of its namespaces if they can be more: looking at a token costs
+/// more than taking a message.
+const REFRESHES: u32 = 30;
+
+const REFRESHES_PER: Duration = Duration::from_secs(60);
+
+/// Number of that limiter; the rules' limiters count from one.
+const REFRESHES_NUMBER: u32 = 0;

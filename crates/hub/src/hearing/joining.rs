@@ -1,0 +1,278 @@
+//! The way of a client into a namespace of Socket.IO: its token, the handler's decision, and what it sent meanwhile.
+
+use crate::access::claims::{Claims, Denied};
+use crate::access::tokens::{self, shown_token};
+use crate::books::close::CloseReason;
+use crate::books::config::AuthStyle;
+use crate::books::metrics::{Dropped, Limit};
+use crate::dialect::speech::Word;
+use crate::life::{ending, opening};
+use crate::parts::Parts;
+use crate::seam::ask::Token;
+use crate::seam::handler::{ConnectRequest, Decision, Refusal};
+use crate::seam::join::Join;
+use crate::seam::notices;
+use crate::seam::opening::HeaderLines;
+use crate::seam::question::{self, Waiting};
+use crate::seam::stage::Stage;
+use crate::tables::session::RequestToken;
+use crate::tables::slot::SessionId;
+use std::mem;
+use std::sync::Arc;
+use wire::socketio::PacketType;
+
+/// The client may be let in, as far as its token goes.
+pub(crate) fn join_namespace(
+    stage: &mut Stage,
+    session: SessionId,
+    namespace: &str,
+    auth: &str,
+    claims: Option<&Claims>,
+) {
+    match ask_handler(stage, session, namespace, auth, claims) {
+        Some(Decision::Later) => {
+            let mut join = Join::new(namespace, auth.into());
+            join.claims = claims.cloned();
+            await_decision(stage, session, join);
+        }
+        Some(Decision::Admit) => enter(stage, session, namespace, auth, claims),
+        Some(Decision::Refuse(refusal)) => keep_out(&mut stage.parts, session, namespace, &refusal),
+        None => {}
+    }
+}
+
+/// The same for a client that waited before a gate for its token's sake.
+fn join_from_gate(stage: &mut Stage, session: SessionId, join: Join) {
+    let claims = join.claims.as_ref();
+    match ask_handler(stage, session, &join.namespace, &join.auth, claims) {
+        Some(Decision::Later) => await_decision(stage, session, join),
+        Some(Decision::Admit) => on_joining_decided(stage, session, join, Ok(())),
+        Some(Decision::Refuse(refusal)) => {
+            on_joining_decided(stage, session, join, Err(refusal));
+        }
+        None => {}
+    }
+}
+
+fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
+    match question::take_ticket(&mut stage.parts) {
+        // The handler ended the session in the same call.
+        Some(key) if !stage.parts.is_open(session) => {
+            question::close_question(&mut stage.parts, key);
+        }
+        Some(key) => {
+            let bytes_max = stage.parts.books.config.limits.ask_bytes_max;
+            // What waits is kept even where there is no room to book it: the gate has a bound of its own.
+            let _ = stage
+                .parts
+                .asks
+                .keep(key.id(), join.held_bytes(), bytes_max);
+            question::wait_for(&mut stage.parts, key, Waiting::Join(Box::new(join)));
+        }
+        None => on_joining_decided(stage, session, join, Err(Refusal::unavailable())),
+    }
+}
+
+/// The end of waiting: the client is in or not, and what it sent meanwhile is worked on when the hub settles.
+pub(crate) fn on_joining_decided(
+    stage: &mut Stage,
+    session: SessionId,
+    mut join: Join,
+    decision: Result<(), Refusal>,
+) {
+    let mut held = join.take_held().into_iter().peekable();
+    match decision {
+        Ok(()) => enter(
+            stage,
+            session,
+            &join.namespace,
+            &join.auth,
+            join.claims.as_ref(),
+        ),
+        Err(refusal) => {
+            keep_out(&mut stage.parts, session, &join.namespace, &refusal);
+            // What it sent as a member goes nowhere; another CONNECT is another try.
+            while held.next_if(|packet| !packet.connects()).is_some() {
+                stage.parts.books.counts.drop_message(Dropped::Refused);
+            }
+        }
+    }
+    let key = stage.parts.people.sessions.key(session);
+    let released = &mut stage.parts.outbound.released;
+    released.extend(held.map(|packet| (key, packet)));
+}
+
+/// The client is let in.
+fn enter(
+    stage: &mut Stage,
+    session: SessionId,
+    namespace: &str,
+    auth: &str,
+    claims: Option<&Claims>,
+) {
+    // The handler may have ended the session.
+    if !stage.parts.is_open(session) {
+        return;
+    }
+    let socket = opening::add_socket(&mut stage.parts, session, namespace, auth, claims);
+    if let Some(claims) = claims {
+        tokens::grant(&mut stage.parts, socket, claims);
+    }
+    opening::greet(&mut stage.parts, session, socket, namespace);
+    stage.call(session, |handler, cx| handler.connected(cx, socket, auth));
+}
+
+fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {
+    if parts.is_open(session) {
+        opening::refuse_namespace(parts, session, namespace, refusal);
+    }
+}
+
+/// A client wants to join a namespace and tokens matter: joins it now, later, or not.
+pub(crate) fn authenticate(stage: &mut Stage, session: SessionId, namespace: &str, auth: &str) {
+    let Some(slot) = stage.parts.people.sessions.get(session) else {
+        return;
+    };
+    let (token, auth_text) = match (shown_token(auth), slot.token.as_deref()) {
+        (Some(_), _) => {
+            let text: Arc<str> = auth.into();
+            let shown = shown_token(&text).unwrap_or_default();
+            (Token::within(&text, &shown), text)
+        }
+        (None, Some(RequestToken::Unread(token))) => (Token::from(Arc::clone(token)), auth.into()),
+        (None, Some(RequestToken::Good(claims))) => {
+            let claims = claims.clone();
+            return join_on_claims(stage, session, namespace, auth, &claims);
+        }
+        (None, None) if stage.parts.books.config.auth.required => {
+            tokens::note_denied(&mut stage.parts, session, Denied::Missing.into());
+            return deny_join(&mut stage.parts, session, namespace, Denied::Missing);
+        }
+        (None, None) => return join_namespace(stage, session, namespace, auth, None),
+    };
+    let join = Join::new(namespace, auth_text);
+    let waiting = Waiting::Join(Box::new(join));
+    if let Err(denied) = question::ask_about(&mut stage.parts, session, token, waiting) {
+        tokens::note_denied(&mut stage.parts, session, denied.into());
+        deny_join(&mut stage.parts, session, namespace, denied);
+    }
+}
+
+/// The request's token was good when it was looked at; is it still?
+fn join_on_claims(
+    stage: &mut Stage,
+    session: SessionId,
+    namespace: &str,
+    auth: &str,
+    claims: &Claims,
+) {
+    let now_s = stage.parts.clock.now.wall_ms / 1000;
+    if claims.expires_s.is_some_and(|expires_s| expires_s <= now_s) {
+        tokens::note_denied(&mut stage.parts, session, Denied::Expired.into());
+        return deny_join(&mut stage.parts, session, namespace, Denied::Expired);
+    }
+    join_namespace(stage, session, namespace, auth, Some(claims));
+}
+
+pub(crate) fn on_join_verdict(
+    stage: &mut Stage,
+    session: SessionId,
+    mut join: Join,
+    verdict: Result<Claims, Denied>,
+) {
+    match verdict {
+        // Others may have joined while this one was asked about.
+        Ok(_) if !has_room_for_socket(&mut stage.parts, session) => {}
+        Ok(claims) => {
+            let slot = stage.parts.people.sessions.get_mut(session);
+            if shown_token(&join.auth).is_none()
+                && let Some(token) = slot.and_then(|slot| slot.token.as_deref_mut())
+                && matches!(token, RequestToken::Unread(_))
+            {
+                *token = RequestToken::Good(claims.clone());
+            }
+            join.claims = Some(claims);
+            join_from_gate(stage, session, join);
+        }
+        Err(denied) => deny_join(&mut stage.parts, session, &join.namespace, denied),
+    }
+}
+
+/// Strict: CONNECT_ERROR. Chat: the client is let in to be told by an `error` event, and sent off; without DISCONNECT, behind
+/// which no client comes back by itself, if the fault is ours.
+fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
+    if parts.books.config.auth.style == AuthStyle::Strict {
+        ending::log_refused(parts, session, denied.close_reason());
+        // What the client can mend by itself, it is told in a way that programs read.
+        let code = || format!("{{\"code\":\"{}\"}}", denied.code());
+        let refusal = Refusal {
+            message: denied.message().to_owned(),
+            data: (denied == Denied::Expired).then(code),
+        };
+        return opening::refuse_namespace(parts, session, namespace, &refusal);
+    }
+    let id = parts.ids.socket(parts.clock.now.wall_ms);
+    let connect = format!("{{\"sid\":\"{id}\"}}");
+    let error = format!("{{\"message\":\"{}\"}}", denied.message());
+    let error = Word {
+        name: notices::ERROR,
+        ..Word::control(PacketType::Event, namespace, &error)
+    };
+    let connect = Word::control(PacketType::Connect, namespace, &connect);
+    parts.say(session, &connect);
+    parts.say(session, &error);
+    if denied != Denied::Unavailable {
+        let word = Word::control(PacketType::Disconnect, namespace, "");
+        parts.say(session, &word);
+    }
+    ending::close_session(parts, session, denied.close_reason());
+}
+
+/// `false`: the session has, or has asked for, as many sockets as it may, and is ended for wanting more.
+pub(crate) fn has_room_for_socket(parts: &mut Parts, session: SessionId) -> bool {
+    let max = parts.books.config.limits.sockets_per_session_max;
+    let slot = parts.people.sessions.get(session);
+    if slot.is_some_and(|slot| slot.sockets.len() + slot.gates.len() < max) {
+        return true;
+    }
+    parts.books.counts.hit(Limit::SocketsPerSession);
+    ending::close_session(parts, session, CloseReason::LimitExceeded);
+    false
+}
+
+/// Asks the handler whether the session may join.
+pub(crate) fn ask_handler(
+    stage: &mut Stage,
+    session: SessionId,
+    namespace: &str,
+    auth: &str,
+    claims: Option<&Claims>,
+) -> Option<Decision> {
+    let slot = stage.parts.people.sessions.get_mut(session)?;
+    let (protocol, peer) = (slot.protocol, slot.peer);
+    let rare = slot.rare.as_mut();
+    let (query, headers) = rare.map_or_else(Default::default, |rare| {
+        (mem::take(&mut rare.query), mem::take(&mut rare.headers))
+    });
+    let request = ConnectRequest {
+        namespace,
+        auth,
+        query: &query,
+        headers: HeaderLines(&headers),
+        protocol,
+        peer,
+        claims,
+        session,
+    };
+    let answer = stage.call(session, |handler, cx| handler.connecting(cx, &request));
+    if !matches!(answer, Some(Decision::Later)) {
+        // A ticket that nobody waits with.
+        let ticket = question::take_ticket(&mut stage.parts);
+        ticket.and_then(|key| question::close_question(&mut stage.parts, key));
+    }
+    let slot = stage.parts.people.sessions.get_mut(session);
+    if let Some(rare) = slot.and_then(|slot| slot.rare.as_mut()) {
+        (rare.query, rare.headers) = (query, headers);
+    }
+    answer
+}

@@ -1,0 +1,45 @@
+//! A message of whatever protocol its session speaks.
+
+use crate::books::metrics::Dropped;
+use crate::hearing::{plain, socketio};
+use crate::seam::stage::Stage;
+use crate::tables::session::Protocol;
+use crate::tables::slot::SessionId;
+use crate::transport::websocket::Data;
+
+/// A message of whatever protocol the session speaks.
+#[inline]
+pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
+    stage.parts.books.counts.messages_in += 1;
+    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    if slot.flags.closing {
+        // Only its last poll is waited for: nothing may join or send on its behalf.
+        stage.parts.books.counts.drop_message(Dropped::Invalid);
+        return;
+    }
+    slot.flags.heard = true;
+    let interrupted = slot.binary.is_some();
+    match (slot.protocol, data) {
+        (Protocol::SocketIo, _) if !slot.flags.heard_packet => {
+            socketio::on_first(stage, session, data)
+        }
+        (Protocol::SocketIo, data) if slot.flags.msgpack => {
+            socketio::on_msgpack(stage, session, data)
+        }
+        (Protocol::SocketIo, Data::Text(text)) => {
+            socketio::on_packet_text(stage, session, text, interrupted);
+        }
+        (Protocol::SocketIo, Data::Binary(bytes)) => socketio::on_attachment(stage, session, bytes),
+        (Protocol::PlainJson | Protocol::PlainMsgpack, data) => {
+            plain::on_plain(stage, session, data)
+        }
+        // It cannot speak.
+        (Protocol::EventStream, _) => {}
+        (Protocol::EngineIo | Protocol::Raw, data) => {
+            let key = stage.parts.people.sessions.key(session);
+            stage.call(session, |handler, cx| handler.message(cx, key, data));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What clients say: packets and messages become events of the handler, and memberships.
+
+pub(crate) mod booking;
+pub(crate) mod decisions;
+pub(crate) mod expiry;
+pub(crate) mod joining;
+pub(crate) mod message;
+pub(crate) mod plain;
+pub(crate) mod plain_joining;
+pub(crate) mod socketio;

@@ -1,0 +1,111 @@
+//! What clients of the plain protocol say: JSON or MessagePack messages become the same events as Socket.IO packets.
+
+use crate::hearing::{booking, expiry, socketio};
+use crate::seam::context::{About, Rejection};
+use crate::seam::handler::{AckTo, Event};
+use crate::seam::stage::Stage;
+use crate::tables::session::Protocol;
+use crate::tables::slot::{SessionId, SocketKey};
+use crate::transport::websocket::Data;
+use wire::json;
+use wire::plain::{self, Incoming, Invalid};
+
+pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
+    let Some(slot) = stage.parts.people.sessions.get(session) else {
+        return;
+    };
+    let Some(socket) = slot
+        .sockets
+        .first()
+        .map(|index| stage.parts.socket_key(*index))
+    else {
+        return;
+    };
+    let incoming = match (slot.protocol, data) {
+        (Protocol::PlainMsgpack, Data::Binary(bytes)) => plain::parse_msgpack(bytes),
+        (_, Data::Text(text)) => plain::parse_json(text),
+        _ => Err(Invalid::default()),
+    };
+    let asked = match &incoming {
+        Ok(Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. }) => {
+            *id
+        }
+        Ok(Incoming::Ack { .. }) => None,
+        Err(invalid) => invalid.id,
+    };
+    if !booking::within_rates(&mut stage.parts, session, Some(socket), asked) {
+        return;
+    }
+    match incoming {
+        Ok(incoming) => on_incoming(stage, session, socket, incoming),
+        Err(invalid) => {
+            stage.parts.books.counts.invalid_messages += 1;
+            let rejection = Rejection::Refused {
+                message: invalid.message(),
+                code: "INVALID_MESSAGE_FORMAT",
+            };
+            let about = About {
+                id: invalid.id,
+                field: invalid.field,
+            };
+            stage.call(session, |_, cx| cx.reject_message(socket, rejection, about));
+        }
+    }
+}
+
+fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incoming: Incoming<'_>) {
+    match incoming {
+        Incoming::Join { room, id } => on_room_request(stage, session, socket, "join", &room, id),
+        Incoming::Leave { room, id } => {
+            on_room_request(stage, session, socket, "leave", &room, id);
+        }
+        Incoming::Event {
+            name,
+            room,
+            args,
+            attachments,
+            id,
+        } => {
+            if expiry::on_refresh(&mut stage.parts, session, socket, &name, &args, id) {
+                return;
+            }
+            let event = Event {
+                name: &name,
+                args: &args,
+                attachments: &attachments,
+                room: room.as_deref(),
+                ack: id.map(|id| AckTo { socket, id }),
+            };
+            stage.call(session, |handler, cx| handler.event(cx, socket, event));
+        }
+        Incoming::Ack {
+            id,
+            args,
+            attachments,
+        } => {
+            socketio::on_ack(stage, session, socket, id, &args, &attachments);
+        }
+    }
+}
+
+/// `join` and `leave` are events with the room's name as argument, as stock Socket.IO clients emit them.
+pub(crate) fn on_room_request(
+    stage: &mut Stage,
+    session: SessionId,
+    socket: SocketKey,
+    name: &str,
+    room: &str,
+    id: Option<u64>,
+) {
+    let mut args = Vec::new();
+    json::quote(&mut args, room);
+    let args = String::from_utf8_lossy(&args);
+    let event = Event {
+        name,
+        args: &args,
+        attachments: &[],
+        room: None,
+        ack: id.map(|id| AckTo { socket, id }),
+    };
+    stage.call(session, |handler, cx| handler.event(cx, socket, event));
+}

@@ -1,0 +1,157 @@
+//! The way of a plain session to its one socket: its token, and the handler's decision.
+
+use crate::access::claims::{Claims, Denied};
+use crate::access::tokens;
+use crate::books::close::CloseReason;
+use crate::hearing::{booking, joining, plain};
+use crate::life::{ending, opening, stream};
+use crate::parts::Parts;
+use crate::rooms::log::Kept;
+use crate::seam::ask::Token;
+use crate::seam::handler::{Decision, Refusal};
+use crate::seam::question::{self, Waiting};
+use crate::seam::stage::Stage;
+use crate::tables::intake;
+use crate::tables::session::RequestToken;
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use wire::websocket::close;
+
+/// A plain session begins: its token came with the request.
+fn authenticate_plain(stage: &mut Stage, session: SessionId) {
+    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let token = slot.token.take().map(|token| *token);
+    let Some(RequestToken::Unread(token)) = token else {
+        return if stage.parts.books.config.auth.required {
+            tokens::note_denied(&mut stage.parts, session, Denied::Missing.into());
+            deny_plain(&mut stage.parts, session, Denied::Missing);
+        } else {
+            begin_plain(stage, session, None);
+        };
+    };
+    let waiting = Waiting::Begin(None);
+    match question::ask_about(&mut stage.parts, session, Token::from(token), waiting) {
+        Ok(()) => drop(set_asking(&mut stage.parts, session, true)),
+        Err(denied) => {
+            tokens::note_denied(&mut stage.parts, session, denied.into());
+            deny_plain(&mut stage.parts, session, denied);
+        }
+    }
+}
+
+pub(crate) fn deny_plain(parts: &mut Parts, session: SessionId, denied: Denied) {
+    let status = match denied {
+        Denied::Unavailable => 503,
+        _ => 401,
+    };
+    if !stream::refuse_stream(parts, session, status, denied.message()) {
+        tokens::say_denied(parts, session, denied);
+    }
+    ending::close_session(parts, session, denied.close_reason());
+}
+
+/// A plain session has one socket from the start, or from when its token was found good.
+pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
+    if stage.parts.books.config.auth.enabled {
+        authenticate_plain(stage, session);
+    } else {
+        begin_plain(stage, session, None);
+    }
+}
+
+pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<&Claims>) {
+    let namespace = stage.parts.books.config.plain_namespace.clone();
+    match joining::ask_handler(stage, session, &namespace, "{}", claims) {
+        Some(Decision::Admit) => enter_plain(stage, session, claims),
+        Some(Decision::Refuse(refusal)) => keep_out_plain(&mut stage.parts, session, &refusal),
+        Some(Decision::Later) => match question::take_ticket(&mut stage.parts) {
+            Some(key) => {
+                let claims = claims.cloned().map(Box::new);
+                question::wait_for(&mut stage.parts, key, Waiting::Begin(claims));
+                set_asking(&mut stage.parts, session, true);
+            }
+            None => keep_out_plain(&mut stage.parts, session, &Refusal::unavailable()),
+        },
+        None => {}
+    }
+}
+
+/// Frames of a plain client wait while somebody is asked about it. Returns its connection.
+pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) -> Option<ConnId> {
+    let slot = parts.people.sessions.get(session)?;
+    let conn = slot.conn?;
+    parts.line.conns.get_mut(conn)?.flags.asking = asking;
+    Some(conn)
+}
+
+/// The handler decided about a plain session that waited.
+pub(crate) fn on_beginning_decided(
+    stage: &mut Stage,
+    session: SessionId,
+    claims: Option<Box<Claims>>,
+    decision: Result<(), Refusal>,
+) {
+    let conn = set_asking(&mut stage.parts, session, false);
+    match decision {
+        Ok(()) => enter_plain(stage, session, claims.as_deref()),
+        Err(refusal) => keep_out_plain(&mut stage.parts, session, &refusal),
+    }
+    if let Some(conn) = conn {
+        intake::revive(&mut stage.parts, conn);
+    }
+}
+
+fn enter_plain(stage: &mut Stage, session: SessionId, claims: Option<&Claims>) {
+    if !stage.parts.is_open(session) {
+        return;
+    }
+    let namespace = stage.parts.books.config.plain_namespace.clone();
+    let socket = opening::add_socket(&mut stage.parts, session, &namespace, "{}", claims);
+    if let Some(claims) = claims {
+        tokens::grant(&mut stage.parts, socket, claims);
+    }
+    let stream = stream::begin_stream(&mut stage.parts, session);
+    stage.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
+    if let Some(rooms) = stream {
+        join_stream(stage, session, socket, &rooms);
+    }
+}
+
+fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {
+    if stream::refuse_stream(parts, session, 403, &refusal.message) {
+        return ending::close_session(parts, session, CloseReason::ServerClose);
+    }
+    let slot = parts.people.sessions.get(session);
+    let Some(conn) = slot.and_then(|slot| slot.conn) else {
+        return;
+    };
+    parts.reply(conn, |out| close::write(out, Some(1008), &refusal.message));
+    parts.finish_conn(conn);
+    ending::close_session(parts, session, CloseReason::ServerClose);
+}
+
+/// Joins as a client of the plain protocol does by its own word. A client that said what it has, and was told of a room by nobody
+/// what it missed there, is told that nobody knows.
+fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: &[Box<str>]) {
+    for room in rooms {
+        if !stage.parts.is_open(session)
+            || !booking::within_rates(&mut stage.parts, session, Some(socket), None)
+        {
+            break;
+        }
+        plain::on_room_request(stage, session, socket, "join", room, None);
+    }
+    let slot = stage.parts.people.sessions.get_mut(session);
+    let stream = slot.and_then(|slot| slot.rare.as_mut()?.stream.take());
+    let Some(stream) = stream.filter(|stream| stream.last.is_some()) else {
+        return;
+    };
+    let unknown = Kept {
+        resumed: Some(false),
+        ..Kept::default()
+    };
+    for room in &stream.rooms {
+        stage.parts.tell_history(socket, room, &unknown);
+    }
+}

@@ -1,0 +1,283 @@
+//! What clients of Socket.IO say: packets, and the attachments behind them (protocol 4).
+//!
+//! HOT PATH: `on_event` allocates nothing for text.
+
+use crate::books::close::{CloseReason, Departure};
+use crate::books::config::Parser;
+use crate::books::metrics::{Dropped, Limit};
+use crate::cluster::letter::Answer;
+use crate::hearing::{booking, expiry, joining};
+use crate::life::{ending, opening};
+use crate::parts::Parts;
+use crate::seam::gate;
+use crate::seam::handler::{AckTo, Event, Refusal};
+use crate::seam::stage::Stage;
+use crate::tables::session::Partial;
+use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::timer::SessionTimer;
+use crate::transport::websocket::Data;
+use std::mem;
+use wire::socketio::{self, Packet, PacketType, msgpack};
+
+/// The first packet shows which parser the client has: text or MessagePack. Nobody changes it later.
+#[cold]
+pub(crate) fn on_first(stage: &mut Stage, session: SessionId, data: Data<'_>) {
+    let parser = match data {
+        Data::Text(_) => Parser::Json,
+        Data::Binary(_) => Parser::Msgpack,
+    };
+    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    slot.flags.heard_packet = true;
+    slot.flags.msgpack = parser == Parser::Msgpack;
+    if !stage.parts.books.config.speaks(parser) {
+        return parse_error(&mut stage.parts, session);
+    }
+    match data {
+        Data::Text(text) => on_packet_text(stage, session, text, false),
+        Data::Binary(_) => on_msgpack(stage, session, data),
+    }
+}
+
+/// One packet of a client with the MessagePack parser.
+pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) {
+    let decoded = match data {
+        Data::Binary(bytes) => msgpack::read(bytes),
+        Data::Text(_) => None,
+    };
+    let Some(msgpack::Decoded { text, attachments }) = decoded else {
+        return parse_error(&mut stage.parts, session);
+    };
+    if attachments.len() > stage.parts.books.config.limits.attachments_max {
+        stage.parts.books.counts.hit(Limit::Attachments);
+        return parse_error(&mut stage.parts, session);
+    }
+    match socketio::parse(&text) {
+        Ok(packet) => on_packet(stage, session, &packet, &attachments),
+        Err(_) => parse_error(&mut stage.parts, session),
+    }
+}
+
+fn parse_error(parts: &mut Parts, session: SessionId) {
+    parts.books.counts.drop_message(Dropped::Invalid);
+    ending::close_session(parts, session, CloseReason::ParseError);
+}
+
+/// `interrupted`: attachments of an earlier packet are still to come.
+#[inline]
+pub(crate) fn on_packet_text(stage: &mut Stage, session: SessionId, text: &str, interrupted: bool) {
+    match socketio::parse(text) {
+        // Nothing may come between a header and its attachments.
+        Ok(_) if interrupted => parse_error(&mut stage.parts, session),
+        Ok(packet) if packet.attachments > 0 => {
+            announce_binary(&mut stage.parts, session, text, &packet)
+        }
+        Ok(packet) => on_packet(stage, session, &packet, &[]),
+        Err(socketio::ParseError::Attachments) => {
+            stage.parts.books.counts.hit(Limit::Attachments);
+            parse_error(&mut stage.parts, session);
+        }
+        // An event without any data is ignored, as the reference does.
+        Err(_) if !interrupted && is_empty_event(text) => {
+            stage.parts.books.counts.drop_message(Dropped::Invalid)
+        }
+        Err(_) => parse_error(&mut stage.parts, session),
+    }
+}
+
+fn announce_binary(parts: &mut Parts, session: SessionId, text: &str, packet: &Packet<'_>) {
+    if packet.attachments > parts.books.config.limits.attachments_max {
+        parts.books.counts.hit(Limit::Attachments);
+        return parse_error(parts, session);
+    }
+    let since_ms = parts.clock.now.mono_ms;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    slot.binary = Some(Box::new(Partial {
+        text: text.into(),
+        wanted: packet.attachments,
+        attachments: Vec::new(),
+        since_ms,
+    }));
+    // One timer per session, however many packets: a peer must not fill the lane.
+    if !mem::replace(&mut slot.flags.attachments_timer, true) {
+        let timeout = parts.books.config.limits.message_timeout;
+        parts.arm_session(SessionTimer::Attachments, timeout, session);
+    }
+}
+
+pub(crate) fn on_attachment(stage: &mut Stage, session: SessionId, bytes: &[u8]) {
+    let max = stage.parts.books.config.max_payload;
+    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let Some(partial) = slot.binary.as_mut() else {
+        return parse_error(&mut stage.parts, session);
+    };
+    // The text was a message within the bound; its attachments together have that bound once more, however many they are.
+    if partial.attachment_bytes() + bytes.len() > max {
+        stage.parts.books.counts.hit(Limit::Payload);
+        return ending::close_session(&mut stage.parts, session, CloseReason::MessageTooBig);
+    }
+    partial.attachments.push(bytes.to_vec());
+    if partial.attachments.len() < partial.wanted {
+        return;
+    }
+    if let Some(partial) = slot.binary.take() {
+        match socketio::parse(&partial.text) {
+            Ok(packet) => on_packet(stage, session, &packet, &partial.attachments),
+            Err(_) => parse_error(&mut stage.parts, session),
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn on_packet(
+    stage: &mut Stage,
+    session: SessionId,
+    packet: &Packet<'_>,
+    attachments: &[Vec<u8>],
+) {
+    let index = stage.parts.socket_in(session, packet.namespace);
+    let Some(index) = index else {
+        return if let Some(ask) = gate::gate(&stage.parts, session, packet.namespace) {
+            gate::hold(&mut stage.parts, session, ask, packet, attachments);
+        } else if packet.kind != PacketType::Connect {
+            on_stranger(&mut stage.parts, session, packet.namespace);
+        } else if booking::connect_within_rates(&mut stage.parts, session, packet.namespace) {
+            on_connect(stage, session, packet);
+        };
+    };
+    let socket = stage.parts.socket_key(index);
+    let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
+    let asked = packet.id.filter(|_| is_event);
+    if packet.kind != PacketType::Disconnect
+        && !booking::within_rates(&mut stage.parts, session, Some(socket), asked)
+    {
+        return;
+    }
+    match packet.kind {
+        PacketType::Event | PacketType::BinaryEvent => {
+            on_event(stage, session, socket, packet, attachments);
+        }
+        PacketType::Ack | PacketType::BinaryAck => {
+            if let Some(id) = packet.id {
+                on_ack(stage, session, socket, id, inside(packet.data), attachments);
+            }
+        }
+        PacketType::Disconnect => {
+            ending::retire_socket(&mut stage.parts, index, Departure::ByClient);
+        }
+        PacketType::Connect | PacketType::ConnectError => parse_error(&mut stage.parts, session),
+    }
+}
+
+/// A packet for a namespace the client is not in. Where the server removed it or did not let it in for a rate, the client may
+/// not know yet, and callbacks that hold an ack answer behind its own DISCONNECT: that is forgiven, and counts as a message.
+/// A namespace that it never was in is no such case.
+fn on_stranger(parts: &mut Parts, session: SessionId, namespace: &str) {
+    let slot = parts.people.sessions.get(session);
+    let rare = slot.and_then(|slot| slot.rare.as_deref());
+    if !rare.is_some_and(|rare| rare.has_parted(namespace)) {
+        parse_error(parts, session);
+    } else if booking::within_rates(parts, session, None, None) {
+        parts.books.counts.drop_message(Dropped::Invalid);
+    }
+}
+
+#[inline]
+fn on_event(
+    stage: &mut Stage,
+    session: SessionId,
+    socket: SocketKey,
+    packet: &Packet<'_>,
+    attachments: &[Vec<u8>],
+) {
+    let event = socketio::event(packet.data);
+    if expiry::on_refresh(
+        &mut stage.parts,
+        session,
+        socket,
+        &event.name,
+        event.args,
+        packet.id,
+    ) {
+        return;
+    }
+    let event = Event {
+        name: &event.name,
+        args: event.args,
+        attachments,
+        room: None,
+        ack: packet.id.map(|id| AckTo { socket, id }),
+    };
+    stage.call(session, |handler, cx| handler.event(cx, socket, event));
+}
+
+pub(crate) fn on_ack(
+    stage: &mut Stage,
+    session: SessionId,
+    socket: SocketKey,
+    id: u64,
+    args: &str,
+    attachments: &[Vec<u8>],
+) {
+    let answer = || Answer {
+        args: args.to_owned(),
+        attachments: attachments.to_vec(),
+    };
+    if let Some(token) = stage.parts.acked(socket, id, answer) {
+        stage.call(session, |handler, cx| {
+            handler.acked(cx, socket, token, args, attachments)
+        });
+    }
+}
+
+fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
+    if !joining::has_room_for_socket(&mut stage.parts, session) {
+        return;
+    }
+    let slot = stage.parts.people.sessions.get(session);
+    let is_msgpack = slot.is_some_and(|slot| slot.flags.msgpack);
+    if is_msgpack != (stage.parts.books.config.parser_of(packet.namespace) == Parser::Msgpack) {
+        let refusal = Refusal {
+            message: "Invalid parser".to_owned(),
+            data: None,
+        };
+        return opening::refuse_namespace(&mut stage.parts, session, packet.namespace, &refusal);
+    }
+    let auth = if packet.data.is_empty() {
+        "{}"
+    } else {
+        packet.data
+    };
+    if stage.parts.books.config.auth.enabled {
+        joining::authenticate(stage, session, packet.namespace, auth);
+    } else {
+        joining::join_namespace(stage, session, packet.namespace, auth, None);
+    }
+}
+
+/// `2`, `2/lab,` or `2/lab,7`: an event packet that ends before its array.
+fn is_empty_event(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('2') else {
+        return false;
+    };
+    let rest = match rest.strip_prefix('/') {
+        Some(rest) => rest.split_once(',').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    rest.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The elements of an array's text, without its brackets.
+fn inside(array: &str) -> &str {
+    let array = array.trim();
+    array
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or("")
+        .trim()
+}

@@ -1,0 +1,343 @@
+//! Ends: of memberships, of sessions, of connections that are lost. The tables agree with each other before and after each of these calls.
+
+use crate::access::{rates, tokens};
+use crate::books::close::{CloseReason, Departure};
+use crate::cluster::letter::Target;
+use crate::dialect::speech::Word;
+use crate::output::backlog::Backlog;
+use crate::parts::Parts;
+use crate::seam::effect::{Effect, Notice, Told};
+use crate::seam::question;
+use crate::tables::conn::State;
+use crate::tables::session::{Polling, Session};
+use crate::tables::slot::{ConnId, SessionId, SocketId};
+use crate::tables::timer::SessionTimer;
+use std::net::IpAddr;
+use wire::socketio::PacketType;
+use wire::websocket::close;
+
+pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Session> {
+    rates::book_rest(parts, index, None);
+    let probe = parts.people.sessions.get(index)?.probe;
+    question::forget_questions(parts, index);
+    // What is still in flight for it must not reach whoever gets the slot next.
+    release_polling(parts, index);
+    if let Some(probe) = probe {
+        abort_upgrade(parts, index, probe);
+    }
+    parts.books.counts.sessions -= 1;
+    parts.access.admission.session_left();
+    let session = parts.people.remove_session(index)?;
+    parts.clock.session_ended(&parts.people);
+    Some(session)
+}
+
+/// Takes a socket out of its session and leaves word for its handler. It gets nothing any more; its rooms are left, and the
+/// slot is freed, when the handler has been told.
+pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) {
+    let Some(socket) = parts.people.sockets.get_mut(index) else {
+        return;
+    };
+    if std::mem::replace(&mut socket.gone, true) {
+        return;
+    }
+    let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
+    if !matches!(how, Departure::Session(_))
+        && let Some(slot) = parts.people.sessions.get_mut(session)
+        && let Some(namespace) = parts.people.namespaces.get(namespace)
+    {
+        slot.rare.get_or_insert_default().part(&namespace.name);
+    }
+    rates::book_rest(parts, session, Some(index));
+    tokens::forget_expiry(parts, index);
+    parts.forget_acks(parts.people.socket_key(index));
+    parts.people.part_socket(index);
+    let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
+    let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+    parts.books.counts.sockets -= 1;
+    parts.books.counts.disconnects += 1;
+    let notice = Notice::Disconnected {
+        socket: id,
+        peer,
+        how,
+    };
+    parts.outbound.effects.push(Effect::Log(notice));
+    let (socket, reason) = (parts.people.socket_key(index), how.disconnect_reason());
+    let told = Told::Disconnected { socket, reason };
+    parts.outbound.told.push_back(told);
+}
+
+/// What a retired socket keeps until its handler has seen it: its rooms and its user.
+pub(crate) fn part_socket(parts: &mut Parts, index: SocketId) {
+    parts.rooms.leave_all(&mut parts.people, index);
+    parts.people.leave_user(index);
+}
+
+/// A connection is gone; so is the session that needed it.
+pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
+    let Some(slot) = parts.line.conns.get(conn) else {
+        return;
+    };
+    let (state, session) = (slot.state, slot.session);
+    // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
+    let broken = reason == CloseReason::TransportError;
+    let (unsent, now_ms) = (!slot.outbox.is_empty(), parts.clock.now.mono_ms);
+    let sent = parts.polls.sent_on(conn);
+    parts.drop_conn(conn);
+    if let Some(sent) = sent
+        && (unsent || broken && now_ms - sent.at_ms <= RESET_MS)
+        && parts.people.sessions.live(sent.session).is_some()
+    {
+        close_session(parts, sent.session.id(), reason);
+    }
+    let Some(session) = session else { return };
+    match state {
+        State::WebSocket | State::Stream => close_session(parts, session, reason),
+        State::Poll | State::Body { .. } | State::ChunkedBody => {
+            forget_request(parts, session, conn);
+            close_session(parts, session, reason);
+        }
+        State::Probe => abort_upgrade(parts, session, conn),
+        State::Head | State::Held | State::Finishing | State::Linger => {}
+    }
+}
+
+pub(crate) fn disconnect_selected(parts: &mut Parts, of: &Target<'_>, close: bool) {
+    for index in parts.select(of) {
+        disconnect_socket(parts, index, close, None);
+    }
+}
+
+/// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
+pub(crate) fn disconnect_socket(
+    parts: &mut Parts,
+    index: SocketId,
+    close: bool,
+    why: Option<CloseReason>,
+) {
+    let Some(socket) = parts.people.sockets.get(index) else {
+        return;
+    };
+    let session = socket.session;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let engineio = slot.protocol.is_engineio();
+    let close = close || !engineio;
+    let why = why.or(close.then_some(CloseReason::ServerClose));
+    let indices = if close {
+        slot.sockets.clone()
+    } else {
+        [index].into_iter().collect()
+    };
+    for index in indices {
+        if engineio {
+            send_disconnect(parts, index);
+        }
+        retire_socket(parts, index, Departure::ByServer(why));
+    }
+    if close {
+        close_session(parts, session, CloseReason::ServerClose);
+    }
+}
+
+fn send_disconnect(parts: &mut Parts, index: SocketId) {
+    let Some(socket) = parts.people.sockets.get(index) else {
+        return;
+    };
+    let session = socket.session;
+    let Some(namespace) = parts.people.namespaces.get(socket.namespace) else {
+        return;
+    };
+    let namespace = namespace.name.clone();
+    let word = Word::control(PacketType::Disconnect, &namespace, "");
+    parts.say(session, &word);
+}
+
+pub(crate) fn polling(parts: &mut Parts, session: SessionId) -> Option<&mut Polling> {
+    parts
+        .people
+        .sessions
+        .get_mut(session)?
+        .polling
+        .as_deref_mut()
+}
+
+/// The connection of a request of this session is gone: its slot may soon be another's.
+fn forget_request(parts: &mut Parts, session: SessionId, conn: ConnId) {
+    let Some(polling) = polling(parts, session) else {
+        return;
+    };
+    for request in [&mut polling.get, &mut polling.post] {
+        if *request == Some(conn) {
+            *request = None;
+        }
+    }
+}
+
+/// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
+fn close_polling(parts: &mut Parts, session: SessionId) {
+    const POLL_CLOSE: std::time::Duration = std::time::Duration::from_secs(30);
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    slot.flags.closing = true;
+    parts.polls.note_ready(session, &mut slot.flags);
+    parts.arm_session(SessionTimer::PollClose, POLL_CLOSE, session);
+}
+
+/// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody
+/// knows the sid, as with Node's server (protocol 3.3). A broken Socket.IO packet ends a session in the orderly way instead.
+pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
+    let Some(polling) = polling(parts, session) else {
+        return;
+    };
+    // Nothing is left to say but the close packet.
+    polling.queue = Backlog::default();
+    let waits = polling.get.is_some();
+    close_session(parts, session, CloseReason::ParseError);
+    if !waits {
+        remove_session(parts, session);
+    }
+}
+
+/// Ends a session: its sockets leave, its transport is closed in an orderly way.
+pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: CloseReason) {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    if slot.flags.closing {
+        // Second end of a polling session that waited for its last poll.
+        if reason == CloseReason::TransportClose {
+            remove_session(parts, session);
+        }
+        return;
+    }
+    slot.flags.closing = true;
+    if let Some(polling) = &mut slot.polling {
+        polling.violated = reason == CloseReason::ParseError;
+    }
+    let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
+    let (polls, joined) = (slot.polling.is_some(), slot.flags.joined);
+    let polling = slot.polling.as_ref();
+    let waiting = polling.is_some_and(|polling| polling.get.is_some());
+    parts.count_close(reason);
+    log_refusal(parts, session, reason);
+    let slot = parts.people.sessions.get(session);
+    for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
+        retire_socket(parts, socket, Departure::Session(reason));
+    }
+    if let Some(conn) = conn {
+        close_transport(parts, conn, joined, reason);
+    }
+    let gone = !waiting && is_gone(reason);
+    // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
+    if let Some(probe) = probe
+        && (gone || !upgrading)
+    {
+        abort_upgrade(parts, session, probe);
+    }
+    if polls && !gone {
+        close_polling(parts, session);
+    } else {
+        remove_session(parts, session);
+    }
+}
+
+fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {
+    // Of who was in, a line tells that it left.
+    let joined = parts
+        .people
+        .sessions
+        .get(session)
+        .map(|slot| slot.flags.joined);
+    if joined == Some(false) && reason != CloseReason::TransportClose {
+        log_refused(parts, session, reason);
+    }
+}
+
+/// A line of the connection log: this client is not let in.
+pub(crate) fn log_refused(parts: &mut Parts, session: SessionId, reason: CloseReason) {
+    if let Some(slot) = parts.people.sessions.get(session) {
+        let peer = slot.peer;
+        parts
+            .outbound
+            .effects
+            .push(Effect::Log(Notice::Refused { peer, reason }));
+    }
+}
+
+fn close_transport(parts: &mut Parts, conn: ConnId, joined: bool, reason: CloseReason) {
+    let state = parts.line.conns.get(conn).map(|slot| slot.state);
+    let lost = matches!(
+        reason,
+        CloseReason::TransportClose | CloseReason::TransportError
+    );
+    match state {
+        Some(State::WebSocket) if !lost => parts.reply(conn, |out| {
+            close::write(out, reason.close_code(), reason.text())
+        }),
+        // Programs are not told why a stream ends; people who look are. Before the client was let in there is none.
+        Some(State::Stream) if joined && !lost => parts.reply(conn, |out| {
+            out.extend_from_slice(format!(": {}\n\n", reason.text()).as_bytes());
+        }),
+        Some(State::WebSocket | State::Stream) => {}
+        _ => return,
+    }
+    parts.finish_conn(conn);
+}
+
+/// The requests of a polling session that is gone need no session any more.
+fn release_polling(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let Some(polling) = slot.polling.take() else {
+        return;
+    };
+    for conn in [polling.get, polling.post].into_iter().flatten() {
+        let serves = parts.line.conns.get(conn).is_some_and(|slot| {
+            let asks = matches!(
+                slot.state,
+                State::Poll | State::Body { .. } | State::ChunkedBody
+            );
+            asks && slot.session == Some(session)
+        });
+        if serves {
+            parts.finish_conn(conn);
+        }
+    }
+}
+
+/// Drops a probing WebSocket; the session stays with polling.
+pub(crate) fn abort_upgrade(parts: &mut Parts, session: SessionId, conn: ConnId) {
+    if let Some(slot) = parts.people.sessions.get_mut(session)
+        && slot.probe == Some(conn)
+    {
+        slot.probe = None;
+        slot.flags.upgrading = false;
+    }
+    if parts
+        .line
+        .conns
+        .get(conn)
+        .is_some_and(|slot| slot.state == State::Probe)
+    {
+        parts.reply(conn, |out| close::write(out, None, ""));
+        parts.finish_conn(conn);
+    }
+}
+
+/// The client will not come for a close packet, unless its poll is waiting.
+fn is_gone(reason: CloseReason) -> bool {
+    matches!(
+        reason,
+        CloseReason::TransportClose
+            | CloseReason::TransportError
+            | CloseReason::PingTimeout
+            | CloseReason::ConnectTimeout
+    )
+}
+
+/// A reset so long after the answer to a poll is not about that answer: proxies close idle connections like this.
+const RESET_MS: u64 = 2_000;

@@ -1,0 +1,123 @@
+//! Heartbeats: pings, the pongs that answer them, and other signs of life (protocol 3.4).
+
+use crate::books::close::CloseReason;
+use crate::life::{ending, stream};
+use crate::parts::Parts;
+use crate::tables::session::Protocol;
+use crate::tables::slot::SessionId;
+use crate::tables::timer::SessionTimer;
+use wire::engineio::PacketType;
+use wire::websocket::frame::{self, OpCode};
+
+/// Arms what a new session needs.
+pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    let config = &parts.books.config;
+    let (ping, plain, connect) = (
+        config.ping_interval,
+        config.plain_ping_interval,
+        config.connect_timeout,
+    );
+    match slot.protocol {
+        Protocol::SocketIo => {
+            parts.arm_session(SessionTimer::Ping, ping, session);
+            parts.arm_session(SessionTimer::Connect, connect, session);
+        }
+        Protocol::EngineIo => parts.arm_session(SessionTimer::Ping, ping, session),
+        _ => parts.arm_session(SessionTimer::PlainPing, plain, session),
+    }
+}
+
+/// A sign of life that is not a pong.
+#[inline]
+pub(crate) fn heard(parts: &mut Parts, session: SessionId) {
+    if let Some(slot) = parts.people.sessions.get_mut(session) {
+        slot.flags.heard = true;
+    }
+}
+
+/// A pong; unsolicited ones are harmless. The next ping is due an interval after it (protocol 3.4).
+pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    if !std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+        slot.flags.heard = true;
+        return;
+    }
+    slot.flags.heard = false;
+    slot.flags.extended = false;
+    let (kind, interval) = if slot.protocol.is_engineio() {
+        (SessionTimer::Ping, parts.books.config.ping_interval)
+    } else {
+        (
+            SessionTimer::PlainPing,
+            parts.books.config.plain_ping_interval,
+        )
+    };
+    parts.arm_session(kind, interval, session);
+}
+
+pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
+    let now = parts.clock.now.mono_ms as u32;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    if slot.flags.awaiting_pong || slot.flags.closing {
+        return;
+    }
+    slot.flags.awaiting_pong = true;
+    slot.flags.heard = false;
+    slot.flags.extended = false;
+    slot.pinged_ms = now;
+    let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
+    if engineio {
+        parts.send_packet(session, &[PacketType::Ping as u8]);
+    } else {
+        parts.reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
+    }
+    let timeout = parts.books.config.ping_timeout;
+    parts.arm_session(SessionTimer::Pong, timeout, session);
+}
+
+pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
+    let (now, timeout) = (
+        parts.clock.now.mono_ms as u32,
+        parts.books.config.ping_timeout,
+    );
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let waited = now.wrapping_sub(slot.pinged_ms);
+    if !slot.flags.awaiting_pong || u128::from(waited) < timeout.as_millis() {
+        return;
+    }
+    // A pong may be stuck behind a large upload: one extension if anything else came (as engine.io 6.6.12 does).
+    if slot.flags.heard && !slot.flags.extended {
+        slot.flags.extended = true;
+        slot.pinged_ms = now;
+        parts.arm_session(SessionTimer::Pong, timeout, session);
+        return;
+    }
+    ending::close_session(parts, session, CloseReason::PingTimeout);
+}
+
+/// A plain client that talks is alive. One that talks and does not read has to show that a pong still gets out.
+pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let heard = std::mem::replace(&mut slot.flags.heard, false);
+    if slot.protocol == Protocol::EventStream {
+        return stream::beat_stream(parts, session);
+    }
+    let conn = parts.line.conns.get(slot.conn);
+    if !heard || conn.is_none_or(|conn| conn.outbox.is_blocked()) {
+        return ping(parts, session);
+    }
+    let interval = parts.books.config.plain_ping_interval;
+    let timer = SessionTimer::PlainPing;
+    parts.arm_session(timer, interval, session);
+}

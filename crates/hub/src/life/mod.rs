@@ -1,0 +1,6 @@
+//! The life of sessions and sockets: beginnings, signs of life, ends.
+
+pub(crate) mod ending;
+pub(crate) mod heartbeat;
+pub(crate) mod opening;
+pub(crate) mod stream;

@@ -1,0 +1,121 @@
+//! Beginnings: the socket of a session in a namespace, and what its client is told.
+
+use crate::access::claims::Claims;
+use crate::books::close::CloseReason;
+use crate::books::metrics::Limit;
+use crate::dialect::speech::Word;
+use crate::life::ending;
+use crate::parts::Parts;
+use crate::rooms::room::RoomKind;
+use crate::seam::effect::{Effect, Notice};
+use crate::seam::handler::Refusal;
+use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::socket::Place;
+use crate::tables::socket::{Extra, Socket};
+use smallvec::SmallVec;
+use wire::json;
+use wire::socketio::PacketType;
+
+/// Makes the socket of a session in a namespace.
+pub(crate) fn add_socket(
+    parts: &mut Parts,
+    session: SessionId,
+    namespace: &str,
+    auth: &str,
+    claims: Option<&Claims>,
+) -> SocketKey {
+    let namespace = parts.namespace(namespace);
+    let room = parts.room(namespace, RoomKind::All, "");
+    let id = parts.ids.socket(parts.clock.now.wall_ms);
+    let keep = parts.books.config.keep_handshake && auth != "{}";
+    let extra = keep.then(|| {
+        Box::new(Extra {
+            auth: Some(auth.into()),
+            ..Extra::default()
+        })
+    });
+    let (conn, variant) = parts.route(session);
+    let deflate = parts.deflate_of(conn);
+    let socket = parts.insert_socket(Socket {
+        id,
+        variant,
+        deflate,
+        gone: false,
+        nameless: false,
+        ending: false,
+        conn,
+        session,
+        namespace,
+        mark: 0,
+        rooms: SmallVec::new(),
+        place: Place::NOBODY,
+        expires_s: 0,
+        extra,
+    });
+    let sockets = &mut parts.people.sockets;
+    parts.rooms.add_member(sockets, socket.id(), room);
+    parts.books.counts.connects += 1;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return socket;
+    };
+    slot.flags.joined = true;
+    let notice = Notice::Connected {
+        socket: id,
+        peer: slot.peer,
+        transport: slot.transport(),
+        protocol: slot.protocol.name(),
+        uid: claims.map(|claims| claims.uid.as_str().into()),
+    };
+    parts.outbound.effects.push(Effect::Log(notice));
+    socket
+}
+
+/// The CONNECT reply with the socket's id.
+pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, namespace: &str) {
+    let Some(id) = parts.socket(socket).map(|slot| slot.id.encode()) else {
+        return;
+    };
+    let mut data = *b"{\"sid\":\"....................\"}";
+    data[8..28].copy_from_slice(&id);
+    let data = std::str::from_utf8(&data).unwrap_or_default();
+    let word = Word::control(PacketType::Connect, namespace, data);
+    parts.say(session, &word);
+}
+
+pub(crate) fn refuse_namespace(
+    parts: &mut Parts,
+    session: SessionId,
+    namespace: &str,
+    refusal: &Refusal,
+) {
+    let refusals_max = parts.books.config.limits.namespace_refusals_max;
+    let Some(slot) = parts.people.sessions.get_mut(session) else {
+        return;
+    };
+    let refusals = &mut slot.rare.get_or_insert_default().refusals;
+    *refusals = refusals.saturating_add(1);
+    if *refusals > refusals_max {
+        parts.books.counts.hit(Limit::NamespaceRefusals);
+        return ending::close_session(parts, session, CloseReason::LimitExceeded);
+    }
+    send_refusal(parts, session, namespace, refusal);
+}
+
+/// The CONNECT_ERROR reply.
+pub(crate) fn send_refusal(
+    parts: &mut Parts,
+    session: SessionId,
+    namespace: &str,
+    refusal: &Refusal,
+) {
+    let mut data = b"{\"message\":".to_vec();
+    json::quote(&mut data, &refusal.message);
+    if let Some(more) = &refusal.data {
+        data.extend_from_slice(b",\"data\":");
+        data.extend_from_slice(more.as_bytes());
+    }
+    data.push(b'}');
+    let data = String::from_utf8_lossy(&data);
+    let word = Word::control(PacketType::ConnectError, namespace, &data);
+    parts.say(session, &word);
+}

@@ -1,0 +1,143 @@
+//! The answer that an event stream is: its beginning, its heartbeat, its position in a room.
+
+use crate::dialect::speech::Framing;
+use crate::output::response;
+use crate::parts::Parts;
+use crate::rooms::log::Position;
+use crate::tables::session::{Protocol, Stream};
+use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use crate::tables::timer::SessionTimer;
+use std::io::Write;
+use wire::http::{self, Head};
+
+/// A body without a length ends with its connection (RFC 9112 §6.3).
+pub(crate) fn write_stream_head(parts: &mut Parts, conn: ConnId, headers: &[u8]) {
+    let date = parts.clock.date();
+    parts.reply(conn, |out| {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
+        out.extend_from_slice(date.as_bytes());
+        // Without the third line nginx keeps events back until it has many.
+        out.extend_from_slice(
+            b"\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
+        );
+        out.extend_from_slice(headers);
+        out.extend_from_slice(b"Connection: close\r\n\r\n");
+    });
+}
+
+/// The client is let in: the beginning of its answer. Returns the rooms it asked for; `None` = it has no event stream.
+pub(crate) fn begin_stream(parts: &mut Parts, session: SessionId) -> Option<Vec<Box<str>>> {
+    let slot = parts.people.sessions.get_mut(session)?;
+    let stream = slot.rare.as_mut()?.stream.as_mut()?;
+    let (headers, rooms) = (std::mem::take(&mut stream.headers), stream.rooms.clone());
+    let conn = slot.conn?;
+    write_stream_head(parts, conn, &headers);
+    let dice = u64::from(u16::from_be_bytes(parts.random()));
+    let retry_ms = RETRY_MS + RETRY_SPREAD_MS * dice / u64::from(u16::MAX);
+    parts.reply(conn, |out| {
+        write_retry(out, retry_ms);
+        out.push(b'\n');
+    });
+    Some(rooms)
+}
+
+/// The answer to a client that is not let in; `false` = it has no event stream. What `EventSource` gets beside 200 keeps it from
+/// coming back by itself.
+pub(crate) fn refuse_stream(
+    parts: &mut Parts,
+    session: SessionId,
+    status: u16,
+    text: &str,
+) -> bool {
+    let slot = parts.people.sessions.get_mut(session);
+    let Some(slot) = slot.filter(|slot| slot.protocol == Protocol::EventStream) else {
+        return false;
+    };
+    let stream = slot.rare.as_mut().and_then(|rare| rare.stream.take());
+    if let (Some(conn), Some(stream)) = (slot.conn, stream) {
+        response::respond(
+            parts,
+            conn,
+            status,
+            "text/plain; charset=utf-8",
+            &stream.headers,
+            text.as_bytes(),
+        );
+    }
+    true
+}
+
+/// A comment shows proxies, and a client that watches, that the stream lives. A client that has bytes to read needs none.
+pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
+    let slot = parts.people.sessions.get(session);
+    // Before the client is let in there is no stream yet.
+    let conn = slot
+        .filter(|slot| slot.flags.joined)
+        .and_then(|slot| slot.conn);
+    let reads = parts.line.conns.get(conn);
+    if reads.is_some_and(|conn| !conn.outbox.is_blocked()) {
+        parts.reply(conn, |out| out.extend_from_slice(b":\n\n"));
+    }
+    let interval = parts.books.config.plain_ping_interval;
+    parts.arm_session(SessionTimer::PlainPing, interval, session);
+}
+
+/// Where in a room an event stream goes on that has just joined it.
+pub(crate) fn resumes(parts: &mut Parts, session: SessionId, room: &str) -> Option<Position> {
+    let slot = parts.people.sessions.get_mut(session)?;
+    let stream = slot.rare.as_mut()?.stream.as_mut()?;
+    let after = stream.position()?;
+    let at = stream.rooms.iter().position(|asked| **asked == *room)?;
+    stream.rooms.remove(at);
+    Some(after)
+}
+
+/// An event stream has all that its room keeps up to here: an id without data is no event, and remembered all the same.
+pub(crate) fn note_position(parts: &mut Parts, socket: SocketKey, at: Position) {
+    let Some(slot) = parts.people.sockets.get(socket.id()) else {
+        return;
+    };
+    if slot.variant.framing == Framing::EventStream {
+        parts.reply(slot.conn, |out| {
+            at.write_id(out);
+            out.push(b'\n');
+        });
+    }
+}
+
+/// Without a drain a client comes back after so many milliseconds, and up to as many more: clients of one node not all at once.
+const RETRY_MS: u64 = 1_000;
+
+const RETRY_SPREAD_MS: u64 = 2_000;
+
+/// Appends how long the client waits until it comes back.
+pub(crate) fn write_retry(out: &mut Vec<u8>, retry_ms: u64) {
+    // Writing to a vector does not fail.
+    let _ = writeln!(out, "retry: {retry_ms}");
+}
+
+impl Stream {
+    /// A browser that comes back says what it had last by a header; a page that opens a new stream can only put it into the query.
+    pub(crate) fn asked(head: &Head<'_>, headers: Vec<u8>) -> Self {
+        let rooms = http::query_pairs(head.query)
+            .filter(|(name, _)| name == "room")
+            .map(|(_, room)| room.into());
+        let rooms: Vec<Box<str>> = rooms.collect();
+        let last = head.header("last-event-id").map(String::from_utf8_lossy);
+        let last = last.or_else(|| http::query_param(head.query, "lastEventId"));
+        Self {
+            headers,
+            last: last.filter(|last| !last.is_empty()).map(Into::into),
+            // With several rooms, an id of one says nothing about the others.
+            knows: rooms.len() == 1,
+            rooms,
+        }
+    }
+
+    /// Where the client stopped; one that nobody can tell is before everything.
+    fn position(&self) -> Option<Position> {
+        let last = self.last.as_deref()?;
+        let known = Position::parse(last).filter(|_| self.knows);
+        Some(known.unwrap_or_default())
+    }
+}

@@ -1,0 +1,104 @@
+//! The parts of a hub and the handler that is called with them. Only what holds a `Stage` can call the handler.
+
+use crate::books::close::CloseReason;
+use crate::life::ending;
+use crate::parts::Parts;
+use crate::seam::context::Context;
+use crate::seam::effect::{Effect, Notice, Told};
+use crate::seam::handler::Handler;
+use crate::seam::inside::Inside;
+use crate::tables::slot::SessionId;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What the steps of a message work on.
+pub(crate) struct Stage {
+    pub(crate) parts: Parts,
+    handler: Box<dyn Handler>,
+    /// The handler sees requests and may add to their answers.
+    pub(crate) reads_requests: bool,
+}
+
+impl Stage {
+    pub(crate) fn new(parts: Parts, handler: Box<dyn Handler>) -> Self {
+        Self {
+            parts,
+            reads_requests: handler.reads_requests(),
+            handler,
+        }
+    }
+
+    /// Calls the handler; if it panics, the session it was called for ends and the rest go on.
+    #[inline]
+    pub(crate) fn call<R>(
+        &mut self,
+        session: impl Into<Option<SessionId>>,
+        f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        // What happened before is told before.
+        if !self.parts.outbound.told.is_empty() {
+            self.tell();
+        }
+        self.call_now(session, f)
+    }
+
+    #[inline]
+    pub(crate) fn call_now<R>(
+        &mut self,
+        session: impl Into<Option<SessionId>>,
+        f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let (parts, handler) = (&mut self.parts, &mut *self.handler);
+        match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { parts }))) {
+            Ok(result) => Some(result),
+            Err(panic) if Inside::broke() => resume_unwind(panic),
+            Err(_) => {
+                self.handler_failed(session.into());
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn handler_failed(&mut self, session: Option<SessionId>) {
+        self.parts.books.counts.handler_panics += 1;
+        if let Some(session) = session
+            && let Some(slot) = self.parts.people.sessions.get(session)
+        {
+            let peer = slot.peer;
+            self.parts
+                .outbound
+                .effects
+                .push(Effect::Log(Notice::HandlerPanic { peer }));
+            ending::close_session(&mut self.parts, session, CloseReason::InternalError);
+        }
+    }
+
+    pub(crate) fn tell(&mut self) {
+        while let Some(told) = self.parts.outbound.told.pop_front() {
+            match told {
+                Told::Disconnected { socket, reason } => {
+                    self.call_now(None, |handler, cx| {
+                        handler.disconnecting(cx, socket, reason)
+                    });
+                    ending::part_socket(&mut self.parts, socket.id());
+                    self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
+                    self.parts.people.sockets.remove(socket.id());
+                }
+                Told::Answered { token, answer } => {
+                    self.call_now(None, |handler, cx| {
+                        handler.answered(cx, token, answer.as_deref());
+                    });
+                }
+                Told::AckTimedOut { socket, token } => {
+                    self.call_now(None, |handler, cx| handler.ack_timed_out(cx, socket, token));
+                }
+                Told::Collected { token, collected } => {
+                    self.call_now(None, |handler, cx| handler.collected(cx, token, collected));
+                }
+                Told::Found { token, found } => {
+                    self.call_now(None, |handler, cx| handler.found(cx, token, found));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Opening handshakes of WebSockets: what is agreed on, and the session that begins.
+
+use crate::hearing::plain_joining;
+use crate::life::heartbeat;
+use crate::output::response;
+use crate::parts::Parts;
+use crate::seam::stage::Stage;
+use crate::tables::conn::State;
+use crate::tables::session::Protocol;
+use crate::tables::slot::ConnId;
+use crate::transport::{door, polling};
+use wire::http::Head;
+use wire::websocket::frame::{self, OpCode};
+use wire::websocket::handshake;
+
+/// Answers an opening handshake and starts the session on it.
+pub(crate) fn open_websocket(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    protocol: Protocol,
+    subprotocol: Option<&str>,
+) {
+    let accept = match handshake::accept(head) {
+        Ok(accept) => accept,
+        Err(refusal) => return refuse_handshake(&mut stage.parts, conn, refusal),
+    };
+    let session = door::new_session(stage, conn, head, protocol);
+    let extra = door::extra_headers(stage, conn, head, session, true);
+    accept_websocket(&mut stage.parts, conn, head, &accept, subprotocol, extra);
+    if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
+        slot.conn = Some(conn);
+    }
+    if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
+        slot.state = State::WebSocket;
+        slot.session = Some(session);
+    }
+    if protocol.is_engineio() {
+        let mut open = std::mem::take(&mut stage.parts.line.scratch);
+        open.clear();
+        polling::write_open(&stage.parts, session, &mut open);
+        stage
+            .parts
+            .reply(conn, |out| frame::write_frame(out, OpCode::Text, &open));
+        stage.parts.line.scratch = open;
+    }
+    heartbeat::start_session(&mut stage.parts, session);
+    if matches!(protocol, Protocol::PlainJson | Protocol::PlainMsgpack) {
+        plain_joining::open_plain(stage, session);
+    }
+}
+
+/// Writes the 101; `extra` are header lines beside those of the handshake.
+pub(crate) fn accept_websocket(
+    parts: &mut Parts,
+    conn: ConnId,
+    head: &Head<'_>,
+    accept: &[u8; 28],
+    subprotocol: Option<&str>,
+    mut extra: Vec<u8>,
+) {
+    if let Some(agreed) = parts.agree_on_deflate(conn, head) {
+        agreed.write_header(&mut extra);
+    }
+    parts.reply(conn, |out| {
+        handshake::write_accept(out, accept, subprotocol, &extra);
+    });
+    parts.books.counts.websockets += 1;
+    parts.forget_proxy(conn);
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.flags.websocket = true;
+    }
+}
+
+fn refuse_handshake(parts: &mut Parts, conn: ConnId, refusal: handshake::Refusal) {
+    parts.books.counts.refused += 1;
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.flags.keep_alive = false;
+    }
+    let (kind, text) = ("text/plain; charset=utf-8", refusal.text().as_bytes());
+    response::respond(parts, conn, refusal.status(), kind, refusal.headers(), text);
+}

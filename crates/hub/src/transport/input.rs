@@ -1,0 +1,225 @@
+//! Bytes of a connection: requests or frames, worked on as far as the turn has room, and kept where they are incomplete.
+
+use crate::books::close::CloseReason;
+use crate::books::metrics::Limit;
+use crate::life::ending;
+use crate::parts::Parts;
+use crate::seam::stage::Stage;
+use crate::tables::conn::{Conn, State};
+use crate::tables::slot::ConnId;
+use crate::tables::timer::ConnTimer;
+use crate::transport::{http, posts, websocket};
+use std::net::IpAddr;
+use wire::growth;
+
+pub(crate) fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
+    let conn = parts.line.conns.insert(Conn::new(peer)).id();
+    let timeout = parts.books.config.limits.handshake_timeout;
+    parts.arm_conn(ConnTimer::Handshake, timeout, conn);
+    conn
+}
+
+#[expect(
+    clippy::box_collection,
+    reason = "it comes from and goes back to the connection's slot"
+)]
+pub(crate) fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
+    let used = process(stage, conn, &mut input);
+    if used == input.len() {
+        return;
+    }
+    if (input.len() - used) * 4 < input.capacity() {
+        // What is left is little, and may have to wait for long.
+        return stash(&mut stage.parts, conn, &input[used..]);
+    }
+    input.drain(..used);
+    keep(&mut stage.parts, conn, input);
+}
+
+/// Keeps incomplete input.
+pub(crate) fn stash(parts: &mut Parts, conn: ConnId, rest: &[u8]) {
+    let mut input = Vec::new();
+    growth::extend(&mut input, rest, usize::MAX);
+    keep(parts, conn, Box::new(input));
+}
+
+#[expect(clippy::box_collection, reason = "it goes into the connection's slot")]
+fn keep(parts: &mut Parts, conn: ConnId, rest: Box<Vec<u8>>) {
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return;
+    };
+    if matches!(slot.state, State::Finishing | State::Linger) {
+        return;
+    }
+    match &mut slot.input {
+        // What a chunked body left comes first.
+        Some(input) => growth::extend(input, &rest, usize::MAX),
+        None => slot.input = Some(rest),
+    }
+    watch_input(parts, conn);
+}
+
+/// Notes when an incomplete message began and sees to its deadline; one timer per connection.
+pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
+    let timeout = parts.books.config.limits.message_timeout;
+    let now = parts.clock.now.mono_ms as u32 | 1;
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return;
+    };
+    if slot.since_ms == 0 {
+        slot.since_ms = now;
+    }
+    if !std::mem::replace(&mut slot.flags.message_timer, true) {
+        parts.arm_conn(ConnTimer::Message, timeout, conn);
+    }
+}
+
+/// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
+pub(crate) fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
+    let mut at = 0;
+    stage.parts.begin_input();
+    while at < data.len() {
+        let used = match next_input(&mut stage.parts, conn) {
+            Input::Ignored => return data.len(),
+            Input::Waits => break,
+            Input::Undecided => return at + on_waiting(&mut stage.parts, conn, data.len() - at),
+            Input::Frames => return at + websocket::on_frames(stage, conn, &mut data[at..]),
+            Input::Request(state) => on_request(stage, conn, state, &data[at..]),
+        };
+        if used == 0 {
+            break;
+        }
+        at += used;
+        if at == data.len() {
+            watch_body(&mut stage.parts, conn);
+        }
+    }
+    at
+}
+
+/// What the next bytes of a connection are, and whether they may be worked on now.
+#[inline]
+fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
+    let Some(slot) = parts.line.conns.get(conn) else {
+        return Input::Ignored;
+    };
+    let state = slot.state;
+    match state {
+        State::Finishing | State::Linger => return Input::Ignored,
+        State::Stream if !slot.flags.asking => return Input::Ignored,
+        _ if slot.flags.stalled => return Input::Waits,
+        _ if slot.flags.asking => return Input::Undecided,
+        _ => {}
+    }
+    if let Some(limit) = parts.why_yield(0) {
+        stall(parts, conn, limit);
+        return Input::Waits;
+    }
+    match state {
+        State::WebSocket | State::Probe => Input::Frames,
+        _ => Input::Request(state),
+    }
+}
+
+/// One head or body of HTTP; returns its bytes, 0 if it is not whole or has to wait.
+fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usize {
+    let used = match state {
+        State::Body { len } => posts::on_body(stage, conn, len as usize, data),
+        State::ChunkedBody => return posts::on_chunks(stage, conn, data),
+        State::Poll | State::Held => on_pipelined(&mut stage.parts, conn, data.len()),
+        _ => {
+            let slot = stage.parts.line.conns.get(conn);
+            // A client that asks again has the answer, unless it asked before that was written.
+            if slot.is_some_and(|slot| slot.outbox.is_empty()) {
+                stage.parts.forget_answer(conn);
+            }
+            http::on_head(stage, conn, data)
+        }
+    };
+    if used > 0 {
+        input_complete(&mut stage.parts, conn);
+    }
+    used
+}
+
+/// A request or message is complete: what is incomplete from now on is another one.
+pub(crate) fn input_complete(parts: &mut Parts, conn: ConnId) {
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.since_ms = 0;
+    }
+}
+
+pub(crate) fn stall(parts: &mut Parts, conn: ConnId, limit: Limit) {
+    if let Some(slot) = parts.line.conns.get_mut(conn)
+        && parts.intake.stall(conn, slot)
+    {
+        parts.books.counts.hit(limit);
+    }
+}
+
+/// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
+pub(crate) fn hold_publisher(parts: &mut Parts, conn: ConnId) {
+    if parts.intake.waits_for_mailbox() {
+        stall(parts, conn, Limit::Mailbox);
+        parts.intake.begin();
+    }
+}
+
+/// Frames of a client that is being asked about wait, within the size of a message.
+fn on_waiting(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
+    if len > parts.books.config.plain_max_payload {
+        parts.books.counts.hit(Limit::Payload);
+        ending::lost(parts, conn, CloseReason::MessageTooBig);
+        return len;
+    }
+    0
+}
+
+/// Nothing comes any more, and nothing waits for its turn or for a verdict: the end of the stream takes effect.
+pub(crate) fn end_if_read(parts: &mut Parts, conn: ConnId) {
+    let Some(slot) = parts.line.conns.get(conn) else {
+        return;
+    };
+    let waits = slot.flags.stalled || slot.flags.asking && slot.input.is_some();
+    if !slot.flags.eof || waits {
+        return;
+    }
+    match slot.state {
+        // Answer what was asked before the end, then close.
+        State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
+            parts.finish_conn(conn);
+        }
+        State::Finishing if !slot.outbox.is_empty() => {}
+        _ => ending::lost(parts, conn, CloseReason::TransportClose),
+    }
+}
+
+/// Bytes behind a request whose poll is still waiting: they wait too, within the size of a head.
+fn on_pipelined(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
+    if len > wire::http::HEAD_BYTES_MAX {
+        ending::lost(parts, conn, CloseReason::ProtocolError);
+        return len;
+    }
+    0
+}
+
+/// A body of which nothing has come yet has its deadline too.
+fn watch_body(parts: &mut Parts, conn: ConnId) {
+    let slot = parts.line.conns.get(conn);
+    if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
+        watch_input(parts, conn);
+    }
+}
+
+/// What the next bytes of a connection are.
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    /// Nobody's any more.
+    Ignored,
+    /// Something for another turn.
+    Waits,
+    /// Frames of a client that is being asked about.
+    Undecided,
+    Frames,
+    Request(State),
+}
