@@ -140,7 +140,7 @@ fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64)
     let mut args = String::new();
     let at_ms = expires_s * 1000;
     let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
-    Context { parts: parts }.emit(
+    Context { parts }.emit(
         socket,
         &Emit {
             name: notices::EXPIRING,
