@@ -1,14 +1,18 @@
-//! Real servers for tests: Redis alone, with Sentinels, and as a cluster. Each has a folder and free ports of its own, and ends with
+//! Real servers for tests: Redis alone, with Sentinels, and as a cluster; servers of Node and Python beside it. Each has a folder and free ports of its own, and ends with
 //! its handle.
 //!
 //! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
 //! wants.
 
 mod cluster;
+mod node;
+mod python;
 mod redis;
 mod sentinel;
 
 pub use cluster::Cluster;
+pub use node::NodePeer;
+pub use python::Python;
 pub use redis::Redis;
 pub use sentinel::Sentinels;
 

@@ -72,7 +72,7 @@ impl Sentinels {
     /// Which of the servers the first Sentinel calls master.
     pub fn master(&self) -> Option<usize> {
         let answer = self.sentinels[0].ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]);
-        let port = answer.lines().nth(1)?.trim().parse().ok()?;
+        let port = answer.lines().nth(1)?.trim().parse::<u16>().ok()?;
         self.servers.iter().position(|redis| redis.port() == port)
     }
 

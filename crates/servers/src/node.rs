@@ -1,0 +1,156 @@
+//! A Node Socket.IO server in a cluster, with clients and an emitter of its own: `conformance/cluster/peer.mjs`, which says what it
+//! can be told.
+
+use crate::PATIENCE;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+#[derive(Debug)]
+pub struct NodePeer {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<Value>,
+    /// Lines that nobody asked for yet.
+    kept: VecDeque<Value>,
+    commands: u64,
+    port: u64,
+}
+
+impl NodePeer {
+    /// Joins the cluster of `redis` with an adapter: `classic`, `sharded` or `streams`; `none` stays alone.
+    pub fn start(redis: &str, adapter: &str, namespaces: &str) -> NodePeer {
+        NodePeer::start_with(redis, adapter, namespaces, &[])
+    }
+
+    pub fn start_with(redis: &str, adapter: &str, namespaces: &str, args: &[&str]) -> NodePeer {
+        let folder = installed();
+        let mut child = Command::new("node")
+            .arg(folder.join("peer.mjs"))
+            .args(["--redis", redis, "--adapter", adapter])
+            .args(["--namespaces", namespaces])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("cannot run node: cargo xtask test installs it");
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut peer = NodePeer {
+            child,
+            stdin,
+            lines,
+            kept: VecDeque::new(),
+            commands: 0,
+            port: 0,
+        };
+        let first = peer.wait_for("its first line", |line| line.get("port").is_some());
+        peer.port = first["port"].as_u64().expect("a port");
+        peer
+    }
+
+    /// Where its clients connect.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Tells it to do something; the number is for [`Self::finish`].
+    pub fn begin(&mut self, mut command: Value) -> u64 {
+        self.commands += 1;
+        command["id"] = json!(self.commands);
+        writeln!(self.stdin, "{command}").expect("the peer reads");
+        self.commands
+    }
+
+    /// Waits for what came of a command.
+    pub fn finish(&mut self, id: u64) -> Value {
+        let mut line = self.wait_for("an answer", |line| line["id"] == id);
+        assert!(line.get("error").is_none(), "the peer says {line}");
+        line["ok"].take()
+    }
+
+    /// Tells it to do something and waits until it is done.
+    pub fn call(&mut self, command: Value) -> Value {
+        let id = self.begin(command);
+        self.finish(id)
+    }
+
+    /// Arguments of the next event of that name that a client of it hears.
+    pub fn hears(&mut self, client: &str, event: &str) -> Value {
+        let what = format!("{client} hears {event}");
+        let mut line = self.wait_for(&what, |line| {
+            line["client"] == client && line["event"] == event
+        });
+        line["args"].take()
+    }
+
+    /// Arguments of the next event for servers that it hears in a namespace.
+    pub fn is_told(&mut self, namespace: &str) -> Value {
+        let mut line = self.wait_for("an event for servers", |line| line["server"] == namespace);
+        line["args"].take()
+    }
+
+    /// What was heard and not asked for, in order.
+    pub fn heard_else(&mut self) -> Vec<Value> {
+        self.kept.extend(self.lines.try_iter());
+        self.kept.drain(..).collect()
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        if let Some(at) = self.kept.iter().position(&wanted) {
+            return self.kept.remove(at).expect("it is there");
+        }
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if wanted(&line) => return line,
+                Ok(line) => self.kept.push_back(line),
+                Err(error) => panic!("waited for {what} ({error}); heard {:#?}", self.kept),
+            }
+        }
+    }
+}
+
+impl Drop for NodePeer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The folder of the peer, with the packages that its lock file names.
+fn installed() -> PathBuf {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = INSTALLING.lock();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cluster");
+    // Of several test programs that install at once, all but the first find it done.
+    let script = "cmp -s package-lock.json node_modules/.complete && exit
+        npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+        cp package-lock.json node_modules/.complete";
+    let done = Command::new("flock")
+        .args(["package-lock.json", "sh", "-ec", script])
+        .current_dir(&folder)
+        .stdout(Stdio::null())
+        .status();
+    assert!(done.is_ok_and(|status| status.success()), "npm ci failed");
+    folder
+}
