@@ -1,0 +1,143 @@
+//! What workers want done.
+
+use crate::home::Phase;
+use crate::message::{Down, Out, Refusal, To};
+use crate::name::Name;
+use crate::proto;
+use crate::proto::command::What;
+use crate::proto::item;
+use crate::state::Backend;
+
+/// Queries of one worker that wait for their answers.
+const QUERIES_MAX: usize = 65_536;
+const DATA_BYTES_MAX: usize = 16 << 10;
+
+impl Backend {
+    pub(crate) fn command(&mut self, now_ms: u64, worker: u64, number: u64, what: What) {
+        if let Err(message) = self.carry_out(worker, what) {
+            let message = message.to_owned();
+            let failed = proto::Failed {
+                command: number,
+                message,
+            };
+            self.reply(now_ms, worker, item::What::Failed(failed));
+        }
+    }
+
+    fn carry_out(&mut self, worker: u64, what: What) -> Result<(), &'static str> {
+        match what {
+            What::Decision(decision) => return self.decide(worker, decision),
+            What::Ack(ack) => return self.answer(worker, ack),
+            What::Emit(emit) => {
+                let to = self.route(emit.to.as_ref())?;
+                self.order(to, What::Emit(emit));
+            }
+            What::Join(join) => {
+                let to = self.route(join.of.as_ref())?;
+                self.order(to, What::Join(join));
+            }
+            What::Leave(leave) => {
+                let to = self.route(leave.of.as_ref())?;
+                self.order(to, What::Leave(leave));
+            }
+            What::Disconnect(disconnect) => {
+                let to = self.route(disconnect.of.as_ref())?;
+                self.order(to, What::Disconnect(disconnect));
+            }
+            What::SetData(set) => {
+                let name = Name::parse(&set.socket).ok_or("set_data.socket is no socket's id")?;
+                if set.data.len() > DATA_BYTES_MAX {
+                    return Err("set_data.data has more than 16 KiB");
+                }
+                self.order(To::Socket(name), What::SetData(set));
+            }
+            What::Ask(mut ask) => {
+                let target = ask.emit.as_ref().and_then(|emit| emit.to.as_ref());
+                let to = match self.route(target)? {
+                    To::All => To::One,
+                    to => to,
+                };
+                ask.query = self.query(worker, ask.query)?;
+                self.order(to, What::Ask(ask));
+            }
+            What::Fetch(mut fetch) => {
+                self.route(fetch.of.as_ref())?;
+                fetch.query = self.query(worker, fetch.query)?;
+                self.order(To::One, What::Fetch(fetch));
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, to: To, what: What) {
+        let down = Down::Do(what);
+        self.out.push(Out { to, down });
+    }
+
+    /// A target that is one socket of ours needs one shard only.
+    fn route(&self, target: Option<&proto::Target>) -> Result<To, &'static str> {
+        let target = target.ok_or("the command has no target")?;
+        if !target.namespace.starts_with('/') {
+            return Err("target.namespace does not begin with a slash");
+        }
+        if let [only] = target.rooms.as_slice()
+            && target.except.is_empty()
+            && let Some(name) = Name::parse(only)
+            && self.homes.contains_key(&name)
+        {
+            return Ok(To::Socket(name));
+        }
+        Ok(To::All)
+    }
+
+    fn query(&mut self, worker: u64, query: u64) -> Result<u64, &'static str> {
+        let own = self.queries.values();
+        if self.queries.len() >= QUERIES_MAX
+            && own.filter(|(asker, _)| *asker == worker).count() >= QUERIES_MAX
+        {
+            return Err("65536 queries of this worker wait for their answers");
+        }
+        self.queries_made += 1;
+        self.queries.insert(self.queries_made, (worker, query));
+        Ok(self.queries_made)
+    }
+
+    fn decide(&mut self, worker: u64, decision: proto::Decision) -> Result<(), &'static str> {
+        let name = Name::parse(&decision.socket).ok_or("decision.socket is no socket's id")?;
+        let home = self.homes.get_mut(&name);
+        let home = home.filter(|home| home.phase == Phase::Deciding && home.worker == Some(worker));
+        let Some(home) = home else {
+            self.counts.late += 1;
+            return Ok(());
+        };
+        let socket = name;
+        if decision.admit {
+            home.phase = Phase::In;
+            home.admitted = true;
+            let decision = Ok(());
+            self.tell(name, Down::Decide { socket, decision });
+            return Ok(());
+        }
+        self.forget(name);
+        let decision = Err(Refusal {
+            message: decision.message,
+            data: (!decision.data.is_empty()).then_some(decision.data),
+        });
+        self.tell(name, Down::Decide { socket, decision });
+        Ok(())
+    }
+
+    fn answer(&mut self, worker: u64, ack: proto::Ack) -> Result<(), &'static str> {
+        let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
+        let home = self.homes.get_mut(&name);
+        let home = home.filter(|home| home.worker == Some(worker));
+        match home.and_then(|home| home.settle(ack.ack)) {
+            Some(freed) => {
+                self.release_bytes(freed);
+                self.tell(name, Down::Ack(ack));
+            }
+            None => self.counts.late += 1,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! One socket as its backend knows it.
+
+use crate::name::Name;
+use crate::proto;
+use crate::proto::item::What;
+use prost::Message;
+use std::collections::{BTreeSet, VecDeque};
+
+/// What an entry costs beside the bytes of its message.
+const ENTRY_BYTES: usize = 160;
+
+/// An item on its way to a worker.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The socket that it is about; `None` = the answer to a worker's query.
+    pub(crate) about: Option<Name>,
+    pub(crate) item: proto::Item,
+    pub(crate) bytes: usize,
+    /// When it came from the shard.
+    pub(crate) came_ms: u64,
+}
+
+impl Entry {
+    pub(crate) fn new(about: Option<Name>, what: What, now_ms: u64) -> Self {
+        let item = proto::Item {
+            redelivered: false,
+            what: Some(what),
+        };
+        Self {
+            about,
+            bytes: ENTRY_BYTES + item.encoded_len(),
+            item,
+            came_ms: now_ms,
+        }
+    }
+
+    /// The number under which a client waits for its answer.
+    pub(crate) fn ack(&self) -> Option<u64> {
+        match &self.item.what {
+            Some(What::Event(event)) if event.ack != 0 => Some(event.ack),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.item.what, Some(What::Gone(_)))
+    }
+
+    pub(crate) fn is_event(&self) -> bool {
+        matches!(self.item.what, Some(What::Event(_)))
+    }
+
+    /// A socket comes into a worker's hands by it.
+    pub(crate) fn introduces(&self) -> bool {
+        matches!(self.item.what, Some(What::Connect(_) | What::Resume(_)))
+    }
+}
+
+/// How far a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its worker decides whether it is let in.
+    Deciding,
+    In,
+    /// It ended; its worker has not heard of it yet.
+    Gone,
+}
+
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) connect: proto::Connect,
+    pub(crate) phase: Phase,
+    /// It was let in.
+    pub(crate) admitted: bool,
+    pub(crate) worker: Option<u64>,
+    /// Its shard was asked for rooms and data, because it is to move.
+    pub(crate) describing: bool,
+    /// Its shard was told to close it.
+    pub(crate) closing: bool,
+    /// Since when it has no worker.
+    pub(crate) since_ms: u64,
+    /// What waits while it has no worker.
+    pub(crate) held: VecDeque<Entry>,
+    /// Handled events whose clients still wait for the answer: they come again if the worker is lost.
+    pub(crate) owed: Vec<Entry>,
+    /// Numbers of the answers that its client waits for.
+    pub(crate) open: BTreeSet<u64>,
+    /// What is kept of it.
+    pub(crate) bytes: usize,
+}
+
+impl Home {
+    pub(crate) fn new(connect: proto::Connect, now_ms: u64) -> Self {
+        Self {
+            connect,
+            phase: Phase::Deciding,
+            admitted: false,
+            worker: None,
+            describing: false,
+            closing: false,
+            since_ms: now_ms,
+            held: VecDeque::new(),
+            owed: Vec::new(),
+            open: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    /// An answer came or will not come: nothing of the event is kept. `None`: nobody waits for it.
+    pub(crate) fn settle(&mut self, ack: u64) -> Option<usize> {
+        if !self.open.remove(&ack) {
+            return None;
+        }
+        let at = self.owed.iter().position(|entry| entry.ack() == Some(ack));
+        let freed = at.map_or(0, |at| self.owed.remove(at).bytes);
+        self.bytes = self.bytes.saturating_sub(freed);
+        Some(freed)
+    }
+
+    /// Rooms at its end.
+    pub(crate) fn last_rooms(&self) -> Vec<String> {
+        let last = self
+            .held
+            .iter()
+            .rev()
+            .find_map(|entry| match &entry.item.what {
+                Some(What::Gone(gone)) => Some(gone.rooms.clone()),
+                _ => None,
+            });
+        last.unwrap_or_default()
+    }
+}

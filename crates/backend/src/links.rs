@@ -1,0 +1,274 @@
+//! Links to workers: attaching, what goes down them, what comes up.
+
+use crate::home::Entry;
+use crate::proto;
+use crate::state::Backend;
+use crate::worker::Worker;
+
+/// A connection of a worker. Its driver numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link(pub u64);
+
+/// Bytes of items in one message.
+const BATCH_BYTES: usize = 64 << 10;
+const INSTANCE_BYTES_MAX: usize = 64;
+/// Workers of one backend on one node.
+const WORKERS_MAX: usize = 1_024;
+
+/// Why a worker is not attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// `Hello.instance` is empty or too long.
+    Instance,
+    /// `Hello.received` is no item that it can have got last.
+    Received,
+    /// There are too many workers.
+    Crowd,
+}
+
+impl Denied {
+    /// For the worker's log.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Instance => "cannot attach: hello.instance must have 1 to 64 bytes",
+            Self::Received => {
+                "cannot attach: hello.received is not the number of the last item that this instance got: send 0 after a start"
+            }
+            Self::Crowd => "cannot attach: this backend has 1024 workers already",
+        }
+    }
+}
+
+/// A worker does not keep to the protocol: its link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// It is not attached any more.
+    Unknown,
+    /// It handled what it has not got.
+    Handled,
+    /// Commands are missing.
+    Gap,
+}
+
+impl Stray {
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Unknown => "cannot go on: this link was given up; attach again",
+            Self::Handled => "cannot go on: `handled` is above the number of the last item sent",
+            Self::Gap => {
+                "cannot go on: commands are missing; attach again and repeat those behind welcome.commands"
+            }
+        }
+    }
+}
+
+impl Backend {
+    /// A worker came by this link.
+    pub fn attach(
+        &mut self,
+        now_ms: u64,
+        link: Link,
+        hello: &proto::Hello,
+    ) -> Result<proto::Welcome, Denied> {
+        if !(1..=INSTANCE_BYTES_MAX).contains(&hello.instance.len()) {
+            return Err(Denied::Instance);
+        }
+        let known = self.workers.iter();
+        let mut known = known.filter(|(_, worker)| worker.instance == hello.instance);
+        let known = known.next().map(|(id, _)| *id);
+        let id = match known {
+            Some(id) => id,
+            None if self.workers.len() >= WORKERS_MAX => return Err(Denied::Crowd),
+            None => self.hire(now_ms, hello),
+        };
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return Err(Denied::Instance);
+        };
+        if known.is_some() && !worker.rewind(hello.received) {
+            return Err(Denied::Received);
+        }
+        if let Some(old) = worker.link.replace(link) {
+            self.links.remove(&old);
+            self.ready.remove(&old);
+            self.ended.push(old);
+        }
+        worker.heard_ms = now_ms;
+        worker.leaving = false;
+        worker.commands_told = worker.commands;
+        let welcome = proto::Welcome {
+            resumed: known.is_some(),
+            commands: worker.commands,
+            node: 0,
+        };
+        self.links.insert(link, id);
+        self.ready.insert(link);
+        self.settle_all(now_ms);
+        Ok(welcome)
+    }
+
+    fn hire(&mut self, now_ms: u64, hello: &proto::Hello) -> u64 {
+        let id = self.workers_made;
+        self.workers_made += 1;
+        let worker = Worker::new(hello.instance.clone(), hello.weight, now_ms);
+        self.workers.insert(id, worker);
+        id
+    }
+
+    /// The link is gone. Its worker may come back by another one.
+    pub fn detached(&mut self, now_ms: u64, link: Link) {
+        let Some(id) = self.links.remove(&link) else {
+            return;
+        };
+        self.ready.remove(&link);
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.link = None;
+            worker.heard_ms = now_ms;
+        }
+    }
+
+    /// The next message for a link.
+    pub fn poll(&mut self, now_ms: u64, link: Link) -> Option<proto::ToWorker> {
+        let id = *self.links.get(&link)?;
+        let worker = self.workers.get_mut(&id)?;
+        let mut message = proto::ToWorker {
+            first: worker.next(),
+            ..proto::ToWorker::default()
+        };
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES {
+            let Some((item, weight)) = self.next_item(now_ms, id) else {
+                break;
+            };
+            bytes += weight;
+            message.items.push(item);
+        }
+        let worker = self.workers.get_mut(&id)?;
+        if worker.commands_told != worker.commands {
+            worker.commands_told = worker.commands;
+            message.commands = worker.commands;
+        }
+        let says = !message.items.is_empty() || message.commands > 0;
+        says.then_some(message)
+    }
+
+    /// What the link lost, then what waits, as far as the window goes.
+    fn next_item(&mut self, now_ms: u64, id: u64) -> Option<(proto::Item, usize)> {
+        let window_bytes = self.settings.window_bytes;
+        let worker = self.workers.get_mut(&id)?;
+        if let Some(entry) = worker.again() {
+            return Some((entry.item.clone(), entry.bytes));
+        }
+        loop {
+            let worker = self.workers.get_mut(&id)?;
+            if worker.leaving || !worker.has_window(window_bytes) {
+                return None;
+            }
+            let entry = worker.queue.pop_front()?;
+            if !self.is_wanted(&entry) {
+                self.release(&entry);
+                continue;
+            }
+            self.counts.redelivered += u64::from(entry.item.redelivered && entry.is_event());
+            let sent = (entry.item.clone(), entry.bytes);
+            self.workers.get_mut(&id)?.send(entry, now_ms);
+            return Some(sent);
+        }
+    }
+
+    /// Whether somebody still waits for what is in it.
+    fn is_wanted(&self, entry: &Entry) -> bool {
+        let Some(name) = entry.about else { return true };
+        let Some(home) = self.homes.get(&name) else {
+            return false;
+        };
+        // Its client was told already that it will not be answered.
+        let refused = entry.ack().is_some_and(|ack| !home.open.contains(&ack));
+        !refused || home.phase == crate::home::Phase::Gone
+    }
+
+    /// A worker said something.
+    pub fn received(
+        &mut self,
+        now_ms: u64,
+        link: Link,
+        message: proto::FromWorker,
+    ) -> Result<(), Stray> {
+        let id = *self.links.get(&link).ok_or(Stray::Unknown)?;
+        let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
+        worker.heard_ms = now_ms;
+        if message.handled > worker.last() {
+            return Err(Stray::Handled);
+        }
+        self.handled(now_ms, id, message.handled);
+        for (command, number) in message.commands.into_iter().zip(message.first..) {
+            let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
+            if number <= worker.commands {
+                continue;
+            }
+            if number != worker.commands + 1 {
+                return Err(Stray::Gap);
+            }
+            worker.commands = number;
+            self.ready.insert(link);
+            if let Some(what) = command.what {
+                self.command(now_ms, id, number, what);
+            }
+        }
+        if message.leaving
+            && let Some(worker) = self.workers.get_mut(&id)
+        {
+            worker.leaving = true;
+        }
+        self.say_goodbye(now_ms);
+        Ok(())
+    }
+
+    fn handled(&mut self, now_ms: u64, id: u64, handled: u64) {
+        while let Some(worker) = self.workers.get_mut(&id) {
+            let Some(entry) = worker.pop_handled(handled, now_ms) else {
+                return;
+            };
+            self.ready.extend(worker.link);
+            self.done(entry);
+        }
+    }
+
+    fn done(&mut self, entry: Entry) {
+        let home = entry.about.and_then(|name| self.homes.get_mut(&name));
+        if let Some(home) = home
+            && entry.ack().is_some_and(|ack| home.open.contains(&ack))
+        {
+            return home.owed.push(entry);
+        }
+        self.release(&entry);
+        if entry.is_gone()
+            && let Some(name) = entry.about
+        {
+            self.forget(name);
+        }
+    }
+
+    /// Workers that want to end, and have nothing left to do.
+    pub(crate) fn say_goodbye(&mut self, now_ms: u64) {
+        let owes = |worker: &Worker| {
+            let homes = worker.sockets.iter();
+            homes
+                .filter_map(|name| self.homes.get(name))
+                .any(|home| !home.owed.is_empty())
+        };
+        let leaving = self.workers.iter();
+        let done = leaving.filter(|(_, worker)| {
+            worker.leaving && worker.sent.is_empty() && worker.link.is_some() && !owes(worker)
+        });
+        let done: Vec<_> = done.map(|(id, worker)| (*id, worker.link)).collect();
+        for (id, link) in done {
+            self.farewells.extend(link);
+            self.bury(now_ms, id);
+        }
+    }
+
+    /// Links whose workers have nothing left: each is told `goodbye` and ends.
+    pub fn take_farewells(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.farewells)
+    }
+}

@@ -1,0 +1,95 @@
+//! What shards tell a backend, and what it has them do.
+
+use crate::name::Name;
+use crate::proto;
+use crate::proto::command::What;
+
+/// From a shard.
+#[derive(Clone, Debug)]
+pub enum Up {
+    /// A client wants in; the shard waits for [`Down::Decide`].
+    Connect(proto::Connect),
+    Event(proto::Event),
+    /// A socket ended, or its client gave up before the decision.
+    Gone(proto::Gone),
+    /// The answer to [`Down::Describe`].
+    Described {
+        socket: Name,
+        rooms: Vec<String>,
+        data: String,
+    },
+    Answers(proto::Answers),
+    Found(proto::Found),
+}
+
+/// Why a client's event is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// No worker came in time.
+    Absent,
+    /// Too much waits for the workers already.
+    Busy,
+    /// The worker did not answer in time.
+    Unanswered,
+}
+
+/// Why a client is not let in: CONNECT_ERROR.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    /// Raw JSON.
+    pub data: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn unavailable() -> Self {
+        Self {
+            message: "service unavailable".to_owned(),
+            data: Some(r#"{"retry_after_ms":1000}"#.to_owned()),
+        }
+    }
+}
+
+/// For a shard.
+#[derive(Clone, Debug)]
+pub enum Down {
+    Decide {
+        socket: Name,
+        decision: Result<(), Refusal>,
+    },
+    Ack(proto::Ack),
+    /// `ack`: number under which the client waits; 0 = it does not.
+    Refuse {
+        socket: Name,
+        ack: u64,
+        why: Why,
+    },
+    /// Rooms and data of this socket are wanted.
+    Describe {
+        socket: Name,
+    },
+    /// No worker came in time, and its clients are to be closed.
+    Close {
+        socket: Name,
+    },
+    /// What a worker wants. Queries in it are numbered by the backend.
+    Do(What),
+}
+
+/// Which shards carry it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The one that has this socket.
+    Socket(Name),
+    /// Each, for its own sockets.
+    All,
+    /// One of them, for all.
+    One,
+}
+
+/// What leaves a backend. Outputs are carried out in their order.
+#[derive(Clone, Debug)]
+pub struct Out {
+    pub to: To,
+    pub down: Down,
+}

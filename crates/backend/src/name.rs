@@ -1,0 +1,28 @@
+//! The name of a socket: its id, which its shard gave it.
+
+use std::fmt;
+
+const BYTES: usize = 20;
+
+/// A socket's id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name([u8; BYTES]);
+
+impl Name {
+    /// `None`: no shard gives such an id.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes: [u8; BYTES] = text.as_bytes().try_into().ok()?;
+        let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        bytes.iter().all(known).then_some(Self(bytes))
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,577 @@
+//! A backend: its workers, its sockets, and what is between them.
+
+use crate::home::{Entry, Home, Phase};
+use crate::links::Link;
+use crate::message::{Down, Out, Refusal, To, Up, Why};
+use crate::name::Name;
+use crate::proto;
+use crate::proto::item::What;
+use crate::worker::Worker;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// Times in milliseconds, sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A client that is not let in by then is refused.
+    pub connect_timeout_ms: u64,
+    /// A worker whose link broke may come back for so long.
+    pub rehome_after_ms: u64,
+    /// A worker that says nothing for so long is lost.
+    pub silent_after_ms: u64,
+    /// A client gets the answer to its event by then, or a refusal.
+    pub answer_timeout_ms: u64,
+    /// A worker that handles nothing of what it has for so long gets no more sockets.
+    pub slow_after_ms: u64,
+    /// Events of a socket wait so long for a worker.
+    pub park_timeout_ms: u64,
+    /// Sockets without a worker for that long are closed.
+    pub close_when_absent: bool,
+    /// What one worker may have got and not handled.
+    pub window_bytes: usize,
+    /// What may wait for the workers in all, and of one socket.
+    pub queue_bytes_max: usize,
+    pub socket_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout_ms: 10_000,
+            rehome_after_ms: 500,
+            silent_after_ms: 10_000,
+            answer_timeout_ms: 30_000,
+            slow_after_ms: 5_000,
+            park_timeout_ms: 60_000,
+            close_when_absent: false,
+            window_bytes: 1 << 20,
+            queue_bytes_max: 64 << 20,
+            socket_bytes_max: 64 << 10,
+        }
+    }
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub events: u64,
+    pub redelivered: u64,
+    /// Sockets that moved to another worker.
+    pub moved: u64,
+    pub refused_absent: u64,
+    pub refused_busy: u64,
+    pub refused_unanswered: u64,
+    /// Answers and decisions that came when nobody waited any more.
+    pub late: u64,
+}
+
+/// Newcomers are let to a slow backend one in so long: one that is handled shows that it is well again.
+const PROBE_MS: u64 = 1_000;
+/// How often sockets without a worker are looked at.
+const LOOK_MS: u64 = 250;
+
+#[derive(Debug, Default)]
+pub struct Backend {
+    pub(crate) settings: Settings,
+    pub(crate) homes: HashMap<Name, Home>,
+    /// Sockets without a worker.
+    pub(crate) homeless: BTreeSet<Name>,
+    pub(crate) workers: BTreeMap<u64, Worker>,
+    pub(crate) links: HashMap<Link, u64>,
+    pub(crate) workers_made: u64,
+    /// Queries under way: the worker, and its own number for it.
+    pub(crate) queries: BTreeMap<u64, (u64, u64)>,
+    pub(crate) queries_made: u64,
+    /// All that is kept for workers.
+    bytes: usize,
+    decisions_due: VecDeque<(u64, Name)>,
+    answers_due: VecDeque<(u64, Name, u64)>,
+    probed_ms: Option<u64>,
+    looked_ms: u64,
+    pub(crate) out: Vec<Out>,
+    /// Links that have something to fetch by `poll`.
+    pub(crate) ready: BTreeSet<Link>,
+    /// Links of workers that have nothing left.
+    pub(crate) farewells: Vec<Link>,
+    /// Links to end.
+    pub(crate) ended: Vec<Link>,
+    pub(crate) counts: Counts,
+}
+
+impl Backend {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Workers that are attached.
+    pub fn workers(&self) -> usize {
+        let attached = self.workers.values().filter(|worker| worker.link.is_some());
+        attached.count()
+    }
+
+    pub fn sockets(&self) -> usize {
+        self.homes.len()
+    }
+
+    /// Sockets without a worker.
+    pub fn parked(&self) -> usize {
+        self.homeless.len()
+    }
+
+    /// What is kept for workers.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What shards are to do, in order.
+    pub fn take_out(&mut self) -> Vec<Out> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Links for which `poll` may have something.
+    pub fn take_ready(&mut self) -> BTreeSet<Link> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Links to end now.
+    pub fn take_ended(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.ended)
+    }
+
+    pub(crate) fn tell(&mut self, socket: Name, down: Down) {
+        let to = To::Socket(socket);
+        self.out.push(Out { to, down });
+    }
+
+    // ---- from shards ------------------------------------------------------------------------------------------------------
+
+    pub fn up(&mut self, now_ms: u64, up: Up) {
+        match up {
+            Up::Connect(connect) => self.on_connect(now_ms, connect),
+            Up::Event(event) => self.on_event(now_ms, event),
+            Up::Gone(gone) => self.on_gone(now_ms, gone),
+            Up::Described {
+                socket,
+                rooms,
+                data,
+            } => self.on_described(now_ms, socket, rooms, data),
+            Up::Answers(mut answers) => {
+                if let Some((worker, query)) = self.queries.remove(&answers.query) {
+                    answers.query = query;
+                    self.reply(now_ms, worker, What::Answers(answers));
+                }
+            }
+            Up::Found(mut found) => {
+                if let Some((worker, query)) = self.queries.remove(&found.query) {
+                    found.query = query;
+                    self.reply(now_ms, worker, What::Found(found));
+                }
+            }
+        }
+    }
+
+    fn on_connect(&mut self, now_ms: u64, connect: proto::Connect) {
+        let Some(name) = Name::parse(&connect.socket) else {
+            return;
+        };
+        let entry = Entry::new(Some(name), What::Connect(connect.clone()), now_ms);
+        let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
+        if full || !self.admits_newcomers(now_ms) {
+            self.counts.refused_busy += 1;
+            let decision = Err(Refusal::unavailable());
+            return self.tell(
+                name,
+                Down::Decide {
+                    socket: name,
+                    decision,
+                },
+            );
+        }
+        self.homes.insert(name, Home::new(connect, now_ms));
+        self.homeless.insert(name);
+        self.decisions_due
+            .push_back((now_ms + self.settings.connect_timeout_ms, name));
+        self.push(name, entry);
+        self.settle(now_ms, name);
+    }
+
+    /// While every worker is slow, one newcomer a second goes through: it may find them well again.
+    fn admits_newcomers(&mut self, now_ms: u64) -> bool {
+        let slow_after_ms = self.settings.slow_after_ms;
+        let mut takers = self
+            .workers
+            .values()
+            .filter(|worker| worker.takes_sockets());
+        let any = takers.clone().next().is_some();
+        if !any || takers.any(|worker| !worker.is_slow(now_ms, slow_after_ms)) {
+            return true;
+        }
+        let probes = self.probed_ms.is_none_or(|last| now_ms >= last + PROBE_MS);
+        if probes {
+            self.probed_ms = Some(now_ms);
+        }
+        probes
+    }
+
+    fn on_event(&mut self, now_ms: u64, event: proto::Event) {
+        let Some(name) = Name::parse(&event.socket) else {
+            return;
+        };
+        let ack = event.ack;
+        let entry = Entry::new(Some(name), What::Event(event), now_ms);
+        let Some(home) = self.homes.get_mut(&name) else {
+            return self.refuse(name, ack, Why::Absent);
+        };
+        // A single event may be larger than what many small ones may take.
+        let fits = home.bytes == 0 || home.bytes + entry.bytes <= self.settings.socket_bytes_max;
+        if !fits || self.bytes + entry.bytes > self.settings.queue_bytes_max {
+            return self.refuse(name, ack, Why::Busy);
+        }
+        self.counts.events += 1;
+        if ack != 0 {
+            home.open.insert(ack);
+            let due_ms = now_ms + self.settings.answer_timeout_ms;
+            self.answers_due.push_back((due_ms, name, ack));
+        }
+        self.push(name, entry);
+    }
+
+    fn on_gone(&mut self, now_ms: u64, gone: proto::Gone) {
+        let Some(name) = Name::parse(&gone.socket) else {
+            return;
+        };
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if home.phase == Phase::Gone {
+            return;
+        }
+        home.open.clear();
+        let owed: usize = home.owed.drain(..).map(|entry| entry.bytes).sum();
+        home.bytes = home.bytes.saturating_sub(owed);
+        let known = home.phase == Phase::In || home.worker.is_some();
+        home.phase = Phase::Gone;
+        home.describing = false;
+        self.bytes -= owed;
+        if !known {
+            // No worker has heard of it.
+            return self.forget(name);
+        }
+        self.push(name, Entry::new(Some(name), What::Gone(gone), now_ms));
+        self.settle(now_ms, name);
+    }
+
+    pub(crate) fn refuse(&mut self, socket: Name, ack: u64, why: Why) {
+        let counts = &mut self.counts;
+        *match why {
+            Why::Absent => &mut counts.refused_absent,
+            Why::Busy => &mut counts.refused_busy,
+            Why::Unanswered => &mut counts.refused_unanswered,
+        } += 1;
+        self.tell(socket, Down::Refuse { socket, ack, why });
+    }
+
+    // ---- what is kept -------------------------------------------------------------------------------------------------------
+
+    /// Behind all that waits for the socket's worker.
+    pub(crate) fn push(&mut self, name: Name, entry: Entry) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        home.bytes += entry.bytes;
+        self.bytes += entry.bytes;
+        let worker = home.worker.and_then(|id| self.workers.get_mut(&id));
+        match worker {
+            Some(worker) => {
+                worker.queue.push_back(entry);
+                self.ready.extend(worker.link);
+            }
+            None => home.held.push_back(entry),
+        }
+    }
+
+    /// For a worker, about no socket.
+    pub(crate) fn reply(&mut self, now_ms: u64, worker: u64, what: What) {
+        let Some(worker) = self.workers.get_mut(&worker) else {
+            return;
+        };
+        let entry = Entry::new(None, what, now_ms);
+        self.bytes += entry.bytes;
+        worker.queue.push_back(entry);
+        self.ready.extend(worker.link);
+    }
+
+    pub(crate) fn release(&mut self, entry: &Entry) {
+        self.bytes -= entry.bytes;
+        let home = entry.about.and_then(|name| self.homes.get_mut(&name));
+        if let Some(home) = home {
+            home.bytes = home.bytes.saturating_sub(entry.bytes);
+        }
+    }
+
+    pub(crate) fn release_bytes(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+
+    /// Nothing is known of the socket any more. What is on its way to a worker is taken off the books there.
+    pub(crate) fn forget(&mut self, name: Name) {
+        let Some(home) = self.homes.remove(&name) else {
+            return;
+        };
+        let kept = home.held.iter().chain(&home.owed);
+        let kept: usize = kept.map(|entry| entry.bytes).sum();
+        self.bytes -= kept;
+        self.homeless.remove(&name);
+        if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id)) {
+            worker.sockets.remove(&name);
+        }
+    }
+
+    // ---- homes --------------------------------------------------------------------------------------------------------------
+
+    /// The worker for one more socket.
+    fn choose(&self, now_ms: u64) -> Option<u64> {
+        let slow_after_ms = self.settings.slow_after_ms;
+        let slow = |worker: &Worker| worker.is_slow(now_ms, slow_after_ms);
+        let takers = self.workers.iter();
+        let takers = takers.filter(|(_, worker)| worker.takes_sockets());
+        let best = takers.reduce(|best, other| match (slow(best.1), slow(other.1)) {
+            (true, false) => other,
+            (false, true) => best,
+            _ if other.1.is_freer_than(best.1) => other,
+            _ => best,
+        });
+        best.map(|(id, _)| *id)
+    }
+
+    /// Sockets without a worker get one, if there is one.
+    pub(crate) fn settle_all(&mut self, now_ms: u64) {
+        if self.choose(now_ms).is_some() {
+            let all: Vec<Name> = self.homeless.iter().copied().collect();
+            all.into_iter().for_each(|name| self.settle(now_ms, name));
+        }
+    }
+
+    /// The same for one. A socket that had a worker is described by its shard first.
+    fn settle(&mut self, now_ms: u64, name: Name) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if home.worker.is_some() {
+            return;
+        }
+        match home.phase {
+            Phase::Deciding => self.move_in(now_ms, name, None),
+            Phase::Gone => {
+                let rooms = home.last_rooms();
+                self.move_in(now_ms, name, Some((rooms, "{}".to_owned())));
+            }
+            Phase::In if home.describing => {}
+            Phase::In => {
+                if self.choose(now_ms).is_some() {
+                    self.describe(name);
+                }
+            }
+        }
+    }
+
+    fn describe(&mut self, name: Name) {
+        if let Some(home) = self.homes.get_mut(&name) {
+            home.describing = true;
+            self.tell(name, Down::Describe { socket: name });
+        }
+    }
+
+    fn on_described(&mut self, now_ms: u64, name: Name, rooms: Vec<String>, data: String) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if std::mem::take(&mut home.describing) && home.phase == Phase::In {
+            self.move_in(now_ms, name, Some((rooms, data)));
+        }
+    }
+
+    /// Gives a socket to a worker, if there is one, with all that waits for it.
+    fn move_in(&mut self, now_ms: u64, name: Name, known: Option<(Vec<String>, String)>) {
+        let Some(id) = self.choose(now_ms) else {
+            return;
+        };
+        let (Some(home), Some(worker)) = (self.homes.get_mut(&name), self.workers.get_mut(&id))
+        else {
+            return;
+        };
+        if let Some((rooms, data)) = known {
+            let resume = proto::Resume {
+                connect: Some(home.connect.clone()),
+                rooms,
+                data,
+            };
+            let entry = Entry::new(Some(name), What::Resume(resume), now_ms);
+            home.bytes += entry.bytes;
+            self.bytes += entry.bytes;
+            home.held.push_front(entry);
+            self.counts.moved += 1;
+        }
+        home.worker = Some(id);
+        worker.sockets.insert(name);
+        worker.queue.append(&mut home.held);
+        self.ready.extend(worker.link);
+        self.homeless.remove(&name);
+    }
+
+    /// A worker will not come back: its sockets move, with what it has not handled.
+    pub(crate) fn bury(&mut self, now_ms: u64, id: u64) {
+        let Some(worker) = self.workers.remove(&id) else {
+            return;
+        };
+        if let Some(link) = worker.link {
+            self.links.remove(&link);
+            self.ready.remove(&link);
+        }
+        self.queries.retain(|_, (asker, _)| *asker != id);
+        for name in worker.sockets {
+            let Some(home) = self.homes.get_mut(&name) else {
+                continue;
+            };
+            if home.phase == Phase::Gone && !home.admitted {
+                self.forget(name);
+                continue;
+            }
+            home.worker = None;
+            home.since_ms = now_ms;
+            home.describing = false;
+            for mut entry in home.owed.drain(..) {
+                entry.item.redelivered = true;
+                home.held.push_back(entry);
+            }
+            self.homeless.insert(name);
+        }
+        for mut entry in worker.sent {
+            entry.item.redelivered = true;
+            self.take_back(entry);
+        }
+        worker
+            .queue
+            .into_iter()
+            .for_each(|entry| self.take_back(entry));
+        self.settle_all(now_ms);
+    }
+
+    /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.
+    fn take_back(&mut self, entry: Entry) {
+        let home = entry.about.and_then(|name| self.homes.get_mut(&name));
+        match home {
+            Some(home) if home.phase == Phase::Deciding || !entry.introduces() => {
+                home.held.push_back(entry);
+            }
+            _ => self.release(&entry),
+        }
+    }
+
+    // ---- time ---------------------------------------------------------------------------------------------------------------
+
+    /// What is due by now.
+    pub fn tick(&mut self, now_ms: u64) {
+        self.bury_lost(now_ms);
+        while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {
+            self.decision_due(now_ms, name);
+        }
+        while let Some((_, name, ack)) = self.answers_due.pop_front_if(|due| due.0 <= now_ms) {
+            self.answer_due(name, ack);
+        }
+        if now_ms >= self.looked_ms + LOOK_MS {
+            self.looked_ms = now_ms;
+            let all: Vec<Name> = self.homeless.iter().copied().collect();
+            all.into_iter().for_each(|name| self.look(now_ms, name));
+        }
+        self.say_goodbye(now_ms);
+    }
+
+    fn bury_lost(&mut self, now_ms: u64) {
+        let settings = &self.settings;
+        let lost = |worker: &Worker| {
+            let patience_ms = match worker.link {
+                Some(_) => settings.silent_after_ms,
+                None => settings.rehome_after_ms,
+            };
+            now_ms >= worker.heard_ms + patience_ms
+        };
+        let lost = self.workers.iter().filter(|(_, worker)| lost(worker));
+        let lost: Vec<_> = lost.map(|(id, worker)| (*id, worker.link)).collect();
+        for (id, link) in lost {
+            self.ended.extend(link);
+            self.bury(now_ms, id);
+        }
+    }
+
+    /// Nobody has let it in.
+    fn decision_due(&mut self, now_ms: u64, name: Name) {
+        let Some(home) = self.homes.get(&name) else {
+            return;
+        };
+        if home.phase != Phase::Deciding {
+            return;
+        }
+        let gone = proto::Gone {
+            socket: name.as_str().to_owned(),
+            reason: "connect timeout".to_owned(),
+            rooms: Vec::new(),
+        };
+        self.counts.refused_absent += 1;
+        let decision = Err(Refusal::unavailable());
+        self.tell(
+            name,
+            Down::Decide {
+                socket: name,
+                decision,
+            },
+        );
+        self.on_gone(now_ms, gone);
+    }
+
+    fn answer_due(&mut self, name: Name, ack: u64) {
+        let settled = self.homes.get_mut(&name).and_then(|home| home.settle(ack));
+        if let Some(freed) = settled {
+            self.bytes -= freed;
+            self.refuse(name, ack, Why::Unanswered);
+        }
+    }
+
+    /// A socket without a worker: events wait for a while only.
+    fn look(&mut self, now_ms: u64, name: Name) {
+        let patience_ms = self.settings.park_timeout_ms;
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        let tired = now_ms >= home.since_ms + patience_ms;
+        if home.phase == Phase::Gone && tired {
+            return self.forget(name);
+        }
+        let mut refused = Vec::new();
+        let late = |entry: &Entry| entry.is_event() && entry.came_ms + patience_ms <= now_ms;
+        while let Some(entry) = home.held.pop_front_if(|entry| late(entry)) {
+            home.bytes = home.bytes.saturating_sub(entry.bytes);
+            self.bytes -= entry.bytes;
+            let waits = entry.ack().is_none_or(|ack| home.open.remove(&ack));
+            if waits {
+                refused.push(entry.ack().unwrap_or(0));
+            }
+        }
+        let closes = tired
+            && self.settings.close_when_absent
+            && home.phase == Phase::In
+            && !std::mem::replace(&mut home.closing, true);
+        for ack in refused {
+            self.refuse(name, ack, Why::Absent);
+        }
+        if closes {
+            self.tell(name, Down::Close { socket: name });
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One worker: what it has got, what waits for it.
+
+use crate::home::Entry;
+use crate::links::Link;
+use crate::name::Name;
+use std::collections::{BTreeSet, VecDeque};
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) instance: String,
+    pub(crate) weight: u64,
+    pub(crate) link: Option<Link>,
+    /// Last sign of life; without a link: when it was lost.
+    pub(crate) heard_ms: u64,
+    pub(crate) leaving: bool,
+    pub(crate) sockets: BTreeSet<Name>,
+    /// What it was sent and has not handled. The first has number `first`.
+    pub(crate) sent: VecDeque<Entry>,
+    first: u64,
+    /// Number of the next item for the link: above the last number unless a resumed link gets some again.
+    next: u64,
+    in_flight_bytes: usize,
+    /// When what it was sent began to wait, or last became shorter.
+    pub(crate) progress_ms: u64,
+    /// What has no number yet.
+    pub(crate) queue: VecDeque<Entry>,
+    /// Number of the last command taken in, and of the last one that the worker was told of.
+    pub(crate) commands: u64,
+    pub(crate) commands_told: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(instance: String, weight: u32, now_ms: u64) -> Self {
+        Self {
+            instance,
+            weight: u64::from(weight.max(1)),
+            link: None,
+            heard_ms: now_ms,
+            leaving: false,
+            sockets: BTreeSet::new(),
+            sent: VecDeque::new(),
+            first: 1,
+            next: 1,
+            in_flight_bytes: 0,
+            progress_ms: now_ms,
+            queue: VecDeque::new(),
+            commands: 0,
+            commands_told: 0,
+        }
+    }
+
+    /// Number of the last item that it was sent.
+    pub(crate) fn last(&self) -> u64 {
+        self.first + self.sent.len() as u64 - 1
+    }
+
+    /// The link begins again behind this number. `false`: that cannot be.
+    pub(crate) fn rewind(&mut self, received: u64) -> bool {
+        let possible = received < self.next && received + 1 >= self.first;
+        if possible {
+            self.next = received + 1;
+        }
+        possible
+    }
+
+    /// Number of the next item, and the item if the worker gets it again.
+    pub(crate) fn again(&mut self) -> Option<&Entry> {
+        let at = usize::try_from(self.next.checked_sub(self.first)?).ok()?;
+        let entry = self.sent.get(at)?;
+        self.next += 1;
+        Some(entry)
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Something more may be under way. One item may always be, whatever its size.
+    pub(crate) fn has_window(&self, window_bytes: usize) -> bool {
+        self.in_flight_bytes < window_bytes
+    }
+
+    pub(crate) fn send(&mut self, entry: Entry, now_ms: u64) {
+        if self.sent.is_empty() {
+            self.progress_ms = now_ms;
+        }
+        self.in_flight_bytes += entry.bytes;
+        self.sent.push_back(entry);
+        self.next += 1;
+    }
+
+    /// The oldest item, if it is handled by that number.
+    pub(crate) fn pop_handled(&mut self, handled: u64, now_ms: u64) -> Option<Entry> {
+        if self.first > handled {
+            return None;
+        }
+        let entry = self.sent.pop_front()?;
+        self.first += 1;
+        self.next = self.next.max(self.first);
+        self.in_flight_bytes -= entry.bytes;
+        self.progress_ms = now_ms;
+        Some(entry)
+    }
+
+    /// It has handled nothing for so long, and has something to handle.
+    pub(crate) fn is_slow(&self, now_ms: u64, slow_after_ms: u64) -> bool {
+        !self.sent.is_empty() && now_ms >= self.progress_ms + slow_after_ms
+    }
+
+    pub(crate) fn takes_sockets(&self) -> bool {
+        self.link.is_some() && !self.leaving
+    }
+
+    /// Sockets compared with its weight, as a fraction of the other's.
+    pub(crate) fn is_freer_than(&self, other: &Self) -> bool {
+        let (own, theirs) = (self.sockets.len() as u64, other.sockets.len() as u64);
+        own * other.weight < theirs * self.weight
+    }
+}

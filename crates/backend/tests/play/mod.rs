@@ -1,0 +1,569 @@
+//! A backend between clients and workers that are played, on a clock that is played.
+
+use backend::proto::command::What as Order;
+use backend::proto::item::What;
+use backend::proto::{self, FromWorker, ToWorker};
+use backend::{Backend, Down, Link, Name, Settings, To, Up};
+use fastrand::Rng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    pub cuts: bool,
+    pub deaths: bool,
+    pub stalls: bool,
+    pub leaves: bool,
+}
+
+/// One time that an event was handled.
+#[derive(Debug)]
+struct Handled {
+    number: u64,
+    marked: bool,
+    /// Instance and life: a worker that was given up begins anew.
+    by: (u64, u64),
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    admitted: Option<bool>,
+    sent: u64,
+    gone: bool,
+    /// Acks that it waits for, and events that it was told are refused.
+    waits: BTreeMap<u64, u64>,
+    refused: BTreeSet<u64>,
+    answered: u64,
+    handled: Vec<Handled>,
+    gone_heard: u64,
+}
+
+/// A process. What it was sent and what it says are under way for a while.
+#[derive(Debug)]
+struct Process {
+    instance: u64,
+    life: u64,
+    link: Option<Link>,
+    welcomed: bool,
+    down: VecDeque<(u64, ToWorker)>,
+    up: VecDeque<(u64, FromWorker)>,
+    received: u64,
+    handled: u64,
+    inbox: VecDeque<proto::Item>,
+    commands: u64,
+    kept: VecDeque<(u64, proto::Command)>,
+    /// Answers that it gives later.
+    owes: Vec<(String, u64)>,
+    sockets: BTreeSet<String>,
+    stalled_until: u64,
+    back_at: u64,
+    leaving: bool,
+}
+
+pub struct Play {
+    seed: u64,
+    rng: Rng,
+    now: u64,
+    trouble: Trouble,
+    backend: Backend,
+    clients: BTreeMap<Name, Client>,
+    processes: Vec<Process>,
+    links: u64,
+    instances: u64,
+    settings: Settings,
+}
+
+const TROUBLE_UNTIL: u64 = 8_000;
+
+impl Play {
+    pub fn new(seed: u64, trouble: Trouble) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let settings = Settings {
+            window_bytes: [600, 4_000, 1 << 20][rng.usize(..3)],
+            silent_after_ms: 1_000,
+            answer_timeout_ms: 3_000,
+            socket_bytes_max: [2_000, 64 << 10][rng.usize(..2)],
+            ..Settings::default()
+        };
+        let mut play = Self {
+            seed,
+            now: 1_000,
+            trouble,
+            backend: Backend::new(settings.clone()),
+            clients: BTreeMap::new(),
+            processes: Vec::new(),
+            links: 0,
+            instances: 0,
+            settings,
+            rng,
+        };
+        for _ in 0..play.rng.usize(1..4) {
+            play.start_process();
+        }
+        play
+    }
+
+    fn start_process(&mut self) {
+        self.instances += 1;
+        let process = Process {
+            instance: self.instances,
+            life: 0,
+            link: None,
+            welcomed: false,
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+            received: 0,
+            handled: 0,
+            inbox: VecDeque::new(),
+            commands: 0,
+            kept: VecDeque::new(),
+            owes: Vec::new(),
+            sockets: BTreeSet::new(),
+            stalled_until: 0,
+            back_at: self.now,
+            leaving: false,
+        };
+        self.processes.push(process);
+    }
+
+    pub fn run(&mut self) {
+        while self.now < TROUBLE_UNTIL {
+            self.clients_act();
+            self.make_trouble();
+            self.step();
+        }
+        if self.processes.iter().all(|process| process.leaving) {
+            self.start_process();
+        }
+        for process in &mut self.processes {
+            process.stalled_until = 0;
+        }
+        // All that is under way comes to its end, then everybody goes.
+        (0..900).for_each(|_| self.step());
+        let names: Vec<Name> = self.clients.keys().copied().collect();
+        names.into_iter().for_each(|name| self.leave(name));
+        (0..300).for_each(|_| self.step());
+    }
+
+    fn step(&mut self) {
+        self.now += self.rng.u64(1..20);
+        self.backend.tick(self.now);
+        for at in 0..self.processes.len() {
+            self.attach(at);
+            self.talk(at);
+        }
+        self.carry_out();
+        self.end_links();
+    }
+
+    // ---- clients ------------------------------------------------------------------------------------------------------------
+
+    fn clients_act(&mut self) {
+        if self.rng.u8(..) < 12 {
+            let name = format!("{:020}", self.clients.len());
+            let connect = proto::Connect {
+                socket: name.clone(),
+                namespace: "/".to_owned(),
+                ..proto::Connect::default()
+            };
+            let name = Name::parse(&name).expect("a name");
+            self.clients.insert(name, Client::default());
+            self.backend.up(self.now, Up::Connect(connect));
+        }
+        let names: Vec<Name> = self.clients.keys().copied().collect();
+        for name in names {
+            match self.rng.u8(..) {
+                0..40 => self.speak(name),
+                40..42 => self.leave(name),
+                _ => {}
+            }
+        }
+    }
+
+    fn speak(&mut self, name: Name) {
+        let client = self.clients.get_mut(&name).expect("a client");
+        if client.admitted != Some(true) || client.gone {
+            return;
+        }
+        client.sent += 1;
+        let number = client.sent;
+        let ack = if self.rng.bool() { number } else { 0 };
+        if ack != 0 {
+            client.waits.insert(ack, number);
+        }
+        let event = proto::Event {
+            socket: name.as_str().to_owned(),
+            event: "n".to_owned(),
+            args: number.to_string().into(),
+            attachments: Vec::new(),
+            ack,
+        };
+        self.backend.up(self.now, Up::Event(event));
+        // A refusal without an ack names no event: it is the one just said.
+        self.carry_out();
+    }
+
+    fn leave(&mut self, name: Name) {
+        let client = self.clients.get_mut(&name).expect("a client");
+        if client.admitted == Some(false) || std::mem::replace(&mut client.gone, true) {
+            return;
+        }
+        client.waits.clear();
+        let gone = proto::Gone {
+            socket: name.as_str().to_owned(),
+            reason: "transport close".to_owned(),
+            rooms: vec!["kitchen".to_owned()],
+        };
+        self.backend.up(self.now, Up::Gone(gone));
+    }
+
+    /// The shard's part.
+    fn carry_out(&mut self) {
+        for out in self.backend.take_out() {
+            let To::Socket(name) = out.to else { continue };
+            let Some(client) = self.clients.get_mut(&name) else {
+                continue;
+            };
+            match out.down {
+                Down::Decide { decision, .. } if !client.gone => {
+                    assert!(
+                        client.admitted.is_none(),
+                        "seed {}: decided twice",
+                        self.seed
+                    );
+                    client.admitted = Some(decision.is_ok());
+                }
+                Down::Ack(ack) if !client.gone => {
+                    let waits = client.waits.remove(&ack.ack);
+                    assert!(waits.is_some(), "seed {}: an answer to nobody", self.seed);
+                    client.answered += 1;
+                }
+                Down::Refuse { ack, why, .. } if !client.gone => {
+                    let number = match ack {
+                        0 => client.sent,
+                        ack => client.waits.remove(&ack).expect("somebody waits"),
+                    };
+                    assert_ne!(why, backend::Why::Absent, "seed {}", self.seed);
+                    client.refused.insert(number);
+                }
+                Down::Describe { socket } if !client.gone => {
+                    let described = Up::Described {
+                        socket,
+                        rooms: vec!["kitchen".to_owned()],
+                        data: "{}".to_owned(),
+                    };
+                    self.backend.up(self.now, described);
+                }
+                _ => {}
+            }
+        }
+        if !self.backend.take_out().is_empty() {
+            unreachable!("descriptions make no work for shards");
+        }
+    }
+
+    // ---- workers ------------------------------------------------------------------------------------------------------------
+
+    fn make_trouble(&mut self) {
+        let Trouble {
+            cuts,
+            deaths,
+            stalls,
+            leaves,
+        } = self.trouble;
+        if self.processes.len() < 4 && self.rng.u8(..) < 4 {
+            self.start_process();
+        }
+        if self.processes.is_empty() {
+            return;
+        }
+        let at = self.rng.usize(..self.processes.len());
+        let dice = self.rng.u16(..1_000);
+        match dice {
+            0..15 if cuts => self.cut(at),
+            15..20 if deaths => {
+                self.cut(at);
+                self.processes.remove(at);
+            }
+            20..25 if stalls => {
+                self.processes[at].stalled_until = self.now + self.rng.u64(100..2_500);
+            }
+            25..30 if leaves => self.processes[at].leaving = true,
+            _ => {}
+        }
+    }
+
+    /// What is under way in either direction is lost from some point on.
+    fn cut(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        let Some(link) = process.link.take() else {
+            return;
+        };
+        let (down, up) = (process.down.len(), process.up.len());
+        process.down.truncate(self.rng.usize(..=down));
+        let arrives = self.rng.usize(..=up);
+        let frames: Vec<_> = process.up.drain(..).take(arrives).collect();
+        // Some of it arrives before the end is known.
+        while let Some((_, message)) = self.processes[at].down.pop_front() {
+            self.get(at, message);
+        }
+        for (_, frame) in frames {
+            let _ = self.backend.received(self.now, link, frame);
+        }
+        self.backend.detached(self.now, link);
+        self.processes[at].back_at = self.now + self.rng.u64(..900);
+    }
+
+    fn attach(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        if process.link.is_some() || self.now < process.back_at.max(process.stalled_until) {
+            return;
+        }
+        self.links += 1;
+        let link = Link(self.links);
+        let hello = proto::Hello {
+            backend: "kitchen".to_owned(),
+            instance: process.instance.to_string(),
+            received: process.received,
+            weight: 1,
+        };
+        let welcome = self
+            .backend
+            .attach(self.now, link, &hello)
+            .expect("welcome");
+        let process = &mut self.processes[at];
+        process.link = Some(link);
+        process.down.clear();
+        process.up.clear();
+        if process.welcomed && !welcome.resumed {
+            process.life += 1;
+            process.received = 0;
+            process.handled = 0;
+            process.commands = 0;
+            process.kept.clear();
+            process.inbox.clear();
+            process.owes.clear();
+            process.sockets.clear();
+        }
+        process.welcomed = true;
+        // Some repeat more than they need.
+        if self.rng.bool() {
+            process
+                .kept
+                .retain(|(number, _)| *number > welcome.commands);
+        }
+        let frame = FromWorker {
+            first: process.kept.front().map_or(0, |(number, _)| *number),
+            commands: process.kept.iter().map(|kept| kept.1.clone()).collect(),
+            handled: process.handled,
+            ..FromWorker::default()
+        };
+        process.up.push_back((self.now, frame));
+    }
+
+    fn talk(&mut self, at: usize) {
+        let Some(link) = self.processes[at].link else {
+            return;
+        };
+        while let Some(message) = self.backend.poll(self.now, link) {
+            let due = self.now + self.rng.u64(..5);
+            self.processes[at].down.push_back((due, message));
+        }
+        let now = self.now;
+        while let Some((_, frame)) = self.processes[at].up.pop_front_if(|up| up.0 <= now) {
+            if self.backend.received(now, link, frame).is_err() {
+                assert!(
+                    self.trouble.stalls || self.trouble.leaves,
+                    "seed {}: a worker in order was sent away",
+                    self.seed
+                );
+            }
+        }
+        if self.now < self.processes[at].stalled_until {
+            return;
+        }
+        while let Some((_, message)) = self.processes[at].down.pop_front_if(|down| down.0 <= now) {
+            self.get(at, message);
+        }
+        self.work(at);
+    }
+
+    fn get(&mut self, at: usize, message: ToWorker) {
+        let process = &mut self.processes[at];
+        process
+            .kept
+            .retain(|(number, _)| *number > message.commands);
+        for (item, number) in message.items.into_iter().zip(message.first..) {
+            assert_eq!(number, process.received + 1, "seed {}: a gap", self.seed);
+            process.received = number;
+            process.inbox.push_back(item);
+        }
+    }
+
+    /// Handles some of what it has, and says so.
+    fn work(&mut self, at: usize) {
+        let take = self.rng.usize(..6);
+        let mut commands = Vec::new();
+        for _ in 0..take {
+            let Some(item) = self.processes[at].inbox.pop_front() else {
+                break;
+            };
+            self.processes[at].handled += 1;
+            self.handle(at, item, &mut commands);
+        }
+        let process = &mut self.processes[at];
+        if self.rng.bool() {
+            let owes = process.owes.drain(..);
+            commands.extend(owes.map(|(socket, ack)| {
+                Order::Ack(proto::Ack {
+                    socket,
+                    ack,
+                    ..proto::Ack::default()
+                })
+            }));
+        }
+        let first = process.commands + 1;
+        for what in commands {
+            process.commands += 1;
+            let command = proto::Command { what: Some(what) };
+            process.kept.push_back((process.commands, command));
+        }
+        let fresh = process.kept.iter().filter(|(number, _)| *number >= first);
+        let frame = FromWorker {
+            handled: process.handled,
+            first,
+            commands: fresh.map(|kept| kept.1.clone()).collect(),
+            leaving: process.leaving,
+            ..FromWorker::default()
+        };
+        let due = self.now + self.rng.u64(..5);
+        process.up.push_back((due, frame));
+    }
+
+    fn handle(&mut self, at: usize, item: proto::Item, commands: &mut Vec<Order>) {
+        let process = &mut self.processes[at];
+        let marked = item.redelivered;
+        match item.what.expect("an item") {
+            What::Connect(connect) => {
+                process.sockets.insert(connect.socket.clone());
+                commands.push(Order::Decision(proto::Decision {
+                    socket: connect.socket,
+                    admit: self.rng.u8(..) > 20,
+                    ..proto::Decision::default()
+                }));
+            }
+            What::Resume(resume) => {
+                let connect = resume.connect.expect("what the client said");
+                assert!(process.sockets.insert(connect.socket));
+            }
+            What::Event(event) => {
+                assert!(
+                    process.sockets.contains(&event.socket),
+                    "seed {}: an event of a socket that this worker does not know",
+                    self.seed
+                );
+                let name = Name::parse(&event.socket).expect("a name");
+                let number = std::str::from_utf8(&event.args).expect("text");
+                let handled = Handled {
+                    number: number.parse().expect("a number"),
+                    marked,
+                    by: (process.instance, process.life),
+                };
+                let client = self.clients.get_mut(&name).expect("a client");
+                client.handled.push(handled);
+                if event.ack != 0 && self.rng.u8(..) > 10 {
+                    process.owes.push((event.socket, event.ack));
+                }
+            }
+            What::Gone(gone) => {
+                process.sockets.remove(&gone.socket);
+                let name = Name::parse(&gone.socket).expect("a name");
+                self.clients.get_mut(&name).expect("a client").gone_heard += 1;
+            }
+            What::Answers(_) | What::Found(_) | What::Failed(_) => {}
+        }
+    }
+
+    fn end_links(&mut self) {
+        for link in self.backend.take_ended() {
+            for process in &mut self.processes {
+                if process.link == Some(link) {
+                    process.link = None;
+                    process.back_at = self.now + 50;
+                }
+            }
+        }
+        for link in self.backend.take_farewells() {
+            self.processes.retain(|process| process.link != Some(link));
+        }
+    }
+
+    // ---- what must hold -------------------------------------------------------------------------------------------------------
+
+    pub fn check(&self) {
+        let seed = self.seed;
+        let loses_workers = self.trouble.deaths || self.trouble.stalls || self.trouble.cuts;
+        for (name, client) in &self.clients {
+            assert!(
+                client.admitted.is_some() || client.gone,
+                "seed {seed}: {name:?} still waits"
+            );
+            assert!(
+                client.waits.is_empty(),
+                "seed {seed}: {name:?} waits: {:?}",
+                client.waits
+            );
+            for number in 1..=client.sent {
+                let times = client.handled.iter().filter(|times| times.number == number);
+                let unmarked = times.clone().filter(|times| !times.marked).count();
+                assert!(
+                    unmarked <= 1,
+                    "seed {seed}: {name:?} event {number}: twice without a mark"
+                );
+                let known = client.refused.contains(&number);
+                assert!(
+                    known || times.count() > 0,
+                    "seed {seed}: {name:?} event {number} is lost"
+                );
+            }
+            self.check_order(name, client);
+            assert!(
+                loses_workers || client.handled.iter().all(|times| !times.marked),
+                "seed {seed}: a mark without a loss"
+            );
+            let heard = client.admitted != Some(true) || client.gone_heard > 0;
+            assert!(heard, "seed {seed}: nobody heard that {name:?} is gone");
+        }
+        assert_eq!(
+            (self.backend.sockets(), self.backend.bytes()),
+            (0, 0),
+            "seed {seed}"
+        );
+        let counts = self.backend.counts();
+        assert!(counts.events > 0, "seed {seed}: nothing happened");
+        assert!(self.settings.window_bytes > 0);
+    }
+
+    /// In order at each worker; what is not marked, in order over all of them.
+    fn check_order(&self, name: &Name, client: &Client) {
+        let mut last_of = BTreeMap::new();
+        let mut last_unmarked = 0;
+        for handled in &client.handled {
+            let last = last_of.insert(handled.by, handled.number);
+            let in_order = last.is_none_or(|last| last < handled.number);
+            assert!(
+                in_order,
+                "seed {}: {name:?}: {:?}",
+                self.seed, client.handled
+            );
+            if !handled.marked {
+                assert!(
+                    last_unmarked < handled.number,
+                    "seed {}: {name:?}",
+                    self.seed
+                );
+                last_unmarked = handled.number;
+            }
+        }
+    }
+}
