@@ -118,7 +118,7 @@ impl Hub {
             slot.flags.beyond = Some(Limit::Conns);
             let key = self.stage.parts.line.conns.key(conn);
             let timeout = self.stage.parts.books.config.limits.handshake_timeout;
-            let due = self.stage.parts.after(timeout.min(RESERVE_TIMEOUT));
+            let due = self.stage.parts.clock.after(timeout.min(RESERVE_TIMEOUT));
             let timers = &mut self.stage.parts.clock.timers.conns;
             timers.arm_odd(ConnTimer::Handshake, due, key);
         }
@@ -160,10 +160,17 @@ impl Hub {
 
     /// Works on what an earlier turn left unread because it was full.
     pub(crate) fn resume(&mut self) {
-        self.stage.parts.release_held();
+        self.stage
+            .parts
+            .intake
+            .release(&self.stage.parts.books.config.limits);
         let mut waiting = self.stage.parts.intake.take_stalled().into_iter();
         let mut passed_over = Vec::new();
-        while !self.stage.parts.turn_is_full()
+        while !self
+            .stage
+            .parts
+            .line
+            .is_full(&self.stage.parts.books.config.limits)
             && let Some(conn) = waiting.next()
         {
             let flooded = self
@@ -213,7 +220,10 @@ impl Hub {
 
     /// The turn has done its share of deliveries: flush before reading on.
     pub(crate) fn turn_is_full(&self) -> bool {
-        self.stage.parts.turn_is_full()
+        self.stage
+            .parts
+            .line
+            .is_full(&self.stage.parts.books.config.limits)
     }
 
     /// The peer closed its sending side. What it sent before and waits here is worked on first.

@@ -6,7 +6,6 @@ mod books;
 mod census;
 mod cluster;
 mod dialect;
-mod forward;
 mod hearing;
 mod hub;
 mod life;

@@ -195,7 +195,7 @@ impl Parts {
         conn: Option<ConnId>,
         variant: Variant,
     ) {
-        let deflate = self.deflate_of(conn);
+        let deflate = self.line.deflate_of(conn);
         let Some(session) = self.people.sessions.get(session) else {
             return;
         };

@@ -16,7 +16,7 @@ impl Context<'_> {
     /// An event was within its own rate: that makes up for one that was not, unless the message did already.
     pub(crate) fn within_rate(&mut self, socket: SocketKey) {
         if !self.parts.access.meters.any
-            && let Some(session) = self.parts.socket(socket).map(|slot| slot.session)
+            && let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session)
             && let Some(slot) = self.parts.people.sessions.get_mut(session)
         {
             slot.forgive();
@@ -48,7 +48,7 @@ impl Context<'_> {
         if let Some(ack) = ack.take() {
             self.ack_error(ack, message);
         }
-        if let Some(session) = self.parts.socket(socket).map(|slot| slot.session) {
+        if let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session) {
             booking::count_rejection(self.parts, session);
         }
         false
@@ -116,7 +116,7 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
     }
     if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
         parts.books.counts.hit(Limit::ConnsPerAddress);
-        parts.count_close(CloseReason::TooManyConnections);
+        parts.books.counts.close(CloseReason::TooManyConnections);
         parts.drop_conn(conn);
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn spend(
     gcra: Gcra,
 ) -> Result<(), Exceeded> {
     let now_us = now_us(parts);
-    let session = parts.socket(socket).map(|slot| slot.session);
+    let session = parts.people.socket(socket).map(|slot| slot.session);
     let slot = session.and_then(|session| parts.people.sessions.get_mut(session));
     slot.map_or(Ok(()), |slot| {
         let rare = slot.rare.get_or_insert_default();
@@ -203,9 +203,11 @@ pub(crate) fn book_rest(parts: &mut Parts, session: SessionId, socket: Option<So
 /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.
 fn user_to_charge(parts: &Parts, session: SessionId, socket: Option<SocketId>) -> Option<&str> {
     parts.access.meters.user.as_ref()?;
-    let own = socket.and_then(|socket| parts.user_of(socket));
+    let own = socket.and_then(|socket| parts.people.user_of(socket));
     own.or_else(|| {
         let sockets = &parts.people.sessions.get(session)?.sockets;
-        sockets.iter().find_map(|socket| parts.user_of(*socket))
+        sockets
+            .iter()
+            .find_map(|socket| parts.people.user_of(*socket))
     })
 }

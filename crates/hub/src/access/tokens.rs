@@ -2,7 +2,6 @@
 
 use crate::access::claims::{Claims, Denied, Grants, Refused};
 use crate::parts::Parts;
-use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::session::RequestToken;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
@@ -18,7 +17,9 @@ pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     parts.set_user(index, &claims.uid);
     for room in &claims.rooms {
         // Names and numbers have bounds, which are counted where they bite.
-        let _ = parts.join(index, RoomKind::Named, room);
+        let _ = parts
+            .rooms
+            .join(&mut parts.people, &mut parts.books, index, room);
     }
     set_grants(parts, socket, claims.grants.as_ref());
     if let Some(expires_s) = claims.expires_s {
@@ -46,12 +47,12 @@ pub(crate) fn refresh(
     socket: SocketKey,
     claims: &Claims,
 ) -> Result<Option<u64>, Denied> {
-    let slot = parts.socket(socket).ok_or(Denied::Invalid)?;
+    let slot = parts.people.socket(socket).ok_or(Denied::Invalid)?;
     let (session, before_s) = (slot.session, u64::from(slot.expires_s));
     let later = claims
         .expires_s
         .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
-    if parts.user_of(socket.id()) != Some(&*claims.uid) || !later {
+    if parts.people.user_of(socket.id()) != Some(&*claims.uid) || !later {
         return Err(Denied::Invalid);
     }
     refresh_request_token(parts, session, claims);
@@ -154,7 +155,7 @@ pub(crate) fn say_denied(parts: &mut Parts, session: SessionId, denied: Denied) 
         timestamp_ms: parts.clock.now.wall_ms,
         ..plain::Error::default()
     };
-    parts.say_error(session, &error);
+    parts.speaker().say_error(session, &error);
 }
 
 /// The token a request shows: `Authorization: Bearer`, or the query parameter of that name.

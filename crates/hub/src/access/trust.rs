@@ -151,7 +151,7 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
     // Whose time was up already is counted for that.
     if slot.state == State::Head {
         parts.books.counts.shed += 1;
-        parts.count_close(reason);
+        parts.books.counts.close(reason);
         let notice = Notice::Refused { peer, reason };
         parts.outbound.effects.push(Effect::Log(notice));
     }

@@ -166,7 +166,7 @@ impl Parts {
             if session.protocol.is_engineio() {
                 engineio += 1;
                 assert_eq!(
-                    self.find_session(&session.sid),
+                    self.people.find_session(&session.sid),
                     Some(index),
                     "sid of {index}"
                 );
@@ -233,7 +233,7 @@ impl Parts {
         for (index, socket) in self.people.sockets.iter() {
             assert!(!socket.gone, "socket {index} is gone and still here");
             assert_eq!(
-                self.find_socket(&socket.id),
+                self.people.find_socket(&socket.id),
                 Some(index),
                 "id of socket {index}"
             );
@@ -346,7 +346,7 @@ impl Parts {
                     "the list of {:?} has no end",
                     user.name
                 );
-                at = self.next_of_user(id);
+                at = self.people.next_of_user(id);
             }
         }
         let placed = self
@@ -399,7 +399,7 @@ impl Parts {
                 namespace.name
             );
             assert_eq!(
-                self.find_namespace(&namespace.name),
+                self.people.find_namespace(&namespace.name),
                 Some(index),
                 "{}",
                 namespace.name

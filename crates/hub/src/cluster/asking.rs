@@ -34,7 +34,7 @@ impl Parts {
         token: u64,
         timeout_ms: u64,
     ) -> Option<u64> {
-        self.socket(socket)?;
+        self.people.socket(socket)?;
         if !self.acks_admitted(1) {
             return None;
         }
@@ -151,17 +151,17 @@ impl Parts {
         out: &mut Outgoing<'_>,
         round: RoundId,
     ) {
-        let receivers = self.select(target);
+        let receivers = self.rooms.select(&mut self.people, target);
         let meant = receivers.len();
         let mut count = 0;
         if self.acks_admitted(meant) {
-            self.prepare(target, out);
+            self.audience().prepare(target, out);
             let id = round.ack;
             out.ack = Some(id);
             let mut asked = Vec::with_capacity(meant);
             for socket in receivers {
-                if self.deliver(socket, out) {
-                    asked.push(self.socket_key(socket));
+                if self.speaker().deliver(socket, out) {
+                    asked.push(self.people.socket_key(socket));
                 }
             }
             count = asked.len();
@@ -205,7 +205,7 @@ impl Parts {
     /// Local sockets of a target.
     fn describe(&mut self, target: &Target<'_>) -> Found {
         let (mut sockets, mut bytes) = (Vec::new(), 0);
-        for index in self.select(target) {
+        for index in self.rooms.select(&mut self.people, target) {
             let Some(socket) = self.people.sockets.get(index) else {
                 continue;
             };
@@ -213,7 +213,7 @@ impl Parts {
             let data = extra.and_then(|extra| extra.data.as_deref());
             let fetched = Fetched {
                 id: socket.id.to_string(),
-                rooms: self.rooms_of(index),
+                rooms: self.rooms.names_of(&self.people, index),
                 data: data.unwrap_or("{}").to_owned(),
             };
             bytes += fetched.bytes();

@@ -66,7 +66,7 @@ fn on_broadcast(parts: &mut Parts, broadcast: &Broadcast, round: Option<RoundId>
         out.at = broadcast.at;
         match round {
             Some(round) => parts.take_part(target, &mut out, round),
-            None => parts.fan_out(target, &mut out),
+            None => parts.audience().fan_out(target, &mut out),
         }
     });
 }

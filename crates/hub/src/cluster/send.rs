@@ -43,7 +43,8 @@ impl Parts {
             kind,
             name,
         };
-        self.rooms.shards_of(self.find_namespace(namespace), room)
+        self.rooms
+            .shards_of(self.people.find_namespace(namespace), room)
     }
 
     pub(crate) fn send(&mut self, shard: u16, letter: impl Into<Letter>) {

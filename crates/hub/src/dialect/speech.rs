@@ -163,6 +163,12 @@ fn write_text(out: &mut Vec<u8>, word: &Word<'_>) {
 }
 
 impl Variant {
+    /// Of a session that is gone: nothing leaves in it.
+    pub(crate) const ABSENT: Self = Self {
+        dialect: Dialect::SocketIo,
+        framing: Framing::Polling,
+    };
+
     /// How a session is told things now.
     pub(crate) fn of(session: &Session) -> Self {
         let dialect = match session.protocol {

@@ -62,7 +62,7 @@ fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal
     let live = pending
         .session
         .and_then(|key| stage.parts.people.sessions.live(key));
-    if live.is_none() || !stage.parts.is_open(session) {
+    if live.is_none() || !stage.parts.people.is_open(session) {
         return;
     }
     match pending.waiting {
@@ -85,7 +85,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
         Err(refused) => tokens::note_denied(&mut stage.parts, session, *refused),
     }
     let verdict = verdict.map_err(|refused| refused.denied);
-    if stage.parts.people.sessions.live(key).is_none() || !stage.parts.is_open(session) {
+    if stage.parts.people.sessions.live(key).is_none() || !stage.parts.people.is_open(session) {
         return;
     }
     match pending.waiting {
@@ -125,14 +125,14 @@ pub(crate) fn settle(stage: &mut Stage) {
 /// A packet that waited before a gate is worked on.
 fn released(stage: &mut Stage, key: SessionKey, held: &Held) {
     let parts = &mut stage.parts;
-    if parts.people.sessions.live(key).is_none() || !parts.is_open(key.id()) {
+    if parts.people.sessions.live(key).is_none() || !parts.people.is_open(key.id()) {
         return;
     }
     let Some(packet) = held.packet() else {
         return;
     };
     // Stock clients give up without a word. One that came back before the answer asked twice, and means once.
-    if held.connects() && parts.socket_in(key.id(), packet.namespace).is_some() {
+    if held.connects() && parts.people.socket_in(key.id(), packet.namespace).is_some() {
         return;
     }
     socketio::on_packet(stage, key.id(), &packet, held.attachments());

@@ -57,7 +57,7 @@ fn join_from_gate(stage: &mut Stage, session: SessionId, join: Join) {
 fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
     match question::take_ticket(&mut stage.parts) {
         // The handler ended the session in the same call.
-        Some(key) if !stage.parts.is_open(session) => {
+        Some(key) if !stage.parts.people.is_open(session) => {
             question::close_question(&mut stage.parts, key);
         }
         Some(key) => {
@@ -111,7 +111,7 @@ fn enter(
     claims: Option<&Claims>,
 ) {
     // The handler may have ended the session.
-    if !stage.parts.is_open(session) {
+    if !stage.parts.people.is_open(session) {
         return;
     }
     let socket = opening::add_socket(&mut stage.parts, session, namespace, auth, claims);
@@ -123,7 +123,7 @@ fn enter(
 }
 
 fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {
-    if parts.is_open(session) {
+    if parts.people.is_open(session) {
         opening::refuse_namespace(parts, session, namespace, refusal);
     }
 }
@@ -219,11 +219,11 @@ fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Den
         ..Word::control(PacketType::Event, namespace, &error)
     };
     let connect = Word::control(PacketType::Connect, namespace, &connect);
-    parts.say(session, &connect);
-    parts.say(session, &error);
+    parts.speaker().say(session, &connect);
+    parts.speaker().say(session, &error);
     if denied != Denied::Unavailable {
         let word = Word::control(PacketType::Disconnect, namespace, "");
-        parts.say(session, &word);
+        parts.speaker().say(session, &word);
     }
     ending::close_session(parts, session, denied.close_reason());
 }

@@ -17,7 +17,7 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     let Some(socket) = slot
         .sockets
         .first()
-        .map(|index| stage.parts.socket_key(*index))
+        .map(|index| stage.parts.people.socket_key(*index))
     else {
         return;
     };

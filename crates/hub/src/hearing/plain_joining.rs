@@ -103,7 +103,7 @@ pub(crate) fn on_beginning_decided(
 }
 
 fn enter_plain(stage: &mut Stage, session: SessionId, claims: Option<&Claims>) {
-    if !stage.parts.is_open(session) {
+    if !stage.parts.people.is_open(session) {
         return;
     }
     let namespace = stage.parts.books.config.plain_namespace.clone();
@@ -126,8 +126,12 @@ fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {
     let Some(conn) = slot.and_then(|slot| slot.conn) else {
         return;
     };
-    parts.reply(conn, |out| close::write(out, Some(1008), &refusal.message));
-    parts.finish_conn(conn);
+    parts
+        .line
+        .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
+    parts
+        .line
+        .finish(&mut parts.clock, &parts.books.config.limits, conn);
     ending::close_session(parts, session, CloseReason::ServerClose);
 }
 
@@ -135,7 +139,7 @@ fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {
 /// what it missed there, is told that nobody knows.
 fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: &[Box<str>]) {
     for room in rooms {
-        if !stage.parts.is_open(session)
+        if !stage.parts.people.is_open(session)
             || !booking::within_rates(&mut stage.parts, session, Some(socket), None)
         {
             break;

@@ -104,7 +104,9 @@ fn announce_binary(parts: &mut Parts, session: SessionId, text: &str, packet: &P
     // One timer per session, however many packets: a peer must not fill the lane.
     if !mem::replace(&mut slot.flags.attachments_timer, true) {
         let timeout = parts.books.config.limits.message_timeout;
-        parts.arm_session(SessionTimer::Attachments, timeout, session);
+        parts
+            .clock
+            .arm_session(&parts.people, SessionTimer::Attachments, timeout, session);
     }
 }
 
@@ -140,7 +142,7 @@ pub(crate) fn on_packet(
     packet: &Packet<'_>,
     attachments: &[Vec<u8>],
 ) {
-    let index = stage.parts.socket_in(session, packet.namespace);
+    let index = stage.parts.people.socket_in(session, packet.namespace);
     let Some(index) = index else {
         return if let Some(ask) = gate::gate(&stage.parts, session, packet.namespace) {
             gate::hold(&mut stage.parts, session, ask, packet, attachments);
@@ -150,7 +152,7 @@ pub(crate) fn on_packet(
             on_connect(stage, session, packet);
         };
     };
-    let socket = stage.parts.socket_key(index);
+    let socket = stage.parts.people.socket_key(index);
     let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
     let asked = packet.id.filter(|_| is_event);
     if packet.kind != PacketType::Disconnect

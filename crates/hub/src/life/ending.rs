@@ -103,7 +103,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
 }
 
 pub(crate) fn disconnect_selected(parts: &mut Parts, of: &Target<'_>, close: bool) {
-    for index in parts.select(of) {
+    for index in parts.rooms.select(&mut parts.people, of) {
         disconnect_socket(parts, index, close, None);
     }
 }
@@ -151,7 +151,7 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
     };
     let namespace = namespace.name.clone();
     let word = Word::control(PacketType::Disconnect, &namespace, "");
-    parts.say(session, &word);
+    parts.speaker().say(session, &word);
 }
 
 pub(crate) fn polling(parts: &mut Parts, session: SessionId) -> Option<&mut Polling> {
@@ -183,7 +183,9 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
     };
     slot.flags.closing = true;
     parts.polls.note_ready(session, &mut slot.flags);
-    parts.arm_session(SessionTimer::PollClose, POLL_CLOSE, session);
+    parts
+        .clock
+        .arm_session(&parts.people, SessionTimer::PollClose, POLL_CLOSE, session);
 }
 
 /// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody
@@ -221,7 +223,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let (polls, joined) = (slot.polling.is_some(), slot.flags.joined);
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
-    parts.count_close(reason);
+    parts.books.counts.close(reason);
     log_refusal(parts, session, reason);
     let slot = parts.people.sessions.get(session);
     for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
@@ -274,17 +276,19 @@ fn close_transport(parts: &mut Parts, conn: ConnId, joined: bool, reason: CloseR
         CloseReason::TransportClose | CloseReason::TransportError
     );
     match state {
-        Some(State::WebSocket) if !lost => parts.reply(conn, |out| {
+        Some(State::WebSocket) if !lost => parts.line.reply(conn, |out| {
             close::write(out, reason.close_code(), reason.text())
         }),
         // Programs are not told why a stream ends; people who look are. Before the client was let in there is none.
-        Some(State::Stream) if joined && !lost => parts.reply(conn, |out| {
+        Some(State::Stream) if joined && !lost => parts.line.reply(conn, |out| {
             out.extend_from_slice(format!(": {}\n\n", reason.text()).as_bytes());
         }),
         Some(State::WebSocket | State::Stream) => {}
         _ => return,
     }
-    parts.finish_conn(conn);
+    parts
+        .line
+        .finish(&mut parts.clock, &parts.books.config.limits, conn);
 }
 
 /// The requests of a polling session that is gone need no session any more.
@@ -304,7 +308,9 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
             asks && slot.session == Some(session)
         });
         if serves {
-            parts.finish_conn(conn);
+            parts
+                .line
+                .finish(&mut parts.clock, &parts.books.config.limits, conn);
         }
     }
 }
@@ -323,8 +329,10 @@ pub(crate) fn abort_upgrade(parts: &mut Parts, session: SessionId, conn: ConnId)
         .get(conn)
         .is_some_and(|slot| slot.state == State::Probe)
     {
-        parts.reply(conn, |out| close::write(out, None, ""));
-        parts.finish_conn(conn);
+        parts.line.reply(conn, |out| close::write(out, None, ""));
+        parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, conn);
     }
 }
 

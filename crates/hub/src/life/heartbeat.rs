@@ -22,11 +22,21 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
     );
     match slot.protocol {
         Protocol::SocketIo => {
-            parts.arm_session(SessionTimer::Ping, ping, session);
-            parts.arm_session(SessionTimer::Connect, connect, session);
+            parts
+                .clock
+                .arm_session(&parts.people, SessionTimer::Ping, ping, session);
+            parts
+                .clock
+                .arm_session(&parts.people, SessionTimer::Connect, connect, session);
         }
-        Protocol::EngineIo => parts.arm_session(SessionTimer::Ping, ping, session),
-        _ => parts.arm_session(SessionTimer::PlainPing, plain, session),
+        Protocol::EngineIo => {
+            parts
+                .clock
+                .arm_session(&parts.people, SessionTimer::Ping, ping, session)
+        }
+        _ => parts
+            .clock
+            .arm_session(&parts.people, SessionTimer::PlainPing, plain, session),
     }
 }
 
@@ -57,7 +67,9 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
             parts.books.config.plain_ping_interval,
         )
     };
-    parts.arm_session(kind, interval, session);
+    parts
+        .clock
+        .arm_session(&parts.people, kind, interval, session);
 }
 
 pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
@@ -74,12 +86,18 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     slot.pinged_ms = now;
     let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
     if engineio {
-        parts.send_packet(session, &[PacketType::Ping as u8]);
+        parts
+            .speaker()
+            .send_packet(session, &[PacketType::Ping as u8]);
     } else {
-        parts.reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
+        parts
+            .line
+            .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
     }
     let timeout = parts.books.config.ping_timeout;
-    parts.arm_session(SessionTimer::Pong, timeout, session);
+    parts
+        .clock
+        .arm_session(&parts.people, SessionTimer::Pong, timeout, session);
 }
 
 pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
@@ -98,7 +116,9 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
     if slot.flags.heard && !slot.flags.extended {
         slot.flags.extended = true;
         slot.pinged_ms = now;
-        parts.arm_session(SessionTimer::Pong, timeout, session);
+        parts
+            .clock
+            .arm_session(&parts.people, SessionTimer::Pong, timeout, session);
         return;
     }
     ending::close_session(parts, session, CloseReason::PingTimeout);
@@ -119,5 +139,7 @@ pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     }
     let interval = parts.books.config.plain_ping_interval;
     let timer = SessionTimer::PlainPing;
-    parts.arm_session(timer, interval, session);
+    parts
+        .clock
+        .arm_session(&parts.people, timer, interval, session);
 }

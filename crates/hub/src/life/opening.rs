@@ -3,15 +3,14 @@
 use crate::access::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
-use crate::dialect::speech::Word;
+use crate::dialect::speech::{Variant, Word};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::Refusal;
 use crate::tables::slot::{SessionId, SocketKey};
-use crate::tables::socket::Place;
-use crate::tables::socket::{Extra, Socket};
+use crate::tables::socket::{Extra, Place, Socket};
 use smallvec::SmallVec;
 use wire::json;
 use wire::socketio::PacketType;
@@ -24,8 +23,10 @@ pub(crate) fn add_socket(
     auth: &str,
     claims: Option<&Claims>,
 ) -> SocketKey {
-    let namespace = parts.namespace(namespace);
-    let room = parts.room(namespace, RoomKind::All, "");
+    let namespace = parts.people.namespace(namespace);
+    let room = parts
+        .rooms
+        .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
     let id = parts.ids.socket(parts.clock.now.wall_ms);
     let keep = parts.books.config.keep_handshake && auth != "{}";
     let extra = keep.then(|| {
@@ -34,8 +35,10 @@ pub(crate) fn add_socket(
             ..Extra::default()
         })
     });
-    let (conn, variant) = parts.route(session);
-    let deflate = parts.deflate_of(conn);
+    let carrier = parts.people.sessions.get(session);
+    let conn = carrier.and_then(|slot| slot.conn);
+    let variant = carrier.map_or(Variant::ABSENT, Variant::of);
+    let deflate = parts.line.deflate_of(conn);
     let socket = parts.insert_socket(Socket {
         id,
         variant,
@@ -72,14 +75,14 @@ pub(crate) fn add_socket(
 
 /// The CONNECT reply with the socket's id.
 pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, namespace: &str) {
-    let Some(id) = parts.socket(socket).map(|slot| slot.id.encode()) else {
+    let Some(id) = parts.people.socket(socket).map(|slot| slot.id.encode()) else {
         return;
     };
     let mut data = *b"{\"sid\":\"....................\"}";
     data[8..28].copy_from_slice(&id);
     let data = std::str::from_utf8(&data).unwrap_or_default();
     let word = Word::control(PacketType::Connect, namespace, data);
-    parts.say(session, &word);
+    parts.speaker().say(session, &word);
 }
 
 pub(crate) fn refuse_namespace(
@@ -117,5 +120,5 @@ pub(crate) fn send_refusal(
     data.push(b'}');
     let data = String::from_utf8_lossy(&data);
     let word = Word::control(PacketType::ConnectError, namespace, &data);
-    parts.say(session, &word);
+    parts.speaker().say(session, &word);
 }

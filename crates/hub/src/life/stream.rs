@@ -13,7 +13,7 @@ use wire::http::{self, Head};
 /// A body without a length ends with its connection (RFC 9112 §6.3).
 pub(crate) fn write_stream_head(parts: &mut Parts, conn: ConnId, headers: &[u8]) {
     let date = parts.clock.date();
-    parts.reply(conn, |out| {
+    parts.line.reply(conn, |out| {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
         out.extend_from_slice(date.as_bytes());
         // Without the third line nginx keeps events back until it has many.
@@ -34,7 +34,7 @@ pub(crate) fn begin_stream(parts: &mut Parts, session: SessionId) -> Option<Vec<
     write_stream_head(parts, conn, &headers);
     let dice = u64::from(u16::from_be_bytes(parts.random()));
     let retry_ms = RETRY_MS + RETRY_SPREAD_MS * dice / u64::from(u16::MAX);
-    parts.reply(conn, |out| {
+    parts.line.reply(conn, |out| {
         write_retry(out, retry_ms);
         out.push(b'\n');
     });
@@ -76,10 +76,14 @@ pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
         .and_then(|slot| slot.conn);
     let reads = parts.line.conns.get(conn);
     if reads.is_some_and(|conn| !conn.outbox.is_blocked()) {
-        parts.reply(conn, |out| out.extend_from_slice(b":\n\n"));
+        parts
+            .line
+            .reply(conn, |out| out.extend_from_slice(b":\n\n"));
     }
     let interval = parts.books.config.plain_ping_interval;
-    parts.arm_session(SessionTimer::PlainPing, interval, session);
+    parts
+        .clock
+        .arm_session(&parts.people, SessionTimer::PlainPing, interval, session);
 }
 
 /// Where in a room an event stream goes on that has just joined it.
@@ -98,7 +102,7 @@ pub(crate) fn note_position(parts: &mut Parts, socket: SocketKey, at: Position) 
         return;
     };
     if slot.variant.framing == Framing::EventStream {
-        parts.reply(slot.conn, |out| {
+        parts.line.reply(slot.conn, |out| {
             at.write_id(out);
             out.push(b'\n');
         });

@@ -34,12 +34,16 @@ pub(crate) fn respond(
         keep_alive,
         head_only: slot.flags.head_only,
     };
-    parts.reply(conn, |out| answer.write(out));
+    parts.line.reply(conn, |out| answer.write(out));
     if !keep_alive {
-        parts.finish_conn(conn);
+        parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, conn);
     } else if arm {
         let timeout = parts.books.config.limits.keep_alive_timeout;
-        parts.arm_conn(ConnTimer::KeepAlive, timeout, conn);
+        parts
+            .line
+            .arm(&mut parts.clock, ConnTimer::KeepAlive, timeout, conn);
     }
 }
 

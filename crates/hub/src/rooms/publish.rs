@@ -73,7 +73,7 @@ impl Context<'_> {
     /// and behind it what is published from then on.
     pub fn replay(&mut self, socket: SocketKey, room: &str) {
         let _inside = Inside::enter();
-        if self.parts.socket(socket).is_some() {
+        if self.parts.people.socket(socket).is_some() {
             self.parts.catch_up(socket, room);
         }
     }
@@ -108,7 +108,7 @@ impl Parts {
         if !shards.is_empty() {
             self.send_all(shards, Order::Broadcast(broadcast(to, event), None));
         }
-        self.fan_out(to, &mut Outgoing::event(to, event));
+        self.audience().fan_out(to, &mut Outgoing::event(to, event));
     }
 
     /// Shard that gives the events of a room their order, and keeps them: the same answer on every shard.
@@ -149,7 +149,7 @@ impl Parts {
         }
         let mut out = Outgoing::event(to, event);
         out.at = at;
-        self.fan_out(to, &mut out);
+        self.audience().fan_out(to, &mut out);
     }
 
     /// A socket that joined gets what is kept of the room. Until it is there, the member follows: it gets no kept events.
@@ -206,7 +206,7 @@ impl Parts {
 
     /// The history that a member of this shard waits for. One that has left meanwhile, or joined again, waits for another.
     pub(crate) fn replayed(&mut self, room: &str, socket: &Id20, ticket: u64, kept: &Kept) {
-        let Some(index) = self.find_socket(socket) else {
+        let Some(index) = self.people.find_socket(socket) else {
             return;
         };
         let namespace = self.people.sockets.get(index).map(|slot| slot.namespace);
@@ -215,7 +215,7 @@ impl Parts {
         if let Some(found) = found
             && self.rooms.caught_up(sockets, index, found, ticket)
         {
-            let key = self.socket_key(index);
+            let key = self.people.socket_key(index);
             self.tell_history(key, room, kept);
         }
     }

@@ -5,6 +5,8 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::rounds::Collected;
+use crate::rooms::membership::is_room_name;
+
 pub use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::output::backlog::Fate;
@@ -120,7 +122,7 @@ impl Context<'_> {
         ack: Option<u64>,
         about: Option<&str>,
     ) {
-        let Some(socket) = self.parts.socket(to) else {
+        let Some(socket) = self.parts.people.socket(to) else {
             return;
         };
         let Some(namespace) = self.parts.people.namespaces.get(socket.namespace) else {
@@ -135,7 +137,7 @@ impl Context<'_> {
         out.about = about;
         let exempt = &self.parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, about.as_slice());
-        self.parts.deliver(to.id(), &mut out);
+        self.parts.speaker().deliver(to.id(), &mut out);
     }
 
     /// Sends an event that wants an ack; `Handler::acked` or `ack_timed_out` follows. `false`: too many are outstanding, or
@@ -166,7 +168,9 @@ impl Context<'_> {
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
-        self.parts.say_ack(to.socket, to.id, args, attachments);
+        self.parts
+            .speaker()
+            .say_ack(to.socket, to.id, args, attachments);
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
@@ -190,7 +194,7 @@ impl Context<'_> {
             }
             Rejection::Refused { .. } => self.parts.books.counts.drop_message(Dropped::Refused),
         }
-        let Some(slot) = self.parts.socket(socket) else {
+        let Some(slot) = self.parts.people.socket(socket) else {
             return;
         };
         let session = slot.session;
@@ -209,7 +213,7 @@ impl Context<'_> {
             timestamp_ms: self.parts.clock.now.wall_ms,
             retry_after_s,
         };
-        if self.parts.say_error(session, &error) {
+        if self.parts.speaker().say_error(session, &error) {
             return;
         }
         let mut text = b"{\"message\":".to_vec();
@@ -236,7 +240,7 @@ impl Context<'_> {
     pub fn unknown_event(&mut self, socket: SocketKey, event: &str) {
         let _inside = Inside::enter();
         self.parts.books.counts.drop_message(Dropped::Unknown);
-        let Some(slot) = self.parts.socket(socket) else {
+        let Some(slot) = self.parts.people.socket(socket) else {
             return;
         };
         if let Some(namespace) = self.parts.people.namespaces.get(slot.namespace) {
@@ -252,8 +256,13 @@ impl Context<'_> {
     /// Joins a room. Joining twice is joining once; a socket is always in the room of its own id.
     pub fn join(&mut self, socket: SocketKey, room: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
-        self.parts.socket(socket).ok_or(JoinError::Gone)?;
-        self.parts.join(socket.id(), RoomKind::Named, room)
+        self.parts.people.socket(socket).ok_or(JoinError::Gone)?;
+        self.parts.rooms.join(
+            &mut self.parts.people,
+            &mut self.parts.books,
+            socket.id(),
+            room,
+        )
     }
 
     /// The same for a client that asked for it. NUL, which ends a name wherever C reads it, is for handlers only: two rooms here
@@ -269,8 +278,10 @@ impl Context<'_> {
 
     pub fn leave(&mut self, socket: SocketKey, room: &str) {
         let _inside = Inside::enter();
-        if self.parts.socket(socket).is_some() {
-            self.parts.leave(socket.id(), room);
+        if self.parts.people.socket(socket).is_some() {
+            self.parts
+                .rooms
+                .leave(&mut self.parts.people, socket.id(), room);
         }
     }
 
@@ -282,8 +293,9 @@ impl Context<'_> {
     /// Names of the rooms a socket is in, its own id first.
     pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
         let _inside = Inside::enter();
-        self.known(socket)
-            .map_or_else(Vec::new, |_| self.parts.rooms_of(socket.id()))
+        self.known(socket).map_or_else(Vec::new, |_| {
+            self.parts.rooms.names_of(&self.parts.people, socket.id())
+        })
     }
 
     pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
@@ -306,13 +318,13 @@ impl Context<'_> {
     /// Whether a room may have that name.
     pub fn is_room_name(&self, name: &str) -> bool {
         let _inside = Inside::enter();
-        self.parts.is_room_name(name)
+        is_room_name(&self.parts.books.config.limits, name)
     }
 
     /// Makes the socket one of a user's.
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
-        self.parts.socket(socket).ok_or(JoinError::Gone)?;
+        self.parts.people.socket(socket).ok_or(JoinError::Gone)?;
         self.parts.set_user(socket.id(), user);
         Ok(())
     }
@@ -321,7 +333,7 @@ impl Context<'_> {
     pub fn user(&self, socket: SocketKey) -> Option<&str> {
         let _inside = Inside::enter();
         self.known(socket)?;
-        self.parts.user_of(socket.id())
+        self.parts.people.user_of(socket.id())
     }
 
     /// What the socket's token allows with rooms; `None` = it says nothing of them.
@@ -347,7 +359,7 @@ impl Context<'_> {
         socket: SocketKey,
         change: impl FnOnce(&mut Extra) -> R,
     ) -> Option<R> {
-        self.parts.socket(socket)?;
+        self.parts.people.socket(socket)?;
         let slot = self.parts.people.sockets.live_mut(socket)?;
         Some(change(slot.extra.get_or_insert_default()))
     }
@@ -366,7 +378,7 @@ impl Context<'_> {
 
     pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
         let _inside = Inside::enter();
-        let slot = self.parts.socket(socket)?;
+        let slot = self.parts.people.socket(socket)?;
         let session = self.parts.people.sessions.get(slot.session)?;
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
         Some(SocketInfo {
@@ -383,7 +395,7 @@ impl Context<'_> {
     /// Ends the socket's membership in its namespace; with `close` the whole session.
     pub fn disconnect(&mut self, socket: SocketKey, close: bool) {
         let _inside = Inside::enter();
-        if self.parts.socket(socket).is_some() {
+        if self.parts.people.socket(socket).is_some() {
             ending::disconnect_socket(self.parts, socket.id(), close, None);
         }
     }
@@ -391,7 +403,7 @@ impl Context<'_> {
     /// Closes the transport without a DISCONNECT packet, as a lost connection would (clients reconnect).
     pub fn drop_transport(&mut self, socket: SocketKey) {
         let _inside = Inside::enter();
-        if let Some(slot) = self.parts.socket(socket) {
+        if let Some(slot) = self.parts.people.socket(socket) {
             ending::close_session(self.parts, slot.session, CloseReason::ServerClose);
         }
     }
@@ -403,7 +415,7 @@ impl Context<'_> {
         let _inside = Inside::enter();
         if self.may_emit(emit) {
             let mut out = Outgoing::event(target, emit);
-            self.parts.fan_out(target, &mut out);
+            self.parts.audience().fan_out(target, &mut out);
         }
     }
 
@@ -478,7 +490,7 @@ impl Context<'_> {
             kind: RoomKind::Named,
             name: room,
         };
-        let namespace = self.parts.find_namespace(namespace);
+        let namespace = self.parts.people.find_namespace(namespace);
         self.parts.rooms.total(namespace, name)
     }
 
@@ -501,24 +513,31 @@ impl Context<'_> {
                 }
                 Data::Binary(data) => payload::write_binary(&mut text, data),
             }
-            self.parts.queue_packets(to.id(), &text, 1, false);
+            self.parts.speaker().queue_packets(to.id(), &text, 1, false);
             return;
         }
         self.parts
-            .reply_message(conn, false, Fate::Fixed, |out| match data {
-                Data::Text(data) if engineio => {
-                    frame::write_header(out, OpCode::Text, false, data.len() + 1);
-                    out.push(b'4');
-                    out.extend_from_slice(data.as_bytes());
-                }
-                Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
-                Data::Binary(data) if engineio && base64 => {
-                    let mut text = Vec::new();
-                    payload::write_binary(&mut text, data);
-                    frame::write_frame(out, OpCode::Text, &text);
-                }
-                Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
-            });
+            .line
+            .reply_message(
+                &mut self.parts.books,
+                conn,
+                false,
+                Fate::Fixed,
+                |out| match data {
+                    Data::Text(data) if engineio => {
+                        frame::write_header(out, OpCode::Text, false, data.len() + 1);
+                        out.push(b'4');
+                        out.extend_from_slice(data.as_bytes());
+                    }
+                    Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
+                    Data::Binary(data) if engineio && base64 => {
+                        let mut text = Vec::new();
+                        payload::write_binary(&mut text, data);
+                        frame::write_frame(out, OpCode::Text, &text);
+                    }
+                    Data::Binary(data) => frame::write_frame(out, OpCode::Binary, data),
+                },
+            );
     }
 }
 

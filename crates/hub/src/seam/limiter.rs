@@ -58,7 +58,7 @@ impl Context<'_> {
     /// No limiter has booked anything for the socket's session, and it has left no namespace.
     pub fn is_newcomer(&self, socket: SocketKey) -> bool {
         let _inside = Inside::enter();
-        let session = self.parts.socket(socket).map(|slot| slot.session);
+        let session = self.parts.people.socket(socket).map(|slot| slot.session);
         let slot = session.and_then(|session| self.parts.people.sessions.get(session));
         slot.is_none_or(|slot| slot.rare.is_none())
     }

@@ -2,19 +2,22 @@
 
 use crate::cluster::letter::Target;
 use crate::parts::Parts;
-use crate::rooms::room::RoomKind;
 
 pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
-    for index in parts.select(of) {
+    for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
             // A refused room is counted; there is nobody to tell.
-            let _ = parts.join(index, RoomKind::Named, room);
+            let _ = parts
+                .rooms
+                .join(&mut parts.people, &mut parts.books, index, room);
         }
     }
 }
 
 pub(crate) fn leave_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
-    for index in parts.select(of) {
-        rooms.iter().for_each(|room| parts.leave(index, room));
+    for index in parts.rooms.select(&mut parts.people, of) {
+        rooms
+            .iter()
+            .for_each(|room| parts.rooms.leave(&mut parts.people, index, room));
     }
 }

@@ -178,7 +178,7 @@ fn open_question(
         asked_ms: parts.clock.now.mono_ms,
     });
     parts.books.counts.asks_outstanding += 1;
-    let due = parts.after(timeout);
+    let due = parts.clock.after(timeout);
     let settled = |key| parts.asks.open.live(key).is_none();
     parts.clock.timers.asks.forget((), settled);
     parts.clock.timers.asks.arm((), due, key);

@@ -41,6 +41,7 @@ pub(crate) fn open_websocket(
         polling::write_open(&stage.parts, session, &mut open);
         stage
             .parts
+            .line
             .reply(conn, |out| frame::write_frame(out, OpCode::Text, &open));
         stage.parts.line.scratch = open;
     }
@@ -59,10 +60,10 @@ pub(crate) fn accept_websocket(
     subprotocol: Option<&str>,
     mut extra: Vec<u8>,
 ) {
-    if let Some(agreed) = parts.agree_on_deflate(conn, head) {
+    if let Some(agreed) = parts.line.agree_on_deflate(&mut parts.books, conn, head) {
         agreed.write_header(&mut extra);
     }
-    parts.reply(conn, |out| {
+    parts.line.reply(conn, |out| {
         handshake::write_accept(out, accept, subprotocol, &extra);
     });
     parts.books.counts.websockets += 1;

@@ -26,7 +26,9 @@ pub(crate) fn ask_for_body(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
         .get(conn)
         .is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody));
     if reads_on && head.expectation() == Some(Expectation::Continue) {
-        parts.reply(conn, |out| out.extend_from_slice(http::CONTINUE));
+        parts
+            .line
+            .reply(conn, |out| out.extend_from_slice(http::CONTINUE));
     }
 }
 

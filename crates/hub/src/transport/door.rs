@@ -33,7 +33,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let reason = CloseReason::TooManyConnections;
     parts.books.counts.hit(Limit::ConnsPerAddress);
     parts.books.counts.shed += 1;
-    parts.count_close(reason);
+    parts.books.counts.close(reason);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.keep_alive = false;
     }
@@ -45,10 +45,12 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
             answers::cors_headers(parts, head),
         );
         accept::accept_websocket(parts, conn, head, &accept, subprotocol, extra);
-        parts.reply(conn, |out| {
+        parts.line.reply(conn, |out| {
             close::write(out, reason.close_code(), reason.text());
         });
-        return parts.finish_conn(conn);
+        return parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, conn);
     }
     response::respond_retry(parts, conn, 429, 1, reason.text().as_bytes());
 }
@@ -147,7 +149,9 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
         Opening::Accept => return true,
         Opening::Refuse(message) => refuse_opening(parts, conn, head, &message),
         Opening::Later => {
-            let due_ms = parts.after(parts.books.config.limits.handshake_timeout);
+            let due_ms = parts
+                .clock
+                .after(parts.books.config.limits.handshake_timeout);
             let key = parts.line.conns.key(conn);
             let timers = &mut parts.clock.timers.conns;
             timers.arm_odd(ConnTimer::Handshake, due_ms, key);

@@ -44,7 +44,7 @@ fn notify_shutdown(parts: &mut Parts) {
         match variant.dialect {
             Dialect::PlainJson => {
                 let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
-                parts.reply(conn, |out| {
+                parts.line.reply(conn, |out| {
                     if variant.framing == Framing::EventStream {
                         stream::write_retry(out, retry_after_ms);
                     }
@@ -53,10 +53,12 @@ fn notify_shutdown(parts: &mut Parts) {
             }
             Dialect::PlainMsgpack => {
                 let notice = plain::shutdown_msgpack(notices::SHUTDOWN, MESSAGE, retry_after_ms);
-                parts.reply(conn, |out| variant.wrap(out, &notice, &[]));
+                parts
+                    .line
+                    .reply(conn, |out| variant.wrap(out, &notice, &[]));
             }
             _ => {
-                let key = parts.socket_key(index);
+                let key = parts.people.socket_key(index);
                 let emit = Emit {
                     name: notices::SHUTDOWN,
                     args: &format!("{{{members}}}"),
@@ -99,5 +101,9 @@ fn close_idle_conns(parts: &mut Parts) {
         .filter(|(_, slot)| slot.state == State::Head)
         .map(|(index, _)| index)
         .collect();
-    idle.into_iter().for_each(|conn| parts.finish_conn(conn));
+    idle.into_iter().for_each(|conn| {
+        parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, conn)
+    });
 }

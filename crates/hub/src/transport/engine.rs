@@ -39,10 +39,12 @@ fn on_close_packet(parts: &mut Parts, session: SessionId) {
         client_closed_polling(parts, session);
     } else {
         // The client said goodbye in Engine.IO's words; RFC 6455 §7.1.1 wants a close frame before the end of TCP all the same.
-        parts.reply(conn, |out| close::write(out, None, ""));
+        parts.line.reply(conn, |out| close::write(out, None, ""));
         ending::close_session(parts, session, CloseReason::TransportClose);
         if let Some(conn) = conn {
-            parts.finish_conn(conn);
+            parts
+                .line
+                .finish(&mut parts.clock, &parts.books.config.limits, conn);
         }
     }
 }

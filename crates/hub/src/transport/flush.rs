@@ -12,7 +12,7 @@ use crate::tables::slot::ConnId;
 
 #[inline]
 pub(crate) fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
-    let (mut bytes_max, squeezed) = parts.outbox_bytes_max();
+    let (mut bytes_max, squeezed) = parts.line.outbox_bytes_max(&parts.books.config.limits);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
     };
@@ -38,7 +38,7 @@ pub(crate) fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
 pub(crate) fn count_tally(parts: &mut Parts, tally: &Tally) {
     parts.books.counts.bytes_out += tally.bytes;
     parts.books.counts.writes += tally.writes;
-    parts.count_losses(&tally.dropped);
+    parts.books.counts.lose(&tally.dropped);
 }
 
 pub(crate) fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
@@ -86,7 +86,7 @@ fn overflow(parts: &mut Parts, conn: ConnId) {
 pub(crate) fn close_overflowed(parts: &mut Parts) {
     for session in parts.polls.take_overflowed() {
         // The slot may have changed hands since.
-        if parts.queue_overflows(session) {
+        if parts.people.queue_overflows(session) {
             ending::close_session(parts, session, CloseReason::SlowConsumer);
         }
     }

@@ -157,7 +157,9 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
     };
     if slot.outbox.is_blocked() {
         // It pipelines requests but does not read the answers.
-        parts.finish_conn(conn);
+        parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, conn);
         return data.len();
     }
     if !slot.outbox.is_empty() {
@@ -217,7 +219,8 @@ fn engine_request(
     let Some(sid) = &query.sid else {
         return new_session_request(stage, conn, head, query, protocol, upgrade);
     };
-    let session = Id20::decode(sid.as_bytes()).and_then(|sid| stage.parts.find_session(&sid));
+    let session =
+        Id20::decode(sid.as_bytes()).and_then(|sid| stage.parts.people.find_session(&sid));
     match session.filter(|session| speaks(&stage.parts, *session, protocol)) {
         None => answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownSid),
         // A session speaks version 4, so a request that does not say so is another protocol's.

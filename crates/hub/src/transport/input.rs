@@ -15,7 +15,9 @@ use wire::growth;
 pub(crate) fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
     let conn = parts.line.conns.insert(Conn::new(peer)).id();
     let timeout = parts.books.config.limits.handshake_timeout;
-    parts.arm_conn(ConnTimer::Handshake, timeout, conn);
+    parts
+        .line
+        .arm(&mut parts.clock, ConnTimer::Handshake, timeout, conn);
     conn
 }
 
@@ -70,7 +72,9 @@ pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
         slot.since_ms = now;
     }
     if !std::mem::replace(&mut slot.flags.message_timer, true) {
-        parts.arm_conn(ConnTimer::Message, timeout, conn);
+        parts
+            .line
+            .arm(&mut parts.clock, ConnTimer::Message, timeout, conn);
     }
 }
 
@@ -187,7 +191,9 @@ pub(crate) fn end_if_read(parts: &mut Parts, conn: ConnId) {
     match slot.state {
         // Answer what was asked before the end, then close.
         State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
-            parts.finish_conn(conn);
+            parts
+                .line
+                .finish(&mut parts.clock, &parts.books.config.limits, conn);
         }
         State::Finishing if !slot.outbox.is_empty() => {}
         _ => ending::lost(parts, conn, CloseReason::TransportClose),

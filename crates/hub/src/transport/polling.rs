@@ -166,7 +166,10 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     let encoding = polling.encoding.filter(|_| !exempt);
     let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
-    let coded = parts.encode_body(encoding, body, &mut extra);
+    let coded = parts
+        .line
+        .codecs
+        .encode_body(&mut parts.books, encoding, body, &mut extra);
     response::respond(parts, conn, 200, TEXT, &extra, &coded);
     // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
     if body.len() > 1

@@ -88,7 +88,11 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     let Some(mut chunked) =
         ending::polling(&mut stage.parts, session).and_then(|polling| polling.chunked.take())
     else {
-        stage.parts.finish_conn(conn);
+        stage.parts.line.finish(
+            &mut stage.parts.clock,
+            &stage.parts.books.config.limits,
+            conn,
+        );
         return data.len();
     };
     match chunked.decode(data, bytes_max) {
@@ -206,7 +210,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
         if !take_packet(stage, session, packet) {
             return Taken::Refused;
         }
-        let Some(end) = end.filter(|_| stage.parts.is_open(session)) else {
+        let Some(end) = end.filter(|_| stage.parts.people.is_open(session)) else {
             return Taken::All;
         };
         at += end + 1;

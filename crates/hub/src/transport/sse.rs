@@ -43,7 +43,11 @@ pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     if head.method == Method::Head {
         let headers = answers::cors_headers(&stage.parts, head);
         stream::write_stream_head(&mut stage.parts, conn, &headers);
-        return stage.parts.finish_conn(conn);
+        return stage.parts.line.finish(
+            &mut stage.parts.clock,
+            &stage.parts.books.config.limits,
+            conn,
+        );
     }
     if door::admits(stage, conn, head, Protocol::EventStream) {
         open_stream(stage, conn, head);

@@ -75,7 +75,9 @@ fn on_conn_timer(parts: &mut Parts, kind: ConnTimer, conn: ConnId) {
                 State::Head if !active => ending::lost(parts, conn, CloseReason::TransportClose),
                 State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                     slot.flags.keep_alive_timer = true;
-                    parts.arm_conn(ConnTimer::KeepAlive, timeout, conn);
+                    parts
+                        .line
+                        .arm(&mut parts.clock, ConnTimer::KeepAlive, timeout, conn);
                 }
                 _ => {}
             }
@@ -163,7 +165,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
             }
         }
         State::Head => {
-            parts.count_close(reason);
+            parts.books.counts.close(reason);
             parts
                 .outbound
                 .effects

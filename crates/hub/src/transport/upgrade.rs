@@ -1,6 +1,7 @@
 //! The way of a polling session to a WebSocket: probe, upgrade, and what is carried over (protocol 3.5).
 
 use crate::books::close::CloseReason;
+use crate::dialect::speech::Variant;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
@@ -42,8 +43,15 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
         return;
     };
     if slot.polling.is_none() || slot.probe.is_some() || slot.flags.closing {
-        stage.parts.reply(conn, |out| close::write(out, None, ""));
-        stage.parts.finish_conn(conn);
+        stage
+            .parts
+            .line
+            .reply(conn, |out| close::write(out, None, ""));
+        stage.parts.line.finish(
+            &mut stage.parts.clock,
+            &stage.parts.books.config.limits,
+            conn,
+        );
         return;
     }
     slot.probe = Some(conn);
@@ -55,7 +63,8 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
     let timeout = stage.parts.books.config.upgrade_timeout;
     stage
         .parts
-        .arm_session(SessionTimer::Upgrade, timeout, session);
+        .clock
+        .arm_session(&stage.parts.people, SessionTimer::Upgrade, timeout, session);
 }
 
 /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
@@ -67,7 +76,9 @@ pub(crate) fn on_probe(parts: &mut Parts, conn: ConnId, session: SessionId, text
         "2probe" if !slot.flags.upgrading => {
             slot.flags.upgrading = true;
             parts.polls.note_ready(session, &mut slot.flags);
-            parts.reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
+            parts
+                .line
+                .reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
         }
         "5" if slot.flags.upgrading => upgrade(parts, conn, session),
         _ => ending::abort_upgrade(parts, session, conn),
@@ -76,7 +87,7 @@ pub(crate) fn on_probe(parts: &mut Parts, conn: ConnId, session: SessionId, text
 
 /// The WebSocket takes over: everything queued goes to it, in order.
 fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
-    if parts.queue_overflows(session) {
+    if parts.people.queue_overflows(session) {
         // Packets over the bound were not kept: there is no whole stream to carry over.
         return ending::close_session(parts, session, CloseReason::SlowConsumer);
     }
@@ -90,16 +101,18 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     // The pong timer is cleared, the ping timer goes on (protocol 3.5).
     if std::mem::replace(&mut slot.flags.awaiting_pong, false) {
         let interval = parts.books.config.ping_interval;
-        parts.arm_session(SessionTimer::Ping, interval, session);
+        parts
+            .clock
+            .arm_session(&parts.people, SessionTimer::Ping, interval, session);
     }
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     let (polling, base64) = (slot.polling.take(), slot.flags.b64);
+    let variant = Variant::of(slot);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
     }
-    let (_, variant) = parts.route(session);
     parts.route_sockets(session, Some(conn), variant);
     if let Some(polling) = polling {
         carry_over(parts, conn, session, *polling, base64);
@@ -120,12 +133,16 @@ fn carry_over(
         parts.answer_arrived(session, answered);
     }
     while let Some(unit) = polling.queue.pop() {
-        parts.reply_message(conn, unit.exempt, unit.fate, |out| {
-            write_unit(out, unit.bytes(), base64);
-        });
+        parts
+            .line
+            .reply_message(&mut parts.books, conn, unit.exempt, unit.fate, |out| {
+                write_unit(out, unit.bytes(), base64);
+            });
     }
     if let Some(post) = polling.post {
-        parts.finish_conn(post);
+        parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, post);
     }
 }
 
@@ -151,8 +168,10 @@ fn close_upgraded(parts: &mut Parts, conn: ConnId, session: SessionId) {
         .get(session)
         .is_some_and(|slot| slot.flags.closing)
     {
-        parts.reply(conn, |out| close::write(out, None, ""));
-        parts.finish_conn(conn);
+        parts.line.reply(conn, |out| close::write(out, None, ""));
+        parts
+            .line
+            .finish(&mut parts.clock, &parts.books.config.limits, conn);
         ending::remove_session(parts, session);
     }
 }

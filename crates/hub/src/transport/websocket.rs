@@ -168,10 +168,13 @@ fn on_compressed(
 ) -> Next {
     let mut message = std::mem::take(&mut stage.parts.line.codecs.inflated);
     let bytes_max = limits.message_bytes_max;
-    let result = match stage
-        .parts
-        .inflate(from.conn, payload, bytes_max, &mut message)
-    {
+    let result = match stage.parts.line.inflate(
+        &mut stage.parts.books,
+        from.conn,
+        payload,
+        bytes_max,
+        &mut message,
+    ) {
         Ok(()) if text => check_text(&message).map(Message::Text),
         Ok(()) => Ok(Message::Binary(&message)),
         Err(InflateError::TooBig) => Err(Violation::MessageTooBig),
@@ -210,8 +213,15 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Pong(_) => heartbeat::on_pong(&mut stage.parts, session),
         Message::Close(frame) => {
             let code = frame.map(|frame| frame.code);
-            stage.parts.reply(conn, |out| close::write(out, code, ""));
-            stage.parts.finish_conn(conn);
+            stage
+                .parts
+                .line
+                .reply(conn, |out| close::write(out, code, ""));
+            stage.parts.line.finish(
+                &mut stage.parts.clock,
+                &stage.parts.books.config.limits,
+                conn,
+            );
             ended(&mut stage.parts, from, CloseReason::TransportClose);
             return Next::Stop;
         }
@@ -224,7 +234,7 @@ fn on_ping(parts: &mut Parts, from: Source, payload: &[u8]) {
     // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
     let slot = parts.line.conns.get(from.conn);
     if slot.is_some_and(|slot| !slot.outbox.is_blocked()) {
-        parts.reply(from.conn, |out| {
+        parts.line.reply(from.conn, |out| {
             frame::write_frame(out, OpCode::Pong, payload);
         });
     }
@@ -264,10 +274,12 @@ fn violated(parts: &mut Parts, from: Source, violation: Violation) -> Next {
         Violation::TooManyFragments => parts.books.counts.hit(Limit::Fragments),
         _ => {}
     }
-    parts.reply(from.conn, |out| {
+    parts.line.reply(from.conn, |out| {
         close::write(out, Some(violation.close_code()), "")
     });
-    parts.finish_conn(from.conn);
+    parts
+        .line
+        .finish(&mut parts.clock, &parts.books.config.limits, from.conn);
     ended(parts, from, reason);
     Next::Stop
 }
