@@ -38,11 +38,14 @@ impl Claims {
 /// Rooms a client may join and publish to, by their exact names: glob characters mean nothing. The one name `*` is every room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
+    /// Rooms that it may join.
     pub join: Vec<String>,
+    /// Rooms that it may publish to.
     pub publish: Vec<String>,
 }
 
 impl Grants {
+    /// Whether it may join this room.
     pub fn may_join(&self, room: &str) -> bool {
         holds(&self.join, room)
     }
@@ -55,6 +58,7 @@ impl Grants {
                 .sum::<usize>()
     }
 
+    /// Whether it may publish to this room.
     pub fn may_publish(&self, room: &str) -> bool {
         holds(&self.publish, room)
     }

@@ -1,160 +1,94 @@
 //! Why a session ended and why a socket left its namespace: one table for wire, logs, metrics and docs.
 
-/// Why a session or connection ended. Numbers are stable: 1000-1015 as in RFC 6455 §7.4, 4000-4499 ours (reconnect), 4500-4999 ours (do not).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum CloseReason {
-    /// The peer closed the transport.
-    TransportClose,
-    /// The connection broke (reset, write error).
-    TransportError,
-    /// No pong in time.
-    PingTimeout,
-    /// Not Engine.IO or Socket.IO.
-    ParseError,
-    /// RFC 6455 violation.
-    ProtocolError,
-    InvalidUtf8,
-    MessageTooBig,
-    /// Outbox full under the `disconnect` policy.
-    SlowConsumer,
-    /// The handler or server asked for it.
-    ServerClose,
-    ShuttingDown,
-    /// No namespace joined in time.
-    ConnectTimeout,
-    /// A message or request was begun and not finished in time.
-    MessageTimeout,
-    HandshakeTimeout,
-    /// A limit of `limits.rs` that ends the session.
-    LimitExceeded,
-    /// A handler failed.
-    InternalError,
-    /// No token, or none that is good.
-    Unauthorized,
-    /// Its token could not be checked: no keys, or no verdict in time.
-    AuthUnavailable,
-    /// The token ended and was not refreshed.
-    TokenExpired,
-    /// Its address has more connections than one address may have.
-    TooManyConnections,
-    /// It went on sending far beyond its rate.
-    Flood,
-    /// The process is short of memory, and this client reads slowest.
-    OutOfMemory,
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident: $name:literal, $code:expr, $text:literal, $told:ident;)*) => {
+        /// Why a session or connection ended.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum CloseReason {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl CloseReason {
+            /// All reasons, in the order of their numbers.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$reason),*];
+
+            /// Name in logs and metrics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $name,)*
+                }
+            }
+
+            /// Status of the WebSocket close frame; `None` = a frame without status, as Engine.IO sends.
+            pub fn close_code(self) -> Option<u16> {
+                match self {
+                    $(Self::$reason => $code,)*
+                }
+            }
+
+            /// Text of the close frame.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $text,)*
+                }
+            }
+
+            /// What handlers are told of the session's sockets.
+            pub fn disconnect_reason(self) -> DisconnectReason {
+                match self {
+                    $(Self::$reason => DisconnectReason::$told,)*
+                }
+            }
+        }
+    };
 }
 
-impl CloseReason {
-    pub const ALL: [Self; 21] = [
-        Self::TransportClose,
-        Self::TransportError,
-        Self::PingTimeout,
-        Self::ParseError,
-        Self::ProtocolError,
-        Self::InvalidUtf8,
-        Self::MessageTooBig,
-        Self::SlowConsumer,
-        Self::ServerClose,
-        Self::ShuttingDown,
-        Self::ConnectTimeout,
-        Self::MessageTimeout,
-        Self::HandshakeTimeout,
-        Self::LimitExceeded,
-        Self::InternalError,
-        Self::Unauthorized,
-        Self::AuthUnavailable,
-        Self::TokenExpired,
-        Self::TooManyConnections,
-        Self::Flood,
-        Self::OutOfMemory,
-    ];
-
-    /// Name in logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TransportClose => "transport_close",
-            Self::TransportError => "transport_error",
-            Self::PingTimeout => "ping_timeout",
-            Self::ParseError => "parse_error",
-            Self::ProtocolError => "protocol_error",
-            Self::InvalidUtf8 => "invalid_utf8",
-            Self::MessageTooBig => "message_too_big",
-            Self::SlowConsumer => "slow_consumer",
-            Self::ServerClose => "server_close",
-            Self::ShuttingDown => "shutting_down",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::MessageTimeout => "message_timeout",
-            Self::HandshakeTimeout => "handshake_timeout",
-            Self::LimitExceeded => "limit_exceeded",
-            Self::InternalError => "internal_error",
-            Self::Unauthorized => "unauthorized",
-            Self::AuthUnavailable => "auth_unavailable",
-            Self::TokenExpired => "token_expired",
-            Self::TooManyConnections => "too_many_connections",
-            Self::Flood => "flood",
-            Self::OutOfMemory => "out_of_memory",
-        }
-    }
-
-    /// Status of the WebSocket close frame; `None` = a frame without status, as Engine.IO sends.
-    pub fn close_code(self) -> Option<u16> {
-        match self {
-            Self::TransportClose | Self::TransportError | Self::ServerClose => None,
-            Self::ProtocolError => Some(1002),
-            Self::InvalidUtf8 => Some(1007),
-            Self::MessageTooBig => Some(1009),
-            Self::ShuttingDown => Some(1001),
-            Self::LimitExceeded | Self::TooManyConnections | Self::Flood => Some(1008),
-            Self::InternalError => Some(1011),
-            Self::AuthUnavailable | Self::OutOfMemory => Some(1013),
-            Self::PingTimeout => Some(4000),
-            Self::SlowConsumer => Some(4001),
-            Self::MessageTimeout | Self::HandshakeTimeout => Some(4002),
-            Self::ConnectTimeout => Some(4003),
-            Self::TokenExpired => Some(4004),
-            Self::ParseError => Some(4500),
-            Self::Unauthorized => Some(4501),
-        }
-    }
-
-    /// Text of the close frame.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::ShuttingDown => "server shutting down",
-            Self::SlowConsumer => "slow consumer",
-            Self::PingTimeout => "ping timeout",
-            Self::ParseError => "parse error",
-            Self::ConnectTimeout => "no namespace joined in time",
-            Self::MessageTimeout | Self::HandshakeTimeout => "message not completed in time",
-            Self::MessageTooBig => "message too big",
-            Self::LimitExceeded => "limit exceeded",
-            Self::InternalError => "internal error",
-            Self::Unauthorized => "unauthorized",
-            Self::AuthUnavailable => "authentication unavailable",
-            Self::TokenExpired => "token expired",
-            Self::TooManyConnections => "Connection limit exceeded",
-            Self::Flood => "Rate limit exceeded",
-            Self::OutOfMemory => "server is short of memory",
-            _ => "",
-        }
-    }
-
-    /// What handlers are told of the session's sockets.
-    pub fn disconnect_reason(self) -> DisconnectReason {
-        match self {
-            Self::TransportClose => DisconnectReason::TransportClose,
-            Self::PingTimeout => DisconnectReason::PingTimeout,
-            Self::ShuttingDown => DisconnectReason::ServerShuttingDown,
-            Self::ParseError => DisconnectReason::ParseError,
-            Self::TransportError
-            | Self::ProtocolError
-            | Self::InvalidUtf8
-            | Self::MessageTooBig
-            | Self::MessageTimeout
-            | Self::HandshakeTimeout => DisconnectReason::TransportError,
-            _ => DisconnectReason::ForcedServerClose,
-        }
-    }
+// Name, status, text, what handlers are told. The status numbers are stable: 1000-1015 as in RFC 6455 §7.4, 4000-4499 ours
+// (the client may reconnect), 4500-4999 ours (it should not).
+reasons! {
+    /// The peer closed the transport.
+    TransportClose: "transport_close", None, "", TransportClose;
+    /// The connection broke (reset, write error).
+    TransportError: "transport_error", None, "", TransportError;
+    /// No pong in time.
+    PingTimeout: "ping_timeout", Some(4000), "ping timeout", PingTimeout;
+    /// Not Engine.IO or Socket.IO.
+    ParseError: "parse_error", Some(4500), "parse error", ParseError;
+    /// RFC 6455 violation.
+    ProtocolError: "protocol_error", Some(1002), "", TransportError;
+    /// Text that is not UTF-8 (RFC 6455 §8.1).
+    InvalidUtf8: "invalid_utf8", Some(1007), "", TransportError;
+    /// A message beyond its bound.
+    MessageTooBig: "message_too_big", Some(1009), "message too big", TransportError;
+    /// Outbox full under the `disconnect` policy.
+    SlowConsumer: "slow_consumer", Some(4001), "slow consumer", ForcedServerClose;
+    /// The handler or server asked for it.
+    ServerClose: "server_close", None, "", ForcedServerClose;
+    /// The process stops.
+    ShuttingDown: "shutting_down", Some(1001), "server shutting down", ServerShuttingDown;
+    /// No namespace joined in time.
+    ConnectTimeout: "connect_timeout", Some(4003), "no namespace joined in time", ForcedServerClose;
+    /// A message or request was begun and not finished in time.
+    MessageTimeout: "message_timeout", Some(4002), "message not completed in time", TransportError;
+    /// No whole request came in time.
+    HandshakeTimeout: "handshake_timeout", Some(4002), "message not completed in time", TransportError;
+    /// A limit of `limits.rs` that ends the session.
+    LimitExceeded: "limit_exceeded", Some(1008), "limit exceeded", ForcedServerClose;
+    /// A handler failed.
+    InternalError: "internal_error", Some(1011), "internal error", ForcedServerClose;
+    /// No token, or none that is good.
+    Unauthorized: "unauthorized", Some(4501), "unauthorized", ForcedServerClose;
+    /// Its token could not be checked: no keys, or no verdict in time.
+    AuthUnavailable: "auth_unavailable", Some(1013), "authentication unavailable", ForcedServerClose;
+    /// The token ended and was not refreshed.
+    TokenExpired: "token_expired", Some(4004), "token expired", ForcedServerClose;
+    /// Its address has more connections than one address may have.
+    TooManyConnections: "too_many_connections", Some(1008), "Connection limit exceeded", ForcedServerClose;
+    /// It went on sending far beyond its rate.
+    Flood: "flood", Some(1008), "Rate limit exceeded", ForcedServerClose;
+    /// The process is short of memory, and this client reads slowest.
+    OutOfMemory: "out_of_memory", Some(1013), "server is short of memory", ForcedServerClose;
 }
 
 /// How a socket leaves its namespace: the log has one word for it, handlers have Socket.IO's.
@@ -188,30 +122,31 @@ impl Departure {
     }
 }
 
-/// Why a socket left its namespace, in Socket.IO's own words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DisconnectReason {
-    ClientNamespaceDisconnect,
-    ServerNamespaceDisconnect,
-    TransportClose,
-    TransportError,
-    PingTimeout,
-    ParseError,
-    ForcedServerClose,
-    ServerShuttingDown,
+named! {
+    /// Why a socket left its namespace, in Socket.IO's own words.
+    pub enum DisconnectReason {
+        /// The client sent DISCONNECT.
+        ClientNamespaceDisconnect = "client namespace disconnect",
+        /// The server sent DISCONNECT.
+        ServerNamespaceDisconnect = "server namespace disconnect",
+        /// The client closed the transport.
+        TransportClose = "transport close",
+        /// The transport broke, or the client broke its rules.
+        TransportError = "transport error",
+        /// The client did not answer a ping in time.
+        PingTimeout = "ping timeout",
+        /// The client sent what is no packet.
+        ParseError = "parse error",
+        /// The server closed the transport.
+        ForcedServerClose = "forced server close",
+        /// The process stops.
+        ServerShuttingDown = "server shutting down",
+    }
 }
 
 impl DisconnectReason {
+    /// Its words.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClientNamespaceDisconnect => "client namespace disconnect",
-            Self::ServerNamespaceDisconnect => "server namespace disconnect",
-            Self::TransportClose => "transport close",
-            Self::TransportError => "transport error",
-            Self::PingTimeout => "ping timeout",
-            Self::ParseError => "parse error",
-            Self::ForcedServerClose => "forced server close",
-            Self::ServerShuttingDown => "server shutting down",
-        }
+        Self::NAMES[self as usize]
     }
 }

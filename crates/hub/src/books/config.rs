@@ -28,18 +28,23 @@ pub struct Config {
     pub parser: Parser,
     /// Namespaces whose clients have another one.
     pub parsers: BTreeMap<String, Parser>,
+    /// How Socket.IO clients may connect.
     pub transports: Transports,
+    /// Time between two pings (advertised as pingInterval).
     pub ping_interval: Duration,
+    /// Time in which a ping is to be answered (advertised as pingTimeout).
     pub ping_timeout: Duration,
     /// Plain protocol: RFC 6455 ping after this much silence.
     pub plain_ping_interval: Duration,
     /// A session without any namespace is closed after this (Socket.IO connectTimeout).
     pub connect_timeout: Duration,
+    /// Time that a probing WebSocket has to take over.
     pub upgrade_timeout: Duration,
     /// Largest message from a Socket.IO client, bytes (advertised as maxPayload).
     pub max_payload: usize,
     /// Largest message from a plain client, bytes.
     pub plain_max_payload: usize,
+    /// Header lines for browsers of other origins.
     pub cors: Cors,
     /// How long browsers may keep the answer to a preflight.
     pub cors_max_age: Duration,
@@ -47,15 +52,21 @@ pub struct Config {
     pub origins: Vec<String>,
     /// Who may speak for others.
     pub proxies: Proxies,
+    /// What happens to events for which a slow client has no room.
     pub slow_consumer: SlowConsumer,
     /// What is otherwise for the events of some namespaces.
     pub slow_consumers: BTreeMap<String, SlowEvents>,
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
+    /// Compression of what is sent.
     pub compression: Compression,
+    /// Whether tokens are looked at.
     pub auth: Auth,
+    /// Messages that clients may send.
     pub rates: Rates,
+    /// When newcomers are asked to come later.
     pub admission: Admission,
+    /// The bounds.
     pub limits: Limits,
 }
 
@@ -66,6 +77,7 @@ pub struct Auth {
     pub enabled: bool,
     /// Nobody without a token gets in.
     pub required: bool,
+    /// How a client learns that it is not let in.
     pub style: AuthStyle,
     /// Query parameter that may hold the token.
     pub query_parameter: String,
@@ -136,17 +148,23 @@ impl Default for Admission {
     }
 }
 
+/// How Socket.IO clients may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transports {
+    /// WebSocket.
     pub websocket: bool,
+    /// HTTP long-polling.
     pub polling: bool,
     /// When not empty, polling is only for User-Agents that contain one of these (case-insensitive).
     pub polling_user_agents: Vec<String>,
 }
 
+/// Who may call from a page of another origin (CORS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cors {
+    /// Nobody: no header lines are sent.
     Off,
+    /// Everybody, without credentials.
     Any,
     /// These origins (see [`crate::access::origin`]), echoed, with credentials.
     Origins(Vec<String>),
@@ -161,38 +179,40 @@ pub enum Parser {
     Msgpack,
 }
 
-/// What happens to an event for which a slow client has no room (`outbox_bytes_max`). Answers and heartbeats are never dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SlowConsumer {
-    /// The client is disconnected.
-    Disconnect,
-    /// The oldest events are dropped.
-    DropOldest,
-    /// The event is dropped.
-    DropNewest,
-    /// Of events with the same key only the newest waits; when there are too many keys, the oldest events are dropped.
-    Conflate,
+named! {
+    /// What happens to an event for which a slow client has no room (`outbox_bytes_max`). Answers and heartbeats are never dropped.
+    pub enum SlowConsumer {
+        /// The client is disconnected.
+        Disconnect = "disconnect",
+        /// The oldest events are dropped.
+        DropOldest = "drop-oldest",
+        /// The event is dropped.
+        DropNewest = "drop-newest",
+        /// Of events with the same key only the newest waits; when there are too many keys, the oldest events are dropped.
+        Conflate = "conflate",
+    }
 }
 
 impl SlowConsumer {
-    pub const NAMES: [&'static str; 4] = ["disconnect", "drop-oldest", "drop-newest", "conflate"];
-
+    /// The policy of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [
+        let all = [
             Self::Disconnect,
             Self::DropOldest,
             Self::DropNewest,
             Self::Conflate,
-        ]
-        .into_iter()
-        .find(|policy| Self::NAMES[*policy as usize] == name)
+        ];
+        let mut known = all.into_iter().zip(Self::NAMES);
+        known
+            .find(|(_, own)| *own == name)
+            .map(|(policy, _)| policy)
     }
 }
 
 /// What happens to a namespace's events that a slow client has no room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowEvents {
+    /// What happens to them.
     pub policy: SlowConsumer,
     /// Member of an event's first argument that, with the event's name and room, is its key for [`SlowConsumer::Conflate`].
     pub key: Option<String>,
@@ -215,6 +235,7 @@ pub struct Compression {
     pub server_takeover: bool,
     /// Let clients refer to what they sent before, which costs a window to inflate with.
     pub client_takeover: bool,
+    /// What is never compressed.
     pub exempt: Exempt,
 }
 
@@ -222,6 +243,7 @@ pub struct Compression {
 /// beside it (CRIME, BREACH).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exempt {
+    /// Namespaces, with all their rooms.
     pub namespaces: BTreeSet<String>,
     /// Rooms by namespace.
     pub rooms: BTreeMap<String, BTreeSet<String>>,
@@ -242,7 +264,9 @@ impl Exempt {
 /// So many events in so much time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
+    /// So many events.
     pub events: u32,
+    /// In so much time.
     pub per: Duration,
     /// Time is cut into windows of `per`, and what a window has is all there is until it ends. Otherwise what was used comes
     /// back evenly: after a burst, one event for each `per / events`.
@@ -250,6 +274,7 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// A rate whose events come back evenly.
     pub const fn new(events: u32, per: Duration) -> Self {
         Self {
             events,
@@ -258,6 +283,7 @@ impl Rate {
         }
     }
 
+    /// The same rate, in windows.
     #[must_use]
     pub const fn fixed(self) -> Self {
         Self {

@@ -25,114 +25,106 @@ pub const VARIANTS: [&str; 8] = [
     "event_stream",
 ];
 
-/// A bound of `limits.rs` that bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Limit {
-    HeadBytes,
-    Payload,
-    Fragments,
-    OutboxBytes,
-    Attachments,
-    PostPackets,
-    RoomsPerSocket,
-    RoomName,
-    NamespaceRefusals,
-    SocketsPerSession,
-    AcksOutstanding,
-    Conns,
-    Mailbox,
-    Rate,
-    HandshakeTimeout,
-    MessageTimeout,
-    ConnectTimeout,
-    DeliveriesPerTurn,
-    RejectionsPerTurn,
-    TakeoverContexts,
-    AsksOutstanding,
-    AskTimeout,
-    AskBytes,
-    GateBytes,
-    ConnsPerAddress,
-    Flood,
-    AdmissionTurn,
-    AdmissionAsk,
-    AdmissionMemory,
-    MemoryShed,
-    WaitingBytes,
-    Ignored,
+named! {
+    /// A bound of `limits.rs` that bit.
+    pub enum Limit {
+        /// A request head is larger, or has more lines, than a head may be.
+        HeadBytes = "head_bytes",
+        /// A message or body is larger than `max_payload`.
+        Payload = "payload",
+        /// A message comes in more fragments than one may have.
+        Fragments = "fragments",
+        /// A slow client has no room for more.
+        OutboxBytes = "outbox_bytes",
+        /// A packet announces more attachments than one may have.
+        Attachments = "attachments",
+        /// A POST brings more packets than one may bring.
+        PostPackets = "post_packets",
+        /// A socket is in as many rooms as it may be.
+        RoomsPerSocket = "rooms_per_socket",
+        /// A room's name is empty or too long.
+        RoomName = "room_name",
+        /// A client was refused by more namespaces than it may try.
+        NamespaceRefusals = "namespace_refusals",
+        /// A session is in as many namespaces as it may be.
+        SocketsPerSession = "sockets_per_session",
+        /// Too many answers of clients are waited for.
+        AcksOutstanding = "acks_outstanding",
+        /// The process has as many connections as it may have.
+        Conns = "conns",
+        /// The mailbox of another shard is long.
+        Mailbox = "mailbox",
+        /// A rate has nothing left.
+        Rate = "rate",
+        /// A request head was not complete in time.
+        HandshakeTimeout = "handshake_timeout",
+        /// A message or body was not complete in time.
+        MessageTimeout = "message_timeout",
+        /// A client joined no namespace in time.
+        ConnectTimeout = "connect_timeout",
+        /// A turn delivered its share, and other connections had their turn.
+        DeliveriesPerTurn = "deliveries_per_turn",
+        /// A turn rejected its share of messages of one connection.
+        RejectionsPerTurn = "rejections_per_turn",
+        /// As many connections keep a window of compression as may.
+        TakeoverContexts = "takeover_contexts",
+        /// Too many questions are open.
+        AsksOutstanding = "asks_outstanding",
+        /// A question was not answered in time.
+        AskTimeout = "ask_timeout",
+        /// Open questions keep as many bytes as they may.
+        AskBytes = "ask_bytes",
+        /// A client sent too much while its CONNECT was undecided.
+        GateBytes = "gate_bytes",
+        /// An address has as many connections as one may have.
+        ConnsPerAddress = "conns_per_address",
+        /// A client went on sending far beyond its rate.
+        Flood = "flood",
+        /// Newcomers wait because turns are long.
+        AdmissionTurn = "admission_turn",
+        /// Newcomers wait because questions stay open for long.
+        AdmissionAsk = "admission_ask",
+        /// Newcomers wait because memory is short.
+        AdmissionMemory = "admission_memory",
+        /// A slow client was closed because memory is short.
+        MemoryShed = "memory_shed",
+        /// A client had less room than usual, because too much waits in the whole process.
+        WaitingBytes = "waiting_bytes",
+        /// A client went on sending after its end, and is not read any more.
+        Ignored = "ignored",
+    }
 }
 
-impl Limit {
-    pub const NAMES: [&'static str; 32] = [
-        "head_bytes",
-        "payload",
-        "fragments",
-        "outbox_bytes",
-        "attachments",
-        "post_packets",
-        "rooms_per_socket",
-        "room_name",
-        "namespace_refusals",
-        "sockets_per_session",
-        "acks_outstanding",
-        "conns",
-        "mailbox",
-        "rate",
-        "handshake_timeout",
-        "message_timeout",
-        "connect_timeout",
-        "deliveries_per_turn",
-        "rejections_per_turn",
-        "takeover_contexts",
-        "asks_outstanding",
-        "ask_timeout",
-        "ask_bytes",
-        "gate_bytes",
-        "conns_per_address",
-        "flood",
-        "admission_turn",
-        "admission_ask",
-        "admission_memory",
-        "memory_shed",
-        "waiting_bytes",
-        "ignored",
-    ];
+named! {
+    /// Whose rate was passed.
+    pub enum Scope {
+        /// One session's.
+        Session = "session",
+        /// One user's.
+        User = "user",
+        /// One address's.
+        Address = "address",
+        /// New sessions of one address.
+        Connects = "connects",
+        /// A rule's, for one event.
+        Event = "event",
+    }
 }
 
-/// Whose rate was passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Scope {
-    Session,
-    User,
-    Address,
-    Connects,
-    Event,
-}
-
-impl Scope {
-    pub const NAMES: [&'static str; 5] = ["session", "user", "address", "connects", "event"];
-}
-
-/// Why a message of a client came to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Dropped {
-    /// It could not be read, or came when nothing could be made of it.
-    Invalid,
-    /// A rate had nothing left.
-    Rate,
-    /// The handler refused it, and its sender was told.
-    Refused,
-    /// A rule says that events of this name go nowhere.
-    Rule,
-    /// No rule knows events of this name.
-    Unknown,
-}
-
-impl Dropped {
-    pub const NAMES: [&'static str; 5] = ["invalid", "rate", "refused", "rule", "unknown"];
+named! {
+    /// Why a message of a client came to nothing.
+    pub enum Dropped {
+        /// It could not be read, or came when nothing could be made of it.
+        Invalid = "invalid",
+        /// A rate had nothing left.
+        Rate = "rate",
+        /// The handler refused it, and its sender was told.
+        Refused = "refused",
+        /// A rule says that events of this name go nowhere.
+        Rule = "rule",
+        /// No rule knows events of this name.
+        Unknown = "unknown",
+    }
 }
 
 macro_rules! counters {

@@ -1,5 +1,24 @@
 //! Configuration, bounds, counters and accounts.
 
+/// Makes an enum whose variants have names in metrics and in the configuration: both stand in one line.
+macro_rules! named {
+    ($(#[$about:meta])* $visible:vis enum $list:ident {
+        $($(#[$doc:meta])* $variant:ident = $name:literal,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        $visible enum $list {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $list {
+            /// The names, in the order of the variants.
+            $visible const NAMES: [&'static str; [$($name),*].len()] = [$($name),*];
+        }
+    };
+}
+
 pub(crate) mod close;
 pub mod config;
 pub mod limits;

@@ -3,65 +3,46 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a TLS connection failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum TlsFailure {
-    /// The first bytes are no TLS.
-    NotTls,
-    /// No protocol version in common.
-    Version,
-    /// No cipher suite, group or signature scheme in common.
-    NoCommonCipher,
-    /// No certificate for the name that the client asked for.
-    UnknownName,
-    /// No application protocol in common.
-    Alpn,
-    /// The peer sent a fatal alert.
-    PeerAlert,
-    /// Records that cannot be read.
-    Malformed,
-    /// Records that do not decrypt.
-    Decrypt,
-    /// Messages that the protocol does not allow there: renegotiation, for one.
-    Misbehaved,
-    /// Gone, or out of time, in the middle of the handshake.
-    Unfinished,
-    /// The stream ended without close_notify (RFC 8446 §6.1).
-    Truncated,
-    Other,
+named! {
+    /// Why a TLS connection failed.
+    pub enum TlsFailure {
+        /// The first bytes are no TLS.
+        NotTls = "not_tls",
+        /// No protocol version in common.
+        Version = "version",
+        /// No cipher suite, group or signature scheme in common.
+        NoCommonCipher = "no_common_cipher",
+        /// No certificate for the name that the client asked for.
+        UnknownName = "unknown_name",
+        /// No application protocol in common.
+        Alpn = "alpn",
+        /// The peer sent a fatal alert.
+        PeerAlert = "peer_alert",
+        /// Records that cannot be read.
+        Malformed = "malformed",
+        /// Records that do not decrypt.
+        Decrypt = "decrypt",
+        /// Messages that the protocol does not allow there: renegotiation, for one.
+        Misbehaved = "misbehaved",
+        /// Gone, or out of time, in the middle of the handshake.
+        Unfinished = "unfinished",
+        /// The stream ended without close_notify (RFC 8446 §6.1).
+        Truncated = "truncated",
+        /// Anything else.
+        Other = "other",
+    }
 }
 
-impl TlsFailure {
-    pub const NAMES: [&'static str; 12] = [
-        "not_tls",
-        "version",
-        "no_common_cipher",
-        "unknown_name",
-        "alpn",
-        "peer_alert",
-        "malformed",
-        "decrypt",
-        "misbehaved",
-        "unfinished",
-        "truncated",
-        "other",
-    ];
-}
-
-/// How a handshake ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum TlsHandshake {
-    /// With a certificate.
-    Full,
-    /// From a ticket.
-    Resumed,
-    Failed,
-}
-
-impl TlsHandshake {
-    pub const NAMES: [&'static str; 3] = ["full", "resumed", "failed"];
+named! {
+    /// How a handshake ended.
+    pub enum TlsHandshake {
+        /// With a certificate.
+        Full = "full",
+        /// From a ticket.
+        Resumed = "resumed",
+        /// None: it failed.
+        Failed = "failed",
+    }
 }
 
 /// What a shard knows of its TLS connections.

@@ -41,8 +41,11 @@ pub(crate) struct Variant {
 /// ([`socketio::is_reserved`]) are not sent, but logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit<'a> {
+    /// Its name.
     pub name: &'a str,
+    /// Raw JSON elements behind the name.
     pub args: &'a str,
+    /// The binary that their placeholders stand for.
     pub attachments: &'a [Vec<u8>],
     /// Dropped, not queued, for clients that cannot take it this instant.
     pub volatile: bool,

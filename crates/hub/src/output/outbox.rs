@@ -36,6 +36,7 @@ pub enum Written {
     Bytes(usize),
     /// So many were taken, perhaps all, and some of them wait in the sink: no more for now.
     Held(usize),
+    /// None for now.
     WouldBlock,
     /// The connection is broken.
     Gone,
@@ -43,6 +44,7 @@ pub enum Written {
 
 /// Where bytes go: the shard's sockets, or a test's buffers.
 pub trait Sink {
+    /// Takes as many of these bytes as it can now.
     fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written;
 }
 

@@ -13,8 +13,11 @@ use std::sync::Arc;
 /// Why a room was not joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinError {
+    /// The socket is in as many rooms as it may be.
     TooManyRooms,
+    /// No room may have this name.
     BadName,
+    /// The socket is gone.
     Gone,
 }
 

@@ -16,11 +16,14 @@ pub struct Identity {
 /// A shard of a node: where an id was given out, or a letter goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// As in [`Identity`].
     pub node: u16,
+    /// As in [`Identity`].
     pub shard: u16,
 }
 
 impl Identity {
+    /// Where it stands.
     pub fn place(self) -> Place {
         Place {
             node: self.node,

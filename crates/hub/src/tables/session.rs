@@ -41,6 +41,7 @@ impl Protocol {
         }
     }
 
+    /// Engine.IO carries it: it has a session id and may change its transport.
     pub fn is_engineio(self) -> bool {
         matches!(self, Self::SocketIo | Self::EngineIo)
     }
