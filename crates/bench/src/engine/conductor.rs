@@ -376,7 +376,7 @@ impl<'a> Conductor<'a> {
                 flights.merge(own);
             }
         }
-        let flight_ns = flights.allowances().longest_ns();
+        let flight_ns = flights.longest_ns();
         let logs: Vec<PathBuf> = (0..self.crew.size())
             .map(|worker| self.folder.join(format!("sent-{worker}")))
             .collect();

@@ -1,6 +1,6 @@
 //! Owns one phase while it is added up, and the judgement whether its latencies are the server's or the generator's own.
 
-use super::tally::Report;
+use super::tally::{Kinds, Report};
 use crate::latency::{Distribution, Latency};
 use crate::outcome::{Phase, Second};
 
@@ -22,10 +22,7 @@ pub struct PhaseSum {
     pub seconds: u64,
     pub lasts_s: f64,
     pub row: Phase,
-    pub delivery: Latency,
-    pub ack: Latency,
-    pub turn_lag: Latency,
-    pub read_lag: Latency,
+    pub latencies: Kinds<Latency>,
     pub busy_seconds: u64,
     pub worker_seconds: u64,
     /// Seconds that the worker worst off was ready without a core.
@@ -48,10 +45,7 @@ impl PhaseSum {
                 from_s: first as f64,
                 ..Phase::default()
             },
-            delivery: Latency::default(),
-            ack: Latency::default(),
-            turn_lag: Latency::default(),
-            read_lag: Latency::default(),
+            latencies: Kinds::default(),
             busy_seconds: 0,
             worker_seconds: 0,
             waited: 0.0,
@@ -108,8 +102,8 @@ impl PhaseSum {
                 self.worker_seconds
             ));
         }
-        let turns = ("with its own turns", &self.turn_lag);
-        let reads = ("to read what had come", &self.read_lag);
+        let turns = ("with its own turns", &self.latencies.turn_lag);
+        let reads = ("to read what had come", &self.latencies.read_lag);
         [turns, reads]
             .into_iter()
             .find_map(|(what, lag)| self.judge_lag(what, &lag.distribution()))
@@ -139,11 +133,11 @@ mod tests {
         let mut sum = PhaseSum::new(0, "go", 0, 10.0);
         for turn in 0..1_000 {
             let late_ns = if turn < 80 { 700 * MS } else { MS / 10 };
-            sum.turn_lag.record(late_ns);
-            (0..40).for_each(|_| sum.delivery.record(late_ns + MS));
-            (0..40).for_each(|_| sum.read_lag.record(1_000));
+            sum.latencies.turn_lag.record(late_ns);
+            (0..40).for_each(|_| sum.latencies.delivery.record(late_ns + MS));
+            (0..40).for_each(|_| sum.latencies.read_lag.record(1_000));
         }
-        sum.row.delivery = sum.delivery.distribution();
+        sum.row.delivery = sum.latencies.delivery.distribution();
         sum
     }
 
@@ -156,10 +150,10 @@ mod tests {
     #[test]
     fn late_reads_are_not_hidden_by_turns_that_are_in_time() {
         let mut sum = late_turns();
-        std::mem::swap(&mut sum.turn_lag, &mut sum.read_lag);
+        std::mem::swap(&mut sum.latencies.turn_lag, &mut sum.latencies.read_lag);
         let why = sum.judge().unwrap();
         assert!(why.contains("to read"), "{why}");
-        sum.read_lag = Latency::default();
+        sum.latencies.read_lag = Latency::default();
         assert_eq!(sum.judge(), None);
     }
 }

@@ -177,8 +177,8 @@ impl Stage {
         self.tally.connections += 1;
         self.tally.counts.connects_succeeded += 1;
         let latency = match std::mem::replace(&mut user.has_been, true) {
-            false => &mut self.tally.connect,
-            true => &mut self.tally.again,
+            false => &mut self.tally.latencies.connect,
+            true => &mut self.tally.latencies.again,
         };
         latency.record(self.now_ns.saturating_sub(user.due_ns));
         let step = scenario.flows[user.flow].steps.get(user.step);
@@ -347,7 +347,7 @@ impl Stage {
         let flying = user.flying.iter().position(|flying| flying.id == Some(id));
         if let Some(flying) = flying.and_then(|at| user.flying.remove(at)) {
             let latency_ns = self.now_ns.saturating_sub(flying.due_ns);
-            self.tally.ack.record(latency_ns);
+            self.tally.latencies.ack.record(latency_ns);
             self.tally.counts.acked += 1;
             self.outstanding -= 1;
             return self.go_on_if_full(index);
@@ -379,6 +379,7 @@ impl Stage {
             self.tally.flights.record(user.due_ns, self.now_ns);
         }
         self.tally
+            .latencies
             .ack
             .record(self.now_ns.saturating_sub(user.due_ns));
         self.tally.counts.acked += 1;
@@ -604,8 +605,8 @@ impl Stage {
         let was_open = self.users[index].link == Link::Open;
         let reason = loss.to_string();
         let reasons = match was_open {
-            true => &mut self.tally.drops,
-            false => &mut self.tally.connect_failures,
+            true => &mut self.tally.faults.drops,
+            false => &mut self.tally.faults.connect_failures,
         };
         *reasons.entry(reason).or_default() += 1;
         self.forget_connection(index, true);

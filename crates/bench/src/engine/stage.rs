@@ -171,7 +171,7 @@ impl Stage {
                 (false, 0) => "no user was connected",
                 (false, _) => "every user was busy with earlier steps",
             };
-            *self.tally.unbegun.entry(reason.into()).or_default() += owed;
+            *self.tally.faults.unbegun.entry(reason.into()).or_default() += owed;
         }
     }
 
@@ -193,6 +193,7 @@ impl Stage {
                 token => {
                     self.on_ready(token, event);
                     self.tally
+                        .latencies
                         .read_lag
                         .record(self.now_ns.saturating_sub(woken_ns));
                 }
@@ -257,7 +258,7 @@ impl Stage {
         let rounds = phase.rate.unwrap_or(0.0) * phase.duration.as_secs_f64();
         if !is_kept && rounds >= 1.0 {
             let reason = "no user has a loop with this pace";
-            *self.tally.unbegun.entry(reason.into()).or_default() += rounds as u64;
+            *self.tally.faults.unbegun.entry(reason.into()).or_default() += rounds as u64;
         }
     }
 
@@ -296,7 +297,7 @@ impl Stage {
             if self.users[index].epoch != epoch || self.users[index].state != State::Sleeping {
                 continue;
             }
-            self.tally.turn_lag.record(self.now_ns - due_ns);
+            self.tally.latencies.turn_lag.record(self.now_ns - due_ns);
             self.advance(index);
             self.send_out(index);
         }
@@ -305,7 +306,7 @@ impl Stage {
     /// Gives the turns that are due to users who wait for one.
     fn run_pace(&mut self) {
         while let Some(due_ns) = self.pace.as_mut().and_then(|pace| pace.take(self.now_ns)) {
-            self.tally.turn_lag.record(self.now_ns - due_ns);
+            self.tally.latencies.turn_lag.record(self.now_ns - due_ns);
             self.owed.push_back(due_ns);
         }
         let was_behind = std::mem::take(&mut self.is_behind);
@@ -320,6 +321,7 @@ impl Stage {
             self.turn_in_hand = self.owed.pop_front();
             if let Some(due_ns) = self.turn_in_hand.filter(|_| was_behind) {
                 self.tally
+                    .latencies
                     .turn_lag
                     .record(self.now_ns.saturating_sub(due_ns));
             }
@@ -339,7 +341,7 @@ impl Stage {
             .is_some_and(|due_ns| due_ns <= self.now_ns)
         {
             let due_ns = self.next_arrival_ns().unwrap_or(self.now_ns);
-            self.tally.turn_lag.record(self.now_ns - due_ns);
+            self.tally.latencies.turn_lag.record(self.now_ns - due_ns);
             self.enter(due_ns);
         }
         while self.next_number() < self.wanted && self.opening < self.place.in_flight {

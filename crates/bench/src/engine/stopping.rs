@@ -42,7 +42,7 @@ impl Stage {
                 true => "the generator was too slow",
                 false => "a user was busy with earlier steps",
             };
-            *self.tally.unbegun.entry(reason.into()).or_default() += late;
+            *self.tally.faults.unbegun.entry(reason.into()).or_default() += late;
         }
     }
 
@@ -61,7 +61,7 @@ impl Stage {
     pub fn fail_connects(&mut self) {
         let count = self.connecting().count() as u64;
         if count > 0 {
-            let failures = &mut self.tally.connect_failures;
+            let failures = &mut self.tally.faults.connect_failures;
             *failures.entry(NEVER_ANSWERED.into()).or_default() += count;
         }
     }

@@ -5,10 +5,10 @@ use super::Target;
 use super::membership::Account;
 use super::phase_sum::{BUSY_CORES, PhaseSum};
 use super::stopping::Missing;
-use super::tally::{Counts, Reasons, Report, add_reasons};
+use super::tally::{Counts, Faults, Kinds, Reasons, Report};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
-use crate::latency::Latency;
+use crate::latency::{Distribution, Latency};
 use crate::machine::Machine;
 use crate::outcome::{
     AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second, Totals,
@@ -19,20 +19,14 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND_NS: f64 = 1e9;
-/// Kinds of latencies: deliveries, acknowledgements, first connects, returns, and the generator's two lags.
-const KINDS: usize = 6;
+
 #[derive(Debug)]
 pub struct Summary {
     outcome: Outcome,
     sums: Vec<PhaseSum>,
     counts: Counts,
-    reasons: AllReasons,
-    delivery: Latency,
-    ack: Latency,
-    connect: Latency,
-    again: Latency,
-    turn_lag: Latency,
-    read_lag: Latency,
+    faults: Faults,
+    latencies: Kinds<Latency>,
     samples: Vec<Option<Sample>>,
     /// The last phase has ended; only stragglers come in.
     is_over: bool,
@@ -52,15 +46,6 @@ pub struct Settled {
     pub not_waited_for: Missing,
     pub flight_ns: u64,
     pub rests: Vec<(usize, Report)>,
-}
-
-/// Everything that went wrong, by reason.
-#[derive(Debug, Default)]
-struct AllReasons {
-    connect_failures: Reasons,
-    drops: Reasons,
-    errors: Reasons,
-    unbegun: Reasons,
 }
 
 impl Summary {
@@ -85,13 +70,8 @@ impl Summary {
             outcome,
             sums: Vec::new(),
             counts: Counts::default(),
-            reasons: AllReasons::default(),
-            delivery: Latency::default(),
-            ack: Latency::default(),
-            connect: Latency::default(),
-            again: Latency::default(),
-            turn_lag: Latency::default(),
-            read_lag: Latency::default(),
+            faults: Faults::default(),
+            latencies: Kinds::default(),
             samples: Vec::new(),
             is_over: false,
             ended_s: f64::INFINITY,
@@ -172,17 +152,19 @@ impl Summary {
             connections: reports.iter().map(|report| report.connections).sum(),
             ..Second::default()
         };
-        let mut latencies = [(); KINDS].map(|()| Latency::default());
+        let mut latencies = Kinds::<Latency>::default();
         for report in reports {
             fill_second(&mut second, report);
-            merge_into(&mut latencies, report);
+            latencies.merge(&report.latencies);
             self.absorb(report);
         }
-        let [delivery, ack, connect, again, lags @ ..] = &latencies;
-        second.delivery = delivery.percentiles();
-        second.ack = ack.percentiles();
-        second.connect = connect.percentiles().or_else(|| again.percentiles());
-        let lags = lags.iter().filter_map(Latency::percentiles);
+        let latencies = latencies.take();
+        second.delivery = latencies.delivery.percentiles();
+        second.ack = latencies.ack.percentiles();
+        let connect = latencies.connect.percentiles();
+        second.connect = connect.or_else(|| latencies.again.percentiles());
+        let lags = [&latencies.turn_lag, &latencies.read_lag];
+        let lags = lags.into_iter().filter_map(Distribution::percentiles);
         second.generator_lag_p99_ms = lags.map(|lag| lag.p99_ms).reduce(f64::max);
         let cores = self.cores_of(reports);
         let waits = self.waits_of(reports);
@@ -206,14 +188,18 @@ impl Summary {
     /// Adds counts and latencies of a report to the whole run.
     fn absorb(&mut self, report: &Report) {
         self.counts.add(&report.counts);
-        add_reasons(&mut self.reasons.connect_failures, &report.connect_failures);
-        add_reasons(&mut self.reasons.drops, &report.drops);
-        add_reasons(&mut self.reasons.errors, &report.errors);
-        add_reasons(&mut self.reasons.unbegun, &report.unbegun);
-        self.connect.merge(&report.latencies.connect);
-        self.again.merge(&report.latencies.again);
-        self.turn_lag.merge(&report.latencies.turn_lag);
-        self.read_lag.merge(&report.latencies.read_lag);
+        self.faults.add(&report.faults);
+        let (whole, more) = (&mut self.latencies, &report.latencies);
+        whole.connect.merge(&more.connect);
+        whole.again.merge(&more.again);
+        whole.turn_lag.merge(&more.turn_lag);
+        whole.read_lag.merge(&more.read_lag);
+    }
+
+    /// Adds what was waited for to the whole run: only what belongs to a phase does.
+    fn absorb_waits(&mut self, more: &Kinds<Distribution>) {
+        self.latencies.delivery.merge(&more.delivery);
+        self.latencies.ack.merge(&more.ack);
     }
 
     /// Cores that each worker used in this second.
@@ -256,7 +242,7 @@ impl Summary {
         &mut self,
         number: u64,
         second: &mut Second,
-        latencies: &[Latency; KINDS],
+        latencies: &Kinds<Distribution>,
         (busy, waited): (&[f64], f64),
     ) {
         second.phase = self.sums.len().saturating_sub(1);
@@ -283,17 +269,8 @@ impl Summary {
             }
             false => return,
         }
-        let [delivery, ack, _, _, turn_lag, read_lag] = latencies;
-        for (total, more) in [
-            (&mut sum.delivery, delivery),
-            (&mut sum.ack, ack),
-            (&mut sum.turn_lag, turn_lag),
-            (&mut sum.read_lag, read_lag),
-        ] {
-            total.merge(&more.distribution());
-        }
-        self.delivery.merge(&delivery.distribution());
-        self.ack.merge(&ack.distribution());
+        sum.latencies.merge(latencies);
+        self.absorb_waits(latencies);
     }
 
     /// The outcome, once workers have settled.
@@ -310,14 +287,9 @@ impl Summary {
                 continue;
             };
             sum.add_rest(rest, open);
-            for (total, more) in [
-                (&mut sum.delivery, &rest.latencies.delivery),
-                (&mut sum.ack, &rest.latencies.ack),
-                (&mut self.delivery, &rest.latencies.delivery),
-                (&mut self.ack, &rest.latencies.ack),
-            ] {
-                total.merge(more);
-            }
+            sum.latencies.delivery.merge(&rest.latencies.delivery);
+            sum.latencies.ack.merge(&rest.latencies.ack);
+            self.absorb_waits(&rest.latencies);
         }
         self.close_timeline(settled);
         self.close_generator(settled);
@@ -332,11 +304,12 @@ impl Summary {
                 "{PROCESS_ENDED} {pid}: its figures are those of a part"
             ));
         }
+        let whole = self.latencies.take();
         self.outcome.latency = Latencies {
-            delivery: self.delivery.distribution(),
-            ack: self.ack.distribution(),
-            connect: self.connect.distribution(),
-            again: self.again.distribution(),
+            delivery: whole.delivery,
+            ack: whole.ack,
+            connect: whole.connect,
+            again: whole.again,
         };
         self.close_errors();
         Ok(self.outcome)
@@ -391,7 +364,8 @@ impl Summary {
         let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
         let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
         let heard = self.counts.received + self.counts.acked;
-        let (turn_lag, read_lag) = (self.turn_lag.distribution(), self.read_lag.distribution());
+        let turn_lag = self.latencies.turn_lag.distribution();
+        let read_lag = self.latencies.read_lag.distribution();
         let generator = &mut self.outcome.generator;
         generator.cpu_s = all_ns as f64 / SECOND_NS;
         generator.cpu_us_per_received = (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64);
@@ -413,10 +387,10 @@ impl Summary {
         self.outcome.totals = Totals {
             connects_attempted: counts.connects_attempted,
             connects_succeeded: counts.connects_succeeded,
-            connect_failures: self.reasons.connect_failures.clone(),
-            drops: self.reasons.drops.clone(),
-            failures: self.reasons.errors.clone(),
-            unbegun: self.reasons.unbegun.clone(),
+            connect_failures: self.faults.connect_failures.clone(),
+            drops: self.faults.drops.clone(),
+            failures: self.faults.errors.clone(),
+            unbegun: self.faults.unbegun.clone(),
             foreign: counts.foreign,
             heartbeats: counts.heartbeats,
             connections_peak: peak,
@@ -485,8 +459,8 @@ impl Summary {
                 number >= sum.first && number < sum.first + sum.seconds
             });
             sum.row.expected = seconds.map(|(_, second)| second.expected).sum();
-            sum.row.delivery = sum.delivery.distribution();
-            sum.row.ack = sum.ack.distribution();
+            sum.row.delivery = sum.latencies.delivery.distribution();
+            sum.row.ack = sum.latencies.ack.distribution();
             sum.row.generator_waited = sum.waited / sum.seconds.max(1) as f64;
             sum.row.server_waited = sum.server_waited / sum.seconds.max(1) as f64;
             sum.row.server_rss_bytes = sum.rss_at_end.max(sum.row.server_rss_bytes);
@@ -499,15 +473,15 @@ impl Summary {
     fn close_errors(&mut self) {
         let errors = &mut self.outcome.errors;
         for (prefix, reasons) in [
-            ("connect: ", &self.reasons.connect_failures),
-            ("dropped: ", &self.reasons.drops),
-            ("", &self.reasons.errors),
+            ("connect: ", &self.faults.connect_failures),
+            ("dropped: ", &self.faults.drops),
+            ("", &self.faults.errors),
         ] {
             for (reason, count) in reasons {
                 *errors.entry(format!("{prefix}{reason}")).or_default() += count;
             }
         }
-        for (reason, count) in &self.reasons.unbegun {
+        for (reason, count) in &self.faults.unbegun {
             errors.insert(format!("loop: rounds not begun, {reason}"), *count);
         }
         let totals = &self.outcome.totals;
@@ -535,28 +509,13 @@ fn fill_second(second: &mut Second, report: &Report) {
     let counts = &report.counts;
     let count = |reasons: &Reasons| reasons.values().sum::<u64>();
     second.connects += counts.connects_succeeded;
-    second.drops += count(&report.drops);
+    second.drops += count(&report.faults.drops);
     second.sent += counts.sent;
     second.received += counts.received;
     second.acked += counts.acked;
     second.errors += report.error_count();
     second.bytes_sent += counts.bytes_sent;
     second.bytes_received += counts.bytes_received;
-}
-
-fn merge_into(latencies: &mut [Latency; KINDS], report: &Report) {
-    let own = &report.latencies;
-    let all = [
-        &own.delivery,
-        &own.ack,
-        &own.connect,
-        &own.again,
-        &own.turn_lag,
-        &own.read_lag,
-    ];
-    for (total, more) in latencies.iter_mut().zip(all) {
-        total.merge(more);
-    }
 }
 
 #[cfg(test)]

@@ -5,58 +5,102 @@ use crate::latency::{Distribution, Latency};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Plain counts of one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    pub connects_attempted: u64,
-    pub connects_succeeded: u64,
-    pub sent: u64,
-    /// Event messages received, copies included.
-    pub received: u64,
-    pub acks_expected: u64,
-    pub acked: u64,
-    /// Answered after they had been given up.
-    pub acked_late: u64,
-    /// Answers to what had been answered, or was never asked.
-    #[serde(default)]
-    pub acks_duplicated: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    /// For a room that this user never was in, or its own message sent back.
-    pub stray: u64,
-    /// Of those, for a room that this user never asked for.
-    pub outside: u64,
-    /// Own messages that have to come back to their sender, and those that did.
-    pub echoes_expected: u64,
-    pub echoes_received: u64,
-    /// Joins and leaves asked for, and confirmed.
-    pub joins_expected: u64,
-    pub joined: u64,
-    /// Pings of the server that were answered.
-    pub heartbeats: u64,
-    /// Of another run on the same server.
-    pub foreign: u64,
-    pub bytes_sent: u64,
-    pub bytes_received: u64,
+macro_rules! counts {
+    ($($(#[$about:meta])* $name:ident;)*) => {
+        /// Plain counts of one second.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Counts { $($(#[$about])* pub $name: u64),* }
+
+        impl Counts {
+            pub fn add(&mut self, other: &Counts) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
 }
 
-/// Latencies of one second.
+counts! {
+    connects_attempted;
+    connects_succeeded;
+    sent;
+    /// Event messages received, copies included.
+    received;
+    acks_expected;
+    acked;
+    /// Answered after they had been given up.
+    acked_late;
+    /// Answers to what had been answered, or was never asked.
+    acks_duplicated;
+    duplicated;
+    reordered;
+    /// For a room that this user never was in, or its own message sent back.
+    stray;
+    /// Of those, for a room that this user never asked for.
+    outside;
+    /// Own messages that have to come back to their sender, and those that did.
+    echoes_expected;
+    echoes_received;
+    /// Joins and leaves asked for, and confirmed.
+    joins_expected;
+    joined;
+    /// Pings of the server that were answered.
+    heartbeats;
+    /// Of another run on the same server.
+    foreign;
+    bytes_sent;
+    bytes_received;
+}
+
+/// One of each kind of latency.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Latencies {
-    pub delivery: Distribution,
-    pub ack: Distribution,
-    pub connect: Distribution,
+pub struct Kinds<T> {
+    pub delivery: T,
+    pub ack: T,
+    pub connect: T,
     /// Connects of users that were connected before.
-    pub again: Distribution,
+    pub again: T,
     /// How late the generator was against its schedule.
-    pub turn_lag: Distribution,
+    pub turn_lag: T,
     /// How late it was to read what had come. Kept apart: there are as many as reads, which would
     /// hide the few turns that were late.
-    pub read_lag: Distribution,
+    pub read_lag: T,
+}
+
+impl Kinds<Latency> {
+    pub fn merge(&mut self, more: &Kinds<Distribution>) {
+        self.delivery.merge(&more.delivery);
+        self.ack.merge(&more.ack);
+        self.connect.merge(&more.connect);
+        self.again.merge(&more.again);
+        self.turn_lag.merge(&more.turn_lag);
+        self.read_lag.merge(&more.read_lag);
+    }
+
+    /// Hands over what was recorded and begins anew.
+    pub fn take(&mut self) -> Kinds<Distribution> {
+        Kinds {
+            delivery: self.delivery.take(),
+            ack: self.ack.take(),
+            connect: self.connect.take(),
+            again: self.again.take(),
+            turn_lag: self.turn_lag.take(),
+            read_lag: self.read_lag.take(),
+        }
+    }
 }
 
 /// Reasons with how often each occurred.
 pub type Reasons = BTreeMap<String, u64>;
+
+/// Everything that went wrong, by reason.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Faults {
+    pub connect_failures: Reasons,
+    pub drops: Reasons,
+    pub errors: Reasons,
+    /// Rounds that were due and that nobody began.
+    pub unbegun: Reasons,
+}
 
 /// One worker's second, for the way to the conductor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -64,13 +108,8 @@ pub struct Report {
     /// Whole seconds since the start; `u64::MAX` for the rest after the last one.
     pub second: u64,
     pub counts: Counts,
-    pub latencies: Latencies,
-    pub connect_failures: Reasons,
-    pub drops: Reasons,
-    pub errors: Reasons,
-    /// Rounds that were due and that nobody began.
-    #[serde(default)]
-    pub unbegun: Reasons,
+    pub latencies: Kinds<Distribution>,
+    pub faults: Faults,
     /// Open now.
     pub connections: u64,
     /// Users that came through their connect and first joins, or failed in them, so far.
@@ -86,16 +125,8 @@ pub struct Report {
 #[derive(Debug, Default)]
 pub struct Tally {
     pub counts: Counts,
-    pub delivery: Latency,
-    pub ack: Latency,
-    pub connect: Latency,
-    pub again: Latency,
-    pub turn_lag: Latency,
-    pub read_lag: Latency,
-    pub connect_failures: Reasons,
-    pub drops: Reasons,
-    pub errors: Reasons,
-    pub unbegun: Reasons,
+    pub latencies: Kinds<Latency>,
+    pub faults: Faults,
     pub connections: u64,
     pub arrived: u64,
     pub absent: u64,
@@ -105,11 +136,13 @@ pub struct Tally {
 
 impl Tally {
     pub fn error(&mut self, what: String) {
-        *self.errors.entry(what).or_default() += 1;
+        *self.faults.errors.entry(what).or_default() += 1;
     }
 
     pub fn delivered(&mut self, due_ns: u64, now_ns: u64) {
-        self.delivery.record(now_ns.saturating_sub(due_ns));
+        self.latencies
+            .delivery
+            .record(now_ns.saturating_sub(due_ns));
         self.flights.record(due_ns, now_ns);
     }
 
@@ -118,18 +151,8 @@ impl Tally {
         Report {
             second,
             counts: std::mem::take(&mut self.counts),
-            latencies: Latencies {
-                delivery: self.delivery.take(),
-                ack: self.ack.take(),
-                connect: self.connect.take(),
-                again: self.again.take(),
-                turn_lag: self.turn_lag.take(),
-                read_lag: self.read_lag.take(),
-            },
-            connect_failures: std::mem::take(&mut self.connect_failures),
-            drops: std::mem::take(&mut self.drops),
-            errors: std::mem::take(&mut self.errors),
-            unbegun: std::mem::take(&mut self.unbegun),
+            latencies: self.latencies.take(),
+            faults: std::mem::take(&mut self.faults),
             connections: self.connections,
             arrived: self.arrived,
             absent: self.absent,
@@ -139,46 +162,35 @@ impl Tally {
     }
 }
 
-impl Counts {
-    pub fn add(&mut self, other: &Counts) {
-        self.connects_attempted += other.connects_attempted;
-        self.connects_succeeded += other.connects_succeeded;
-        self.sent += other.sent;
-        self.received += other.received;
-        self.acks_expected += other.acks_expected;
-        self.acked += other.acked;
-        self.acked_late += other.acked_late;
-        self.acks_duplicated += other.acks_duplicated;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.stray += other.stray;
-        self.outside += other.outside;
-        self.echoes_expected += other.echoes_expected;
-        self.echoes_received += other.echoes_received;
-        self.joins_expected += other.joins_expected;
-        self.joined += other.joined;
-        self.heartbeats += other.heartbeats;
-        self.foreign += other.foreign;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-    }
-}
-
 impl Report {
     /// All that went wrong in it, as far as it is known before accounts are settled.
     pub fn error_count(&self) -> u64 {
-        let kinds = [
+        let kinds = self.faults.kinds().into_iter();
+        kinds.flat_map(|reasons| reasons.values()).sum()
+    }
+}
+
+impl Faults {
+    fn kinds(&self) -> [&Reasons; 4] {
+        [
             &self.connect_failures,
             &self.drops,
             &self.errors,
             &self.unbegun,
-        ];
-        kinds.iter().flat_map(|reasons| reasons.values()).sum()
+        ]
     }
-}
 
-pub fn add_reasons(total: &mut Reasons, more: &Reasons) {
-    for (reason, count) in more {
-        *total.entry(reason.clone()).or_default() += count;
+    pub fn add(&mut self, more: &Faults) {
+        let own = [
+            &mut self.connect_failures,
+            &mut self.drops,
+            &mut self.errors,
+            &mut self.unbegun,
+        ];
+        for (total, more) in own.into_iter().zip(more.kinds()) {
+            for (reason, count) in more {
+                *total.entry(reason.clone()).or_default() += count;
+            }
+        }
     }
 }

@@ -299,7 +299,7 @@ impl Worker {
         flights.merge(&stage.tally.flights);
         let clockwork = Clockwork {
             start_ns: self.start_ns,
-            allowances: flights.allowances(),
+            flights,
         };
         let account = stage.settle(&settling.others, &clockwork);
         let received = account.received + account.either_received;

@@ -1,15 +1,25 @@
 //! Owns the arithmetic in holes: whole numbers, `+ - * / %`, parentheses, names and `random(a, b)`.
 
-use super::problem::suggestion;
-use super::template::{Scope, TOLD, Variable, Variables};
 use fastrand::Rng;
 
-/// Brackets inside each other: reading them takes stack.
-const DEPTH_MAX: usize = 64;
-/// Numbers, names and operators of one hole: a chain of them is as deep as it is long.
-const NODES_MAX: usize = 1_000;
-/// Random letters of one hole.
-pub const LETTERS_MAX: i64 = 1 << 20;
+/// Bytes of one hole: reading brackets inside each other takes stack.
+const BYTES_MAX: usize = 1_000;
+
+/// What a hole's numbers mean at the moment of rendering.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope {
+    /// Number of the user, from 0, over all workers.
+    pub user: u64,
+    /// Users that the scenario has in all, as scaled.
+    pub users: u64,
+    /// Rounds done of the innermost loop.
+    pub iteration: u64,
+    /// Messages this user has sent.
+    pub seq: u64,
+}
+
+/// The number that a variable stands for, or why the word stands for none.
+pub type Variable<'a> = &'a dyn Fn(&str) -> Result<i64, String>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
@@ -28,7 +38,7 @@ pub enum Name {
     Seq,
 }
 
-const NAMES: [(&str, Name); 4] = [
+pub const NAMES: [(&str, Name); 4] = [
     ("user", Name::User),
     ("users", Name::Users),
     ("iteration", Name::Iteration),
@@ -59,16 +69,6 @@ impl Expression {
             }
         }
     }
-
-    /// Numbers, names and operators in it.
-    pub fn nodes(&self) -> usize {
-        match self {
-            Expression::Number(_) | Expression::Name(_) => 1,
-            Expression::Random(sides) | Expression::Binary(_, sides) => {
-                1 + sides[0].nodes() + sides[1].nodes()
-            }
-        }
-    }
 }
 
 impl Name {
@@ -83,14 +83,15 @@ impl Name {
     }
 }
 
-pub fn compile(text: &str, variables: &Variables) -> Result<Expression, String> {
+pub fn compile(text: &str, variable: Variable<'_>) -> Result<Expression, String> {
     let mut parser = Parser {
         text,
         rest: text.trim_start(),
-        variables,
-        depth: 0,
-        nodes: 0,
+        variable,
     };
+    if text.len() > BYTES_MAX {
+        return Err(parser.unreadable(&format!("it is longer than {BYTES_MAX} bytes")));
+    }
     let expression = parser.sum()?;
     match parser.rest {
         "" => Ok(expression),
@@ -110,9 +111,7 @@ pub fn shown(text: &str) -> String {
 struct Parser<'a> {
     text: &'a str,
     rest: &'a str,
-    variables: &'a Variables,
-    depth: usize,
-    nodes: usize,
+    variable: Variable<'a>,
 }
 
 impl<'a> Parser<'a> {
@@ -167,15 +166,9 @@ impl<'a> Parser<'a> {
     }
 
     fn atom(&mut self) -> Result<Expression, String> {
-        self.nodes += 1;
-        if self.nodes > NODES_MAX {
-            return Err(self.unreadable(&format!("more than {NODES_MAX} numbers and names")));
-        }
         if self.take_any(&['(']).is_some() {
-            self.descend()?;
             let inner = self.sum()?;
             self.expect(')')?;
-            self.depth -= 1;
             return Ok(inner);
         }
         let word = self.word();
@@ -193,12 +186,10 @@ impl<'a> Parser<'a> {
 
     fn random(&mut self) -> Result<Expression, String> {
         self.expect('(')?;
-        self.descend()?;
         let low = self.sum()?;
         self.expect(',')?;
         let high = self.sum()?;
         self.expect(')')?;
-        self.depth -= 1;
         match (&low, &high) {
             (Expression::Number(a), Expression::Number(b)) if a > b => Err(format!(
                 "random({a}, {b}): the first number is above the second, write random({b}, {a})"
@@ -207,38 +198,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn descend(&mut self) -> Result<(), String> {
-        self.depth += 1;
-        match self.depth > DEPTH_MAX {
-            true => {
-                Err(self.unreadable(&format!("more than {DEPTH_MAX} brackets inside each other")))
-            }
-            false => Ok(()),
-        }
-    }
-
-    fn name(&self, word: &'a str) -> Result<Expression, String> {
-        if let Some((_, name)) = NAMES.iter().find(|(name, _)| *name == word) {
-            return Ok(Expression::Name(*name));
-        }
-        match self.variables.get(word) {
-            Some(Variable::Number(number)) => Ok(Expression::Number(*number)),
-            Some(Variable::Text(_)) => Err(format!("variable {word:?} is text, not a number")),
-            Some(Variable::Below) => Err(defined_below(word)),
-            Some(Variable::Unreadable) => Err(TOLD.into()),
-            None if matches!(word, "stamp" | "fill" | "text") => Err(self.unreadable(&format!(
-                "{word:?} is a text and stands in a hole of its own"
-            ))),
-            None => {
-                let own = self.variables.keys().map(String::as_str);
-                let known = NAMES.iter().map(|(name, _)| *name);
-                let known = known.chain(["random", "stamp", "fill", "text"]).chain(own);
-                Err(format!(
-                    "unknown name {}{}",
-                    shown(word),
-                    suggestion(word, known)
-                ))
-            }
+    fn name(&self, word: &str) -> Result<Expression, String> {
+        match NAMES.iter().find(|(name, _)| *name == word) {
+            Some((_, name)) => Ok(Expression::Name(*name)),
+            None => (self.variable)(word).map(Expression::Number),
         }
     }
 
@@ -269,10 +232,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-pub fn defined_below(name: &str) -> String {
-    format!("variable {name:?} is defined below: it must stand above the first one that uses it")
-}
-
 fn number(word: &str) -> Result<i64, String> {
     let digits = word.replace('_', "");
     digits
@@ -298,9 +257,11 @@ mod tests {
             iteration: 2,
             seq: 5,
         };
-        let mut variables = Variables::new();
-        variables.insert("room-size".into(), Variable::Number(5));
-        compile(text, &variables).map(|e| e.value(&scope, &mut Rng::with_seed(3)))
+        let variable = |word: &str| match word {
+            "room-size" => Ok(5),
+            _ => Err(format!("unknown name {word:?}")),
+        };
+        compile(text, &variable).map(|e| e.value(&scope, &mut Rng::with_seed(3)))
     }
 
     #[test]
@@ -349,7 +310,7 @@ mod tests {
                 "\"99999999999999999999\" is too large",
             ),
             ("random(5, 1)", "write random(1, 5)"),
-            ("3 + stamp", "\"stamp\" is a text"),
+            ("3 + stamp", "unknown name \"stamp\""),
         ] {
             let error = value(text).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");
@@ -363,15 +324,11 @@ mod tests {
     #[test]
     fn what_would_fill_the_stack_is_refused() {
         let nested = |depth: usize| "(".repeat(depth) + "user" + &")".repeat(depth);
-        assert_eq!(value(&nested(64)), Ok(17));
-        for text in [
-            nested(65),
-            nested(50_000),
-            "random(".repeat(50_000),
-            "user+".repeat(50_000),
-        ] {
+        assert_eq!(value(&nested(498)), Ok(17));
+        for text in [nested(50_000), "user+".repeat(50_000)] {
             let error = value(&text).unwrap_err();
-            assert!(error.contains("more than") && error.len() < 200, "{error}");
+            assert!(error.ends_with("longer than 1000 bytes"), "{error}");
+            assert!(error.len() < 200, "{error}");
         }
     }
 }

@@ -4,7 +4,9 @@
 //! A hole is arithmetic over whole numbers (`user`, `users`, `iteration`, `seq`, `random(a, b)`,
 //! variables) or one of the texts `stamp`, `fill` and `text(n)`.
 
-use super::expression::{self, Expression, LETTERS_MAX, shown};
+pub use super::expression::Scope;
+use super::expression::{self, Expression, NAMES, shown};
+use super::problem::suggestion;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
@@ -12,21 +14,8 @@ use std::collections::BTreeMap;
 pub const TOLD: &str = "";
 /// Bytes of a template with its variables filled in. Each may hold the one before it twice.
 const SIZE_MAX: usize = 1 << 20;
-/// What an operand of a hole counts, in bytes.
-const NODE_SIZE: usize = 32;
-
-/// What a hole's numbers mean at the moment of rendering.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Scope {
-    /// Number of the user, from 0, over all workers.
-    pub user: u64,
-    /// Users that the scenario has in all, as scaled.
-    pub users: u64,
-    /// Rounds done of the innermost loop.
-    pub iteration: u64,
-    /// Messages this user has sent.
-    pub seq: u64,
-}
+/// Random letters of one hole.
+const LETTERS_MAX: i64 = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
@@ -61,25 +50,56 @@ pub type Variables = BTreeMap<String, Variable>;
 impl Template {
     /// Compiles `text`; the error says what is wrong with which hole, or is `TOLD`.
     pub fn compile(text: &str, variables: &Variables) -> Result<Template, String> {
-        let mut building = Building {
-            variables,
-            parts: Vec::new(),
-            size: 0,
-        };
+        let mut template = Template { parts: Vec::new() };
         let mut rest = text;
         while let Some(start) = rest.find("${") {
-            building.text(&rest[..start])?;
+            template.push(Part::Text(rest[..start].to_owned()));
             let hole = &rest[start + 2..];
             let end = hole
                 .find('}')
                 .ok_or_else(|| format!("\"${{\" without \"}}\" in {}", shown(text)))?;
-            building.hole(hole[..end].trim())?;
+            template.hole(hole[..end].trim(), variables)?;
             rest = &hole[end + 1..];
         }
-        building.text(rest)?;
-        Ok(Template {
-            parts: building.parts,
-        })
+        template.push(Part::Text(rest.to_owned()));
+        let size: usize = template.parts.iter().map(Part::size).sum();
+        match size > SIZE_MAX {
+            true => Err(format!(
+                "with its variables filled in it is longer than {SIZE_MAX} bytes; for a long \
+                 payload use \"size\" and \"${{fill}}\""
+            )),
+            false => Ok(template),
+        }
+    }
+
+    fn push(&mut self, part: Part) {
+        match (self.parts.last_mut(), part) {
+            (_, Part::Text(text)) if text.is_empty() => {}
+            (Some(Part::Text(last)), Part::Text(text)) => last.push_str(&text),
+            (_, part) => self.parts.push(part),
+        }
+    }
+
+    fn hole(&mut self, hole: &str, variables: &Variables) -> Result<(), String> {
+        match (hole, variables.get(hole)) {
+            ("stamp", _) => self.push(Part::Stamp),
+            ("fill", _) => self.push(Part::Fill),
+            (_, Some(Variable::Text(template))) => {
+                template
+                    .parts
+                    .iter()
+                    .for_each(|part| self.push(part.clone()));
+            }
+            // The name of a variable may look like arithmetic: `room-1`.
+            (_, Some(Variable::Number(number))) => {
+                self.push(Part::Number(Expression::Number(*number)));
+            }
+            (name, Some(_)) => {
+                number_of(name, variables)?;
+            }
+            (_, None) => self.push(number(hole, variables)?),
+        }
+        Ok(())
     }
 
     /// `"${stamp}${fill}"`, in its quotes.
@@ -154,61 +174,33 @@ impl Template {
     }
 }
 
-/// A template that grows part by part.
-struct Building<'v> {
-    variables: &'v Variables,
-    parts: Vec<Part>,
-    size: usize,
+impl Part {
+    fn size(&self) -> usize {
+        match self {
+            Part::Text(text) => text.len(),
+            _ => size_of::<Part>(),
+        }
+    }
 }
 
-impl Building<'_> {
-    fn grow(&mut self, size: usize) -> Result<(), String> {
-        self.size = self.size.saturating_add(size);
-        match self.size > SIZE_MAX {
-            true => Err(format!(
-                "with its variables filled in it is longer than {SIZE_MAX} bytes; for a long \
-                 payload use \"size\" and \"${{fill}}\""
-            )),
-            false => Ok(()),
-        }
-    }
-
-    fn text(&mut self, text: &str) -> Result<(), String> {
-        self.grow(text.len())?;
-        match self.parts.last_mut() {
-            _ if text.is_empty() => {}
-            Some(Part::Text(last)) => last.push_str(text),
-            _ => self.parts.push(Part::Text(text.to_owned())),
-        }
-        Ok(())
-    }
-
-    fn part(&mut self, part: Part) -> Result<(), String> {
-        let nodes = match &part {
-            Part::Number(expression) | Part::Letters(expression) => expression.nodes(),
-            Part::Text(text) => return self.text(text),
-            Part::Stamp | Part::Fill => 1,
-        };
-        self.grow(nodes * NODE_SIZE)?;
-        self.parts.push(part);
-        Ok(())
-    }
-
-    fn hole(&mut self, hole: &str) -> Result<(), String> {
-        match (hole, self.variables.get(hole)) {
-            ("stamp", _) => self.part(Part::Stamp),
-            ("fill", _) => self.part(Part::Fill),
-            (_, Some(Variable::Text(template))) => template
-                .parts
-                .iter()
-                .try_for_each(|part| self.part(part.clone())),
-            // The name of a variable may look like arithmetic: `room-1`.
-            (_, Some(Variable::Number(number))) => {
-                self.part(Part::Number(Expression::Number(*number)))
-            }
-            (name, Some(Variable::Below)) => Err(expression::defined_below(name)),
-            (_, Some(Variable::Unreadable)) => Err(TOLD.into()),
-            (_, None) => self.part(number(hole, self.variables)?),
+/// The number that a variable stands for.
+fn number_of(word: &str, variables: &Variables) -> Result<i64, String> {
+    match variables.get(word) {
+        Some(Variable::Number(number)) => Ok(*number),
+        Some(Variable::Text(_)) => Err(format!("variable {word:?} is text, not a number")),
+        Some(Variable::Below) => Err(format!(
+            "variable {word:?} is defined below: it must stand above the first one that uses it"
+        )),
+        Some(Variable::Unreadable) => Err(TOLD.into()),
+        None if matches!(word, "stamp" | "fill" | "text") => Err(format!(
+            "{word:?} is a text and stands in a hole of its own"
+        )),
+        None => {
+            let own = variables.keys().map(String::as_str);
+            let known = NAMES.iter().map(|(name, _)| *name);
+            let known = known.chain(["random", "stamp", "fill", "text"]).chain(own);
+            let hint = suggestion(word, known);
+            Err(format!("unknown name {}{hint}", shown(word)))
         }
     }
 }
@@ -217,10 +209,11 @@ fn number(hole: &str, variables: &Variables) -> Result<Part, String> {
     let letters = hole
         .strip_prefix("text(")
         .and_then(|rest| rest.strip_suffix(')'));
+    let variable = |word: &str| number_of(word, variables);
     let Some(count) = letters else {
-        return Ok(Part::Number(expression::compile(hole, variables)?));
+        return Ok(Part::Number(expression::compile(hole, &variable)?));
     };
-    let count = expression::compile(count, variables)?;
+    let count = expression::compile(count, &variable)?;
     match count {
         Expression::Number(count) if !(0..=LETTERS_MAX).contains(&count) => Err(format!(
             "text({count}): give a number from 0 to {LETTERS_MAX}"
@@ -293,39 +286,6 @@ mod tests {
             error("${usr}"),
             "unknown name \"usr\" (did you mean \"user\"?)"
         );
-    }
-
-    #[test]
-    fn what_grows_without_end_is_refused() {
-        let mut variables = Variables::new();
-        variables.insert(
-            "v0".into(),
-            Variable::Text(Template::compile("ab", &variables).unwrap()),
-        );
-        variables.insert(
-            "n0".into(),
-            Variable::Text(Template::compile("${user}", &variables).unwrap()),
-        );
-        let mut refused = Vec::new();
-        for (kind, number) in (1..=40).flat_map(|number| [("v", number), ("n", number)]) {
-            let before = number - 1;
-            let text = format!("${{{kind}{before}}}${{{kind}{before}}}");
-            let variable = match Template::compile(&text, &variables) {
-                Ok(template) => Variable::Text(template),
-                Err(error) => {
-                    refused.push(error);
-                    Variable::Unreadable
-                }
-            };
-            variables.insert(format!("{kind}{number}"), variable);
-        }
-        let (told, silent): (Vec<_>, Vec<_>) = refused.iter().partition(|error| !error.is_empty());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(
-            told.iter()
-                .all(|error| error.contains("longer than 1048576 bytes")),
-            "{told:?}"
-        );
-        assert!(silent.len() > 30, "uses of a refused variable add nothing");
+        assert!(error("${3 + stamp}").starts_with("\"stamp\" is a text"));
     }
 }
