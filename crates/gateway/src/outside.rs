@@ -7,7 +7,7 @@ use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
 use hub::claims::Denied;
-use hub::{Ask, Notice, Reply};
+use hub::{Ask, Notice, Parcel, Reply};
 use shard::{Answerer, Detached, Handover, Outside};
 use std::io;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Instant, SystemTime};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// Notices waiting to become lines; more are dropped and counted.
 const QUEUE_NOTICES: usize = 65_536;
@@ -25,6 +26,8 @@ pub struct Link {
     verifier: Option<TokenDesk>,
     notices: SyncSender<Notice>,
     log_connections: bool,
+    /// The way to other nodes.
+    parcels: Option<UnboundedSender<Parcel>>,
     /// Dropped since the log last said so.
     dropped: Arc<AtomicU64>,
     loss: Arc<LogLoss>,
@@ -55,6 +58,7 @@ impl Link {
             verifier,
             notices,
             log_connections,
+            parcels: None,
             dropped,
             loss,
         })
@@ -84,6 +88,13 @@ impl Outside for Link {
             let verdict = verifier.verify(&token, unix_seconds()).await;
             answerer.answer(Reply::Verified(verdict));
         });
+    }
+
+    fn away(&self, parcel: Parcel) {
+        if let Some(parcels) = &self.parcels {
+            // Its receiver ends with the process.
+            let _ = parcels.send(parcel);
+        }
     }
 
     fn log(&self, notice: Notice) {

@@ -158,6 +158,7 @@ fn start_shards(
         unix,
         shards: config.server.shards,
         node: config.server.node,
+        uplink: None,
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,

@@ -259,6 +259,7 @@ impl Hub {
         while let Some(id) = self.stage.parts.clock.timers.pop_ack_due(now) {
             self.stage.parts.ack_due(id);
         }
+        self.stage.parts.late_joins();
         // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
         self.settle();
         if now >= self.announce_due && self.stage.parts.rooms.has_changes() {
@@ -289,15 +290,12 @@ impl Hub {
             let Now { mono_ms, wall_ms } = self.stage.parts.clock.now;
             mono_ms + (due_s * 1000).saturating_sub(wall_ms)
         });
-        [
-            self.stage.parts.clock.timers.next_due(),
-            announce,
-            drain,
-            expiry,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let join = self.stage.parts.next_late_join();
+        let due = self.stage.parts.clock.timers.next_due();
+        [due, announce, drain, expiry, join]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What is to be done outside; call after each entry point that may close connections.

@@ -4,6 +4,7 @@ use crate::access::{Access, rates};
 use crate::books::Books;
 use crate::books::config::Config;
 use crate::books::metrics::{Counts, Limit};
+use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::dialect::speaker::Speaker;
@@ -17,6 +18,7 @@ use crate::seam::question::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::intake::Intake;
+use crate::tables::interest::Interest;
 use crate::tables::people::People;
 use crate::tables::polls::Polls;
 use crate::tables::session::Session;
@@ -35,6 +37,8 @@ pub(crate) struct Parts {
     pub(crate) polls: Polls,
     pub(crate) intake: Intake,
     pub(crate) rounds: Rounds,
+    /// The way to other nodes, if there are any.
+    pub(crate) away: Option<Box<Away>>,
     pub(crate) asks: Questions,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
@@ -59,15 +63,20 @@ impl Parts {
         entropy: Entropy,
         process: &Process,
     ) -> Self {
+        let away = process.uplink.as_ref();
+        let away = away.map(|uplink| Box::new(Away::new(me, uplink)));
+        let mut people = People::default();
+        people.interest = Interest::new(away.is_some());
         Self {
             ids: Ids::new(me, entropy),
             clock: Clock::default(),
-            people: People::default(),
+            people,
             rooms: Rooms::new(me, &process.directory),
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             polls: Polls::default(),
             intake: Intake::new(&process.loads),
             rounds: Rounds::new(me),
+            away,
             asks: Questions::default(),
             access: Access::new(&config, process),
             outbound: Outbound::default(),

@@ -231,6 +231,8 @@ impl<W: World> Turn<'_, W> {
     }
 
     fn flush(&mut self) {
+        self.hub.stage.parts.post_parcel();
+        self.carry_out();
         self.hub.flush(self.world);
         self.carry_out();
     }

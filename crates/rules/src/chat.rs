@@ -1,7 +1,7 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
 use crate::handler::refuse;
-use crate::rooms::may_publish;
+use crate::rooms::{may_publish, publish};
 use hub::{Context, Emit, Event, Publication, Record, SocketKey, Target, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
@@ -66,11 +66,14 @@ pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, 
         args: &args,
         ..Emit::default()
     };
-    cx.publish(&Publication {
+    let publication = Publication {
         to: target,
         event: said,
         record: Record::Kept(&args),
-    });
+    };
+    if let Err(only_here) = publish(cx, &publication) {
+        return refuse(cx, socket, event, only_here.message(), only_here.code());
+    }
     if let Some(ack) = event.ack {
         let mut answer = String::new();
         let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");

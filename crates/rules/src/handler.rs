@@ -204,18 +204,15 @@ impl Rule {
                 let granted = rooms
                     .iter()
                     .try_for_each(|room| rooms::granted(cx, socket, room));
-                if granted.is_ok() {
-                    self.send(cx, socket, namespace, &event, &rooms, echo);
-                }
-                return finish(cx, socket, event, granted);
+                let sent =
+                    granted.and_then(|()| self.send(cx, socket, namespace, &event, &rooms, echo));
+                return finish(cx, socket, event, sent);
             }
         };
-        if allowed.is_ok()
-            && let Some(room) = named.as_deref().or(room)
-        {
-            self.send(cx, socket, namespace, &event, &[room], echo);
-        }
-        finish(cx, socket, event, allowed);
+        let room = named.as_deref().or(room);
+        let sent =
+            allowed.and_then(|()| self.send(cx, socket, namespace, &event, room.as_slice(), echo));
+        finish(cx, socket, event, sent);
     }
 
     fn send(
@@ -226,12 +223,12 @@ impl Rule {
         event: &Event<'_>,
         rooms: &[&str],
         echo: bool,
-    ) {
+    ) -> Result<(), rooms::Forbidden> {
         let Some(id) = cx.id(socket).map(|id| id.encode()) else {
-            return;
+            return Ok(());
         };
         if rooms.is_empty() {
-            return;
+            return Ok(());
         }
         let id = std::str::from_utf8(&id).unwrap_or_default();
         let target = Target {
@@ -247,11 +244,12 @@ impl Rule {
             None if self.in_order => Record::Passing,
             None => Record::Nothing,
         };
-        cx.publish(&Publication {
+        let publication = Publication {
             to: target,
             event: as_emit(event),
             record,
-        });
+        };
+        rooms::publish(cx, &publication)
     }
 }
 
@@ -260,9 +258,9 @@ fn finish(
     cx: &mut Context<'_>,
     socket: SocketKey,
     event: Event<'_>,
-    allowed: Result<(), rooms::Forbidden>,
+    sent: Result<(), rooms::Forbidden>,
 ) {
-    match allowed {
+    match sent {
         Err(forbidden) => refuse(cx, socket, event, forbidden.message(), forbidden.code()),
         Ok(()) => {
             if let Some(ack) = event.ack {

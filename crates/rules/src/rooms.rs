@@ -2,16 +2,18 @@
 
 use crate::book::Namespace;
 use crate::handler::refuse;
-use hub::{Context, Event, JoinError, SocketKey};
+use hub::{Context, Event, JoinError, Publication, Reach, SocketKey};
 use wire::json;
 
-/// Why an event goes to no room.
+/// Why an event goes to no room, or not to all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forbidden {
     /// The client is not in that room, and no token lets it speak there all the same.
     NotInRoom,
     /// The client's token speaks of rooms, and not of that one.
     NotGranted,
+    /// Other nodes cannot be reached.
+    OnlyHere,
 }
 
 impl Forbidden {
@@ -19,6 +21,7 @@ impl Forbidden {
         match self {
             Self::NotInRoom => "Not in that room",
             Self::NotGranted => "Not allowed to publish to that room",
+            Self::OnlyHere => "Other nodes cannot be reached: only clients of this node got it",
         }
     }
 
@@ -26,7 +29,19 @@ impl Forbidden {
         match self {
             Self::NotInRoom => "NOT_IN_ROOM",
             Self::NotGranted => "FORBIDDEN",
+            Self::OnlyHere => "CLUSTER_UNAVAILABLE",
         }
+    }
+}
+
+/// Publishes for a client, who must be told if other nodes do not get it.
+pub(crate) fn publish(
+    cx: &mut Context<'_>,
+    publication: &Publication<'_>,
+) -> Result<(), Forbidden> {
+    match cx.publish(publication) {
+        Reach::Everyone => Ok(()),
+        Reach::ThisNode => Err(Forbidden::OnlyHere),
     }
 }
 

@@ -70,6 +70,7 @@ impl World for Hands {
                 let mail = self.mail[usize::from(self.me.shard)].clone();
                 self.outside.ask(ask, Answerer { mail, key });
             }
+            Effect::Away(parcel) => self.outside.away(parcel),
             Effect::Log(notice) => self.outside.log(notice),
         }
     }

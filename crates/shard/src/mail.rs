@@ -5,7 +5,7 @@ use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Session};
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
-use hub::{Ask, AskKey, Letter, Notice, Reply};
+use hub::{Ask, AskKey, Letter, Notice, Parcel, Reply};
 use rustls::ServerConfig;
 use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
@@ -16,6 +16,8 @@ pub trait Outside: Send + Sync {
     fn handover(&self, handover: Handover);
     /// A question; whoever knows the answer gives it to the answerer.
     fn ask(&self, ask: Ask, answerer: Answerer);
+    /// Something for other nodes.
+    fn away(&self, parcel: Parcel);
     /// Something for the log.
     fn log(&self, notice: Notice);
 }

@@ -12,7 +12,7 @@ use crate::sockets::Sockets;
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::Cells;
-use hub::{HandlerFactory, Hub, Identity, Letter, Process};
+use hub::{HandlerFactory, Hub, Identity, Letter, Process, Uplink};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -35,6 +35,8 @@ pub struct Settings {
     /// Number of this process in the cluster; 0..=1023.
     pub node: u16,
     pub hub: hub::config::Config,
+    /// What the hubs share with the way to other nodes, if there is one.
+    pub uplink: Option<Arc<Uplink>>,
     /// Bind each thread to a core.
     pub pin: bool,
     /// Connections of the whole process; above it newcomers get 503.
@@ -114,7 +116,8 @@ pub fn start(
     let all = settings.listen.iter().chain(secure);
     let addrs = all.map(|addr| listener::claim(*addr));
     let addrs = addrs.collect::<io::Result<Vec<_>>>()?;
-    let process = Process::new(&settings.hub.rates);
+    let mut process = Process::new(&settings.hub.rates);
+    process.uplink = settings.uplink.clone();
     let offices = (0..count).map(|shard| Office::new(&process, shard as u16));
     let offices = offices.collect::<io::Result<Vec<_>>>()?;
     let mut unix = deal(std::mem::take(&mut settings.unix), count).into_iter();
@@ -330,6 +333,16 @@ impl Shards {
             let letter = Arc::new(letter);
             mail.iter()
                 .for_each(|mail| mail.send(Mail::Letter(Arc::clone(&letter))));
+        }
+    }
+
+    /// Brings a letter to one shard.
+    pub fn postman(&self) -> impl Fn(u16, Arc<Letter>) + Send + Sync + 'static {
+        let mail = self.mail.clone();
+        move |shard, letter| {
+            if let Some(mail) = mail.get(usize::from(shard)) {
+                mail.send(Mail::Letter(letter));
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
     Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler, HandlerFactory, Notice,
-    Refusal, SessionKey, SocketKey,
+    Parcel, Refusal, SessionKey, SocketKey,
 };
 use lab::Lab;
 use late::Late;
@@ -264,6 +264,8 @@ impl Outside for Pager {
         late::answer(&self.1, ask, answerer);
     }
 
+    fn away(&self, _: Parcel) {}
+
     fn log(&self, _: Notice) {}
 }
 
@@ -276,6 +278,7 @@ fn main() -> anyhow::Result<()> {
         unix: Vec::new(),
         shards: flags.shards,
         node: 0,
+        uplink: None,
         hub: flags.config(),
         pin: false,
         conns_max: 18_000,

@@ -243,6 +243,12 @@ counters! {
     mailbox,
     /// Messages sent to other shards.
     relayed,
+    /// Letters for other nodes.
+    sent_away,
+    /// Letters refused because too much waits for other nodes.
+    away_refused,
+    /// Joins that other nodes did not confirm in time.
+    joins_unconfirmed,
     /// Connections moved to other shards.
     moved,
     /// Handler failures.

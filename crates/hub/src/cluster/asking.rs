@@ -1,10 +1,13 @@
 //! Broadcasts with ack and fetches, from the asker's shard and on each shard that takes part.
 
 use crate::books::limits::ROUND_BYTES_MAX;
+use crate::cluster::abroad::Abroad;
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Letter, Order, Response, RoundId, Target,
+    Address, Answer, Broadcast, Fetched, Letter, Order, Reply, Response, RoundId, Target, Tidings,
 };
 use crate::cluster::rounds::{Acked, Collected, Found, News, Question};
+use crate::cluster::wire::Ask;
+use crate::dialect::speech::Emit;
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::effect::Told;
@@ -79,22 +82,39 @@ impl Parts {
     }
 
     fn respond(&mut self, round: RoundId, response: Response) {
-        if round.asker == self.ids.me.place() {
-            self.response(round.number, &response);
+        let (me, asker) = (self.ids.me.place(), round.asker);
+        if asker.node != me.node {
+            return self.respond_away(round, &response);
+        }
+        let reply = Reply {
+            number: round.number,
+            node: me.node,
+            parts: 0,
+            response,
+        };
+        if asker == me {
+            self.response(&reply);
         } else {
-            self.send(round.asker.shard, Letter::Response(round.number, response));
+            self.send(asker.shard, Letter::Response(reply));
         }
     }
 
     /// Something about a round or fetch of ours.
-    pub(crate) fn response(&mut self, number: u64, response: &Response) {
-        let told = self
-            .rounds
-            .respond(number, response, &mut self.books.counts);
+    pub(crate) fn response(&mut self, reply: &Reply) {
+        let told = self.rounds.respond(reply, &mut self.books.counts);
         self.outbound.told.extend(told);
     }
 
-    /// Opens a round of so many shards.
+    /// The way to other nodes says something.
+    pub(crate) fn on_tidings(&mut self, tidings: &Tidings) {
+        if let Tidings::Confirmed { ticket } = tidings {
+            return self.joins_confirmed(*ticket);
+        }
+        let told = self.rounds.on_tidings(tidings);
+        self.outbound.told.extend(told);
+    }
+
+    /// Opens a round of so many shards, and of other nodes if there are any.
     fn round(
         &mut self,
         question: Question,
@@ -105,13 +125,18 @@ impl Parts {
         if !self.acks_admitted(1) {
             return None;
         }
-        let number = self.rounds.open(question, token, shards);
+        let abroad = match self.has_away() {
+            true => Abroad::asked(),
+            false => Abroad::default(),
+        };
+        let number = self.rounds.open(question, token, shards, abroad);
         self.watch_ack(number, timeout_ms);
         Some(RoundId {
             asker: self.ids.me.place(),
             number,
             ack: self.rounds.next_id(),
             timeout_ms,
+            parts: 0,
         })
     }
 
@@ -140,7 +165,22 @@ impl Parts {
             };
             self.send_all(shards, Order::Broadcast(broadcast, Some(round)));
         }
+        let event = Emit {
+            name: out.name,
+            args: out.args,
+            attachments: out.attachments,
+            volatile: false,
+        };
+        self.ask_away(target, Ask::Question(&event, round), round);
         self.take_part(target, out, round);
+    }
+
+    /// Other nodes are asked, or the round is told that they cannot be.
+    fn ask_away(&mut self, target: &Target<'_>, ask: Ask<'_>, round: RoundId) {
+        if !self.send_away(target, ask) {
+            let round = round.number;
+            self.on_tidings(&Tidings::Refused { round });
+        }
     }
 
     /// Delivers a broadcast with ack to all local receivers or, if so many answers may not be waited for, to none; and tells
@@ -156,7 +196,11 @@ impl Parts {
         let mut count = 0;
         if self.acks_admitted(meant) {
             self.audience().prepare(target, out);
-            let id = round.ack;
+            let id = match round.asker.node == self.ids.me.node {
+                true => round.ack,
+                // Ids of another node are not unique here.
+                false => self.rounds.next_id(),
+            };
             out.ack = Some(id);
             let mut asked = Vec::with_capacity(meant);
             for socket in receivers {
@@ -181,19 +225,23 @@ impl Parts {
     pub(crate) fn fetch(&mut self, target: &Target<'_>, timeout_ms: u64, token: u64) {
         let shards = self.shards_of(target);
         let mut here = self.describe(target);
-        let round = if shards.is_empty() {
+        let alone = shards.is_empty() && !self.has_away();
+        let round = if alone {
             None
         } else {
             self.round(Question::Fetch, token, shards.len() + 1, timeout_ms)
         };
         let Some(round) = round else {
-            here.complete &= shards.is_empty();
+            here.complete &= alone;
             let told = Told::Found { token, found: here };
             return self.outbound.told.push_back(told);
         };
-        let of = Address::from(target);
-        self.send_all(shards, Order::Fetch { of, round });
-        self.response(round.number, &Response::Sockets(here));
+        if !shards.is_empty() {
+            let of = Address::from(target);
+            self.send_all(shards, Order::Fetch { of, round });
+        }
+        self.ask_away(target, Ask::Fetch(round), round);
+        self.respond(round, Response::Sockets(here));
     }
 
     /// Another shard fetches.

@@ -41,6 +41,20 @@ impl From<&Target<'_>> for Address {
 }
 
 impl Address {
+    pub(crate) fn new(
+        namespace: String,
+        rooms: Vec<String>,
+        users: Vec<String>,
+        except: Vec<String>,
+    ) -> Self {
+        Self {
+            namespace,
+            rooms,
+            users,
+            except,
+        }
+    }
+
     fn bytes(&self) -> usize {
         let lists = [&self.rooms, &self.users, &self.except];
         let names = lists.into_iter().flatten();
@@ -79,6 +93,8 @@ pub struct RoundId {
     pub ack: u64,
     /// How long the asker waits, milliseconds.
     pub timeout_ms: u64,
+    /// Shards of the receivers' node that take part, if it is not the asker's.
+    pub parts: u16,
 }
 
 /// An answer to an event that asked for an ack: raw JSON elements and attachments.
@@ -193,6 +209,8 @@ pub enum Order {
 pub enum RoomNews {
     /// To the home of the one room that it is for: an event, and what is kept of it.
     Append(Broadcast, Option<String>),
+    /// The same from another node, which tells the others itself.
+    Arrived(Broadcast, Option<String>),
     /// To the home: a socket of that shard joined and wants what is kept.
     Replay {
         namespace: String,
@@ -218,9 +236,39 @@ pub enum RoomNews {
 #[derive(Debug)]
 pub enum Letter {
     Order(Order),
-    /// To the asker of the round with this number.
-    Response(u64, Response),
+    Response(Reply),
     Room(RoomNews),
+    Uplink(Tidings),
+}
+
+/// To the asker of a round.
+#[derive(Debug)]
+pub struct Reply {
+    /// Of the round.
+    pub(crate) number: u64,
+    pub(crate) node: u16,
+    /// Shards of that node that take part.
+    pub(crate) parts: u16,
+    pub(crate) response: Response,
+}
+
+/// From the process's own way to other nodes.
+#[derive(Debug)]
+pub enum Tidings {
+    /// To the asker of a round: it went to these nodes; to none that it could not reach.
+    Posted { round: u64, nodes: Vec<u16> },
+    /// To the asker of a round: it went nowhere.
+    Refused { round: u64 },
+    /// A node is gone.
+    Down { node: u16 },
+    /// Other nodes know the keys up to this ticket.
+    Confirmed { ticket: u64 },
+}
+
+impl From<Tidings> for Letter {
+    fn from(tidings: Tidings) -> Self {
+        Self::Uplink(tidings)
+    }
 }
 
 impl From<Order> for Letter {
@@ -246,8 +294,9 @@ impl Letter {
     pub fn bytes(&self) -> usize {
         let content = match self {
             Self::Order(order) => order.bytes(),
-            Self::Response(_, response) => response.bytes(),
-            Self::Room(RoomNews::Append(broadcast, kept)) => {
+            Self::Response(reply) => reply.response.bytes(),
+            Self::Uplink(_) => 0,
+            Self::Room(RoomNews::Append(broadcast, kept) | RoomNews::Arrived(broadcast, kept)) => {
                 broadcast.bytes() + kept.as_ref().map_or(0, String::len)
             }
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
@@ -258,6 +307,26 @@ impl Letter {
 }
 
 impl Order {
+    /// Whose sockets are meant.
+    pub(crate) fn of(&self) -> &Address {
+        match self {
+            Self::Broadcast(broadcast, _) => &broadcast.to,
+            Self::Join { of, .. }
+            | Self::Leave { of, .. }
+            | Self::Disconnect { of, .. }
+            | Self::Fetch { of, .. } => of,
+        }
+    }
+
+    /// The round that it is part of.
+    pub(crate) fn round_mut(&mut self) -> Option<&mut RoundId> {
+        match self {
+            Self::Broadcast(_, round) => round.as_mut(),
+            Self::Fetch { round, .. } => Some(round),
+            _ => None,
+        }
+    }
+
     fn bytes(&self) -> usize {
         let list = |items: &[String]| -> usize {
             let items = items.iter();

@@ -1,9 +1,14 @@
 //! Messages between hubs: letters, the rounds of questions that need many answers, the mailboxes.
 
+pub(crate) mod abroad;
 pub(crate) mod asking;
+pub(crate) mod away;
+pub(crate) mod inbox;
+pub(crate) mod joins;
 pub(crate) mod letter;
 pub mod mailbox;
 pub(crate) mod receive;
 pub(crate) mod rounds;
 pub(crate) mod send;
 pub(crate) mod shared;
+pub(crate) mod wire;

@@ -10,7 +10,8 @@ use crate::seam::orders;
 pub(crate) fn letter(parts: &mut Parts, letter: &Letter) {
     match letter {
         Letter::Order(order) => asked(parts, order),
-        Letter::Response(round, response) => parts.response(*round, response),
+        Letter::Response(reply) => parts.response(reply),
+        Letter::Uplink(tidings) => parts.on_tidings(tidings),
         Letter::Room(news) => room_news(parts, news),
     }
 }
@@ -36,6 +37,10 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
         RoomNews::Append(broadcast, kept) => broadcast.to.with(|target| {
             let event = broadcast.event();
             parts.append(target, &event, kept.as_deref());
+        }),
+        RoomNews::Arrived(broadcast, kept) => broadcast.to.with(|target| {
+            let event = broadcast.event();
+            parts.append_here(target, &event, kept.as_deref());
         }),
         RoomNews::Replay {
             namespace,

@@ -7,7 +7,8 @@
 
 use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
-use crate::cluster::letter::{Answer, Fetched, Response, RoundId};
+use crate::cluster::abroad::Abroad;
+use crate::cluster::letter::{Answer, Fetched, Reply, Response, RoundId, Tidings};
 use crate::seam::effect::Told;
 use crate::tables::id::Identity;
 use crate::tables::slot::SocketKey;
@@ -47,6 +48,7 @@ enum Wait {
     Round {
         token: u64,
         silent_shards: u32,
+        abroad: Abroad,
         asked: u64,
         collected: Collected,
     },
@@ -54,6 +56,7 @@ enum Wait {
     Fetch {
         token: u64,
         silent_shards: u32,
+        abroad: Abroad,
         found: Found,
     },
     /// Receivers here of a broadcast whose asker may be anywhere.
@@ -102,6 +105,7 @@ pub(crate) struct Rounds {
     /// The next ack id. Each shard gives out every n-th.
     next: u64,
     shards: u64,
+    node: u16,
 }
 
 impl Rounds {
@@ -113,6 +117,7 @@ impl Rounds {
             kept_bytes: 0,
             next: u64::from(me.shard),
             shards: u64::from(me.shards),
+            node: me.node,
         }
     }
 
@@ -158,19 +163,27 @@ impl Rounds {
         id
     }
 
-    /// So many shards are asked.
-    pub(crate) fn open(&mut self, question: Question, token: u64, shards: u32) -> u64 {
+    /// So many shards are asked, and perhaps other nodes.
+    pub(crate) fn open(
+        &mut self,
+        question: Question,
+        token: u64,
+        shards: u32,
+        abroad: Abroad,
+    ) -> u64 {
         self.open += 1;
         self.wait(match question {
             Question::Collect => Wait::Round {
                 token,
                 silent_shards: shards,
+                abroad,
                 asked: 0,
                 collected: Collected::default(),
             },
             Question::Fetch => Wait::Fetch {
                 token,
                 silent_shards: shards,
+                abroad,
                 found: Found {
                     complete: true,
                     ..Found::default()
@@ -239,44 +252,96 @@ impl Rounds {
         }
     }
 
-    /// A shard answers a round or a fetch of ours. Returns the result if it was the last answer.
-    pub(crate) fn respond(
-        &mut self,
-        id: u64,
-        response: &Response,
-        counts: &mut Counts,
-    ) -> Option<Told> {
-        let wait = self.waits.get_mut(&id)?;
+    /// A shard, here or on another node, answers a round or a fetch of ours. Returns the result if it was the last answer.
+    pub(crate) fn respond(&mut self, reply: &Reply, counts: &mut Counts) -> Option<Told> {
         let room = ROUND_BYTES_MAX.saturating_sub(self.kept_bytes);
+        let (wait, here) = (self.waits.get_mut(&reply.number)?, reply.node == self.node);
+        if !here && !wait.abroad()?.heard(reply) {
+            return None;
+        }
         let kept = match wait {
             Wait::Round {
                 silent_shards,
                 asked,
                 collected,
                 ..
-            } => collected.take(response, silent_shards, asked, room),
+            } => {
+                if here && matches!(reply.response, Response::Delivered { .. }) {
+                    *silent_shards = silent_shards.saturating_sub(1);
+                }
+                collected.take(&reply.response, asked, room)
+            }
             Wait::Fetch {
                 silent_shards,
                 found,
                 ..
-            } => found.take(response, silent_shards, room),
+            } => {
+                if here && matches!(reply.response, Response::Sockets(_)) {
+                    *silent_shards = silent_shards.saturating_sub(1);
+                }
+                found.take(&reply.response, room)
+            }
             Wait::One { .. } | Wait::Part { .. } => Some(0),
         };
         match kept {
             Some(bytes) => self.kept_bytes += bytes,
             None => counts.hit(Limit::AcksOutstanding),
         }
-        let over = match wait {
+        self.end_if_over(reply.number)
+    }
+
+    fn end_if_over(&mut self, id: u64) -> Option<Told> {
+        let over = match self.waits.get(&id)? {
             Wait::Round {
                 silent_shards,
+                abroad,
                 asked,
                 collected,
                 ..
-            } => *silent_shards == 0 && collected.acked + collected.gone >= *asked,
-            Wait::Fetch { silent_shards, .. } => *silent_shards == 0,
+            } => {
+                *silent_shards == 0
+                    && !abroad.is_silent()
+                    && collected.acked + collected.gone >= *asked
+            }
+            Wait::Fetch {
+                silent_shards,
+                abroad,
+                ..
+            } => *silent_shards == 0 && !abroad.is_silent(),
             Wait::One { .. } | Wait::Part { .. } => false,
         };
         over.then(|| self.end(id)).flatten()
+    }
+
+    /// News of other nodes; the results of what ends by them.
+    pub(crate) fn on_tidings(&mut self, tidings: &Tidings) -> Vec<Told> {
+        let round = match tidings {
+            Tidings::Down { node } => return self.node_down(*node),
+            Tidings::Posted { round, .. } | Tidings::Refused { round } => *round,
+            Tidings::Confirmed { .. } => return Vec::new(),
+        };
+        let abroad = self.waits.get_mut(&round).and_then(Wait::abroad);
+        match (abroad, tidings) {
+            (Some(abroad), Tidings::Posted { nodes, .. }) => abroad.posted(nodes),
+            (Some(abroad), _) => abroad.refused(),
+            (None, _) => {}
+        }
+        self.end_if_over(round).into_iter().collect()
+    }
+
+    fn node_down(&mut self, node: u16) -> Vec<Told> {
+        let mut concerned = Vec::new();
+        for (id, wait) in &mut self.waits {
+            let Some(owing) = wait.abroad().and_then(|abroad| abroad.lost(node)) else {
+                continue;
+            };
+            if let Wait::Round { collected, .. } = wait {
+                collected.gone += owing;
+            }
+            concerned.push(*id);
+        }
+        let ended = concerned.into_iter().map(|id| self.end_if_over(id));
+        ended.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 
     /// The time of an id is over.
@@ -306,12 +371,14 @@ impl Rounds {
             Wait::Round {
                 token,
                 silent_shards,
+                abroad,
                 asked,
                 mut collected,
             } => {
                 let missing = asked.saturating_sub(collected.acked + collected.gone);
                 collected.timed_out = missing;
                 collected.complete = silent_shards == 0
+                    && abroad.is_whole()
                     && collected.answers.len() as u64 == asked
                     && collected.undelivered == 0;
                 let bytes: usize = collected.answers.iter().map(Answer::bytes).sum();
@@ -321,9 +388,10 @@ impl Rounds {
             Wait::Fetch {
                 token,
                 silent_shards,
+                abroad,
                 mut found,
             } => {
-                found.complete &= silent_shards == 0;
+                found.complete &= silent_shards == 0 && abroad.is_whole();
                 let bytes: usize = found.sockets.iter().map(Fetched::bytes).sum();
                 self.kept_bytes -= bytes;
                 Told::Found { token, found }
@@ -341,21 +409,23 @@ impl Rounds {
     }
 }
 
+impl Wait {
+    fn abroad(&mut self) -> Option<&mut Abroad> {
+        match self {
+            Self::Round { abroad, .. } | Self::Fetch { abroad, .. } => Some(abroad),
+            Self::One { .. } | Self::Part { .. } => None,
+        }
+    }
+}
+
 impl Collected {
     /// Takes in what a shard says; the bytes that are kept of it, or `None` if an answer was too large.
-    fn take(
-        &mut self,
-        response: &Response,
-        silent_shards: &mut u32,
-        asked: &mut u64,
-        room: usize,
-    ) -> Option<usize> {
+    fn take(&mut self, response: &Response, asked: &mut u64, room: usize) -> Option<usize> {
         match response {
             Response::Delivered {
                 asked: there,
                 undelivered,
             } => {
-                *silent_shards = silent_shards.saturating_sub(1);
                 *asked += there;
                 self.undelivered += undelivered;
             }
@@ -376,16 +446,10 @@ impl Collected {
 }
 
 impl Found {
-    fn take(
-        &mut self,
-        response: &Response,
-        silent_shards: &mut u32,
-        mut room: usize,
-    ) -> Option<usize> {
+    fn take(&mut self, response: &Response, mut room: usize) -> Option<usize> {
         let Response::Sockets(there) = response else {
             return Some(0);
         };
-        *silent_shards = silent_shards.saturating_sub(1);
         self.complete &= there.complete;
         let before = room;
         for socket in &there.sockets {

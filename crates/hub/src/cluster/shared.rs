@@ -6,6 +6,7 @@ use crate::access::admission::Pressure;
 use crate::access::gcra::Shared;
 use crate::access::trust::Distrusted;
 use crate::books::config::Rates;
+use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
 use crate::rooms::directory::Directory;
@@ -25,6 +26,8 @@ pub struct Process {
     pub waiting: Arc<Waiting>,
     /// Limiter states of users and addresses.
     pub meters: Arc<Shared>,
+    /// The way to other nodes, if there are any.
+    pub uplink: Option<Arc<Uplink>>,
     /// What the log was told of proxies that nobody trusts.
     pub distrusted: Arc<Distrusted>,
 }

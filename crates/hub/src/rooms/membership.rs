@@ -5,6 +5,7 @@ use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
 use crate::cluster::letter::Target;
 use crate::rooms::room::{Change, RoomKind, Rooms};
+use crate::tables::interest::{Change as Interested, Subject};
 use crate::tables::people::People;
 use crate::tables::shards::ShardSet;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
@@ -49,12 +50,21 @@ impl Rooms {
             return room;
         }
         let label = people.add_room(namespace);
+        let subject = kind.subject();
+        people
+            .interest
+            .note(&label, subject, name, Interested::Came);
         self.insert((namespace, &label), kind, name)
     }
 
     /// Forgets a room that has no members here, and its namespace with the last room.
     fn tidy(&mut self, people: &mut People, room: RoomId) {
         if let Some(room) = self.remove_if_empty(room) {
+            if let Some(label) = people.namespaces.get(room.namespace()) {
+                let subject = room.kind().subject();
+                let (label, name) = (&label.name, room.name());
+                people.interest.note(label, subject, name, Interested::Went);
+            }
             people.drop_room(room.namespace());
         }
     }
@@ -92,6 +102,13 @@ impl Rooms {
         }
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.add_member(&mut people.sockets, index, room);
+        let key = people.socket_key(index);
+        if let Some(label) = people.namespaces.get(namespace) {
+            let joined = |room| Interested::Joined(key, room);
+            people
+                .interest
+                .note(&label.name, Subject::Room, name, joined);
+        }
         Ok(())
     }
 

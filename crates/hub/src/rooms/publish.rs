@@ -6,6 +6,7 @@
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
+use crate::cluster::wire::Ask;
 use crate::life::stream;
 use crate::parts::Parts;
 use crate::rooms::log::{Kept, Position};
@@ -40,14 +41,28 @@ pub struct Publication<'a> {
     pub record: Record<'a>,
 }
 
+/// Who a publication is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Everyone,
+    /// Other nodes cannot be reached, and too much waits for them: only this node's members got it.
+    ThisNode,
+}
+
 impl Context<'_> {
     /// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
-    pub fn publish(&mut self, publication: &Publication<'_>) {
+    pub fn publish(&mut self, publication: &Publication<'_>) -> Reach {
         let _inside = Inside::enter();
-        let Publication { to, event, record } = publication;
-        if !self.may_emit(event) {
-            return;
+        if !self.may_emit(&publication.event) {
+            return Reach::Everyone;
         }
+        let reach = self.parts.reach();
+        self.publish_by(publication);
+        reach
+    }
+
+    fn publish_by(&mut self, publication: &Publication<'_>) {
+        let Publication { to, event, record } = publication;
         let kept = match record {
             Record::Nothing => return self.parts.publish(to, event),
             Record::Passing => None,
@@ -90,6 +105,18 @@ fn broadcast(to: &Target<'_>, event: &Emit<'_>) -> Broadcast {
     }
 }
 
+/// Shard that gives the events of a room their order, and keeps them: the same answer on every shard.
+pub(crate) fn home(namespace: &str, room: &str, shards: u16) -> u16 {
+    if shards == 1 {
+        return 0;
+    }
+    let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+    hasher.write(namespace.as_bytes());
+    hasher.write_u8(0);
+    hasher.write(room.as_bytes());
+    (hasher.finish() % u64::from(shards)) as u16
+}
+
 impl Parts {
     /// Tells the other shards of counts that changed; returns what the handler is to be told.
     pub(crate) fn announce_changes(&mut self) -> Vec<NewCount> {
@@ -108,19 +135,12 @@ impl Parts {
         if !shards.is_empty() {
             self.send_all(shards, Order::Broadcast(broadcast(to, event), None));
         }
+        self.send_away(to, Ask::Event(event));
         self.audience().fan_out(to, &mut Outgoing::event(to, event));
     }
 
-    /// Shard that gives the events of a room their order, and keeps them: the same answer on every shard.
     fn home(&self, namespace: &str, room: &str) -> u16 {
-        if self.ids.me.shards == 1 {
-            return self.ids.me.shard;
-        }
-        let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
-        hasher.write(namespace.as_bytes());
-        hasher.write_u8(0);
-        hasher.write(room.as_bytes());
-        (hasher.finish() % u64::from(self.ids.me.shards)) as u16
+        home(namespace, room, self.ids.me.shards)
     }
 
     /// Brings an event for one room to the room's home.
@@ -135,6 +155,12 @@ impl Parts {
 
     /// At the home: the event is kept and sent to all members in one step, so that no other comes between.
     pub(crate) fn append(&mut self, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
+        self.send_away(to, Ask::Kept(event, kept));
+        self.append_here(to, event, kept);
+    }
+
+    /// The same without other nodes, each of which keeps what its members got.
+    pub(crate) fn append_here(&mut self, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
         let now_ms = self.clock.now.wall_ms;
         let [room] = to.rooms else {
             debug_assert!(false, "one room has one home: {:?}", to.rooms);

@@ -6,6 +6,7 @@ mod members;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::log::Log;
 use crate::tables::id::Identity;
+use crate::tables::interest::Subject;
 use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
@@ -22,6 +23,16 @@ pub enum RoomKind {
     All,
     /// A room by its name.
     Named,
+}
+
+impl RoomKind {
+    /// What its key names.
+    pub(crate) fn subject(self) -> Subject {
+        match self {
+            Self::All => Subject::Namespace,
+            Self::Named => Subject::Room,
+        }
+    }
 }
 
 /// Its room on the other shards is found by the card, which only a process with several shards has.

@@ -5,6 +5,7 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::rounds::Collected;
+use crate::cluster::wire::Ask;
 use crate::rooms::membership::is_room_name;
 
 pub use crate::dialect::speech::Emit;
@@ -168,9 +169,7 @@ impl Context<'_> {
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
-        self.parts
-            .speaker()
-            .say_ack(to.socket, to.id, args, attachments);
+        self.parts.ack(to, args, attachments);
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
@@ -451,6 +450,7 @@ impl Context<'_> {
             };
             self.parts.send_all(shards, letter);
         }
+        self.parts.send_away(of, Ask::Join(rooms));
         orders::join_selected(self.parts, of, rooms);
     }
 
@@ -464,6 +464,7 @@ impl Context<'_> {
             };
             self.parts.send_all(shards, letter);
         }
+        self.parts.send_away(of, Ask::Leave(rooms));
         orders::leave_selected(self.parts, of, rooms);
     }
 
@@ -479,6 +480,7 @@ impl Context<'_> {
                 },
             );
         }
+        self.parts.send_away(of, Ask::Disconnect { close });
         ending::disconnect_selected(self.parts, of, close);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::books::close::{CloseReason, Departure, DisconnectReason};
 use crate::books::metrics::Limit;
+use crate::cluster::away::Parcel;
 use crate::cluster::letter::Letter;
 use crate::seam::ask::Ask;
 use crate::seam::handler::Refusal;
@@ -35,6 +36,8 @@ pub enum Effect {
     },
     /// A message for the hub of another shard.
     Send { shard: u16, letter: Arc<Letter> },
+    /// For other nodes.
+    Away(Parcel),
     /// A question for the control plane; `Hub::answered` brings the answer.
     Ask { key: AskKey, ask: Ask },
     /// Something operators want in the log.

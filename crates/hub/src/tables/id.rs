@@ -117,6 +117,11 @@ pub(crate) fn socket_owner(id: &Id20) -> Place {
     }
 }
 
+/// Whether this may be the id of a socket that is there now, by the time it was made.
+pub(crate) fn may_be_socket(id: &Id20, wall_ms: u64) -> bool {
+    socket_made_ms(id) < wall_ms.saturating_add(CLOCK_DRIFT_MS)
+}
+
 /// Source of unguessable bytes.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 

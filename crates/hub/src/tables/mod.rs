@@ -5,6 +5,7 @@ pub(crate) mod conn;
 pub(crate) mod expiry;
 pub(crate) mod id;
 pub(crate) mod intake;
+pub(crate) mod interest;
 pub(crate) mod people;
 pub(crate) mod polls;
 pub(crate) mod session;

@@ -1,5 +1,6 @@
 //! Who is here: sessions, their sockets, the users behind them, and the namespaces that they are in.
 
+use crate::tables::interest::{Change, Interest, Subject};
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};
@@ -28,6 +29,7 @@ pub(crate) struct People {
     pub(crate) users: Users,
     pub(crate) namespaces: Slab<NamespaceId, Namespace>,
     pub(crate) namespace_names: HashMap<Arc<str>, NamespaceId>,
+    pub(crate) interest: Interest,
     /// Of the last selection of sockets.
     mark: u32,
 }
@@ -227,11 +229,34 @@ impl People {
 
     /// Makes a socket one of a user's; it stops being another's.
     pub(crate) fn set_user(&mut self, socket: SocketId, name: &str) {
+        self.leave_user(socket);
+        if let Some(namespace) = self.sockets.get(socket).map(|slot| slot.namespace) {
+            self.note_user(namespace, name, Change::Came);
+        }
         self.users.enter(&mut self.sockets, socket, name);
     }
 
     pub(crate) fn leave_user(&mut self, socket: SocketId) {
+        let user = match self.interest.is_watched() {
+            true => self.user_of(socket).map(str::to_owned),
+            false => None,
+        };
         self.users.leave(&mut self.sockets, socket);
+        if let Some(user) = user
+            && let Some(namespace) = self.sockets.get(socket).map(|slot| slot.namespace)
+        {
+            self.note_user(namespace, &user, Change::Went);
+        }
+    }
+
+    /// Other nodes are told of the first socket of a user, before it is there, and of the last one after it went.
+    fn note_user(&mut self, namespace: NamespaceId, name: &str, change: fn(u64) -> Change) {
+        if self.interest.is_watched()
+            && self.first_of_user(namespace, name).is_none()
+            && let Some(slot) = self.namespaces.get(namespace)
+        {
+            self.interest.note(&slot.name, Subject::User, name, change);
+        }
     }
 
     /// The first socket of a user in a namespace; `next_of_user` has the others.

@@ -8,6 +8,7 @@ mod history;
 mod identity;
 mod late;
 mod memory;
+mod nodes;
 mod opening;
 #[path = "../../../../transcripts/player/mod.rs"]
 mod player;

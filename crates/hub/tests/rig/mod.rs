@@ -2,6 +2,7 @@
 //! after the hub has given their slot to another one.
 
 pub mod net;
+pub mod nodes;
 
 use fastrand::Rng;
 use hub::ConnId;
@@ -103,6 +104,7 @@ impl World for Desk<'_> {
                 };
                 self.asked.push((key, question));
             }
+            Effect::Away(_) => panic!("there is one node"),
             Effect::Log(notice) => self.log.push(line(notice)),
         }
     }

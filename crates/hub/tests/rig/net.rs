@@ -4,7 +4,8 @@ use super::{WALL_MS, dice, masked};
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
-    ConnId, Effect, Handler, Hub, Identity, Letter, Now, Process, Sink, Spent, Turn, World, Written,
+    ConnId, Effect, Handler, Hub, Identity, Letter, Now, Parcel, Process, Sink, Spent, Turn, World,
+    Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -28,6 +29,7 @@ impl Sink for Taken {
 struct Desk {
     taken: Taken,
     sent: Vec<(u16, Arc<Letter>)>,
+    parcels: Vec<Parcel>,
 }
 
 impl Sink for Desk {
@@ -38,8 +40,10 @@ impl Sink for Desk {
 
 impl World for Desk {
     fn carry_out(&mut self, effect: Effect) {
-        if let Effect::Send { shard, letter } = effect {
-            self.sent.push((shard, letter));
+        match effect {
+            Effect::Send { shard, letter } => self.sent.push((shard, letter)),
+            Effect::Away(parcel) => self.parcels.push(parcel),
+            _ => {}
         }
     }
 }
@@ -68,19 +72,30 @@ pub struct Net {
 impl Net {
     pub fn new(hubs: usize, config: &Config, build: impl Fn(u16) -> Box<dyn Handler>) -> Net {
         let process = Process::new(&config.rates);
+        Self::in_cluster(hubs, config, 1, &process, build)
+    }
+
+    /// A process of that number.
+    pub fn in_cluster(
+        hubs: usize,
+        config: &Config,
+        number: u16,
+        process: &Process,
+        build: impl Fn(u16) -> Box<dyn Handler>,
+    ) -> Net {
         let now = Now {
             mono_ms: 1_000,
             wall_ms: WALL_MS,
         };
         let node = |shard: u16| {
             let me = Identity {
-                node: 1,
+                node: number,
                 shard,
                 shards: hubs as u16,
             };
             let (config, cells) = (Arc::new(config.clone()), Arc::new(Cells::default()));
-            let entropy = dice(u64::from(shard) + 1);
-            let hub = Hub::in_process(config, me, build(shard), cells, entropy, &process);
+            let entropy = dice(u64::from(shard) + 1 + (u64::from(number) - 1) * 1_000);
+            let hub = Hub::in_process(config, me, build(shard), cells, entropy, process);
             Node {
                 hub,
                 desk: Desk::default(),
@@ -152,6 +167,19 @@ impl Net {
         }
         self.turn(to, |turn| turn.letter(&letter));
         self.end_turn(to);
+    }
+
+    /// What hubs have for other processes.
+    pub fn parcels(&mut self) -> Vec<Parcel> {
+        let desks = self.nodes.iter_mut().map(|node| &mut node.desk);
+        desks.flat_map(|desk| desk.parcels.drain(..)).collect()
+    }
+
+    /// A letter of another process.
+    pub fn deliver(&mut self, at: u16, letter: &Letter) {
+        let at = usize::from(at);
+        self.turn(at, |turn| turn.letter(letter));
+        self.end_turn(at);
     }
 
     /// Everything arrives.

@@ -1,0 +1,247 @@
+//! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
+//! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
+
+use crate::cluster::joins::Joins;
+use crate::cluster::letter::{Response, RoundId, Target};
+use crate::cluster::wire::{self, Ask};
+use crate::tables::id::{self, Identity};
+use crate::tables::interest::{Change, Subject, key};
+use ::wire::base64url::Id20;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What the hubs of a process share with its way to other nodes.
+#[derive(Debug)]
+pub struct Uplink {
+    /// Bytes of parcels on their way to it.
+    parcels: AtomicUsize,
+    /// Bytes that wait for the engine.
+    engine: AtomicUsize,
+    bytes_max: usize,
+    join_wait_ms: u64,
+}
+
+impl Uplink {
+    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long the ack of a join waits for other nodes.
+    pub fn new(bytes_max: usize, join_wait: Duration) -> Self {
+        Self {
+            parcels: AtomicUsize::new(0),
+            engine: AtomicUsize::new(0),
+            bytes_max,
+            join_wait_ms: join_wait.as_millis() as u64,
+        }
+    }
+
+    /// A parcel was taken in.
+    pub fn took(&self, parcel: &Parcel) {
+        self.parcels.fetch_sub(parcel.weight(), Ordering::Relaxed);
+    }
+
+    /// So much waits for the engine.
+    pub fn engine_holds(&self, bytes: usize) {
+        self.engine.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        self.parcels.load(Ordering::Relaxed) + self.engine.load(Ordering::Relaxed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting() > self.bytes_max
+    }
+}
+
+/// What a hub has for its way to other nodes, in order.
+#[derive(Debug)]
+pub enum Piece<'a> {
+    /// There are members of a key now. Who joined waits until `Letter::confirmed` brings the ticket.
+    Hold { key: u64, ticket: u64 },
+    /// There are none any more.
+    Release { key: u64 },
+    /// For the nodes that hold one of the keys, and for these nodes.
+    Letter {
+        keys: &'a [u64],
+        nodes: &'a [u64],
+        /// Keys that its receivers may hold once they have read it.
+        expected: &'a [u64],
+        /// `Letter::posted` must tell this round of ours to which nodes it went.
+        round: Option<u64>,
+        bytes: &'a [u8],
+    },
+}
+
+#[derive(Debug)]
+enum Item {
+    Hold(u64, u64),
+    Release(u64),
+    Letter {
+        /// Bounds in `numbers`: keys, nodes, expected.
+        numbers: [usize; 4],
+        round: Option<u64>,
+        bytes: Range<usize>,
+    },
+}
+
+/// Everything that one hub has for other nodes in a turn.
+#[derive(Debug)]
+pub struct Parcel {
+    shard: u16,
+    items: Vec<Item>,
+    numbers: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Parcel {
+    fn new(shard: u16) -> Self {
+        Self {
+            shard,
+            items: Vec::new(),
+            numbers: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Whose it is.
+    pub fn shard(&self) -> u16 {
+        self.shard
+    }
+
+    /// Bytes that it takes while it waits.
+    fn weight(&self) -> usize {
+        self.bytes.len() + self.numbers.len() * 8 + self.items.len() * size_of::<Item>()
+    }
+
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        self.items.iter().map(|item| match item {
+            Item::Hold(key, ticket) => Piece::Hold {
+                key: *key,
+                ticket: *ticket,
+            },
+            Item::Release(key) => Piece::Release { key: *key },
+            Item::Letter {
+                numbers: [first, nodes, expected, end],
+                round,
+                bytes,
+            } => Piece::Letter {
+                keys: &self.numbers[*first..*nodes],
+                nodes: &self.numbers[*nodes..*expected],
+                expected: &self.numbers[*expected..*end],
+                round: *round,
+                bytes: &self.bytes[bytes.clone()],
+            },
+        })
+    }
+
+    /// Appends a letter whose addresses are the numbers within these bounds; its bytes.
+    fn letter(
+        &mut self,
+        numbers: [usize; 4],
+        round: Option<u64>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> usize {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let bytes = start..self.bytes.len();
+        let len = bytes.len();
+        self.items.push(Item::Letter {
+            numbers,
+            round,
+            bytes,
+        });
+        len
+    }
+}
+
+/// A hub's part of the way to other nodes.
+#[derive(Debug)]
+pub(crate) struct Away {
+    me: Identity,
+    uplink: Arc<Uplink>,
+    parcel: Parcel,
+    pub(crate) joins: Joins,
+}
+
+impl Away {
+    pub(crate) fn new(me: Identity, uplink: &Arc<Uplink>) -> Self {
+        Self {
+            me,
+            uplink: Arc::clone(uplink),
+            parcel: Parcel::new(me.shard),
+            joins: Joins::new(uplink.join_wait_ms),
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.uplink.is_full()
+    }
+
+    /// What is to leave now.
+    pub(crate) fn take(&mut self) -> Option<Parcel> {
+        if self.parcel.items.is_empty() {
+            return None;
+        }
+        let parcel = std::mem::replace(&mut self.parcel, Parcel::new(self.me.shard));
+        let weight = parcel.weight();
+        self.uplink.parcels.fetch_add(weight, Ordering::Relaxed);
+        Some(parcel)
+    }
+
+    /// What changed in whom this hub has members for.
+    pub(crate) fn note(&mut self, changes: impl Iterator<Item = Change>) {
+        for change in changes {
+            match change {
+                Change::Came(key) => {
+                    let ticket = self.joins.hold(key);
+                    self.parcel.items.push(Item::Hold(key, ticket));
+                }
+                Change::Went(key) => self.parcel.items.push(Item::Release(key)),
+                Change::Joined(socket, key) => self.joins.joined(socket, key),
+            }
+        }
+    }
+
+    /// A letter to everyone that a target means; its bytes.
+    pub(crate) fn ask(&mut self, to: &Target<'_>, ask: Ask<'_>, wall_ms: u64) -> usize {
+        let (here, namespace) = (self.me.node, to.namespace);
+        let room = |name: &&str| key(namespace, Subject::Room, name);
+        let numbers = &mut self.parcel.numbers;
+        let first = numbers.len();
+        if to.rooms.is_empty() && to.users.is_empty() {
+            numbers.push(key(namespace, Subject::Namespace, ""));
+        }
+        numbers.extend(to.rooms.iter().map(room));
+        let user = |name: &&str| key(namespace, Subject::User, name);
+        numbers.extend(to.users.iter().map(user));
+        let nodes = numbers.len();
+        // A socket's id is the name of a room on its node that nobody announces.
+        let ids = to.rooms.iter().filter_map(|name| {
+            let id = Id20::decode(name.as_bytes())?;
+            id::may_be_socket(&id, wall_ms).then(|| id::socket_owner(&id).node)
+        });
+        numbers.extend(ids.filter(|node| *node != here).map(u64::from));
+        let expected = numbers.len();
+        let mut asker = None;
+        match ask {
+            Ask::Join(rooms) => numbers.extend(rooms.iter().map(room)),
+            Ask::Question(_, round) | Ask::Fetch(round) => asker = Some(round.number),
+            _ => {}
+        }
+        let numbers = [first, nodes, expected, numbers.len()];
+        self.parcel
+            .letter(numbers, asker, |out| wire::write(out, to, ask))
+    }
+
+    /// What the asker of a round on another node is told; its bytes.
+    pub(crate) fn respond(&mut self, of: RoundId, response: &Response) -> usize {
+        let numbers = &mut self.parcel.numbers;
+        let first = numbers.len();
+        numbers.push(u64::from(of.asker.node));
+        let numbers = [first, first, first + 1, first + 1];
+        self.parcel.letter(numbers, None, |out| {
+            wire::write_response(out, of, response);
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! Letters of other nodes on their way to the shards: read once, and handed to those that hold somebody they are for.
+
+use crate::cluster::letter::{Address, Broadcast, Letter, Order, Reply, RoomNews};
+use crate::cluster::shared::Process;
+use crate::cluster::wire::{self, Post, Unreadable};
+use crate::rooms::directory::RoomName;
+use crate::rooms::publish::home;
+use crate::rooms::room::RoomKind;
+use crate::tables::id;
+use crate::tables::shards::ShardSet;
+use ::wire::base64url::Id20;
+use std::sync::Arc;
+
+/// Reads letters for the shards of a process.
+#[derive(Debug)]
+pub struct Inbox {
+    process: Process,
+    node: u16,
+    shards: u16,
+}
+
+/// A letter, and the shards that it is for.
+#[derive(Debug)]
+pub struct Read {
+    pub letter: Arc<Letter>,
+    shards: ShardSet,
+}
+
+impl Read {
+    /// None, if its last member left while it was on its way.
+    pub fn shards(&self) -> impl Iterator<Item = u16> + use<> {
+        self.shards.iter()
+    }
+}
+
+impl Inbox {
+    pub fn new(process: &Process, node: u16, shards: u16) -> Self {
+        Self {
+            process: process.clone(),
+            node,
+            shards,
+        }
+    }
+
+    /// Reads a letter of a node.
+    ///
+    /// # Errors
+    /// The letter is for nobody then.
+    pub fn read(&self, from: u16, letter: &[u8]) -> Result<Read, Unreadable> {
+        let mut shards = ShardSet::default();
+        let letter = match wire::read(letter, from)? {
+            Post::Order(mut order) => {
+                shards = self.shards_of(order.of());
+                if let Some(round) = order.round_mut() {
+                    // Somebody must say that nobody is asked.
+                    if shards.is_empty() {
+                        shards = ShardSet::first(1);
+                    }
+                    round.parts = shards.len() as u16;
+                }
+                self.expect(&mut order);
+                Letter::Order(order)
+            }
+            Post::Kept(broadcast, kept) => {
+                let home = self.home_of(&broadcast).ok_or(Unreadable::Malformed)?;
+                shards.insert(home);
+                Letter::Room(RoomNews::Arrived(broadcast, kept))
+            }
+            Post::Response {
+                shard,
+                round,
+                parts,
+                response,
+            } => {
+                if shard < self.shards {
+                    shards.insert(shard);
+                }
+                Letter::Response(Reply {
+                    number: round,
+                    node: from,
+                    parts,
+                    response,
+                })
+            }
+        };
+        let letter = Arc::new(letter);
+        Ok(Read { letter, shards })
+    }
+
+    fn home_of(&self, broadcast: &Broadcast) -> Option<u16> {
+        broadcast.to.with(|to| match to.rooms {
+            [room] => Some(home(to.namespace, room, self.shards)),
+            _ => None,
+        })
+    }
+
+    fn shards_of(&self, of: &Address) -> ShardSet {
+        if self.shards == 1 {
+            return ShardSet::first(1);
+        }
+        of.with(|to| {
+            if !to.users.is_empty() {
+                return ShardSet::first(self.shards);
+            }
+            if to.rooms.is_empty() {
+                return self.holders(to.namespace, RoomKind::All, "");
+            }
+            let rooms = to.rooms.iter().map(|name| {
+                let mut shards = self.holders(to.namespace, RoomKind::Named, name);
+                let owner = Id20::decode(name.as_bytes()).map(|id| id::socket_owner(&id));
+                if let Some(owner) = owner
+                    && owner.node == self.node
+                    && owner.shard < self.shards
+                {
+                    shards.insert(owner.shard);
+                }
+                shards
+            });
+            rooms.fold(ShardSet::default(), ShardSet::union)
+        })
+    }
+
+    fn holders(&self, namespace: &str, kind: RoomKind, name: &str) -> ShardSet {
+        let room = RoomName {
+            namespace,
+            kind,
+            name,
+        };
+        let directory = &self.process.directory;
+        let shards = directory.read(room, |card| card.shards(self.shards));
+        shards.unwrap_or_default()
+    }
+
+    /// Until all shards have carried out a join, members of its rooms may be anywhere.
+    fn expect(&self, order: &mut Order) {
+        if let Order::Join {
+            of,
+            rooms,
+            expected,
+        } = order
+            && self.shards > 1
+        {
+            let directory = &self.process.directory;
+            let rooms = rooms.iter();
+            *expected = of.with(|to| {
+                rooms
+                    .map(|room| directory.expect(to.namespace, room))
+                    .collect()
+            });
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What changed in whom this hub has members for. Other nodes are told by keys, so that they send only what somebody here wants.
+
+use crate::tables::slot::SocketKey;
+
+/// What a key names.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Subject {
+    Namespace,
+    Room,
+    User,
+}
+
+/// The same number on every node (FNV-1a, then a finisher). Two names with one key cost a needless message.
+pub(crate) fn key(namespace: &str, subject: Subject, name: &str) -> u64 {
+    let bytes = namespace.bytes().chain([0, subject as u8]);
+    let hash = bytes
+        .chain(name.bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The first member of a key.
+    Came(u64),
+    /// The last one went.
+    Went(u64),
+    /// A socket joined the room of a key.
+    Joined(SocketKey, u64),
+}
+
+/// The changes that nobody was told of yet. A node that is alone notes none.
+#[derive(Debug, Default)]
+pub(crate) struct Interest {
+    watched: bool,
+    changes: Vec<Change>,
+}
+
+impl Interest {
+    /// `watched`: somebody will be told.
+    pub(crate) fn new(watched: bool) -> Self {
+        Self {
+            watched,
+            changes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// HOT PATH.
+    #[inline]
+    pub(crate) fn note(
+        &mut self,
+        namespace: &str,
+        subject: Subject,
+        name: &str,
+        change: impl FnOnce(u64) -> Change,
+    ) {
+        if self.watched {
+            self.changes.push(change(key(namespace, subject, name)));
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Change> + '_ {
+        self.changes.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes of different releases find each other's members by these numbers.
+    #[test]
+    fn keys_never_change() {
+        let keys = [
+            key("/", Subject::Namespace, ""),
+            key("/", Subject::Room, "r"),
+            key("/chat", Subject::User, "ann"),
+        ];
+        let expected = [
+            6_609_111_459_960_110_395,
+            4_379_404_855_229_089_909,
+            5_117_094_970_181_479_032,
+        ];
+        assert_eq!(keys, expected);
+    }
+}

@@ -1,0 +1,353 @@
+//! Rooms, users, rounds and joins over several processes. The second shard of each node is there to be missed.
+
+use crate::rig::net::Client;
+use crate::rig::nodes::{JOIN_WAIT_MS, Nodes, UPLINK_BYTES_MAX};
+use hub::config::Config;
+use hub::{
+    Collected, ConnectRequest, Context, Decision, Emit, Event, Found, Handler, Publication, Reach,
+    Record, SocketKey, Target,
+};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Collected(Collected),
+    Found(Found),
+    Reached(Reach),
+}
+
+/// Does what clients say: the event's name is the verb, its first argument the room.
+#[derive(Clone, Default)]
+struct Obedient(Arc<Mutex<Vec<Heard>>>);
+
+impl Obedient {
+    fn note(&self, heard: Heard) {
+        self.0.lock().expect("nobody panicked").push(heard);
+    }
+
+    fn heard(&self) -> Vec<Heard> {
+        std::mem::take(&mut *self.0.lock().expect("nobody panicked"))
+    }
+
+    fn collected(&self) -> Collected {
+        match &self.heard()[..] {
+            [Heard::Collected(collected)] => collected.clone(),
+            other => panic!("one result, not {other:?}"),
+        }
+    }
+}
+
+impl Handler for Obedient {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let room = event.args.trim_matches('"');
+        let id = cx.id(socket).expect("it is here").to_string();
+        let (rooms, except) = ([room], [id.as_str()]);
+        let all = Target {
+            namespace: "/",
+            ..Target::default()
+        };
+        let to = Target {
+            rooms: &rooms,
+            ..all
+        };
+        let news = Emit {
+            name: "news",
+            args: "1",
+            ..Emit::default()
+        };
+        let mut publish = |to: Target<'_>, record| {
+            let event = news;
+            let reach = cx.publish(&Publication { to, event, record });
+            self.note(Heard::Reached(reach));
+        };
+        let second = Duration::from_secs(1);
+        match event.name {
+            "join" => {
+                cx.join(socket, room).expect("a good name");
+                if let Some(ack) = event.ack {
+                    cx.ack(ack, "", &[]);
+                }
+            }
+            "join and hear" => {
+                cx.join(socket, room).expect("a good name");
+                cx.replay(socket, room);
+            }
+            "leave" => cx.leave(socket, room),
+            "be" => cx.set_user(socket, room).expect("it is here"),
+            "to" => publish(
+                Target {
+                    except: &except,
+                    ..to
+                },
+                Record::Nothing,
+            ),
+            "all" => publish(all, Record::Nothing),
+            "user" => publish(
+                Target {
+                    users: &rooms,
+                    ..all
+                },
+                Record::Nothing,
+            ),
+            "keep" => publish(to, Record::Kept("{}")),
+            "collect" => cx.collect(&to, &news, second, 1),
+            "fetch" => cx.fetch(&to, second, 2),
+            "take along" => cx.join_all(&to, &["annex"]),
+            "send away" => cx.leave_all(&to, &rooms),
+            "end" => cx.disconnect_all(
+                &Target {
+                    except: &except,
+                    ..to
+                },
+                false,
+            ),
+            other => panic!("{other}?"),
+        }
+    }
+
+    fn collected(&mut self, _: &mut Context<'_>, _: u64, collected: Collected) {
+        self.note(Heard::Collected(collected));
+    }
+
+    fn found(&mut self, _: &mut Context<'_>, _: u64, found: Found) {
+        self.note(Heard::Found(found));
+    }
+}
+
+const NEWS: &str = "42[\"news\",1]";
+
+/// Two clients on different shards of each of so many nodes, all in `room`.
+fn world(count: u16) -> (Obedient, Nodes, Vec<(usize, Client)>) {
+    let handler = Obedient::default();
+    let mut nodes = Nodes::new(count, &Config::default(), || Box::new(handler.clone()));
+    let mut clients = Vec::new();
+    for node in 0..usize::from(count) {
+        for at in 0..2 {
+            let client = nodes.client(node, at);
+            nodes.say(node, client, "42[\"join\",\"room\"]");
+            clients.push((node, client));
+        }
+    }
+    (handler, nodes, clients)
+}
+
+fn texts(nodes: &mut Nodes, clients: &[(usize, Client)]) -> Vec<Vec<String>> {
+    let clients = clients.iter();
+    clients
+        .map(|(node, client)| nodes.texts(*node, *client))
+        .collect()
+}
+
+#[test]
+fn a_room_is_one_room_on_all_nodes() {
+    let (handler, mut nodes, clients) = world(3);
+    let (node, sender) = clients[3];
+    nodes.say(node, sender, "42[\"to\",\"room\"]");
+    let none: &[&str] = &[];
+    let expected = [0, 1, 2, 3, 4, 5].map(|at| if at == 3 { none } else { &[NEWS] });
+    assert_eq!(texts(&mut nodes, &clients), expected);
+    nodes.say(node, sender, "42[\"all\"]");
+    assert_eq!(texts(&mut nodes, &clients), [[NEWS]; 6]);
+    assert_eq!(handler.heard().len(), 2);
+    nodes.say(0, clients[0].1, "42[\"leave\",\"room\"]");
+    nodes.say(node, sender, "42[\"to\",\"room\"]");
+    assert_eq!(texts(&mut nodes, &clients[..2]), [none, &[NEWS]]);
+}
+
+#[test]
+fn a_user_is_one_user_on_all_nodes() {
+    let (_, mut nodes, clients) = world(2);
+    for (node, client) in [clients[1], clients[2]] {
+        nodes.say(node, client, "42[\"be\",\"ann\"]");
+    }
+    let (node, sender) = clients[3];
+    nodes.say(node, sender, "42[\"user\",\"ann\"]");
+    let none: &[&str] = &[];
+    assert_eq!(texts(&mut nodes, &clients), [none, &[NEWS], &[NEWS], none]);
+}
+
+/// The id of a socket is a room that no node announces: the id names the node.
+#[test]
+fn a_socket_is_found_by_its_id() {
+    let (handler, mut nodes, clients) = world(2);
+    nodes.say(0, clients[0].1, "42[\"fetch\",\"room\"]");
+    let [Heard::Found(found)] = &handler.heard()[..] else {
+        panic!("one list")
+    };
+    for socket in &found.sockets {
+        nodes.say(0, clients[0].1, &format!("42[\"to\",\"{}\"]", socket.id));
+    }
+    // Not to itself.
+    let none: &[&str] = &[];
+    assert_eq!(
+        texts(&mut nodes, &clients),
+        [none, &[NEWS], &[NEWS], &[NEWS]]
+    );
+}
+
+fn answer(nodes: &mut Nodes, (node, client): (usize, Client)) {
+    let texts = nodes.texts(node, client);
+    let [text] = &texts[..] else {
+        panic!("one question, not {texts:?}")
+    };
+    let id = text
+        .strip_prefix("42")
+        .and_then(|text| text.split_once('['));
+    let (id, _) = id.expect("a question");
+    nodes.say(node, client, &format!("43{id}[\"yes\"]"));
+}
+
+#[test]
+fn a_round_counts_answers_of_all_nodes() {
+    let (handler, mut nodes, clients) = world(3);
+    nodes.say(1, clients[2].1, "42[\"collect\",\"room\"]");
+    clients
+        .iter()
+        .for_each(|client| answer(&mut nodes, *client));
+    let collected = handler.collected();
+    assert!(collected.complete, "{collected:?}");
+    assert_eq!((collected.acked, collected.answers.len()), (6, 6));
+}
+
+/// A node without members has left the room since: nobody there answers, and nobody waits for it.
+#[test]
+fn a_round_does_not_wait_for_nodes_without_members() {
+    let (handler, mut nodes, clients) = world(2);
+    for (node, client) in &clients[2..] {
+        nodes.say(*node, *client, "42[\"leave\",\"room\"]");
+    }
+    nodes.say(0, clients[0].1, "42[\"collect\",\"room\"]");
+    clients[..2]
+        .iter()
+        .for_each(|client| answer(&mut nodes, *client));
+    assert!(handler.collected().complete);
+}
+
+#[test]
+fn a_node_that_dies_counts_as_gone() {
+    let (handler, mut nodes, clients) = world(3);
+    nodes.say(0, clients[0].1, "42[\"collect\",\"room\"]");
+    clients[..5]
+        .iter()
+        .for_each(|client| answer(&mut nodes, *client));
+    assert_eq!(handler.heard(), []);
+    nodes.dies(2);
+    let collected = handler.collected();
+    assert_eq!((collected.acked, collected.gone), (5, 1));
+    assert!(!collected.complete);
+}
+
+/// Before it said how many sockets it asked: nobody knows how many are missing, and the result says so.
+#[test]
+fn a_node_that_dies_before_it_answers_leaves_a_round_incomplete() {
+    let (handler, mut nodes, clients) = world(2);
+    nodes.cut_off(1, true);
+    nodes.say(0, clients[0].1, "42[\"fetch\",\"room\"]");
+    assert_eq!(handler.heard(), []);
+    nodes.dies(1);
+    let [Heard::Found(found)] = &handler.heard()[..] else {
+        panic!("one list")
+    };
+    assert_eq!((found.sockets.len(), found.complete), (2, false));
+}
+
+#[test]
+fn sockets_of_all_nodes_join_leave_and_end() {
+    let (handler, mut nodes, clients) = world(2);
+    nodes.say(0, clients[0].1, "42[\"take along\",\"room\"]");
+    nodes.say(1, clients[3].1, "42[\"to\",\"annex\"]");
+    let none: &[&str] = &[];
+    let expected: [&[&str]; 4] = [&[NEWS], &[NEWS], &[NEWS], none];
+    assert_eq!(texts(&mut nodes, &clients), expected);
+    nodes.say(1, clients[2].1, "42[\"send away\",\"annex\"]");
+    nodes.say(1, clients[3].1, "42[\"to\",\"annex\"]");
+    assert_eq!(texts(&mut nodes, &clients), [none; 4]);
+    nodes.say(0, clients[0].1, "42[\"end\",\"room\"]");
+    assert_eq!(
+        texts(&mut nodes, &clients),
+        [none, &["41"], &["41"], &["41"]]
+    );
+    assert_eq!(handler.heard().len(), 2);
+}
+
+/// What was published right after a join was told reached all nodes but the one that did not know of the join yet.
+#[test]
+fn a_join_is_told_when_other_nodes_know_of_it() {
+    let (_, mut nodes, clients) = world(2);
+    let (node, client) = clients[0];
+    nodes.cut_off(node, true);
+    nodes.say(node, client, "421[\"join\",\"new\"]");
+    nodes.say(node, clients[1].1, "422[\"join\",\"new\"]");
+    nodes.say(node, clients[1].1, "423[\"join\",\"room\"]");
+    let none: &[&str] = &[];
+    assert_eq!(texts(&mut nodes, &clients[..2]), [none, none]);
+    nodes.cut_off(node, false);
+    nodes.settle();
+    let told = texts(&mut nodes, &clients[..2]);
+    assert_eq!(told, [vec!["431[]"], vec!["432[]", "433[]"]]);
+    nodes.say(node, client, "424[\"join\",\"room\"]");
+    assert_eq!(nodes.texts(node, client), ["434[]"], "it is known");
+}
+
+/// Other nodes cannot be reached: the client does not wait for ever.
+#[test]
+fn a_join_that_nobody_confirms_is_told_late() {
+    let (_, mut nodes, clients) = world(2);
+    let (node, client) = clients[0];
+    nodes.cut_off(node, true);
+    nodes.say(node, client, "421[\"join\",\"new\"]");
+    nodes.pass(JOIN_WAIT_MS - 1);
+    assert!(nodes.texts(node, client).is_empty());
+    nodes.pass(1);
+    assert_eq!(nodes.texts(node, client), ["431[]"]);
+}
+
+#[test]
+fn too_much_that_waits_for_other_nodes_is_refused_and_local_members_are_served() {
+    let (handler, mut nodes, clients) = world(2);
+    nodes.cut_off(0, true);
+    let reaches = |nodes: &mut Nodes| {
+        nodes.say(0, clients[0].1, "42[\"to\",\"room\"]");
+        let heard = handler.heard();
+        assert_eq!(nodes.texts(0, clients[1].1), [NEWS]);
+        heard == [Heard::Reached(Reach::Everyone)]
+    };
+    let sent = (0..1_000).take_while(|_| reaches(&mut nodes)).count();
+    assert!((10..UPLINK_BYTES_MAX / 10).contains(&sent), "{sent}");
+    nodes.say(0, clients[0].1, "42[\"collect\",\"room\"]");
+    clients[..2]
+        .iter()
+        .for_each(|client| answer(&mut nodes, *client));
+    let collected = handler.collected();
+    assert_eq!((collected.acked, collected.complete), (2, false));
+    nodes.cut_off(0, false);
+    nodes.settle();
+    assert_eq!(
+        nodes.texts(1, clients[2].1).len(),
+        sent,
+        "all that was taken"
+    );
+    assert!(reaches(&mut nodes));
+}
+
+/// Each node keeps what its members got, in the order in which they got it.
+#[test]
+fn an_event_that_a_room_keeps_is_kept_on_each_node() {
+    let (_, mut nodes, clients) = world(2);
+    nodes.say(0, clients[0].1, "42[\"keep\",\"room\"]");
+    assert_eq!(texts(&mut nodes, &clients), [[NEWS]; 4]);
+    for (node, at) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let late = nodes.client(node, at);
+        nodes.say(node, late, "42[\"join and hear\",\"room\"]");
+        let told = nodes.texts(node, late);
+        assert_eq!(
+            told,
+            ["42[\"history\",{\"room\":\"room\",\"messages\":[{}]}]"]
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Several processes with several hubs each. Parcels go to the processes that hold one of their keys, at once and in order.
+
+use super::net::{Client, Net};
+use hub::config::Config;
+use hub::{Handler, Inbox, Letter, Parcel, Piece, Process, Tidings, Uplink};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Shards of each process.
+const SHARDS: u16 = 2;
+/// What may wait for other nodes.
+pub const UPLINK_BYTES_MAX: usize = 10_000;
+pub const JOIN_WAIT_MS: u64 = 50;
+
+struct Process_ {
+    net: Net,
+    inbox: Inbox,
+    uplink: Arc<Uplink>,
+    /// Keys that it has members of, and how many of its hubs say so.
+    held: HashMap<u64, usize>,
+    /// Parcels stay where they are.
+    cut_off: bool,
+}
+
+pub struct Nodes(Vec<Process_>);
+
+impl Nodes {
+    pub fn new(count: u16, config: &Config, build: impl Fn() -> Box<dyn Handler>) -> Self {
+        let one = |number: u16| {
+            let mut process = Process::new(&config.rates);
+            let join_wait = Duration::from_millis(JOIN_WAIT_MS);
+            let uplink = Arc::new(Uplink::new(UPLINK_BYTES_MAX, join_wait));
+            process.uplink = Some(Arc::clone(&uplink));
+            let shards = usize::from(SHARDS);
+            Process_ {
+                net: Net::in_cluster(shards, config, number, &process, |_| build()),
+                inbox: Inbox::new(&process, number, SHARDS),
+                uplink,
+                held: HashMap::new(),
+                cut_off: false,
+            }
+        };
+        Self((1..=count).map(one).collect())
+    }
+
+    /// The hubs of a process; nodes count from 0 here, their numbers from 1.
+    pub fn net(&mut self, node: usize) -> &mut Net {
+        &mut self.0[node].net
+    }
+
+    pub fn cut_off(&mut self, node: usize, cut_off: bool) {
+        self.0[node].cut_off = cut_off;
+    }
+
+    /// A client of a hub of a node, and all that its coming brings.
+    pub fn client(&mut self, node: usize, at: usize) -> Client {
+        let client = self.net(node).client(at);
+        self.settle();
+        client
+    }
+
+    pub fn say(&mut self, node: usize, client: Client, text: &str) {
+        self.net(node).say(client, text);
+        self.settle();
+    }
+
+    pub fn texts(&mut self, node: usize, client: Client) -> Vec<String> {
+        self.net(node).texts(client)
+    }
+
+    pub fn pass(&mut self, ms: u64) {
+        self.0.iter_mut().for_each(|process| process.net.pass(ms));
+        self.settle();
+    }
+
+    /// The others take a node for dead.
+    pub fn dies(&mut self, node: usize) {
+        self.cut_off(node, true);
+        let number = node as u16 + 1;
+        for other in (0..self.0.len()).filter(|other| *other != node) {
+            let down = Letter::from(Tidings::Down { node: number });
+            (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &down));
+        }
+        self.settle();
+    }
+
+    /// Everything arrives that can.
+    pub fn settle(&mut self) {
+        loop {
+            let mut any = false;
+            for node in 0..self.0.len() {
+                self.net(node).settle();
+                if self.0[node].cut_off {
+                    continue;
+                }
+                for parcel in self.net(node).parcels() {
+                    any = true;
+                    self.0[node].uplink.took(&parcel);
+                    self.carry(node, &parcel);
+                }
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn carry(&mut self, node: usize, parcel: &Parcel) {
+        for piece in parcel.pieces() {
+            match piece {
+                Piece::Hold { key, ticket } => {
+                    *self.0[node].held.entry(key).or_default() += 1;
+                    let confirmed = Letter::from(Tidings::Confirmed { ticket });
+                    self.net(node).deliver(parcel.shard(), &confirmed);
+                }
+                Piece::Release { key } => {
+                    let held = self.0[node].held.get_mut(&key).expect("it was held");
+                    *held = held.checked_sub(1).expect("it was held");
+                }
+                Piece::Letter {
+                    keys,
+                    nodes,
+                    round,
+                    bytes,
+                    ..
+                } => {
+                    let holds = |other: &usize| {
+                        let held = &self.0[*other].held;
+                        nodes.contains(&(*other as u64 + 1))
+                            || keys.iter().any(|key| held.get(key).is_some_and(|n| *n > 0))
+                    };
+                    let others = (0..self.0.len()).filter(|other| *other != node);
+                    let to: Vec<usize> = others.filter(holds).collect();
+                    if let Some(round) = round {
+                        let nodes = to.iter().map(|other| *other as u16 + 1).collect();
+                        let posted = Letter::from(Tidings::Posted { round, nodes });
+                        self.net(node).deliver(parcel.shard(), &posted);
+                    }
+                    to.into_iter().for_each(|to| self.arrives(node, to, bytes));
+                }
+            }
+        }
+    }
+
+    fn arrives(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        if self.0[to].cut_off {
+            return;
+        }
+        let read = self.0[to].inbox.read(from as u16 + 1, bytes);
+        let read = read.expect("a letter");
+        read.shards()
+            .for_each(|shard| self.net(to).deliver(shard, &read.letter));
+    }
+}
