@@ -7,7 +7,7 @@
 //! | [`python`] | python-socketio's Redis manager, 5.14 or later |
 //!
 //! Each dialect turns bytes into [`verb::Letter`]s and letters into bytes. [`presence`] knows in which namespaces such servers
-//! are, and [`asked`] counts the answers that they owe. There is no I/O here, and no clock: `now` is an argument, in
+//! are, and [`asked`] counts the answers that they owe. [`plane`] puts them together: one member of such a cluster. There is no I/O here, and no clock: `now` is an argument, in
 //! milliseconds of any monotonic clock.
 //!
 //! Everything that arrives is from strangers: each message is taken or [`refused::Refused`] with a reason, whatever it holds.
@@ -19,8 +19,12 @@ mod body;
 pub mod classic;
 pub mod clustered;
 pub mod names;
+mod others;
+mod ours;
+pub mod plane;
 pub mod presence;
 pub mod python;
 pub mod refused;
+mod space;
 pub mod verb;
 mod writing;

@@ -76,6 +76,11 @@ impl Names {
         format!("{}-response#{namespace}#{uid}#", self.prefix)
     }
 
+    /// What only nodes of ours subscribe to, wherever they subscribe to what is counted: the difference are the others.
+    pub fn marker(&self, namespace: &str, of: &str) -> String {
+        format!("{}-sockeye-{of}#{namespace}#", self.prefix)
+    }
+
     /// What a channel is for. Namespaces with `#` in their names cannot be told from rooms: the messages themselves say which
     /// namespace is meant, and decoders compare.
     pub fn read<'a>(&self, channel: &'a str) -> Result<Channel<'a>, Refused> {

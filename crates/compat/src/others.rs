@@ -1,0 +1,169 @@
+//! Questions of other servers to our hubs.
+
+use crate::plane::{Dialect, Part};
+use crate::verb::{Answer, Fetched, Letter, Verb};
+use std::collections::{BTreeSet, HashMap};
+
+/// Questions that may be open at once; above that they are answered with nobody.
+const OPEN_MAX: usize = 65_536;
+/// Node waits for 5 s for lists of sockets. An answer without some is better than none.
+const LIST_MS: u64 = 4_000;
+/// Acks are waited for as long as the asker says, but not longer.
+const ACKS_MS_MAX: u64 = 3_600_000;
+
+/// What the asker wants to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    Acks,
+    Sockets,
+    Ids,
+    Rooms,
+}
+
+#[derive(Debug)]
+struct Question {
+    to: Asker,
+    want: Want,
+    /// Shards that have not answered; `None` = none has said how many take part.
+    parts: Option<u64>,
+    sockets: u64,
+    acks: u64,
+    found: Vec<Fetched>,
+    deadline_ms: u64,
+}
+
+/// Who asked, and under which name.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) namespace: String,
+    pub(crate) uid: String,
+    pub(crate) request: String,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OtherQuestions {
+    open: HashMap<u64, Question>,
+    number: u64,
+}
+
+impl OtherQuestions {
+    /// Opens a question for our hubs: its number, and what they are asked. `None`: too many are open.
+    pub(crate) fn open(
+        &mut self,
+        to: Asker,
+        letter: Letter,
+        now_ms: u64,
+    ) -> Result<(u64, Verb), Answer> {
+        let (want, wait_ms, verb) = wanted(letter.verb);
+        if self.open.len() == OPEN_MAX {
+            return Err(answer(want, 0, &[]));
+        }
+        self.number += 1;
+        let question = Question {
+            to,
+            want,
+            parts: None,
+            sockets: 0,
+            acks: 0,
+            found: Vec::new(),
+            deadline_ms: now_ms.saturating_add(wait_ms),
+        };
+        self.open.insert(self.number, question);
+        Ok((self.number, verb))
+    }
+
+    /// A shard of ours says something; the answers to write.
+    pub(crate) fn heard(&mut self, number: u64, part: Part) -> Option<(Asker, Answer)> {
+        let question = self.open.get_mut(&number)?;
+        let answered = match part {
+            Part::Asked { sockets, parts } => {
+                question.sockets += sockets;
+                let last = question.one_less(parts);
+                last.then(|| answer(question.want, question.sockets, &[]))
+            }
+            Part::Found { sockets, parts } => {
+                question.found.extend(sockets);
+                let last = question.one_less(parts);
+                last.then(|| answer(question.want, 0, &question.found))
+            }
+            Part::Ack(args) => {
+                question.acks += 1;
+                Some(Answer::Ack(args))
+            }
+            Part::Gone => {
+                question.acks += 1;
+                None
+            }
+        };
+        let to = question.to.clone();
+        if question.is_over() {
+            self.open.remove(&number);
+        }
+        Some((to, answered?))
+    }
+
+    /// Ends the waits that are over; the answers to write.
+    pub(crate) fn expire(&mut self, now_ms: u64) -> Vec<(Asker, Answer)> {
+        let over = self.open.iter();
+        let over = over.filter(|(_, question)| question.deadline_ms <= now_ms);
+        let over: Vec<u64> = over.map(|(number, _)| *number).collect();
+        let over = over.iter().filter_map(|number| self.open.remove(number));
+        // Of acks the asker knows itself that they are late; a count that never came is owed.
+        let owed = over.filter(|question| question.parts != Some(0));
+        owed.map(|question| {
+            let answer = answer(question.want, question.sockets, &question.found);
+            (question.to, answer)
+        })
+        .collect()
+    }
+}
+
+impl Question {
+    /// Whether that was the last part.
+    fn one_less(&mut self, parts: u64) -> bool {
+        let left = self.parts.unwrap_or(parts).saturating_sub(1);
+        self.parts = Some(left);
+        left == 0
+    }
+
+    fn is_over(&self) -> bool {
+        self.parts == Some(0) && (self.want != Want::Acks || self.acks >= self.sockets)
+    }
+}
+
+/// What is wanted, how long it may take in milliseconds, and what our hubs are asked for it.
+fn wanted(verb: Verb) -> (Want, u64, Verb) {
+    let fetch = |of| {
+        let request = String::new();
+        Verb::Fetch { request, of }
+    };
+    match verb {
+        Verb::Ids { rooms, .. } => {
+            let except = Vec::new();
+            let of = crate::verb::Selection { rooms, except };
+            (Want::Ids, LIST_MS, fetch(of))
+        }
+        Verb::Rooms { .. } => (Want::Rooms, LIST_MS, fetch(Default::default())),
+        Verb::Fetch { of, .. } => (Want::Sockets, LIST_MS, fetch(of)),
+        verb => {
+            let wait = match &verb {
+                Verb::Ask { timeout_ms, .. } => timeout_ms.unwrap_or(ACKS_MS_MAX),
+                _ => 0,
+            };
+            (Want::Acks, wait.min(ACKS_MS_MAX), verb)
+        }
+    }
+}
+
+fn answer(want: Want, sockets: u64, found: &[Fetched]) -> Answer {
+    match want {
+        Want::Acks => Answer::Count(sockets),
+        Want::Sockets => Answer::Sockets(found.to_vec()),
+        Want::Ids => Answer::Ids(found.iter().map(|socket| socket.id.clone()).collect()),
+        Want::Rooms => {
+            let rooms = found.iter().flat_map(|socket| socket.rooms.iter().cloned());
+            Answer::Rooms(rooms.collect::<BTreeSet<_>>().into_iter().collect())
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Questions of our hubs to other servers.
+
+use crate::asked::{Asked, End, Step, Wait};
+use crate::plane::{Dialect, Reply, Told};
+use crate::space::{Pending, Side};
+use crate::verb::{Answer, Verb};
+
+/// A question, in one dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ours {
+    question: u64,
+    /// Servers in all dialects.
+    servers: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OurQuestions {
+    asked: Asked<Ours>,
+    number: u64,
+    /// What our hubs are to be told.
+    replies: Vec<Reply>,
+}
+
+impl OurQuestions {
+    /// Opens a question in each dialect that has servers; the letters to say.
+    pub(crate) fn open(
+        &mut self,
+        pending: &Pending,
+        uid: &str,
+        sides: &[Side; 3],
+        may: impl Fn(Dialect) -> bool,
+        now_ms: u64,
+    ) -> Vec<(Dialect, Verb)> {
+        let all = Dialect::ALL.into_iter().zip(sides);
+        let with_servers: Vec<_> = all.filter(|(_, side)| side.others > 0).collect();
+        let servers = with_servers.iter().map(|(_, side)| side.others).sum();
+        let ours = Ours {
+            question: pending.question,
+            servers,
+        };
+        if servers == 0 {
+            let nobody = empty(&pending.verb);
+            self.tell(ours, nobody);
+        }
+        let mut letters = Vec::new();
+        for (dialect, side) in with_servers {
+            self.number += 1;
+            let request = format!("{uid}-{}", self.number);
+            let wait = Wait {
+                expected: side.others,
+                heard: side.presence.heard_lately(now_ms).min(side.others),
+                deadline_ms: pending.deadline_ms,
+            };
+            let opened = may(dialect) && self.open_one(&request, ours, wait, now_ms);
+            if opened {
+                letters.push((dialect, named(&pending.verb, request)));
+            } else {
+                (0..side.others).for_each(|_| self.tell(ours, Told::Silent));
+            }
+        }
+        letters
+    }
+
+    fn open_one(&mut self, request: &str, ours: Ours, wait: Wait, now_ms: u64) -> bool {
+        let opened = self.asked.open(request.to_owned(), ours, wait, now_ms);
+        opened.is_ok()
+    }
+
+    fn tell(&mut self, ours: Ours, told: Told) {
+        self.replies.push(Reply {
+            question: ours.question,
+            servers: ours.servers.max(1),
+            told,
+        });
+    }
+
+    /// A question could not be asked at all.
+    pub(crate) fn refuse(&mut self, question: u64) {
+        let ours = Ours {
+            question,
+            servers: 1,
+        };
+        self.tell(ours, Told::Silent);
+    }
+
+    /// A server answers. `false`: nobody asked, or the wait is over.
+    pub(crate) fn answered(&mut self, request: &str, answer: Answer, now_ms: u64) -> bool {
+        let Some(ours) = self.asked.get(request).copied() else {
+            return false;
+        };
+        let (told, step) = match answer {
+            Answer::Count(count) => {
+                let step = self.asked.server(request, count, now_ms);
+                (Told::Count(count), step)
+            }
+            Answer::Ack(args) => (Told::Ack(args), self.asked.socket(request, now_ms)),
+            Answer::Sockets(found) => {
+                let step = self.asked.server(request, 0, now_ms);
+                (Told::Sockets(found), step)
+            }
+            Answer::Ids(_) | Answer::Rooms(_) | Answer::Emitted(_) => return false,
+        };
+        self.tell(ours, told);
+        if let Step::Closed(ours, end) = step {
+            self.end(ours, end);
+        }
+        true
+    }
+
+    fn end(&mut self, ours: Ours, end: End) {
+        (0..end.silent).for_each(|_| self.tell(ours, Told::Silent));
+    }
+
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        for (ours, end) in self.asked.expire(now_ms) {
+            self.end(ours, end);
+        }
+    }
+
+    pub(crate) fn replies(&mut self) -> Vec<Reply> {
+        std::mem::take(&mut self.replies)
+    }
+}
+
+/// What a hub is told where there are no servers.
+fn empty(verb: &Verb) -> Told {
+    match verb {
+        Verb::Fetch { .. } => Told::Sockets(Vec::new()),
+        _ => Told::Count(0),
+    }
+}
+
+fn named(verb: &Verb, name: String) -> Verb {
+    let mut verb = verb.clone();
+    if let Verb::Ask { request, .. } | Verb::Fetch { request, .. } = &mut verb {
+        *request = name;
+    }
+    verb
+}

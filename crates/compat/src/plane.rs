@@ -1,0 +1,618 @@
+//! A member of clusters of Socket.IO servers: what it listens to, what it says there, and what its own hubs are to do.
+//!
+//! # Contract
+//!
+//! The driver owns the connection to Redis and the way to the hubs.
+//!
+//! 1. `enter` a namespace before anything else is done with it.
+//! 2. `heard` and `heard_entry` for what comes from Redis; `counted` for a count that was asked for.
+//! 3. `say` for what hubs do on all nodes, `ask` for what they ask, `answered` for what they answer.
+//! 4. `tick` every 100 ms.
+//! 5. After each of these, `take` the tasks and carry them out in order.
+
+use crate::clustered::{self, Mode, Post};
+use crate::names::{Channel, Names};
+use crate::others::{Asker, OtherQuestions};
+use crate::ours::OurQuestions;
+use crate::refused::Refused;
+use crate::space::{self, Pending, Space};
+use crate::verb::{Answer, Args, Fetched, Letter, Verb};
+use crate::{classic, python};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Adapters of Node servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `createAdapter`.
+    Classic,
+    /// `createShardedAdapter`.
+    Sharded,
+    /// The streams adapter.
+    Streams,
+}
+
+impl Dialect {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Dialect; 3] = [Dialect::Classic, Dialect::Sharded, Dialect::Streams];
+}
+
+/// Whether we are a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// We listen, and write while there is a server.
+    #[default]
+    Auto,
+    /// We listen and write.
+    Always,
+    /// Neither.
+    Never,
+}
+
+/// What an operator decides.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The key prefix of the adapters.
+    pub prefix: String,
+    /// Our name: [`crate::verb::own_uid`].
+    pub uid: String,
+    /// In clusters of each dialect.
+    pub membership: [Membership; 3],
+    /// Of the sharded adapter.
+    pub mode: Mode,
+    /// Whether python-socketio's channel is listened to and written to.
+    pub python: bool,
+}
+
+impl Settings {
+    /// Whether we listen in a dialect.
+    pub fn hears(&self, dialect: Dialect) -> bool {
+        self.membership[dialect as usize] != Membership::Never
+    }
+}
+
+/// What is to be listened to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// PSUBSCRIBE.
+    Pattern(String),
+    /// SUBSCRIBE.
+    Channel(String),
+    /// SSUBSCRIBE.
+    Sharded(String),
+}
+
+/// What the driver is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// Listen.
+    Subscribe(Vec<Topic>),
+    /// Listen no longer.
+    Unsubscribe(Vec<Topic>),
+    /// PUBLISH.
+    Publish(classic::Publish),
+    /// SPUBLISH.
+    PublishSharded(classic::Publish),
+    /// XADD to the stream.
+    Append([(&'static str, String); 4]),
+    /// Count subscribers of [`Plane::counters`] and report them by [`Plane::counted`].
+    Count(String),
+    /// For the sockets of this node: an order, or a question if it has a number.
+    Carry {
+        /// What other servers want.
+        letter: Letter,
+        /// What [`Plane::answered`] is to name.
+        question: Option<u64>,
+    },
+    /// For the hub that asked.
+    Reply(Reply),
+}
+
+/// What other servers say to a question of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The hub's question.
+    pub question: u64,
+    /// How many `Count`, `Sockets` or `Silent` there will be in all.
+    pub servers: u64,
+    /// What is said.
+    pub told: Told,
+}
+
+/// What a server, or a socket of it, says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// So many sockets of a server were asked.
+    Count(u64),
+    /// One of them answered.
+    Ack(Args),
+    /// The sockets of a server.
+    Sockets(Vec<Fetched>),
+    /// A server did not answer, or was not asked.
+    Silent,
+}
+
+/// What a shard of ours says to a question of another server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// So many of its sockets were asked.
+    Asked {
+        /// How many.
+        sockets: u64,
+        /// Shards that answer in all.
+        parts: u64,
+    },
+    /// Its sockets.
+    Found {
+        /// Which.
+        sockets: Vec<Fetched>,
+        /// Shards that answer in all.
+        parts: u64,
+    },
+    /// A socket answered.
+    Ack(Args),
+    /// A socket left without an answer.
+    Gone,
+}
+
+/// Channels whose subscribers are to be counted: of each pair the second has only our own nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// By PUBSUB NUMSUB.
+    pub channels: [String; 4],
+    /// By PUBSUB SHARDNUMSUB.
+    pub sharded: [String; 2],
+}
+
+/// Subscribers in the order of [`Dialect::ALL`]: all, and our own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted(pub [[u64; 2]; 3]);
+
+/// By which subscription a message came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// PSUBSCRIBE.
+    Pattern,
+    /// SUBSCRIBE.
+    Channel,
+    /// SSUBSCRIBE.
+    Sharded,
+}
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Messages taken, by dialect; the last is python-socketio's.
+    pub taken: [u64; 4],
+    /// Messages written, by dialect.
+    pub written: [u64; 4],
+    /// Messages refused, in the order of [`Refused::ALL`].
+    pub refused: [u64; Refused::ALL.len()],
+    /// Questions that were not asked of servers with the streams adapter, because they would have ended servers with the classic
+    /// one.
+    pub withheld: u64,
+}
+
+const PYTHON: usize = 3;
+
+/// A member of clusters.
+#[derive(Debug)]
+pub struct Plane {
+    names: Names,
+    settings: Settings,
+    spaces: HashMap<String, Space>,
+    ours: OurQuestions,
+    others: OtherQuestions,
+    tasks: Vec<Task>,
+    tally: Tally,
+}
+
+impl Plane {
+    /// A member that listens to nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        let mut plane = Self {
+            names: Names::new(&settings.prefix),
+            settings,
+            spaces: HashMap::new(),
+            ours: OurQuestions::default(),
+            others: OtherQuestions::default(),
+            tasks: Vec::new(),
+            tally: Tally::default(),
+        };
+        if plane.settings.python {
+            let channel = Topic::Channel(python::CHANNEL.to_owned());
+            plane.tasks.push(Task::Subscribe(vec![channel]));
+        }
+        plane
+    }
+
+    /// Tasks since the last call.
+    pub fn take(&mut self) -> Vec<Task> {
+        let replies = self.ours.replies().into_iter().map(Task::Reply);
+        self.tasks.extend(replies);
+        std::mem::take(&mut self.tasks)
+    }
+
+    /// How often things happened.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Takes part in a namespace from now on.
+    pub fn enter(&mut self, namespace: &str, now_ms: u64) {
+        if self.spaces.contains_key(namespace) {
+            return;
+        }
+        let topics = space::topics(&self.names, &self.settings, namespace);
+        if !topics.is_empty() {
+            self.tasks.push(Task::Subscribe(topics));
+        }
+        self.spaces.insert(namespace.to_owned(), Space::new());
+        self.count(namespace, true, now_ms);
+    }
+
+    /// What [`Task::Count`] is about.
+    pub fn counters(&self, namespace: &str) -> Counters {
+        let names = &self.names;
+        let marker = |of| names.marker(namespace, of);
+        Counters {
+            channels: [
+                names.requests(namespace),
+                marker("classic"),
+                names.main(namespace),
+                marker("streams"),
+            ],
+            sharded: [names.main(namespace), marker("sharded")],
+        }
+    }
+
+    fn count(&mut self, namespace: &str, busy: bool, now_ms: u64) {
+        if let Some(space) = self.spaces.get_mut(namespace)
+            && space.count(busy, now_ms)
+        {
+            self.tasks.push(Task::Count(namespace.to_owned()));
+        }
+    }
+
+    /// Subscribers were counted; `None` = Redis did not answer.
+    pub fn counted(&mut self, namespace: &str, counted: Option<Counted>, now_ms: u64) {
+        let Some(space) = self.spaces.get_mut(namespace) else {
+            return;
+        };
+        space.was_counted(now_ms);
+        if let Some(mut counted) = counted {
+            for dialect in Dialect::ALL {
+                if !self.settings.hears(dialect) {
+                    counted.0[dialect as usize] = [0, 0];
+                }
+            }
+            space.note(&counted, now_ms);
+        }
+        let pending = std::mem::take(&mut space.pending);
+        self.greet(namespace, now_ms);
+        for question in pending {
+            match counted {
+                Some(_) => self.open(namespace, &question, now_ms),
+                None => self.ours.refuse(question.question),
+            }
+        }
+    }
+
+    /// Tells servers that appeared what was said in the last second, and joins or leaves the streams adapter's questions.
+    fn greet(&mut self, namespace: &str, now_ms: u64) {
+        let Some(space) = self.spaces.get_mut(namespace) else {
+            return;
+        };
+        let mut missed: Vec<(Dialect, Arc<Letter>)> = Vec::new();
+        for dialect in Dialect::ALL {
+            let side = space.side(dialect);
+            let is_there = side.presence.is_there(now_ms);
+            if is_there && !side.was_there {
+                let tail = side.tail.take(now_ms);
+                missed.extend(tail.map(|letter| (dialect, letter)));
+            }
+            side.was_there = is_there;
+        }
+        let streams = space.sides[Dialect::Streams as usize].was_there;
+        if streams != space.is_in_streams {
+            space.is_in_streams = streams;
+            let topics = space::streams_topics(&self.names, &self.settings, namespace);
+            self.tasks.push(match streams {
+                true => Task::Subscribe(topics),
+                false => Task::Unsubscribe(topics),
+            });
+        }
+        for (dialect, letter) in missed {
+            self.write(dialect, &letter);
+        }
+    }
+
+    /// A hub does something on all nodes: a broadcast, a join, a leave, a disconnect.
+    pub fn say(&mut self, namespace: &str, verb: Verb, now_ms: u64) {
+        self.count(namespace, true, now_ms);
+        let letter = Arc::new(Letter {
+            from: self.settings.uid.clone(),
+            namespace: namespace.to_owned(),
+            verb,
+        });
+        if self.settings.python {
+            self.write_python(&letter);
+        }
+        for dialect in Dialect::ALL {
+            let Some(space) = self.spaces.get_mut(namespace) else {
+                return;
+            };
+            let side = space.side(dialect);
+            match self.settings.membership[dialect as usize] {
+                Membership::Never => {}
+                Membership::Auto if !side.presence.is_there(now_ms) => {
+                    let bytes = size(&letter.verb);
+                    side.tail.push(Arc::clone(&letter), bytes, now_ms);
+                }
+                Membership::Auto | Membership::Always => self.write(dialect, &letter),
+            }
+        }
+    }
+
+    /// A hub asks the sockets of all servers ([`Verb::Ask`]) or for them ([`Verb::Fetch`]). At least one reply follows.
+    pub fn ask(
+        &mut self,
+        namespace: &str,
+        question: u64,
+        verb: Verb,
+        timeout_ms: u64,
+        now_ms: u64,
+    ) {
+        let Some(space) = self.spaces.get_mut(namespace) else {
+            self.ours.refuse(question);
+            return;
+        };
+        space.pending.push(Pending {
+            question,
+            verb,
+            deadline_ms: now_ms.saturating_add(timeout_ms),
+        });
+        if space.count(true, now_ms) {
+            self.tasks.push(Task::Count(namespace.to_owned()));
+        } else if !space.is_counting() {
+            // They were counted a moment ago.
+            let pending = std::mem::take(&mut space.pending);
+            for question in pending {
+                self.open(namespace, &question, now_ms);
+            }
+        }
+    }
+
+    fn open(&mut self, namespace: &str, pending: &Pending, now_ms: u64) {
+        let Some(space) = self.spaces.get(namespace) else {
+            return;
+        };
+        let classic = space.sides[Dialect::Classic as usize].was_there;
+        // A classic server that hears a question of the streams adapter ends its process.
+        let may = |dialect| !(dialect == Dialect::Streams && classic);
+        let streams = space.sides[Dialect::Streams as usize].others > 0;
+        self.tally.withheld += u64::from(streams && classic);
+        let uid = self.settings.uid.clone();
+        let letters = self.ours.open(pending, &uid, &space.sides, may, now_ms);
+        for (dialect, verb) in letters {
+            let letter = Letter {
+                from: uid.clone(),
+                namespace: namespace.to_owned(),
+                verb,
+            };
+            self.write(dialect, &letter);
+        }
+    }
+
+    /// A shard of ours says something to a question of [`Task::Carry`].
+    pub fn answered(&mut self, question: u64, part: Part) {
+        if let Some((to, answer)) = self.others.heard(question, part) {
+            self.answer(&to, answer);
+        }
+    }
+
+    fn answer(&mut self, to: &Asker, answer: Answer) {
+        let letter = Letter {
+            from: self.settings.uid.clone(),
+            namespace: to.namespace.clone(),
+            verb: Verb::Answer {
+                request: to.request.clone(),
+                to: to.uid.clone(),
+                answer,
+            },
+        };
+        match to.dialect {
+            Some(dialect) => self.write(dialect, &letter),
+            None => self.write_python(&letter),
+        }
+    }
+
+    fn write(&mut self, dialect: Dialect, letter: &Letter) {
+        let names = &self.names;
+        let task = match dialect {
+            Dialect::Classic => classic::encode(names, letter).map(Task::Publish),
+            Dialect::Sharded => clustered::encode_sharded(names, self.settings.mode, letter)
+                .map(Task::PublishSharded),
+            Dialect::Streams => clustered::encode_streams(names, letter).map(|post| match post {
+                Post::Publish(publish) => Task::Publish(publish),
+                Post::Entry(fields) => Task::Append(fields),
+            }),
+        };
+        if let Some(task) = task {
+            self.tally.written[dialect as usize] += 1;
+            self.tasks.push(task);
+        }
+    }
+
+    fn write_python(&mut self, letter: &Letter) {
+        if let Some(body) = python::encode(letter) {
+            self.tally.written[PYTHON] += 1;
+            let channel = python::CHANNEL.to_owned();
+            self.tasks
+                .push(Task::Publish(classic::Publish { channel, body }));
+        }
+    }
+
+    /// A message came.
+    pub fn heard(&mut self, way: Way, channel: &str, body: &[u8], now_ms: u64) {
+        if self.settings.python && way == Way::Channel && channel == python::CHANNEL {
+            let read = python::decode(body);
+            self.take_in(None, read, true, now_ms);
+            return;
+        }
+        let read = self.names.read(channel);
+        let Ok(of) = read else {
+            // The marker: nobody publishes there.
+            self.refuse(Refused::Elsewhere);
+            return;
+        };
+        let is_main = matches!(of, Channel::Main { .. });
+        if way == Way::Sharded {
+            let read = clustered::decode(of.namespace(), body);
+            self.take_in(Some(Dialect::Sharded), read, true, now_ms);
+        } else if is_main && !classic::is_ours(body) {
+            let read = clustered::decode(of.namespace(), body);
+            // What comes by the pattern comes by the channel as well, while we take part; before that, nobody counts on us.
+            self.take_in(Some(Dialect::Streams), read, way == Way::Channel, now_ms);
+        } else if !is_main || way == Way::Pattern {
+            let read = classic::decode(of, body);
+            self.take_in(Some(Dialect::Classic), read, true, now_ms);
+        }
+    }
+
+    /// An entry of the stream came.
+    pub fn heard_entry<'a>(
+        &mut self,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        now_ms: u64,
+    ) {
+        let read = clustered::decode_entry(fields);
+        self.take_in(Some(Dialect::Streams), read, true, now_ms);
+    }
+
+    fn refuse(&mut self, why: Refused) {
+        self.tally.refused[why as usize] += 1;
+    }
+
+    /// `counts`: the letter is to be carried out, not only a sign of its writer.
+    fn take_in(
+        &mut self,
+        dialect: Option<Dialect>,
+        read: Result<Letter, Refused>,
+        counts: bool,
+        now_ms: u64,
+    ) {
+        let letter = match read {
+            Ok(letter) => letter,
+            Err(why) => return self.refuse(why),
+        };
+        let Some(space) = self.spaces.get_mut(&letter.namespace) else {
+            return self.refuse(Refused::Elsewhere);
+        };
+        self.tally.taken[dialect.map_or(PYTHON, |dialect| dialect as usize)] += 1;
+        if let Some(dialect) = dialect {
+            let presence = &mut space.side(dialect).presence;
+            match letter.verb {
+                Verb::Bye => presence.left(&letter.from),
+                _ => presence.heard(&letter.from, now_ms),
+            }
+            self.greet(&letter.namespace, now_ms);
+        }
+        if counts {
+            self.carry_out(dialect, letter, now_ms);
+        }
+    }
+
+    fn carry_out(&mut self, dialect: Option<Dialect>, letter: Letter, now_ms: u64) {
+        let asker = |request: &String| Asker {
+            dialect,
+            namespace: letter.namespace.clone(),
+            uid: letter.from.clone(),
+            request: request.clone(),
+        };
+        match &letter.verb {
+            Verb::Alive | Verb::Bye | Verb::ServerEmit { request: None, .. } => {}
+            Verb::Broadcast { .. }
+            | Verb::Join { .. }
+            | Verb::Leave { .. }
+            | Verb::Disconnect { .. } => self.tasks.push(Task::Carry {
+                letter,
+                question: None,
+            }),
+            // No application runs here that could answer, and the asker would wait in vain.
+            Verb::ServerEmit {
+                request: Some(request),
+                ..
+            } => {
+                let to = asker(request);
+                let json = "null".to_owned();
+                let args = Args {
+                    json,
+                    ..Args::default()
+                };
+                self.answer(&to, Answer::Emitted(args));
+            }
+            Verb::Ask { request, .. }
+            | Verb::Fetch { request, .. }
+            | Verb::Ids { request, .. }
+            | Verb::Rooms { request } => {
+                let to = asker(request);
+                self.carry_question(to, letter, now_ms);
+            }
+            Verb::Answer {
+                request, answer, ..
+            } => {
+                self.ours.answered(request, answer.clone(), now_ms);
+            }
+        }
+    }
+
+    fn carry_question(&mut self, to: Asker, letter: Letter, now_ms: u64) {
+        let (from, namespace) = (letter.from.clone(), letter.namespace.clone());
+        match self.others.open(to.clone(), letter, now_ms) {
+            Ok((number, verb)) => self.tasks.push(Task::Carry {
+                letter: Letter {
+                    from,
+                    namespace,
+                    verb,
+                },
+                question: Some(number),
+            }),
+            Err(answer) => self.answer(&to, answer),
+        }
+    }
+
+    /// Time goes by.
+    pub fn tick(&mut self, now_ms: u64) {
+        self.ours.expire(now_ms);
+        for (to, answer) in self.others.expire(now_ms) {
+            self.answer(&to, answer);
+        }
+        let namespaces: Vec<String> = self.spaces.keys().cloned().collect();
+        for namespace in namespaces {
+            self.greet(&namespace, now_ms);
+            self.count(&namespace, false, now_ms);
+            if let Some(space) = self.spaces.get_mut(&namespace) {
+                space
+                    .sides
+                    .iter_mut()
+                    .for_each(|side| side.tail.trim(now_ms));
+            }
+        }
+    }
+}
+
+/// About what a letter takes while it is kept.
+fn size(verb: &Verb) -> usize {
+    let names = |list: &[String]| -> usize { list.iter().map(|name| name.len() + 24).sum() };
+    let (of, more) = match verb {
+        Verb::Broadcast { to, event } => {
+            let attached: usize = event.args.attachments.iter().map(Vec::len).sum();
+            (to, event.args.json.len() + attached)
+        }
+        Verb::Join { of, rooms } | Verb::Leave { of, rooms } => (of, names(rooms)),
+        Verb::Disconnect { of, .. } => (of, 0),
+        _ => return size_of::<Letter>(),
+    };
+    size_of::<Letter>() + names(&of.rooms) + names(&of.except) + more
+}

@@ -1,0 +1,117 @@
+//! One namespace, as the plane knows it.
+
+use crate::names::Names;
+use crate::plane::{Counted, Dialect, Settings, Topic};
+use crate::presence::{Presence, Tail};
+use crate::verb::{Letter, Verb};
+use std::sync::Arc;
+
+/// What a namespace remembers of its last second, in each dialect. What is larger is not told to a server that appears.
+const TAIL_BYTES_MAX: usize = 1024 * 1024;
+/// How often servers are counted while something is said, and while nothing is.
+const COUNT_BUSY_MS: u64 = 20;
+const COUNT_IDLE_MS: u64 = 1_000;
+
+/// A question of ours that waits until servers are counted.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) question: u64,
+    /// Its request has no name yet.
+    pub(crate) verb: Verb,
+    pub(crate) deadline_ms: u64,
+}
+
+/// The servers of one dialect.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) presence: Presence,
+    pub(crate) tail: Tail<Arc<Letter>>,
+    /// How many they were when they were counted last.
+    pub(crate) others: u64,
+    /// It was there when we looked last.
+    pub(crate) was_there: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) sides: [Side; 3],
+    pub(crate) pending: Vec<Pending>,
+    counted_ms: Option<u64>,
+    is_counting: bool,
+    /// We take part in the streams adapter's questions: only while there is one, because they count us.
+    pub(crate) is_in_streams: bool,
+}
+
+impl Space {
+    pub(crate) fn new() -> Self {
+        Self {
+            sides: Dialect::ALL.map(|_| Side {
+                presence: Presence::default(),
+                tail: Tail::new(TAIL_BYTES_MAX),
+                others: 0,
+                was_there: false,
+            }),
+            pending: Vec::new(),
+            counted_ms: None,
+            is_counting: false,
+            is_in_streams: false,
+        }
+    }
+
+    pub(crate) fn side(&mut self, dialect: Dialect) -> &mut Side {
+        &mut self.sides[dialect as usize]
+    }
+
+    /// Whether servers are to be counted now; if so, they are being counted from now on.
+    pub(crate) fn count(&mut self, busy: bool, now_ms: u64) -> bool {
+        let every = if busy { COUNT_BUSY_MS } else { COUNT_IDLE_MS };
+        let since = self.counted_ms.map(|at| now_ms.saturating_sub(at));
+        if self.is_counting || since.is_some_and(|since| since < every) {
+            return false;
+        }
+        self.is_counting = true;
+        true
+    }
+
+    pub(crate) fn is_counting(&self) -> bool {
+        self.is_counting
+    }
+
+    /// A count ended.
+    pub(crate) fn was_counted(&mut self, now_ms: u64) {
+        self.is_counting = false;
+        self.counted_ms = Some(now_ms);
+    }
+
+    pub(crate) fn note(&mut self, counted: &Counted, now_ms: u64) {
+        for (side, [all, own]) in self.sides.iter_mut().zip(counted.0) {
+            side.others = side.presence.counted(all, own, now_ms);
+        }
+    }
+}
+
+/// What is always listened to: an emitter may speak at any time.
+pub(crate) fn topics(names: &Names, settings: &Settings, namespace: &str) -> Vec<Topic> {
+    let mut topics = Vec::new();
+    if settings.hears(Dialect::Classic) {
+        topics.push(Topic::Pattern(names.pattern(namespace)));
+        let channels = [names.requests(namespace), names.responses(namespace)];
+        topics.extend(channels.map(Topic::Channel));
+        topics.push(Topic::Channel(names.marker(namespace, "classic")));
+    }
+    if settings.hears(Dialect::Sharded) {
+        let inbox = names.room(namespace, &settings.uid);
+        let marker = names.marker(namespace, "sharded");
+        topics.extend([names.main(namespace), inbox, marker].map(Topic::Sharded));
+    }
+    topics
+}
+
+/// What is listened to while there are servers with the streams adapter.
+pub(crate) fn streams_topics(names: &Names, settings: &Settings, namespace: &str) -> Vec<Topic> {
+    let inbox = names.room(namespace, &settings.uid);
+    let marker = names.marker(namespace, "streams");
+    [names.main(namespace), inbox, marker]
+        .map(Topic::Channel)
+        .into()
+}
