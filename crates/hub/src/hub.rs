@@ -1,9 +1,10 @@
 //! The entry points of a hub: everything a shard tells it and asks of it.
 
 use crate::access::trust::{self, ProxyProtocol};
-use crate::access::{admission, rates, tokens};
+use crate::access::{rates, tokens};
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
+use crate::books::limits::BEHIND_MAX_MS;
 use crate::books::limits::{IGNORED_BYTES_MAX, RESERVE_TIMEOUT};
 use crate::books::metrics::{Cells, Limit};
 use crate::cluster::letter::Letter;
@@ -11,6 +12,7 @@ use crate::cluster::receive;
 use crate::cluster::shared::Process;
 use crate::hearing::{decisions, expiry};
 use crate::life::ending;
+use crate::life::shedding;
 use crate::output::outbox::{Sink, Tally};
 use crate::parts::Parts;
 use crate::rooms::membership::NewCount;
@@ -24,6 +26,7 @@ use crate::tables::conn::State;
 use crate::tables::id::{Entropy, Identity};
 use crate::tables::slot::{AskKey, ConnId};
 use crate::tables::timer::ConnTimer;
+use crate::transport::pace;
 use crate::transport::{drain, flush, input, polling, timers};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -51,8 +54,6 @@ impl std::fmt::Debug for Hub {
 
 /// Room counts are told to handlers and other shards this often.
 const ANNOUNCE_MS: u64 = 250;
-/// Peers are spared for at most this long while input is left unread.
-pub(crate) const BEHIND_MAX_MS: u64 = 10_000;
 
 impl Hub {
     /// A hub that is alone in its process.
@@ -179,7 +180,7 @@ impl Hub {
                 .line
                 .budget
                 .is_flooded(&self.stage.parts.books.config.limits);
-            if flooded && self.stage.parts.floods(conn) {
+            if flooded && pace::floods(&self.stage.parts, conn) {
                 passed_over.push(conn);
                 continue;
             }
@@ -277,7 +278,7 @@ impl Hub {
             }
         }
         drain::step(&mut self.stage.parts);
-        admission::shed_slowest(&mut self.stage.parts);
+        shedding::shed_slowest(&mut self.stage.parts);
         self.settle();
     }
 
@@ -333,6 +334,8 @@ impl Hub {
     pub(crate) fn publish(&mut self) {
         let counts = &mut self.stage.parts.books.counts;
         counts.conns = self.stage.parts.line.conns.len() as u64;
+        counts.sessions = self.stage.parts.people.sessions.len() as u64;
+        counts.sockets = self.stage.parts.people.live_sockets() as u64;
         counts.rooms = self.stage.parts.rooms.len() as u64;
         counts.waiting_bytes = self.stage.parts.line.pool.bytes();
         self.cells.publish(counts);

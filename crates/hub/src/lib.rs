@@ -17,8 +17,8 @@ mod tables;
 mod transport;
 mod turn;
 
-pub use access::{addresses, admission, claims, origin, trust};
-pub use books::{config, limits, metrics, tls};
+pub use access::{addresses, admission, origin, trust};
+pub use books::{claims, config, limits, metrics, tls};
 pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};

@@ -2,13 +2,9 @@
 //! come back to a session they have; newcomers are asked to come again in a moment. What is measured: how long turns take, how
 //! long questions to the control plane stay open, and how much of the process's memory is used.
 
-use crate::books::close::CloseReason;
 use crate::books::config;
-use crate::books::limits::{SHED_BACKLOG_MIN, SHED_CONNS, SHED_INTERVAL_MS};
+use crate::books::limits::SHED_INTERVAL_MS;
 use crate::books::metrics::Limit;
-use crate::life::ending;
-use crate::parts::Parts;
-use crate::tables::slot::SessionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
@@ -81,6 +77,15 @@ impl Admission {
         self.pressure.sessions.load(Ordering::Relaxed)
     }
 
+    /// Memory is beyond this bound, and nobody was closed for it of late.
+    pub(crate) fn sheds(&mut self, percent: u8, now_ms: u64) -> bool {
+        let sheds = percent > 0 && self.memory_percent() >= percent && now_ms >= self.shed_due_ms;
+        if sheds {
+            self.shed_due_ms = now_ms + SHED_INTERVAL_MS;
+        }
+        sheds
+    }
+
     /// The bound that keeps newcomers out now.
     pub(crate) fn closed_by(&self, bounds: &config::Admission) -> Option<Limit> {
         let over = |value: u64, bound: u128| bound > 0 && u128::from(value) > bound;
@@ -100,30 +105,6 @@ impl Admission {
 
 fn mean(before: u64, now: u64) -> u64 {
     (before * (PARTS - 1) + now) / PARTS
-}
-
-/// Memory is nearly used up: the clients with the most unread output are closed, rather than everyone by the kernel.
-pub(crate) fn shed_slowest(parts: &mut Parts) {
-    let bound = parts.books.config.admission.memory_percent_shed;
-    let now = parts.clock.now.mono_ms;
-    let admission = &mut parts.access.admission;
-    if bound == 0 || admission.memory_percent() < bound || now < admission.shed_due_ms {
-        return;
-    }
-    admission.shed_due_ms = now + SHED_INTERVAL_MS;
-    let sessions = parts.people.sessions.iter();
-    let mut slow: Vec<(usize, SessionId)> = sessions
-        .map(|(session, slot)| (parts.line.unsent_bytes(slot), session))
-        .filter(|(bytes, _)| *bytes >= SHED_BACKLOG_MIN)
-        .collect();
-    slow.sort_unstable_by(|a, b| b.cmp(a));
-    for (_, session) in slow.into_iter().take(SHED_CONNS) {
-        parts.books.counts.hit(Limit::MemoryShed);
-        if let Some(slot) = parts.people.sessions.get_mut(session) {
-            parts.line.discard_unsent(slot);
-        }
-        ending::close_session(parts, session, CloseReason::OutOfMemory);
-    }
 }
 
 #[cfg(test)]

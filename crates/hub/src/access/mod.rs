@@ -1,8 +1,8 @@
 //! Who may do how much: tokens, origins, proxies, addresses, rates, admission.
 
-use crate::cluster::shared::Process;
+use crate::access::held::Held;
+use crate::cluster::shared::{Distrusted, Process};
 use crate::config::Config;
-use crate::seam::opening::Held;
 use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;
@@ -11,13 +11,12 @@ use gcra::Meters;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use trust::Distrusted;
 
 pub mod addresses;
 pub mod admission;
-pub mod claims;
 pub(crate) mod drain;
 pub(crate) mod gcra;
+pub(crate) mod held;
 pub mod origin;
 pub(crate) mod rates;
 pub(crate) mod tokens;

@@ -5,55 +5,10 @@ use crate::access::gcra::{Exceeded, Gcra, Sender};
 use crate::books::close::CloseReason;
 use crate::books::limits::{CROWD_SLACK, IGNORED_BYTES_MAX};
 use crate::books::metrics::{Limit, Scope};
-use crate::hearing::booking;
+use crate::life::conns;
 use crate::parts::Parts;
-use crate::seam::context::{About, Context, Rejection};
-use crate::seam::handler::AckTo;
 use crate::tables::slot::{ConnId, SessionId, SocketId, SocketKey};
 use std::net::IpAddr;
-
-impl Context<'_> {
-    /// An event was within its own rate: that makes up for one that was not, unless the message did already.
-    pub(crate) fn within_rate(&mut self, socket: SocketKey) {
-        if !self.parts.access.meters.any
-            && let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session)
-            && let Some(slot) = self.parts.people.sessions.get_mut(session)
-        {
-            slot.forgive();
-        }
-    }
-
-    /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
-    pub(crate) fn over_rate(
-        &mut self,
-        socket: SocketKey,
-        ack: &mut Option<AckTo>,
-        scope: Scope,
-        message: &str,
-        exceeded: Exceeded,
-    ) -> bool {
-        self.parts.books.counts.rated[scope as usize] += 1;
-        if self.parts.access.meters.dry_run {
-            return true;
-        }
-        let rejection = Rejection::RateLimited {
-            message,
-            retry_after_s: exceeded.retry_after_s(),
-        };
-        let about = About {
-            id: ack.as_ref().map(|ack| ack.id),
-            field: None,
-        };
-        self.reject_message(socket, rejection, about);
-        if let Some(ack) = ack.take() {
-            self.ack_error(ack, message);
-        }
-        if let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session) {
-            booking::count_rejection(self.parts, session);
-        }
-        false
-    }
-}
 
 /// The first of the rates that has nothing left for this message, which then costs none of them anything.
 #[inline]
@@ -117,7 +72,7 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
     if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
         parts.books.counts.hit(Limit::ConnsPerAddress);
         parts.books.counts.close(CloseReason::TooManyConnections);
-        parts.drop_conn(conn);
+        conns::drop_conn(parts, conn);
     }
 }
 
@@ -198,6 +153,14 @@ pub(crate) fn book_rest(parts: &mut Parts, session: SessionId, socket: Option<So
         .access
         .meters
         .owe(Sender { user, address }, now_us(parts), owed);
+}
+
+/// Makes a socket one of a user's. What its session owes is booked with the user that it had.
+pub(crate) fn set_user(parts: &mut Parts, socket: SocketId, name: &str) {
+    if let Some(session) = parts.people.sockets.get(socket).map(|slot| slot.session) {
+        book_rest(parts, session, Some(socket));
+    }
+    parts.people.set_user(socket, name);
 }
 
 /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.

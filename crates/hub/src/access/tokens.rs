@@ -1,6 +1,7 @@
 //! What a token says, as long as its socket is there: rooms, grants, its end. Nothing here asks anybody.
 
-use crate::access::claims::{Claims, Denied, Grants, Refused};
+use crate::access::rates;
+use crate::books::claims::{Claims, Denied, Grants, Refused};
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::session::RequestToken;
@@ -14,7 +15,7 @@ use wire::{json, plain};
 /// Gives a socket what its token says.
 pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     let index = socket.id();
-    parts.set_user(index, &claims.uid);
+    rates::set_user(parts, index, &claims.uid);
     for room in &claims.rooms {
         // Names and numbers have bounds, which are counted where they bite.
         let _ = parts

@@ -1,8 +1,7 @@
 //! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
 
-use crate::access::trust::Proxies;
-use crate::books::limits::Limits;
-use crate::hub::BEHIND_MAX_MS;
+use crate::books::limits::{BEHIND_MAX_MS, Limits};
+use crate::books::proxies::Proxies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

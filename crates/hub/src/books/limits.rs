@@ -6,6 +6,8 @@ pub use crate::rooms::log::{
 };
 use std::time::Duration;
 
+/// Peers are spared for at most this long while input is left unread.
+pub(crate) const BEHIND_MAX_MS: u64 = 10_000;
 /// Bytes of encoded output after which a turn flushes: a processor's cache holds about as much.
 pub(crate) const LOG_BYTES_PER_TURN: usize = 2 * 1024 * 1024;
 /// A turn that reached its deliveries goes on until it had so many broadcasts: in huge rooms each call of the flush brings more.

@@ -2,7 +2,7 @@
 //! exporter reads.
 //! One writer, relaxed stores, a cache line of its own: counting costs an addition.
 
-use crate::access::claims::Denied;
+use crate::books::claims::Denied;
 use crate::books::close::CloseReason;
 use crate::books::config::SlowConsumer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -19,10 +19,12 @@ macro_rules! named {
     };
 }
 
+pub mod claims;
 pub(crate) mod close;
 pub mod config;
 pub mod limits;
 pub mod metrics;
+pub(crate) mod proxies;
 pub mod tls;
 
 use crate::config::Config;

@@ -180,11 +180,6 @@ impl Parts {
             self.check_sockets_of(index, session);
         }
         assert_eq!(self.people.sids.len(), engineio, "entries of the sid table");
-        assert_eq!(
-            self.books.counts.sessions,
-            self.people.sessions.len() as u64,
-            "count of sessions"
-        );
     }
 
     fn check_end(&self, session: SessionId, conn: Option<ConnId>, state: State) {
@@ -264,11 +259,6 @@ impl Parts {
             self.people.socket_ids.len(),
             self.people.sockets.len(),
             "entries of the id table"
-        );
-        assert_eq!(
-            self.books.counts.sockets,
-            self.people.sockets.len() as u64,
-            "count of sockets"
         );
     }
 

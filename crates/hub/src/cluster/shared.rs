@@ -4,13 +4,14 @@
 use crate::access::addresses::Addresses;
 use crate::access::admission::Pressure;
 use crate::access::gcra::Shared;
-use crate::access::trust::Distrusted;
 use crate::books::config::Rates;
 use crate::cluster::away::Uplink;
 use crate::cluster::mailbox::Loads;
 use crate::output::piece::Waiting;
 use crate::rooms::directory::Directory;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 #[derive(Clone, Debug, Default)]
 pub struct Process {
@@ -38,5 +39,28 @@ impl Process {
             meters: Arc::new(Shared::new(rates)),
             ..Self::default()
         }
+    }
+}
+
+/// What the log was told of proxies that nobody trusts: one of this machine or a private network, where proxies are, and one
+/// from anywhere, who may be a client that pretends.
+#[derive(Debug, Default)]
+pub struct Distrusted {
+    near: AtomicBool,
+    far: AtomicBool,
+}
+
+impl Distrusted {
+    /// Whether one of this address' kind was told.
+    pub(crate) fn of(&self, peer: IpAddr) -> &AtomicBool {
+        if is_near(peer) { &self.near } else { &self.far }
+    }
+}
+
+/// Loopback, RFC 1918, link-local, RFC 4193.
+fn is_near(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
     }
 }

@@ -7,7 +7,9 @@ use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
+use crate::seam::context::About;
 use crate::seam::context::Context;
+use crate::seam::context::Rejection;
 use crate::seam::handler::{AckTo, Refusal};
 use crate::tables::slot::{SessionId, SocketKey};
 
@@ -100,5 +102,48 @@ pub(crate) fn count_rejection(parts: &mut Parts, session: SessionId) {
     // What still comes is no accident.
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.ignored = IGNORED_BYTES_MAX;
+    }
+}
+
+impl Context<'_> {
+    /// An event was within its own rate: that makes up for one that was not, unless the message did already.
+    pub(crate) fn within_rate(&mut self, socket: SocketKey) {
+        if !self.parts.access.meters.any
+            && let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session)
+            && let Some(slot) = self.parts.people.sessions.get_mut(session)
+        {
+            slot.forgive();
+        }
+    }
+
+    /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
+    pub(crate) fn over_rate(
+        &mut self,
+        socket: SocketKey,
+        ack: &mut Option<AckTo>,
+        scope: Scope,
+        message: &str,
+        exceeded: Exceeded,
+    ) -> bool {
+        self.parts.books.counts.rated[scope as usize] += 1;
+        if self.parts.access.meters.dry_run {
+            return true;
+        }
+        let rejection = Rejection::RateLimited {
+            message,
+            retry_after_s: exceeded.retry_after_s(),
+        };
+        let about = About {
+            id: ack.as_ref().map(|ack| ack.id),
+            field: None,
+        };
+        self.reject_message(socket, rejection, about);
+        if let Some(ack) = ack.take() {
+            self.ack_error(ack, message);
+        }
+        if let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session) {
+            count_rejection(self.parts, session);
+        }
+        false
     }
 }

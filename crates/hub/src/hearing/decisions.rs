@@ -1,7 +1,7 @@
 //! Answers to questions and decisions of the handler: what they mean for the client that waits.
 
-use crate::access::claims::{Claims, Denied, Refused};
 use crate::access::tokens;
+use crate::books::claims::{Claims, Denied, Refused};
 use crate::books::metrics::Limit;
 use crate::hearing::{expiry, joining, plain_joining, socketio};
 use crate::seam::ask::Reply;
@@ -10,7 +10,6 @@ use crate::seam::handler::Refusal;
 use crate::seam::join::Held;
 use crate::seam::question::{self, Asked, Pending, Waiting};
 use crate::seam::stage::Stage;
-use crate::tables::intake;
 use crate::tables::slot::{AskKey, SessionKey};
 
 /// Nobody answered in time.
@@ -97,7 +96,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
                 Err(denied) => plain_joining::deny_plain(&mut stage.parts, session, denied),
             }
             if let Some(conn) = conn {
-                intake::revive(&mut stage.parts, conn);
+                stage.parts.intake.revive(&mut stage.parts.line.conns, conn);
             }
         }
         Waiting::Refresh { socket, ack } => {

@@ -1,9 +1,9 @@
 //! A token's life after its client was let in: refreshed, soon to end, at its end.
 
-use crate::access::claims::{Claims, Denied};
 use crate::access::gcra::Gcra;
 use crate::access::rates;
 use crate::access::tokens::{self, shown_token};
+use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::Rate;
 use crate::life::ending;

@@ -1,7 +1,7 @@
 //! The way of a client into a namespace of Socket.IO: its token, the handler's decision, and what it sent meanwhile.
 
-use crate::access::claims::{Claims, Denied};
 use crate::access::tokens::{self, shown_token};
+use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::AuthStyle;
 use crate::books::metrics::{Dropped, Limit};

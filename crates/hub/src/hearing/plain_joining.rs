@@ -1,7 +1,7 @@
 //! The way of a plain session to its one socket: its token, and the handler's decision.
 
-use crate::access::claims::{Claims, Denied};
 use crate::access::tokens;
+use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::hearing::{booking, joining, plain};
 use crate::life::{ending, opening, stream};
@@ -11,7 +11,6 @@ use crate::seam::ask::Token;
 use crate::seam::handler::{Decision, Refusal};
 use crate::seam::question::{self, Waiting};
 use crate::seam::stage::Stage;
-use crate::tables::intake;
 use crate::tables::session::RequestToken;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::websocket::close;
@@ -98,7 +97,7 @@ pub(crate) fn on_beginning_decided(
         Err(refusal) => keep_out_plain(&mut stage.parts, session, &refusal),
     }
     if let Some(conn) = conn {
-        intake::revive(&mut stage.parts, conn);
+        stage.parts.intake.revive(&mut stage.parts.line.conns, conn);
     }
 }
 

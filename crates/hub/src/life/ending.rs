@@ -4,6 +4,7 @@ use crate::access::{rates, tokens};
 use crate::books::close::{CloseReason, Departure};
 use crate::cluster::letter::Target;
 use crate::dialect::speech::Word;
+use crate::life::conns;
 use crate::output::backlog::Backlog;
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice, Told};
@@ -25,7 +26,6 @@ pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Sess
     if let Some(probe) = probe {
         abort_upgrade(parts, index, probe);
     }
-    parts.books.counts.sessions -= 1;
     parts.access.admission.session_left();
     let session = parts.people.remove_session(index)?;
     parts.clock.session_ended(&parts.people);
@@ -54,7 +54,6 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     parts.people.part_socket(index);
     let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
     let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
-    parts.books.counts.sockets -= 1;
     parts.books.counts.disconnects += 1;
     let notice = Notice::Disconnected {
         socket: id,
@@ -83,7 +82,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let broken = reason == CloseReason::TransportError;
     let (unsent, now_ms) = (!slot.outbox.is_empty(), parts.clock.now.mono_ms);
     let sent = parts.polls.sent_on(conn);
-    parts.drop_conn(conn);
+    conns::drop_conn(parts, conn);
     if let Some(sent) = sent
         && (unsent || broken && now_ms - sent.at_ms <= RESET_MS)
         && parts.people.sessions.live(sent.session).is_some()

@@ -1,6 +1,8 @@
 //! The life of sessions and sockets: beginnings, signs of life, ends.
 
+pub(crate) mod conns;
 pub(crate) mod ending;
 pub(crate) mod heartbeat;
 pub(crate) mod opening;
+pub(crate) mod shedding;
 pub(crate) mod stream;

@@ -1,6 +1,6 @@
 //! Beginnings: the socket of a session in a namespace, and what its client is told.
 
-use crate::access::claims::Claims;
+use crate::books::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::dialect::speech::{Variant, Word};
@@ -39,7 +39,7 @@ pub(crate) fn add_socket(
     let conn = carrier.and_then(|slot| slot.conn);
     let variant = carrier.map_or(Variant::ABSENT, Variant::of);
     let deflate = parts.line.deflate_of(conn);
-    let socket = parts.insert_socket(Socket {
+    let socket = parts.people.insert_socket(Socket {
         id,
         variant,
         deflate,

@@ -32,7 +32,7 @@ pub(crate) fn begin_stream(parts: &mut Parts, session: SessionId) -> Option<Vec<
     let (headers, rooms) = (std::mem::take(&mut stream.headers), stream.rooms.clone());
     let conn = slot.conn?;
     write_stream_head(parts, conn, &headers);
-    let dice = u64::from(u16::from_be_bytes(parts.random()));
+    let dice = u64::from(u16::from_be_bytes(parts.ids.random()));
     let retry_ms = RETRY_MS + RETRY_SPREAD_MS * dice / u64::from(u16::MAX);
     parts.line.reply(conn, |out| {
         write_retry(out, retry_ms);

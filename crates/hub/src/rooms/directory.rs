@@ -2,12 +2,31 @@
 //! hubs. A member's shard writes the card before the member is told that it joined, and a publisher reads the card, so nobody
 //! who acts on a join publishes past the new member. A room costs one card, however many shards there are.
 
-use crate::rooms::room::RoomKind;
+use crate::tables::interest::Subject;
 use crate::tables::shards::{self, ShardSet, WORDS};
 use papaya::{Equivalent, HashMap};
 use std::hash::{Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RoomKind {
+    /// Every socket of the namespace.
+    All,
+    /// A room by its name.
+    Named,
+}
+
+impl RoomKind {
+    /// What its key names.
+    pub(crate) fn subject(self) -> Subject {
+        match self {
+            Self::All => Subject::Namespace,
+            Self::Named => Subject::Room,
+        }
+    }
+}
 
 /// The name of a room in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

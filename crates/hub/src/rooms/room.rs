@@ -3,10 +3,10 @@
 
 mod members;
 
+pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::log::Log;
 use crate::tables::id::Identity;
-use crate::tables::interest::Subject;
 use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
@@ -15,25 +15,6 @@ use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum RoomKind {
-    /// Every socket of the namespace.
-    All,
-    /// A room by its name.
-    Named,
-}
-
-impl RoomKind {
-    /// What its key names.
-    pub(crate) fn subject(self) -> Subject {
-        match self {
-            Self::All => Subject::Namespace,
-            Self::Named => Subject::Room,
-        }
-    }
-}
 
 /// Its room on the other shards is found by the card, which only a process with several shards has.
 #[derive(Debug)]

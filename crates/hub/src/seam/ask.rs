@@ -1,6 +1,6 @@
 //! What a hub asks outside, and what it is answered.
 
-use crate::access::claims::{Claims, Refused};
+use crate::books::claims::{Claims, Refused};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 
-use crate::access::claims::Grants;
+use crate::access::rates;
+use crate::books::claims::Grants;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
@@ -324,7 +325,7 @@ impl Context<'_> {
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
         self.parts.people.socket(socket).ok_or(JoinError::Gone)?;
-        self.parts.set_user(socket.id(), user);
+        rates::set_user(self.parts, socket.id(), user);
         Ok(())
     }
 

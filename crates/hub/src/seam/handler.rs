@@ -2,7 +2,7 @@
 //!
 //! One handler lives on each shard and runs inside the turn, so it must not block. Each call gets an [`Context`] to act with.
 
-use crate::access::claims::Claims;
+use crate::books::claims::Claims;
 use crate::books::close::DisconnectReason;
 use crate::cluster::rounds::{Collected, Found};
 use crate::seam::context::Context;

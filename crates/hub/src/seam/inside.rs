@@ -140,7 +140,7 @@ mod tests {
             include_str!("limiter.rs"),
             include_str!("opening.rs"),
             include_str!("question.rs"),
-            include_str!("../access/rates.rs"),
+            include_str!("../hearing/booking.rs"),
             include_str!("../rooms/publish.rs"),
         ];
         let (mut calls, mut ours) = (0, false);

@@ -1,6 +1,6 @@
 //! A client that wants to join a namespace and waits, and what it sends there meanwhile.
 
-use crate::access::claims::Claims;
+use crate::books::claims::Claims;
 use std::sync::Arc;
 use wire::socketio::{self, Packet, PacketType};
 

@@ -1,12 +1,12 @@
 //! The request that opens a session, as the handlers that ask for it see it: they may refuse it, hold it for a while, and add
 //! header lines to its answer and to all later ones of its session.
 
+pub use crate::access::held::Opening;
 use crate::seam::context::Context;
 use crate::seam::inside::Inside;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, Key};
-use std::collections::HashMap;
 use std::net::IpAddr;
 use wire::http::{self, Head};
 
@@ -45,17 +45,6 @@ impl<'a> Request<'a> {
 /// A request that waits for its handler's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpeningKey(Key<ConnId>);
-
-/// What a handler says to an opening request, as Socket.IO's `allowRequest` does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opening {
-    Accept,
-    /// 403 with this message, code 4 of Engine.IO.
-    Refuse(String),
-    /// The request waits for [`Context::decide_opening`], for as long as a request head may take to come (`limits.handshake_timeout`);
-    /// then it is answered 503.
-    Later,
-}
 
 /// Header lines of an answer.
 #[derive(Debug, Default)]
@@ -115,46 +104,6 @@ impl<'a> HeaderLines<'a> {
     }
 }
 
-/// Requests whose handler said [`Opening::Later`].
-#[derive(Debug, Default)]
-pub(crate) struct Held(HashMap<ConnId, Stage>);
-
-#[derive(Debug)]
-enum Stage {
-    /// Nobody has decided; at this time nobody will.
-    Waiting {
-        due_ms: u64,
-    },
-    Decided(Opening),
-}
-
-impl Held {
-    pub(crate) fn hold(&mut self, conn: ConnId, due_ms: u64) {
-        self.0.insert(conn, Stage::Waiting { due_ms });
-    }
-
-    /// The decision about a request that is being read again.
-    pub(crate) fn take_decision(&mut self, conn: ConnId) -> Option<Opening> {
-        if self.0.is_empty() {
-            return None;
-        }
-        match self.0.remove(&conn)? {
-            Stage::Decided(opening) => Some(opening),
-            Stage::Waiting { .. } => None,
-        }
-    }
-
-    pub(crate) fn is_due(&self, conn: ConnId, now_ms: u64) -> bool {
-        matches!(self.0.get(&conn), Some(Stage::Waiting { due_ms }) if *due_ms <= now_ms)
-    }
-
-    pub(crate) fn forget(&mut self, conn: ConnId) {
-        if !self.0.is_empty() {
-            self.0.remove(&conn);
-        }
-    }
-}
-
 impl Context<'_> {
     /// Decides about a request that is held; `false` = nobody waits for it any more.
     pub fn decide_opening(&mut self, key: OpeningKey, decision: Opening) -> bool {
@@ -169,8 +118,7 @@ impl Context<'_> {
         }
         slot.state = State::Head;
         self.parts.intake.go_on(conn, slot);
-        let stages = &mut self.parts.access.held.0;
-        stages.insert(conn, Stage::Decided(decision));
+        self.parts.access.held.decide(conn, decision);
         true
     }
 }

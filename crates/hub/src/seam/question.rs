@@ -2,7 +2,7 @@
 //! goes outside is an [`Ask`]; the answer comes through the mailbox. A client that depends on an answer waits without holding up
 //! the turn. Questions are bounded in number, in bytes and in time: one that is answered late, or never, is answered `unavailable`.
 
-use crate::access::claims::{Claims, Denied};
+use crate::books::claims::{Claims, Denied};
 use crate::books::limits::TOKEN_BYTES_MAX;
 use crate::books::metrics::Limit;
 use crate::parts::Parts;

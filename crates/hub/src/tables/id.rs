@@ -138,6 +138,12 @@ pub(crate) struct Ids {
 const CLOCK_DRIFT_MS: u64 = 3_600_000;
 
 impl Ids {
+    pub(crate) fn random<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        (self.entropy)(&mut bytes);
+        bytes
+    }
+
     pub(crate) fn new(me: Identity, entropy: Entropy) -> Self {
         Self {
             me,

@@ -3,8 +3,8 @@
 
 use crate::books::limits::Limits;
 use crate::cluster::mailbox::Loads;
-use crate::parts::Parts;
 use crate::tables::conn::Conn;
+use crate::tables::slab::Slab;
 use crate::tables::slot::ConnId;
 use std::sync::Arc;
 
@@ -66,6 +66,15 @@ impl Intake {
         }
     }
 
+    /// Goes on with what waits on a connection, if something does.
+    pub(crate) fn revive(&mut self, conns: &mut Slab<ConnId, Conn>, conn: ConnId) {
+        if let Some(slot) = conns.get_mut(conn)
+            && slot.input.is_some()
+        {
+            self.go_on(conn, slot);
+        }
+    }
+
     /// Takes all connections whose input may go on; the caller takes their marks away, or puts them back.
     pub(crate) fn take_stalled(&mut self) -> Vec<ConnId> {
         std::mem::take(&mut self.stalled)
@@ -106,14 +115,5 @@ impl Intake {
     /// For checks: whether the connection will be resumed.
     pub(crate) fn lists(&self, conn: ConnId) -> bool {
         self.stalled.contains(&conn) || self.held.iter().any(|(held, _)| *held == conn)
-    }
-}
-
-/// Goes on with what was pipelined behind an answered poll.
-pub(crate) fn revive(parts: &mut Parts, conn: ConnId) {
-    if let Some(slot) = parts.line.conns.get_mut(conn)
-        && slot.input.is_some()
-    {
-        parts.intake.go_on(conn, slot);
     }
 }

@@ -1,9 +1,11 @@
 //! Who is here: sessions, their sockets, the users behind them, and the namespaces that they are in.
 
+use crate::dialect::speech::Variant;
+use crate::output::compression::Deflate;
 use crate::tables::interest::{Change, Interest, Subject};
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
-use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};
+use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::Socket;
 use crate::tables::users::Users;
 use foldhash::fast::FixedState;
@@ -152,6 +154,31 @@ impl People {
         let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
         let socket = self.sockets.get(index)?;
         (socket.namespace == namespace && !socket.nameless).then_some(index)
+    }
+
+    /// Sockets that are not on their way out.
+    pub(crate) fn live_sockets(&self) -> usize {
+        self.socket_ids.len()
+    }
+
+    /// What fan-out needs to know when a session's transport changes.
+    pub(crate) fn route(
+        &mut self,
+        session: SessionId,
+        conn: Option<ConnId>,
+        variant: Variant,
+        deflate: Deflate,
+    ) {
+        let Some(session) = self.sessions.get(session) else {
+            return;
+        };
+        for index in &session.sockets {
+            if let Some(socket) = self.sockets.get_mut(*index) {
+                socket.conn = conn;
+                socket.variant = variant;
+                socket.deflate = deflate;
+            }
+        }
     }
 
     /// A number no socket is marked with.

@@ -1,6 +1,6 @@
 //! A session: one client's presence, whatever transport carries it.
 
-use crate::access::claims::Claims;
+use crate::books::claims::Claims;
 use crate::output::backlog::Backlog;
 use crate::tables::slot::{AskId, ConnId, SocketId};
 use foldhash::fast::FixedState;

@@ -1,6 +1,6 @@
 //! A socket: one session's membership in one namespace.
 
-use crate::access::claims::Grants;
+use crate::books::claims::Grants;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, UserId};

@@ -1,6 +1,7 @@
 //! Opening handshakes of WebSockets: what is agreed on, and the session that begins.
 
 use crate::hearing::plain_joining;
+use crate::life::conns;
 use crate::life::heartbeat;
 use crate::output::response;
 use crate::parts::Parts;
@@ -67,7 +68,7 @@ pub(crate) fn accept_websocket(
         handshake::write_accept(out, accept, subprotocol, &extra);
     });
     parts.books.counts.websockets += 1;
-    parts.forget_proxy(conn);
+    conns::forget_proxy(parts, conn);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.websocket = true;
     }

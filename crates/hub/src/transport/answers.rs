@@ -119,7 +119,7 @@ pub(crate) fn refuse_unavailable(parts: &mut Parts, conn: ConnId, text: &[u8]) {
         slot.flags.keep_alive = false;
     }
     // Not all at once.
-    let [dice] = parts.random();
+    let [dice] = parts.ids.random();
     let seconds = 1 + u64::from(dice % RETRY_SPREAD_S);
     response::respond_retry(parts, conn, 503, seconds, text);
 }

@@ -225,7 +225,7 @@ pub(crate) fn new_session(
     head: &Head<'_>,
     protocol: Protocol,
 ) -> SessionId {
-    let random = stage.parts.random();
+    let random = stage.parts.ids.random();
     let sid = id::session_id(stage.parts.ids.me, random);
     let peer = stage
         .parts
@@ -248,7 +248,8 @@ pub(crate) fn new_session(
         session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
     session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
-    stage.parts.insert_session(session)
+    stage.parts.access.admission.session_came();
+    stage.parts.people.insert_session(session)
 }
 
 /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).

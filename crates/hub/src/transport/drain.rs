@@ -72,7 +72,7 @@ fn notify_shutdown(parts: &mut Parts) {
 
 /// In how many milliseconds a client may come back.
 pub(crate) fn delay_ms(parts: &mut Parts) -> u64 {
-    let dice = parts.random();
+    let dice = parts.ids.random();
     let now_ms = parts.clock.now.mono_ms;
     parts.access.drain.delay_ms(now_ms, dice)
 }

@@ -3,6 +3,7 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
+use crate::life::conns;
 use crate::life::ending;
 use crate::output::outbox::{Flushed, Sink, Tally};
 use crate::parts::Parts;
@@ -57,7 +58,7 @@ pub(crate) fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
             if slot.state == State::Finishing {
                 slot.state = State::Linger;
                 if slot.flags.eof {
-                    parts.drop_conn(conn);
+                    conns::drop_conn(parts, conn);
                 } else {
                     parts.outbound.effects.push(Effect::Shutdown { conn });
                 }

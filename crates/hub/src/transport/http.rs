@@ -3,6 +3,7 @@
 use crate::access::trust;
 use crate::books::config::PROBES;
 use crate::books::metrics::Limit;
+use crate::life::conns;
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
@@ -167,8 +168,8 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
         return 0;
     }
     let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
-    let proxy = parts.forget_proxy(conn);
-    parts.release_conn(conn);
+    let proxy = conns::forget_proxy(parts, conn);
+    conns::release_conn(parts, conn);
     parts.outbound.effects.push(match shard {
         Some(shard) => {
             parts.books.counts.moved += 1;

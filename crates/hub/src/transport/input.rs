@@ -2,12 +2,14 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
+use crate::life::conns;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::{Conn, State};
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
+use crate::transport::pace;
 use crate::transport::{http, posts, websocket};
 use std::net::IpAddr;
 use wire::growth;
@@ -81,7 +83,7 @@ pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
 pub(crate) fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
     let mut at = 0;
-    stage.parts.begin_input();
+    pace::begin(&mut stage.parts);
     while at < data.len() {
         let used = match next_input(&mut stage.parts, conn) {
             Input::Ignored => return data.len(),
@@ -115,7 +117,7 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
         _ if slot.flags.asking => return Input::Undecided,
         _ => {}
     }
-    if let Some(limit) = parts.why_yield(0) {
+    if let Some(limit) = pace::why_yield(parts, 0) {
         stall(parts, conn, limit);
         return Input::Waits;
     }
@@ -135,7 +137,7 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
             let slot = stage.parts.line.conns.get(conn);
             // A client that asks again has the answer, unless it asked before that was written.
             if slot.is_some_and(|slot| slot.outbox.is_empty()) {
-                stage.parts.forget_answer(conn);
+                conns::forget_answer(&mut stage.parts, conn);
             }
             http::on_head(stage, conn, data)
         }

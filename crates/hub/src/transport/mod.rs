@@ -8,6 +8,7 @@ pub(crate) mod engine;
 pub(crate) mod flush;
 pub(crate) mod http;
 pub(crate) mod input;
+pub(crate) mod pace;
 pub(crate) mod polling;
 pub(crate) mod posts;
 pub(crate) mod sse;

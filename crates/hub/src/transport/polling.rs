@@ -6,7 +6,6 @@ use crate::output::response;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
-use crate::tables::intake;
 use crate::tables::polls::Sent;
 use crate::tables::session::{Polling, Protocol};
 use crate::tables::slot::{ConnId, SessionId};
@@ -185,5 +184,5 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
             polling.answered = Some(conn);
         }
     }
-    intake::revive(parts, conn);
+    parts.intake.revive(&mut parts.line.conns, conn);
 }

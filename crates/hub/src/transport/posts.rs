@@ -8,6 +8,7 @@ use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
+use crate::transport::pace;
 use crate::transport::websocket::Data;
 use crate::transport::{answers, door, engine, input};
 use wire::engineio::{RequestError, payload};
@@ -167,7 +168,7 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
                 len: (len - bytes) as u32,
             };
         }
-        let limit = stage.parts.why_yield(0);
+        let limit = pace::why_yield(&stage.parts, 0);
         input::stall(
             &mut stage.parts,
             conn,
@@ -216,7 +217,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
         at += end + 1;
         packets += 1;
         if at < body.len()
-            && (packets == POST_PACKETS_PER_TURN || stage.parts.why_yield(0).is_some())
+            && (packets == POST_PACKETS_PER_TURN || pace::why_yield(&stage.parts, 0).is_some())
         {
             return Taken::Some(at);
         }

@@ -2,6 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::dialect::speech::Variant;
+use crate::life::conns;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
@@ -113,7 +114,8 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
     }
-    parts.route_sockets(session, Some(conn), variant);
+    let deflate = parts.line.deflate_of(Some(conn));
+    parts.people.route(session, Some(conn), variant, deflate);
     if let Some(polling) = polling {
         carry_over(parts, conn, session, *polling, base64);
     }
@@ -130,7 +132,7 @@ fn carry_over(
 ) {
     // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
     if let Some(answered) = polling.answered {
-        parts.answer_arrived(session, answered);
+        conns::answer_arrived(parts, session, answered);
     }
     while let Some(unit) = polling.queue.pop() {
         parts

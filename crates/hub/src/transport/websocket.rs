@@ -11,6 +11,7 @@ use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
+use crate::transport::pace;
 use crate::transport::{engine, input, upgrade};
 use wire::engineio;
 use wire::websocket::close;
@@ -117,7 +118,7 @@ fn after_message(parts: &mut Parts, from: &mut Source, inflated: usize) -> Next 
         Some(State::WebSocket) => from.probes = false,
         _ => return Next::Stop,
     }
-    match parts.why_yield(inflated) {
+    match pace::why_yield(parts, inflated) {
         Some(limit) => Next::Yield(limit),
         None => Next::Continue,
     }

@@ -1,0 +1,31 @@
+//! How much of a connection's input is worked on before others have their turn.
+
+use crate::books::metrics::Limit;
+use crate::parts::Parts;
+use crate::tables::slot::ConnId;
+
+/// Another connection's input is worked on from here.
+pub(crate) fn begin(parts: &mut Parts) {
+    parts.line.budget.begin_conn();
+    parts.intake.begin();
+}
+
+/// A session of this connection had messages rejected of late.
+pub(crate) fn floods(parts: &Parts, conn: ConnId) -> bool {
+    let slot = parts.line.conns.get(conn);
+    let session = slot.and_then(|slot| parts.people.sessions.get(slot.session));
+    session.is_some_and(|slot| slot.rejections > 0)
+}
+
+/// What makes the connection being worked on wait for the next turn.
+pub(crate) fn why_yield(parts: &Parts, inflated: usize) -> Option<Limit> {
+    let limits = &parts.books.config.limits;
+    if parts.line.budget.conn_floods(limits) {
+        return Some(Limit::RejectionsPerTurn);
+    }
+    if parts.intake.waits_for_mailbox() {
+        return Some(Limit::Mailbox);
+    }
+    let full = parts.line.is_full(limits) || inflated > limits.read_bytes_per_turn;
+    full.then_some(Limit::DeliveriesPerTurn)
+}
