@@ -175,8 +175,13 @@ pub(crate) fn event(
     let name = json::first(list).ok_or(Refused::Shape)?;
     let rest = list[name.len()..].trim_ascii_start();
     let rest = rest.strip_prefix(',').unwrap_or_default();
+    let name = string(Some(name))?;
+    // It would end the sessions of those who hear it.
+    if socketio::is_reserved(&name) {
+        return Err(Refused::Shape);
+    }
     Ok(Event {
-        name: string(Some(name))?,
+        name,
         args: args(rest.trim_ascii(), attachments)?,
         volatile,
     })

@@ -9,7 +9,7 @@ pub enum Refused {
     Garbage,
     /// python-socketio before 5.14 writes pickles. Reading one runs what it holds.
     Pickle,
-    /// A field is missing or of the wrong type.
+    /// A field is missing or of the wrong type, or an event has a name that only the libraries may use.
     Shape,
     /// More rooms or sockets than one message may name.
     TooMany,

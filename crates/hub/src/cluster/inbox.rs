@@ -47,24 +47,14 @@ impl Inbox {
     /// # Errors
     /// The letter is for nobody then.
     pub fn read(&self, from: u16, letter: &[u8]) -> Result<Read, Unreadable> {
-        let mut shards = ShardSet::default();
-        let letter = match wire::read(letter, from)? {
-            Post::Order(mut order) => {
-                shards = self.shards_of(order.of());
-                if let Some(round) = order.round_mut() {
-                    // Somebody must say that nobody is asked.
-                    if shards.is_empty() {
-                        shards = ShardSet::first(1);
-                    }
-                    round.parts = shards.len() as u16;
-                }
-                self.expect(&mut order);
-                Letter::Order(order)
-            }
+        Ok(match wire::read(letter, from)? {
+            Post::Order(order) => self.order(order),
             Post::Kept(broadcast, kept) => {
-                let home = self.home_of(&broadcast).ok_or(Unreadable::Malformed)?;
-                shards.insert(home);
-                Letter::Room(RoomNews::Arrived(broadcast, kept))
+                let mut shards = ShardSet::default();
+                shards.insert(self.home_of(&broadcast).ok_or(Unreadable::Malformed)?);
+                let letter = Letter::Room(RoomNews::Arrived(broadcast, kept));
+                let letter = Arc::new(letter);
+                Read { letter, shards }
             }
             Post::Response {
                 shard,
@@ -72,19 +62,40 @@ impl Inbox {
                 parts,
                 response,
             } => {
-                if shard < self.shards {
-                    shards.insert(shard);
-                }
-                Letter::Response(Reply {
+                let reply = Reply {
                     number: round,
                     node: from,
                     parts,
                     response,
-                })
+                };
+                self.reply(shard, reply)
             }
-        };
-        let letter = Arc::new(letter);
-        Ok(Read { letter, shards })
+        })
+    }
+
+    /// An order for the shards that hold somebody it is for.
+    pub(crate) fn order(&self, mut order: Order) -> Read {
+        let mut shards = self.shards_of(order.of());
+        if let Some(round) = order.round_mut() {
+            // Somebody must say that nobody is asked.
+            if shards.is_empty() {
+                shards = ShardSet::first(1);
+            }
+            round.parts = shards.len() as u16;
+        }
+        self.expect(&mut order);
+        let letter = Arc::new(Letter::Order(order));
+        Read { letter, shards }
+    }
+
+    /// An answer for the shard that asked.
+    pub(crate) fn reply(&self, shard: u16, reply: Reply) -> Read {
+        let mut shards = ShardSet::default();
+        if shard < self.shards {
+            shards.insert(shard);
+        }
+        let letter = Arc::new(Letter::Response(reply));
+        Read { letter, shards }
     }
 
     fn home_of(&self, broadcast: &Broadcast) -> Option<u16> {

@@ -55,6 +55,11 @@ impl Address {
         }
     }
 
+    /// The namespace; rooms, users, and who is left out.
+    pub(crate) fn into_parts(self) -> (String, [Vec<String>; 3]) {
+        (self.namespace, [self.rooms, self.users, self.except])
+    }
+
     fn bytes(&self) -> usize {
         let lists = [&self.rooms, &self.users, &self.except];
         let names = lists.into_iter().flatten();

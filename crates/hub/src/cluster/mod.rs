@@ -3,6 +3,7 @@
 pub(crate) mod abroad;
 pub(crate) mod asking;
 pub(crate) mod away;
+pub mod foreign;
 pub(crate) mod inbox;
 pub(crate) mod joins;
 pub(crate) mod letter;

@@ -1,0 +1,277 @@
+//! Servers of another kind in the same cluster. The control plane speaks their languages; to hubs they are one more node.
+
+use crate::cluster::inbox::{Inbox, Read};
+use crate::cluster::letter::{Address, Answer, Broadcast, Order, Reply, Response, RoundId};
+use crate::cluster::wire::{self, Post, Unreadable};
+use crate::tables::id::Place;
+
+/// The number of that node. Those of nodes are smaller.
+pub const ELSEWHERE: u16 = u16::MAX;
+
+/// What is to be done with the sockets of a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deed {
+    pub namespace: String,
+    pub rooms: Vec<String>,
+    pub users: Vec<String>,
+    pub except: Vec<String>,
+    pub what: What,
+}
+
+/// A question has the number of its round, and what it is waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    Event(Event),
+    Ask {
+        event: Event,
+        round: u64,
+        timeout_ms: u64,
+    },
+    Join(Vec<String>),
+    Leave(Vec<String>),
+    Disconnect {
+        close: bool,
+    },
+    Fetch {
+        round: u64,
+        timeout_ms: u64,
+    },
+}
+
+/// An event with all that it has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub name: String,
+    pub content: Answer,
+    pub volatile: bool,
+}
+
+/// A letter of one of our hubs, as other servers may hear it.
+#[derive(Debug)]
+pub enum Overheard {
+    Deed(Deed),
+    /// To a question of theirs: a shard of ours, of so many.
+    Response {
+        round: u64,
+        parts: u16,
+        response: Response,
+    },
+}
+
+/// Reads a letter that a hub of ours wrote for other nodes.
+///
+/// # Errors
+/// It was not written by a hub of this version.
+pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
+    let order = match wire::read(letter, ELSEWHERE)? {
+        Post::Order(order) => order,
+        Post::Kept(broadcast, _) => Order::Broadcast(broadcast, None),
+        Post::Response {
+            round,
+            parts,
+            response,
+            ..
+        } => {
+            return Ok(Overheard::Response {
+                round,
+                parts,
+                response,
+            });
+        }
+    };
+    Ok(Overheard::Deed(deed(order)))
+}
+
+fn deed(order: Order) -> Deed {
+    let (of, what) = match order {
+        Order::Broadcast(broadcast, round) => {
+            let Broadcast {
+                to,
+                name,
+                args,
+                attachments,
+                volatile,
+                ..
+            } = broadcast;
+            let content = Answer { args, attachments };
+            let event = Event {
+                name,
+                content,
+                volatile,
+            };
+            match round {
+                None => (to, What::Event(event)),
+                Some(RoundId {
+                    number: round,
+                    timeout_ms,
+                    ..
+                }) => {
+                    let ask = What::Ask {
+                        event,
+                        round,
+                        timeout_ms,
+                    };
+                    (to, ask)
+                }
+            }
+        }
+        Order::Join { of, rooms, .. } => (of, What::Join(rooms)),
+        Order::Leave { of, rooms } => (of, What::Leave(rooms)),
+        Order::Disconnect { of, close } => (of, What::Disconnect { close }),
+        Order::Fetch { of, round } => {
+            let RoundId {
+                number: round,
+                timeout_ms,
+                ..
+            } = round;
+            (of, What::Fetch { round, timeout_ms })
+        }
+    };
+    let (namespace, [rooms, users, except]) = of.into_parts();
+    Deed {
+        namespace,
+        rooms,
+        users,
+        except,
+        what,
+    }
+}
+
+impl Inbox {
+    /// A letter for the shards of this process, from other servers.
+    pub fn deed(&self, deed: Deed) -> Read {
+        self.order(order(deed))
+    }
+
+    /// What one of `parts` other servers says to a round of one of our shards.
+    pub fn response(&self, shard: u16, round: u64, parts: u16, response: Response) -> Read {
+        let reply = Reply {
+            number: round,
+            node: ELSEWHERE,
+            parts,
+            response,
+        };
+        self.reply(shard, reply)
+    }
+}
+
+fn order(deed: Deed) -> Order {
+    let of = Address::new(deed.namespace, deed.rooms, deed.users, deed.except);
+    let id = |number, timeout_ms| RoundId {
+        asker: Place {
+            node: ELSEWHERE,
+            shard: 0,
+        },
+        number,
+        ack: 0,
+        timeout_ms,
+        parts: 0,
+    };
+    match deed.what {
+        What::Event(event) => Order::Broadcast(broadcast(of, event), None),
+        What::Ask {
+            event,
+            round,
+            timeout_ms,
+        } => Order::Broadcast(broadcast(of, event), Some(id(round, timeout_ms))),
+        What::Join(rooms) => Order::Join {
+            of,
+            rooms,
+            expected: Vec::new(),
+        },
+        What::Leave(rooms) => Order::Leave { of, rooms },
+        What::Disconnect { close } => Order::Disconnect { of, close },
+        What::Fetch { round, timeout_ms } => {
+            let round = id(round, timeout_ms);
+            Order::Fetch { of, round }
+        }
+    }
+}
+
+fn broadcast(to: Address, event: Event) -> Broadcast {
+    let Event {
+        name,
+        content: Answer { args, attachments },
+        volatile,
+    } = event;
+    Broadcast {
+        to,
+        name,
+        args,
+        attachments,
+        volatile,
+        at: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::letter::borrowed;
+    use crate::cluster::wire::Ask;
+
+    fn deeds() -> Vec<Deed> {
+        let event = || Event {
+            name: "ev".to_owned(),
+            content: Answer {
+                args: "1,\"té\"".to_owned(),
+                attachments: vec![vec![1, 2]],
+            },
+            volatile: true,
+        };
+        let (round, timeout_ms) = (1 << 40, 3_000);
+        let rooms = || vec!["a".to_owned(), "b".to_owned()];
+        let all = [
+            What::Event(event()),
+            What::Ask {
+                event: event(),
+                round,
+                timeout_ms,
+            },
+            What::Join(rooms()),
+            What::Leave(rooms()),
+            What::Disconnect { close: true },
+            What::Fetch { round, timeout_ms },
+        ];
+        let deed = |what| Deed {
+            namespace: "/lab".to_owned(),
+            rooms: rooms(),
+            users: vec!["ann".to_owned()],
+            except: vec!["c".to_owned()],
+            what,
+        };
+        all.into_iter().map(deed).collect()
+    }
+
+    /// As a hub of ours writes it for other nodes.
+    fn written(order: &Order) -> Vec<u8> {
+        let mut out = Vec::new();
+        order.of().with(|to| match order {
+            Order::Broadcast(broadcast, None) => {
+                wire::write(&mut out, to, Ask::Event(&broadcast.event()));
+            }
+            Order::Broadcast(broadcast, Some(round)) => {
+                wire::write(&mut out, to, Ask::Question(&broadcast.event(), *round));
+            }
+            Order::Join { rooms, .. } => wire::write(&mut out, to, Ask::Join(&borrowed(rooms))),
+            Order::Leave { rooms, .. } => wire::write(&mut out, to, Ask::Leave(&borrowed(rooms))),
+            Order::Disconnect { close, .. } => {
+                wire::write(&mut out, to, Ask::Disconnect { close: *close });
+            }
+            Order::Fetch { round, .. } => wire::write(&mut out, to, Ask::Fetch(*round)),
+        });
+        out
+    }
+
+    #[test]
+    fn what_hubs_say_is_overheard_and_said_to_them_in_the_same_words() {
+        for expected in deeds() {
+            let letter = written(&order(expected.clone()));
+            let heard = overhear(&letter).expect("a letter");
+            let Overheard::Deed(deed) = heard else {
+                panic!("{heard:?}")
+            };
+            assert_eq!(deed, expected);
+        }
+    }
+}
