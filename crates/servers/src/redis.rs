@@ -48,6 +48,34 @@ impl Redis {
         panic!("redis-server did not start: its log stands above");
     }
 
+    /// One that serves nothing but TLS, and asks clients for a certificate that its own one signed. `prepare` writes both files.
+    pub fn prepare_tls(prepare: impl Fn(&Path), certificate: &str, key: &str) -> Redis {
+        let entry = [
+            "--tls",
+            "--cacert",
+            certificate,
+            "--cert",
+            certificate,
+            "--key",
+            key,
+        ];
+        for _ in 0..ATTEMPTS {
+            let [port] = free_ports();
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            prepare(folder.path());
+            let args = format!(
+                "--port 0 --tls-port {port} --bind 127.0.0.1 --tls-cert-file {certificate} --tls-key-file {key} \
+                 --tls-ca-cert-file {certificate}"
+            );
+            let args = args.split_whitespace().map(str::to_owned);
+            let redis = Redis::run(port, args.collect(), folder, &entry);
+            if let Some(redis) = redis.when_up() {
+                return redis;
+            }
+        }
+        panic!("redis-server did not start: its log stands above");
+    }
+
     pub(crate) fn run(port: u16, args: Vec<String>, folder: TempDir, entry: &[&str]) -> Redis {
         Redis {
             port,
@@ -97,6 +125,7 @@ impl Redis {
     pub fn ask(&self, command: &[&str]) -> String {
         let mut cli = program("redis-cli");
         cli.args(["-p", &self.port.to_string()]);
+        cli.current_dir(self.folder.path());
         let output = cli.args(&self.entry).args(command).output();
         let output = output.expect("cannot run redis-cli: cargo xtask test installs it");
         String::from_utf8_lossy(&output.stdout).into_owned()

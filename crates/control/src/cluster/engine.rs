@@ -2,7 +2,7 @@
 //! get lost while it is in trouble; what must arrive is numbered and asked for again by the layer above.
 
 use super::feed::Feed;
-use super::memory;
+use super::{memory, redis};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,6 +169,7 @@ pub struct Engine(Carrier);
 #[derive(Clone, Debug)]
 enum Carrier {
     Memory(memory::Port),
+    Redis(redis::Port),
 }
 
 impl Engine {
@@ -176,21 +177,30 @@ impl Engine {
         Self(Carrier::Memory(port))
     }
 
+    pub(super) fn redis(port: redis::Port) -> Self {
+        Self(Carrier::Redis(port))
+    }
+
     /// How channels between nodes are to be carried, so that a cluster of Redis spreads them.
     pub fn native(&self) -> Kind {
         match &self.0 {
             Carrier::Memory(_) => Kind::Classic,
+            Carrier::Redis(port) => port.native(),
         }
     }
 
     /// Publishes a batch in order. It is handed over at once, so calls keep their order; several batches may be under way. The
     /// future ends within seconds, whatever happens to the server.
-    pub fn publish(&self, batch: Vec<Publish>) -> impl Future<Output = Published> + Send + use<> {
-        match &self.0 {
-            Carrier::Memory(port) => {
-                let published = port.publish(&batch);
-                async move { published }
-            }
+    pub fn publish(&self, batch: &[Publish]) -> impl Future<Output = Published> + Send + use<> {
+        let messages = batch.len();
+        let published = match &self.0 {
+            Carrier::Memory(port) => port.publish(batch),
+            Carrier::Redis(port) => port.publish(batch),
+        };
+        async move {
+            let ended = || Trouble::new("the engine was closed by this process");
+            let published = published.await;
+            published.unwrap_or_else(|_| Published::failed(messages, ended()))
         }
     }
 
@@ -198,6 +208,7 @@ impl Engine {
     pub fn subscribe(&self, topics: Vec<Topic>) {
         match &self.0 {
             Carrier::Memory(port) => port.subscribe(topics),
+            Carrier::Redis(port) => port.tell(redis::Order::Subscribe(topics)),
         }
     }
 
@@ -205,6 +216,7 @@ impl Engine {
     pub fn unsubscribe(&self, topics: Vec<Topic>) {
         match &self.0 {
             Carrier::Memory(port) => port.unsubscribe(&topics),
+            Carrier::Redis(port) => port.tell(redis::Order::Unsubscribe(topics)),
         }
     }
 
@@ -212,6 +224,7 @@ impl Engine {
     pub fn doubt(&self) {
         match &self.0 {
             Carrier::Memory(port) => port.doubt(),
+            Carrier::Redis(port) => port.tell(redis::Order::Doubt),
         }
     }
 
@@ -222,6 +235,7 @@ impl Engine {
     pub async fn subscribers(&self, kind: Kind, channels: &[Name]) -> Result<Vec<u64>, Trouble> {
         match &self.0 {
             Carrier::Memory(port) => port.subscribers(kind, channels),
+            Carrier::Redis(port) => port.subscribers(kind, channels).await,
         }
     }
 
@@ -232,6 +246,7 @@ impl Engine {
     pub async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
         match &self.0 {
             Carrier::Memory(port) => port.hold(lease),
+            Carrier::Redis(port) => port.hold(lease).await,
         }
     }
 
@@ -242,6 +257,7 @@ impl Engine {
     pub async fn release(&self, lease: &Lease) -> Result<(), Trouble> {
         match &self.0 {
             Carrier::Memory(port) => port.release(lease),
+            Carrier::Redis(port) => port.release(lease).await,
         }
     }
 
@@ -252,6 +268,7 @@ impl Engine {
     pub async fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
         match &self.0 {
             Carrier::Memory(port) => port.holders(keys),
+            Carrier::Redis(port) => port.holders(keys).await,
         }
     }
 
@@ -262,6 +279,7 @@ impl Engine {
     pub async fn server(&self) -> Result<Server, Trouble> {
         match &self.0 {
             Carrier::Memory(port) => port.server(),
+            Carrier::Redis(port) => port.server().await,
         }
     }
 }

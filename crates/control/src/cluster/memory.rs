@@ -8,6 +8,7 @@ use super::feed::{Source, feed};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tokio::sync::oneshot;
 
 /// Bytes of messages that may wait for a node.
 const FEED_BYTES_MAX: usize = 64 << 20;
@@ -229,15 +230,18 @@ impl Port {
         self.broker.state()
     }
 
-    pub(super) fn publish(&self, batch: &[Publish]) -> Published {
+    pub(super) fn publish(&self, batch: &[Publish]) -> oneshot::Receiver<Published> {
+        let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
-        if let Err(trouble) = state.reaches(self.number) {
-            return Published::failed(batch.len(), trouble);
-        }
-        Published {
-            receivers: batch.iter().map(|one| Some(state.deliver(one))).collect(),
-            trouble: None,
-        }
+        let published = match state.reaches(self.number) {
+            Err(trouble) => Published::failed(batch.len(), trouble),
+            Ok(()) => Published {
+                receivers: batch.iter().map(|one| Some(state.deliver(one))).collect(),
+                trouble: None,
+            },
+        };
+        let _ = sender.send(published);
+        receiver
     }
 
     pub(super) fn subscribe(&self, mut topics: Vec<Topic>) {

@@ -39,7 +39,7 @@ async fn a_message_reaches_those_that_subscribed_and_no_others() {
         publish(Kind::Sharded, "x", "2"),
         publish(Kind::Classic, "xy", "3"),
     ];
-    let published = a.publish(batch).await;
+    let published = a.publish(&batch).await;
     assert_eq!(published.receivers, [Some(2), Some(1), Some(1)]);
     assert_eq!(messages(&mut at_a), ["1"]);
     assert_eq!(messages(&mut at_b), ["1", "2", "3"]);
@@ -62,16 +62,16 @@ async fn a_node_that_is_cut_off_is_told_and_hears_again() {
     broker.cut(2, true);
     assert_eq!(at_b.next().await, Some(News::Unheard(topics.clone())));
     assert_eq!(at_b.next().await, Some(News::Down(away())));
-    let lost = a.publish(vec![publish(Kind::Classic, "x", "1")]).await;
+    let lost = a.publish(&[publish(Kind::Classic, "x", "1")]).await;
     assert_eq!(lost.receivers, [Some(0)]);
-    let refused = b.publish(vec![publish(Kind::Classic, "x", "2")]).await;
+    let refused = b.publish(&[publish(Kind::Classic, "x", "2")]).await;
     assert!(!refused.is_complete() && refused.trouble.is_some());
     broker.cut(2, false);
     assert_eq!(at_b.next().await, Some(News::Heard(topics)));
     assert_eq!(at_b.next().await, Some(News::Up));
     broker.lose(1);
     let batch = ["3", "4"].map(|body| publish(Kind::Classic, "x", body));
-    assert!(a.publish(batch.to_vec()).await.is_complete());
+    assert!(a.publish(&batch).await.is_complete());
     assert_eq!(messages(&mut at_b), ["4"]);
 }
 

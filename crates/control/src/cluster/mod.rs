@@ -3,3 +3,4 @@
 pub mod engine;
 pub mod feed;
 pub mod memory;
+pub mod redis;

@@ -1,0 +1,242 @@
+//! Commands to one server, in order: what waits goes out in one write, and the next write waits for its answers. While the
+//! connection is away, commands wait for it until their time is over.
+
+use super::conn::{Conn, refusal};
+use super::item::Item;
+use super::keeper::Event;
+use super::settings::{Addr, Settings};
+use super::wait::Backoff;
+use crate::cluster::engine::Trouble;
+use redis::{Cmd, Pipeline};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, sleep_until, timeout};
+
+/// Bytes of commands in one write.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+/// An idle connection is asked so often whether it lives.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// The way to one server; it ends when this goes, after what waits was answered.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    pub(super) addr: Addr,
+    items: UnboundedSender<Item>,
+}
+
+impl Lane {
+    pub(super) fn start(
+        addr: Addr,
+        settings: &Arc<Settings>,
+        events: UnboundedSender<Event>,
+    ) -> Self {
+        let (sender, receiver) = unbounded_channel();
+        let seat = Seat {
+            addr: addr.clone(),
+            settings: Arc::clone(settings),
+            events,
+            items: receiver,
+            waiting: VecDeque::new(),
+            open: true,
+        };
+        tokio::spawn(seat.run());
+        let items = sender;
+        Self { addr, items }
+    }
+
+    pub(super) fn send(&self, item: Item) {
+        // A lane that ended gives it back; dropped, it answers its asker.
+        let _ = self.items.send(item);
+    }
+}
+
+/// The task of a lane.
+struct Seat {
+    addr: Addr,
+    settings: Arc<Settings>,
+    events: UnboundedSender<Event>,
+    items: UnboundedReceiver<Item>,
+    waiting: VecDeque<Item>,
+    /// The lane is still there.
+    open: bool,
+}
+
+impl Seat {
+    async fn run(mut self) {
+        let mut backoff = Backoff::default();
+        while self.open || !self.waiting.is_empty() {
+            let trouble = match self.connect().await {
+                Ok(conn) => {
+                    backoff = Backoff::default();
+                    self.tell(Ok(()));
+                    self.serve(&conn).await
+                }
+                Err(trouble) => trouble,
+            };
+            if !self.open {
+                break;
+            }
+            self.tell(Err(trouble.clone()));
+            let pause = sleep(backoff.next());
+            self.meanwhile(pause, &trouble).await;
+        }
+    }
+
+    fn tell(&self, state: Result<(), Trouble>) {
+        let _ = self.events.send(Event::Lane(self.addr.clone(), state));
+    }
+
+    async fn connect(&mut self) -> Result<Conn, Trouble> {
+        let (addr, settings) = (self.addr.clone(), Arc::clone(&self.settings));
+        let opening = async move {
+            let conn = Conn::open(&addr, &settings.login, &settings, None).await?;
+            conn.hello.suits(&addr, &settings.mode)?;
+            Ok(conn)
+        };
+        let away = Trouble::new(format!("cannot reach Redis at {}", self.addr));
+        self.meanwhile(opening, &away).await
+    }
+
+    /// Waits for something while commands come, and ends those whose time is over.
+    async fn meanwhile<T>(&mut self, what: impl Future<Output = T>, trouble: &Trouble) -> T {
+        tokio::pin!(what);
+        loop {
+            let first = self.waiting.front().map(|item| item.until);
+            let over = async {
+                match first {
+                    Some(until) => sleep_until(until.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                done = &mut what => return done,
+                item = self.items.recv(), if self.open => match item {
+                    Some(item) => self.waiting.push_back(item),
+                    None => self.open = false,
+                },
+                () = over => self.end_overdue(trouble),
+            }
+        }
+    }
+
+    fn end_overdue(&mut self, trouble: &Trouble) {
+        let now = Instant::now();
+        while let Some(item) = self.waiting.pop_front_if(|item| item.until <= now) {
+            item.end(Err(trouble.clone()));
+        }
+    }
+
+    /// Serves until the connection is lost, or the lane goes.
+    async fn serve(&mut self, conn: &Conn) -> Trouble {
+        loop {
+            tokio::select! {
+                biased;
+                trouble = conn.gone() => return trouble,
+                () = self.gather() => {}
+            }
+            let items = self.take();
+            if items.is_empty() && !self.open {
+                return super::item::ended();
+            }
+            if let Err(trouble) = self.exchange(conn, items).await {
+                return trouble;
+            }
+        }
+    }
+
+    /// Waits for a command, though not for long, and takes what else is there.
+    async fn gather(&mut self) {
+        if self.waiting.is_empty() && self.open {
+            match timeout(PROBE_EVERY, self.items.recv()).await {
+                Ok(Some(item)) => self.waiting.push_back(item),
+                Ok(None) => self.open = false,
+                Err(_) => {}
+            }
+        }
+        while let Ok(item) = self.items.try_recv() {
+            self.waiting.push_back(item);
+        }
+    }
+
+    /// What goes out in one write.
+    fn take(&mut self) -> Vec<Item> {
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        while bytes < WRITE_BYTES_MAX
+            && let Some(item) = self.waiting.pop_front()
+        {
+            bytes += item.bytes();
+            items.push(item);
+        }
+        items
+    }
+
+    /// Sends items, or a probe if there are none, and hands out the answers.
+    async fn exchange(&self, conn: &Conn, mut items: Vec<Item>) -> Result<(), Trouble> {
+        let mut pipeline = Pipeline::with_capacity(items.len().max(1));
+        for item in &mut items {
+            pipeline.add_command(std::mem::take(&mut item.command));
+        }
+        if items.is_empty() {
+            pipeline.cmd("PING");
+        }
+        let answers = match conn.send(&pipeline, self.settings.patience).await {
+            Ok(answers) => answers,
+            Err(trouble) => {
+                let commands = pipeline.cmd_iter().cloned();
+                for (item, command) in items.into_iter().zip(commands) {
+                    self.unanswered(item, command, &trouble);
+                }
+                return Err(trouble);
+            }
+        };
+        let mut outcome = Ok(());
+        for ((item, command), answer) in items.into_iter().zip(pipeline.cmd_iter()).zip(answers) {
+            match refusal(&answer) {
+                None => item.end(Ok(answer)),
+                Some(why) => outcome = outcome.and(self.refused(item, command, &why)),
+            }
+        }
+        outcome
+    }
+
+    /// The server did not carry a command out; an error means that its connection is of no use any more.
+    fn refused(&self, mut item: Item, command: &Cmd, why: &str) -> Result<(), Trouble> {
+        let trouble = Trouble::new(format!("Redis at {} refused: {why}", self.addr));
+        let code = why.split(' ').next().unwrap_or_default();
+        if PASSING.contains(&code) {
+            item.command = command.clone();
+            item.refusal = Some(trouble.clone());
+            let _ = self.events.send(Event::Again(item));
+        } else {
+            item.end(Err(trouble.clone()));
+        }
+        // Another login, or another server of the same name, may help.
+        match code {
+            "READONLY" | "NOAUTH" => Err(trouble),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody knows whether the command was carried out. A message is its publisher's to send again; the others do no harm twice.
+    fn unanswered(&self, mut item: Item, command: Cmd, trouble: &Trouble) {
+        if item.is_message() {
+            return item.end(Err(trouble.clone()));
+        }
+        item.command = command;
+        item.refusal = Some(trouble.clone());
+        let _ = self.events.send(Event::Again(item));
+    }
+}
+
+/// Refusals that pass with the next look at the topology, or when a failover, a migration or a start is over.
+const PASSING: [&str; 7] = [
+    "MOVED",
+    "ASK",
+    "READONLY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MASTERDOWN",
+    "LOADING",
+];

@@ -1,0 +1,273 @@
+//! Redis or Valkey as engine: alone, watched by Sentinels, or as a cluster.
+
+mod conn;
+mod ear;
+mod ears;
+mod item;
+mod keeper;
+mod lane;
+mod routes;
+pub mod settings;
+mod slot;
+pub mod tls;
+mod topology;
+mod wait;
+
+use super::engine::{
+    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, Server, Topic, Trouble,
+};
+use super::feed::feed;
+use arc_swap::ArcSwap;
+use conn::text;
+use item::{Item, Place, Queue, Tally, ended};
+use keeper::{Event, Keeper};
+use redis::{Cmd, Value};
+use routes::Routes;
+use settings::{Mode, Settings};
+use slot::slot;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use topology::Resolver;
+
+/// The rights that a user of ours needs, as words of `ACL SETUSER`, with the default prefix of channels and keys. `HELLO` and `AUTH`
+/// need none.
+pub const ACL: &str = "~sockeye:* &sockeye:* +ping +info +publish +spublish +subscribe +unsubscribe +psubscribe +punsubscribe \
+    +ssubscribe +sunsubscribe +pubsub +eval +get +set +del +mget +cluster|slots +cluster|info";
+/// Also beside Node servers: a pattern may be subscribed only by a user that may use all channels, or that very pattern.
+pub const ACL_BESIDE_NODE: &str = "&*";
+
+/// A command is tried for so long.
+const TRY_FOR: Duration = Duration::from_millis(1_500);
+
+/// Sets a key unless another life of a holder stands under it, which is answered then.
+const HOLD: &str = "local held = redis.call('GET', KEYS[1]) \
+    if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then return held end \
+    redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3]) return false";
+const RELEASE: &str = "local held = redis.call('GET', KEYS[1]) \
+    if held and string.sub(held, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then \
+    redis.call('DEL', KEYS[1]) end return false";
+
+/// A handle on the connections to Redis.
+#[derive(Clone, Debug)]
+pub struct Port(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    settings: Arc<Settings>,
+    routes: Arc<ArcSwap<Routes>>,
+    events: UnboundedSender<Event>,
+    queue: Queue,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::Close);
+    }
+}
+
+/// Finds Redis and begins to connect. From then on everything is tried again for ever.
+///
+/// # Errors
+/// Redis cannot be found now: why, and what to do.
+pub async fn open(settings: Settings) -> Result<Opened, Trouble> {
+    let settings = Arc::new(settings);
+    let mut resolver = Resolver::new(Arc::clone(&settings));
+    let topology = resolver.resolve().await?;
+    let (events, received) = unbounded_channel();
+    let (source, feed) = feed(settings.feed_bytes);
+    let (keeper, routes) = Keeper::new(
+        Arc::clone(&settings),
+        source,
+        events.clone(),
+        (resolver, topology),
+    );
+    tokio::spawn(keeper.run(received));
+    let shared = Shared {
+        queue: Queue::new(settings.queue_bytes),
+        settings,
+        routes,
+        events,
+    };
+    Ok((Engine::redis(Port(Arc::new(shared))), feed))
+}
+
+impl Port {
+    pub(super) fn native(&self) -> Kind {
+        match self.0.settings.mode {
+            Mode::Cluster => Kind::Sharded,
+            Mode::Single | Mode::Sentinel(_) => Kind::Classic,
+        }
+    }
+
+    pub(super) fn publish(&self, batch: &[Publish]) -> oneshot::Receiver<Published> {
+        let (tally, receiver) = Tally::new(batch.len());
+        let bytes = batch.iter().map(|one| one.channel.len() + one.body.len());
+        if !self.0.queue.fits(bytes.sum()) {
+            let full = "cannot publish: too much waits for Redis, which is slow or away";
+            tally.fail(Trouble::new(full));
+            return receiver;
+        }
+        let (routes, until) = (self.0.routes.load(), Instant::now() + TRY_FOR);
+        for (index, publish) in batch.iter().enumerate() {
+            let verb = match publish.kind {
+                Kind::Classic => "PUBLISH",
+                Kind::Sharded => "SPUBLISH",
+            };
+            let (channel, body) = (&publish.channel[..], &publish.body[..]);
+            let size = channel.len() + body.len();
+            let mut command = Cmd::with_capacity(3, size + verb.len());
+            command.arg(verb).arg(channel).arg(body);
+            let (place, room) = (Place::Slot(slot(channel)), self.0.queue.take(size));
+            let item = Item::of_batch(command, place, until, (&tally, index), room);
+            routes.send(item);
+        }
+        tally.is_handed_over();
+        receiver
+    }
+
+    pub(super) fn tell(&self, event: Order) {
+        let _ = self.0.events.send(match event {
+            Order::Subscribe(topics) => Event::Subscribe(topics),
+            Order::Unsubscribe(topics) => Event::Unsubscribe(topics),
+            Order::Doubt => Event::Doubt,
+        });
+    }
+
+    async fn ask(&self, command: Cmd, place: Place) -> Result<Value, Trouble> {
+        let (item, answer) = Item::new(command, place, Instant::now() + TRY_FOR);
+        self.0.routes.load().send(item);
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    pub(super) async fn subscribers(
+        &self,
+        kind: Kind,
+        channels: &[Name],
+    ) -> Result<Vec<u64>, Trouble> {
+        let mut counts = vec![0; channels.len()];
+        let routes = self.0.routes.load_full();
+        for server in 0..routes.lanes().len() {
+            // A classic channel has subscribers at every server, a sharded one only at its owner.
+            let here =
+                |channel: &Name| kind == Kind::Classic || routes.owner(slot(channel)) == server;
+            let asked: Vec<usize> = (0..channels.len())
+                .filter(|&index| here(&channels[index]))
+                .collect();
+            if asked.is_empty() {
+                continue;
+            }
+            let mut command = Cmd::new();
+            command.arg("PUBSUB").arg(match kind {
+                Kind::Classic => "NUMSUB",
+                Kind::Sharded => "SHARDNUMSUB",
+            });
+            for &index in &asked {
+                command.arg(&channels[index][..]);
+            }
+            let answer = self.ask(command, Place::Server(server)).await?;
+            let found = answer.as_map_iter().into_iter().flatten();
+            for (&index, (_, count)) in asked.iter().zip(found) {
+                if let Value::Int(count) = count {
+                    counts[index] += u64::try_from(*count).unwrap_or(0);
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    pub(super) async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
+        let mut command = script(HOLD, lease);
+        let ms = u64::try_from(lease.time.as_millis()).unwrap_or(u64::MAX);
+        command.arg(&lease.payload).arg(ms);
+        match self.ask(command, Place::Slot(slot(&lease.key))).await? {
+            Value::Nil | Value::Boolean(false) => Ok(Held::Mine),
+            Value::BulkString(value) => Ok(Held::Other(Holder::read(&value))),
+            other => Err(Trouble::new(format!(
+                "Redis answered {other:?} when a lease was asked for"
+            ))),
+        }
+    }
+
+    pub(super) async fn release(&self, lease: &Lease) -> Result<(), Trouble> {
+        let command = script(RELEASE, lease);
+        self.ask(command, Place::Slot(slot(&lease.key))).await?;
+        Ok(())
+    }
+
+    pub(super) async fn holders(&self, keys: &[Name]) -> Result<Vec<Option<Holder>>, Trouble> {
+        let Some(first) = keys.first() else {
+            return Ok(Vec::new());
+        };
+        let mut command = Cmd::new();
+        command.arg("MGET");
+        for key in keys {
+            command.arg(&key[..]);
+        }
+        match self.ask(command, Place::Slot(slot(first))).await? {
+            Value::Array(values) => Ok(values
+                .iter()
+                .map(|value| match value {
+                    Value::BulkString(value) => Some(Holder::read(value)),
+                    _ => None,
+                })
+                .collect()),
+            other => Err(Trouble::new(format!("Redis answered MGET with {other:?}"))),
+        }
+    }
+
+    pub(super) async fn server(&self) -> Result<Server, Trouble> {
+        let mut command = Cmd::new();
+        command.arg("INFO").arg("server");
+        let info = text(&self.ask(command, Place::Server(0)).await?);
+        let field = |name: &str| {
+            let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+            fields.find_map(|(key, value)| (key == name).then(|| value.trim().to_owned()))
+        };
+        let named = ["valkey", "dragonfly", "keydb"]
+            .into_iter()
+            .find_map(|name| {
+                let version = field(&format!("{name}_version"))?;
+                Some((name.to_owned(), version))
+            });
+        let (name, version) = match named {
+            Some(named) => named,
+            // KeyDB gives its version as that of Redis.
+            None if field("executable").is_some_and(|path| path.contains("keydb")) => (
+                "keydb".to_owned(),
+                field("redis_version").unwrap_or_default(),
+            ),
+            None => (
+                "redis".to_owned(),
+                field("redis_version").unwrap_or_default(),
+            ),
+        };
+        let mode = match self.0.settings.mode {
+            Mode::Single => "single",
+            Mode::Sentinel(_) => "sentinel",
+            Mode::Cluster => "cluster",
+        };
+        Ok(Server {
+            name,
+            version,
+            mode,
+        })
+    }
+}
+
+/// What a user of the engine wants.
+#[derive(Debug)]
+pub(super) enum Order {
+    Subscribe(Vec<Topic>),
+    Unsubscribe(Vec<Topic>),
+    Doubt,
+}
+
+/// A script about a lease, with its fence as first word.
+fn script(text: &str, lease: &Lease) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg("EVAL").arg(text).arg(1).arg(&lease.key[..]);
+    command.arg(&lease.fence);
+    command
+}
