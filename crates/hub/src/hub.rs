@@ -201,7 +201,7 @@ impl Hub {
 
     /// The last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
-        self.stage.parts.intake.has_stalled() || self.stage.parts.polls.has_ready()
+        self.stage.parts.intake.has_stalled() || self.stage.parts.line.polls.has_ready()
     }
 
     /// Connections wait for the mailbox of another shard to be short again.

@@ -19,7 +19,6 @@ use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::intake::Intake;
 use crate::tables::interest::Interest;
 use crate::tables::people::People;
-use crate::tables::polls::Polls;
 use std::sync::Arc;
 
 pub(crate) struct Parts {
@@ -29,7 +28,6 @@ pub(crate) struct Parts {
     pub(crate) people: People,
     pub(crate) rooms: Rooms,
     pub(crate) line: Line,
-    pub(crate) polls: Polls,
     pub(crate) intake: Intake,
     pub(crate) rounds: Rounds,
     /// The way to other nodes, if there are any.
@@ -68,7 +66,6 @@ impl Parts {
             people,
             rooms: Rooms::new(me, &process.directory),
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
-            polls: Polls::default(),
             intake: Intake::new(&process.loads),
             rounds: Rounds::new(me),
             away,
@@ -90,7 +87,6 @@ impl Parts {
             books: &mut self.books,
             line: &mut self.line,
             people: &mut self.people,
-            polls: &mut self.polls,
         }
     }
 
@@ -102,7 +98,6 @@ impl Parts {
                 books: &mut self.books,
                 line: &mut self.line,
                 people: &mut self.people,
-                polls: &mut self.polls,
             },
         }
     }

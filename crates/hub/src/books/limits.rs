@@ -1,10 +1,12 @@
 //! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
 
-pub use crate::rooms::log::{
-    BYTES_MAX as HISTORY_BYTES_MAX, EVENTS_MAX as HISTORY_EVENTS_MAX,
-    ROOMS_MAX as HISTORY_ROOMS_MAX, TOTAL_BYTES_MAX as HISTORY_TOTAL_BYTES_MAX,
-};
 use std::time::Duration;
+pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+pub use wire::json::DEPTH_MAX;
+pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
+
+/// Shards that a process may have: an id names its shard in eight bits.
+pub const SHARDS_MAX: usize = 256;
 
 /// Peers are spared for at most this long while input is left unread.
 pub(crate) const BEHIND_MAX_MS: u64 = 10_000;
@@ -28,9 +30,35 @@ const MAILBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 const _: () = assert!(LETTERS_PER_TURN * 4 <= MAILBOX_MESSAGES_MAX);
 const _: () = assert!(LETTER_BYTES_PER_TURN * 4 <= MAILBOX_BYTES_MAX);
 const _: () = assert!(LOG_BYTES_PER_TURN < u32::MAX as usize / 16);
-pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
-pub use wire::json::DEPTH_MAX;
-pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
+
+/// Events kept per room.
+pub const HISTORY_EVENTS_MAX: usize = 50;
+/// Bytes kept per room.
+pub const HISTORY_BYTES_MAX: usize = 64 * 1024;
+/// Rooms with history per shard; the one least recently written makes way.
+pub const HISTORY_ROOMS_MAX: usize = 10_000;
+/// Bytes kept per shard: many full rooms are fewer rooms.
+pub const HISTORY_TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
+// No room takes the place of many others, and a history fits into an outbox beside what else is said.
+const _: () = assert!(HISTORY_BYTES_MAX * 64 <= HISTORY_TOTAL_BYTES_MAX);
+const _: () = assert!(HISTORY_BYTES_MAX * 4 <= Limits::DEFAULT.outbox_bytes_max);
+
+/// What may wait for one connection while too much waits in the whole process.
+pub(crate) const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
+const _: () = assert!(SQUEEZED_BYTES_MAX <= Limits::DEFAULT.outbox_bytes_max);
+
+/// Packets of one POST body that are taken in before others have their turn.
+pub(crate) const POST_PACKETS_PER_TURN: usize = 1_024;
+const _: () = assert!(POST_PACKETS_PER_TURN <= Limits::DEFAULT.post_packets_max);
+
+/// Namespaces that a session is remembered to have left. A client may join and leave any number of them; the bytes that wait in
+/// its sockets name few.
+pub(crate) const PARTED_MAX: usize = 32;
+
+/// Times that a session may show a new token in a minute, or once for each of its namespaces if they can be more: looking at a
+/// token costs more than taking a message.
+pub(crate) const REFRESHES: u32 = 30;
+pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
 
 /// Bytes of the answers and lists that all open rounds of a shard keep, and of one shard's list for a fetch. What is above
 /// it is left out, and the result says that it is not complete.

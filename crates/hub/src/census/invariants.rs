@@ -414,14 +414,14 @@ impl Parts {
                 !conn.flags.stalled || self.intake.lists(index),
                 "conn {index} will not be resumed"
             );
-            let listed = self.polls.sent_on(index);
+            let listed = self.line.polls.sent_on(index);
             assert_eq!(
                 conn.flags.answering,
                 listed.is_some(),
                 "answer on its way on conn {index}"
             );
         }
-        for conn in self.polls.unconfirmed() {
+        for conn in self.line.polls.unconfirmed() {
             assert!(
                 self.line.conns.get(conn).is_some(),
                 "answer on its way on dead conn {conn}"
@@ -429,7 +429,7 @@ impl Parts {
         }
         for (index, session) in self.people.sessions.iter() {
             assert!(
-                !session.flags.poll_ready || self.polls.lists(index),
+                !session.flags.poll_ready || self.line.polls.lists(index),
                 "session {index} will not be answered"
             );
         }

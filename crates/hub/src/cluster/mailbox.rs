@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
-/// Most shards a process may have: a session id names its shard in eight bits.
-pub const SHARDS_MAX: usize = 256;
+pub use crate::books::limits::SHARDS_MAX;
 
 /// What waits in one mailbox. Each has a cache line of its own: all shards write here.
 #[derive(Debug, Default)]

@@ -7,7 +7,6 @@ use crate::output::backlog::{Fate, Losses, Overflow, Unit};
 use crate::output::line::Line;
 use crate::output::piece::Piece;
 use crate::tables::people::People;
-use crate::tables::polls::Polls;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::plain;
 use wire::socketio::PacketType;
@@ -19,7 +18,6 @@ pub(crate) struct Speaker<'a> {
     pub(crate) books: &'a mut Books,
     pub(crate) line: &'a mut Line,
     pub(crate) people: &'a mut People,
-    pub(crate) polls: &'a mut Polls,
 }
 
 /// A word in the client's dialect.
@@ -162,9 +160,9 @@ impl Speaker<'_> {
             .queue
             .push(unit, bytes_max + bytes_max / 2, &mut dropped);
         polling.overflowed = kept == Err(Overflow);
-        self.polls.note_ready(session, &mut slot.flags);
+        self.line.polls.note_ready(session, &mut slot.flags);
         if kept == Err(Overflow) {
-            self.polls.note_overflow(session);
+            self.line.polls.note_overflow(session);
         } else if dropped == Losses::default() {
             return;
         }

@@ -6,6 +6,7 @@ use crate::access::tokens::{self, shown_token};
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::Rate;
+use crate::books::limits::{REFRESHES, REFRESHES_PER};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::ask::Token;
@@ -16,7 +17,6 @@ use crate::seam::question::{self, Waiting};
 use crate::tables::slot::{SessionId, SocketKey};
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 use wire::json;
 
 /// Takes the event that shows a new token, by its argument or as `{"token": …}`; `false` = it is another event.
@@ -149,12 +149,6 @@ fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64)
         },
     );
 }
-
-/// How often a session may do so in a minute, or once for each of its namespaces if they can be more: looking at a token costs
-/// more than taking a message.
-const REFRESHES: u32 = 30;
-
-const REFRESHES_PER: Duration = Duration::from_secs(60);
 
 /// Number of that limiter; the rules' limiters count from one.
 const REFRESHES_NUMBER: u32 = 0;

@@ -10,7 +10,7 @@ pub(crate) fn forget_answer(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn)
         && std::mem::take(&mut slot.flags.answering)
     {
-        parts.polls.confirm(conn);
+        parts.line.polls.confirm(conn);
     }
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn forget_answer(parts: &mut Parts, conn: ConnId) {
 pub(crate) fn answer_arrived(parts: &mut Parts, session: SessionId, conn: ConnId) {
     // The connection may be another's by now, and answer another session.
     let key = parts.people.sessions.key(session);
-    let same = parts.polls.sent_on(conn).map(|sent| sent.session) == Some(key);
+    let same = parts.line.polls.sent_on(conn).map(|sent| sent.session) == Some(key);
     let written = parts
         .line
         .conns

@@ -81,7 +81,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     // Packets in an answer that was not delivered whole are lost, and with them the stream (protocol 3.3).
     let broken = reason == CloseReason::TransportError;
     let (unsent, now_ms) = (!slot.outbox.is_empty(), parts.clock.now.mono_ms);
-    let sent = parts.polls.sent_on(conn);
+    let sent = parts.line.polls.sent_on(conn);
     conns::drop_conn(parts, conn);
     if let Some(sent) = sent
         && (unsent || broken && now_ms - sent.at_ms <= RESET_MS)
@@ -181,7 +181,7 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
         return;
     };
     slot.flags.closing = true;
-    parts.polls.note_ready(session, &mut slot.flags);
+    parts.line.polls.note_ready(session, &mut slot.flags);
     parts
         .clock
         .arm_session(&parts.people, SessionTimer::PollClose, POLL_CLOSE, session);

@@ -1,6 +1,6 @@
 //! The connections of a shard and what is on its way to them.
 
-use crate::books::limits::Limits;
+use crate::books::limits::{Limits, SQUEEZED_BYTES_MAX};
 use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
@@ -8,6 +8,7 @@ use crate::output::log::{Range, TurnLog};
 use crate::output::piece::Pool;
 use crate::tables::clock::Clock;
 use crate::tables::conn::{Conn, State};
+use crate::tables::polls::Polls;
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
 use crate::tables::slot::ConnId;
@@ -15,9 +16,6 @@ use crate::tables::timer::ConnTimer;
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Bound of an outbox while too much waits in the whole process.
-const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -31,6 +29,7 @@ pub(crate) struct Line {
     /// Reused while encoding.
     pub(crate) scratch: Vec<u8>,
     pub(crate) budget: Budget,
+    pub(crate) polls: Polls,
 }
 
 impl Line {
@@ -43,6 +42,7 @@ impl Line {
             codecs: Codecs::default(),
             scratch: Vec::new(),
             budget: Budget::default(),
+            polls: Polls::default(),
         }
     }
 

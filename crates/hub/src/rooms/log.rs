@@ -1,6 +1,9 @@
 //! The last events of a room, kept in memory by the room's home shard for clients that join later.
 //! Bounded in events, bytes and rooms.
 
+use crate::books::limits::{
+    HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX,
+};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::Write;
@@ -46,15 +49,6 @@ pub struct Kept {
     /// The client said what it has, and these are all that it missed, or may not be.
     pub(crate) resumed: Option<bool>,
 }
-
-/// Events kept per room.
-pub const EVENTS_MAX: usize = 50;
-/// Bytes kept per room.
-pub const BYTES_MAX: usize = 64 * 1024;
-/// Rooms with history per shard; the one least recently written makes way.
-pub const ROOMS_MAX: usize = 10_000;
-/// Bytes kept per shard: many full rooms are fewer rooms.
-pub const TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 struct Ring {
@@ -107,12 +101,12 @@ impl Log {
         event: &str,
         now_ms: u64,
     ) -> Option<Position> {
-        if event.len() > BYTES_MAX {
+        if event.len() > HISTORY_BYTES_MAX {
             return None;
         }
         self.writes += 1;
         let key = (namespace.to_owned(), room.to_owned());
-        if self.rooms.len() >= ROOMS_MAX && !self.rooms.contains_key(&key) {
+        if self.rooms.len() >= HISTORY_ROOMS_MAX && !self.rooms.contains_key(&key) {
             self.evict();
         }
         let epoch = self.epoch.max(now_ms);
@@ -125,11 +119,11 @@ impl Log {
         let (position, before) = (ring.position, ring.bytes);
         ring.bytes += event.len();
         ring.events.push_back(event.into());
-        while ring.events.len() > EVENTS_MAX || ring.bytes > BYTES_MAX {
+        while ring.events.len() > HISTORY_EVENTS_MAX || ring.bytes > HISTORY_BYTES_MAX {
             ring.bytes -= ring.events.pop_front().map_or(0, |event| event.len());
         }
         self.bytes = self.bytes - before + ring.bytes;
-        while self.bytes > TOTAL_BYTES_MAX {
+        while self.bytes > HISTORY_TOTAL_BYTES_MAX {
             self.evict();
         }
         Some(position)
@@ -188,13 +182,13 @@ mod tests {
     #[test]
     fn keeps_the_newest_within_bounds() {
         let mut log = Log::default();
-        for n in 0..EVENTS_MAX + 3 {
+        for n in 0..HISTORY_EVENTS_MAX + 3 {
             log.append("/", "r", &n.to_string(), 1);
         }
         assert!(log.kept("/", "r", None).events.starts_with("3,4,"));
-        log.append("/", "r", &"x".repeat(BYTES_MAX), 1);
-        assert_eq!(log.kept("/", "r", None).events.len(), BYTES_MAX);
-        assert_eq!(log.bytes, BYTES_MAX);
+        log.append("/", "r", &"x".repeat(HISTORY_BYTES_MAX), 1);
+        assert_eq!(log.kept("/", "r", None).events.len(), HISTORY_BYTES_MAX);
+        assert_eq!(log.bytes, HISTORY_BYTES_MAX);
         assert_eq!(log.kept("/", "other", None).events, "");
     }
 
@@ -206,18 +200,21 @@ mod tests {
         assert_eq!((first.epoch, first.offset), (7, 1));
         assert_eq!((second.epoch, second.offset), (7, 2));
         assert!(other.epoch > first.epoch, "{other:?}");
-        assert_eq!(log.append("/", "a", &"x".repeat(BYTES_MAX + 1), 7), None);
+        assert_eq!(
+            log.append("/", "a", &"x".repeat(HISTORY_BYTES_MAX + 1), 7),
+            None
+        );
     }
 
     #[test]
     fn what_a_client_missed_begins_behind_its_position() {
         let mut log = Log::default();
         let mut append = |n: usize| log.append("/", "r", &n.to_string(), 7).expect("short");
-        let all: Vec<Position> = (0..EVENTS_MAX + 3).map(&mut append).collect();
-        let last = all[EVENTS_MAX + 2];
+        let all: Vec<Position> = (0..HISTORY_EVENTS_MAX + 3).map(&mut append).collect();
+        let last = all[HISTORY_EVENTS_MAX + 2];
         let kept = |after| log.kept("/", "r", Some(after));
-        let missed = kept(all[EVENTS_MAX]);
-        let texts = format!("{},{}", EVENTS_MAX + 1, EVENTS_MAX + 2);
+        let missed = kept(all[HISTORY_EVENTS_MAX]);
+        let texts = format!("{},{}", HISTORY_EVENTS_MAX + 1, HISTORY_EVENTS_MAX + 2);
         assert_eq!((missed.events, missed.resumed), (texts, Some(true)));
         assert_eq!(kept(last).events, "");
         // The last one that is not kept any more is the first that need not be.
@@ -241,11 +238,11 @@ mod tests {
 
     #[test]
     fn full_rooms_are_bounded_together() {
-        let (mut log, event) = (Log::default(), "x".repeat(BYTES_MAX));
-        for n in 0..=TOTAL_BYTES_MAX / BYTES_MAX {
+        let (mut log, event) = (Log::default(), "x".repeat(HISTORY_BYTES_MAX));
+        for n in 0..=HISTORY_TOTAL_BYTES_MAX / HISTORY_BYTES_MAX {
             log.append("/", &n.to_string(), &event, 1);
         }
-        assert!(log.bytes <= TOTAL_BYTES_MAX);
+        assert!(log.bytes <= HISTORY_TOTAL_BYTES_MAX);
         let held: usize = log.rooms.values().map(|ring| ring.bytes).sum();
         assert_eq!(log.bytes, held);
         assert_eq!(log.kept("/", "0", None).events, "");
@@ -254,11 +251,14 @@ mod tests {
     #[test]
     fn forgets_old_rooms_first() {
         let mut log = Log::default();
-        for n in 0..ROOMS_MAX + 1 {
+        for n in 0..HISTORY_ROOMS_MAX + 1 {
             log.append("/", &n.to_string(), "1", 1);
         }
-        assert!(log.rooms.len() <= ROOMS_MAX);
+        assert!(log.rooms.len() <= HISTORY_ROOMS_MAX);
         assert_eq!(log.kept("/", "0", None).events, "");
-        assert_eq!(log.kept("/", &ROOMS_MAX.to_string(), None).events, "1");
+        assert_eq!(
+            log.kept("/", &HISTORY_ROOMS_MAX.to_string(), None).events,
+            "1"
+        );
     }
 }

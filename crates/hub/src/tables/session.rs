@@ -1,6 +1,7 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::books::claims::Claims;
+use crate::books::limits::PARTED_MAX;
 use crate::output::backlog::Backlog;
 use crate::tables::slot::{AskId, ConnId, SocketId};
 use foldhash::fast::FixedState;
@@ -339,13 +340,10 @@ fn spilled_bytes<A: smallvec::Array>(list: &SmallVec<A>) -> usize {
 struct Parted(SmallVec<[u64; 2]>);
 
 impl Parted {
-    /// A client may join and leave any number of namespaces; the bytes that wait in its sockets name few.
-    const MAX: usize = 32;
-
     fn add(&mut self, namespace: &str) {
         let hash = namespace_hash(namespace);
         self.0.retain(|known| *known != hash);
-        if self.0.len() == Self::MAX {
+        if self.0.len() == PARTED_MAX {
             self.0.remove(0);
         }
         self.0.push(hash);

@@ -1,7 +1,7 @@
 //! A set of shards of this process.
 
-/// Shards that a process may have: an id names its shard in eight bits.
-const SHARDS_MAX: usize = 256;
+use crate::books::limits::SHARDS_MAX;
+
 pub(crate) const WORDS: usize = SHARDS_MAX / 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

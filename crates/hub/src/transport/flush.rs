@@ -85,7 +85,7 @@ fn overflow(parts: &mut Parts, conn: ConnId) {
 }
 
 pub(crate) fn close_overflowed(parts: &mut Parts) {
-    for session in parts.polls.take_overflowed() {
+    for session in parts.line.polls.take_overflowed() {
         // The slot may have changed hands since.
         if parts.people.queue_overflows(session) {
             ending::close_session(parts, session, CloseReason::SlowConsumer);

@@ -110,7 +110,7 @@ pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
         .is_some_and(|polling| !polling.queue.is_empty());
     let due = waiting || slot.flags.upgrading || slot.flags.closing;
     if due {
-        stage.parts.polls.note_ready(session, &mut slot.flags);
+        stage.parts.line.polls.note_ready(session, &mut slot.flags);
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
 /// room for come with the next turn.
 pub(crate) fn answer_polls(parts: &mut Parts) {
     while parts.line.log.len() < LOG_BYTES_PER_TURN
-        && let Some(session) = parts.polls.next_ready()
+        && let Some(session) = parts.line.polls.next_ready()
     {
         let packets_max = parts.books.config.limits.poll_packets_max;
         let Some(slot) = parts.people.sessions.get_mut(session) else {
@@ -179,7 +179,7 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
             session: parts.people.sessions.key(session),
             at_ms: parts.clock.now.mono_ms,
         };
-        parts.polls.note_sent(conn, sent);
+        parts.line.polls.note_sent(conn, sent);
         if let Some(polling) = ending::polling(parts, session) {
             polling.answered = Some(conn);
         }

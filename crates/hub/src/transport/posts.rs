@@ -1,5 +1,6 @@
 //! POST bodies of polling sessions: whole or in chunks, taken in as far as the turn has room (protocol 3.3).
 
+use crate::books::limits::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::hearing::message;
 use crate::life::ending;
@@ -13,9 +14,6 @@ use crate::transport::websocket::Data;
 use crate::transport::{answers, door, engine, input};
 use wire::engineio::{RequestError, payload};
 use wire::http::{ChunkError, Head};
-
-/// Packets of one body that are taken in before others have their turn.
-const POST_PACKETS_PER_TURN: usize = 1_024;
 
 /// How much of a body was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

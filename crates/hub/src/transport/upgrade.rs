@@ -76,7 +76,7 @@ pub(crate) fn on_probe(parts: &mut Parts, conn: ConnId, session: SessionId, text
     match text {
         "2probe" if !slot.flags.upgrading => {
             slot.flags.upgrading = true;
-            parts.polls.note_ready(session, &mut slot.flags);
+            parts.line.polls.note_ready(session, &mut slot.flags);
             parts
                 .line
                 .reply(conn, |out| frame::write_frame(out, OpCode::Text, b"3probe"));
