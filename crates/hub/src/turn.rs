@@ -2,7 +2,8 @@
 //!
 //! 1. *Input*, in any order: mail, connections, bytes, writability. Each call ends with what the hub wants done: a slot that
 //!    became free may belong to the next connection.
-//! 2. *The end*: timers, effects (messages leave for other shards before a client is told of what they say), one flush, effects.
+//! 2. *The end*: timers, effects (messages leave for other shards before a client is told of what they say), waking those shards,
+//!    one flush, effects.
 //!
 //! Between turns a hub can only be looked at.
 
@@ -22,6 +23,10 @@ use std::net::IpAddr;
 pub trait World: Sink {
     /// Does what the hub wants done.
     fn carry_out(&mut self, effect: Effect);
+
+    /// Wakes the shards that messages were left for. It comes before each flush: a shard that was woken by the first message
+    /// of a turn would work on each by itself, and write to each of its clients as often.
+    fn wake(&mut self) {}
 }
 
 /// A connection that another shard read and gave away.
@@ -204,7 +209,6 @@ impl<W: World> Turn<'_, W> {
         mailbox: fn(&W) -> &Receiver<M>,
         mut on_mail: impl FnMut(&mut Self, M),
     ) {
-        mailbox(self.world).begin();
         for _ in 0..MAILS {
             let Some(mail) = mailbox(self.world).pop() else {
                 return;
@@ -233,6 +237,7 @@ impl<W: World> Turn<'_, W> {
     fn flush(&mut self) {
         self.hub.stage.parts.post_parcel();
         self.carry_out();
+        self.world.wake();
         self.hub.flush(self.world);
         self.carry_out();
     }
@@ -247,6 +252,7 @@ impl<W: World> Turn<'_, W> {
         if self.hub.has_output() {
             self.flush();
         }
+        self.world.wake();
         self.hub.end_turn(spent.us, spent.mailbox);
         self.hub.in_turn = false;
     }

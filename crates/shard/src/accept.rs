@@ -46,7 +46,7 @@ pub(crate) struct Door {
     conns_max: usize,
     conns_reserve: usize,
     /// Who gets the next connection that the kernel does not spread.
-    next: usize,
+    next: u16,
     state: Accept,
 }
 
@@ -170,9 +170,9 @@ impl Door {
     fn place(&mut self, stream: Stream, peer: IpAddr, listener: usize, turn: &mut Turn<'_, Hands>) {
         if let Stream::Unix(_) = stream {
             let hands = turn.world();
-            self.next = (self.next + 1) % hands.mail.len();
-            if self.next != usize::from(hands.me.shard) {
-                hands.mail[self.next].send(Mail::Accepted { stream, peer });
+            self.next = (self.next + 1) % hands.me.shards;
+            if self.next != hands.me.shard {
+                hands.post.leave(self.next, Mail::Accepted { stream, peer });
                 return;
             }
         }

@@ -1,11 +1,11 @@
 //! What a hub acts on: streams, mailboxes, the outside. Every effect is carried out here.
 
-use crate::mail::{Answerer, Handover, Mail, Outside};
+use crate::mail::{Answerer, Handover, Mail, Outside, Post};
 use crate::reactor::Reactor;
 use crate::reactor::stream::Stream;
 use crate::sockets::Sockets;
 use crate::tls::{SecureStream, Session};
-use hub::mailbox::{Loads, Receiver, Sender};
+use hub::mailbox::{Loads, Receiver};
 use hub::metrics::Cells;
 use hub::{ConnId, Effect, Identity, Sink, World, Written};
 use std::io::IoSlice;
@@ -18,7 +18,7 @@ pub(crate) struct Hands {
     pub(crate) reactor: Reactor,
     pub(crate) sockets: Sockets,
     pub(crate) mailbox: Receiver<Mail>,
-    pub(crate) mail: Vec<Sender<Mail>>,
+    pub(crate) post: Post,
     pub(crate) loads: Arc<Loads>,
     /// Connections of the process.
     pub(crate) open: Arc<AtomicUsize>,
@@ -41,9 +41,7 @@ impl World for Hands {
             Effect::Close { conn } => self.close(conn),
             Effect::Shutdown { conn } => self.sockets.shutdown(conn),
             Effect::Send { shard, letter } => {
-                if let Some(mail) = self.mail.get(usize::from(shard)) {
-                    mail.send(Mail::Letter(letter));
-                }
+                self.post.leave(shard, Mail::Letter(letter));
             }
             Effect::Move {
                 conn,
@@ -53,26 +51,29 @@ impl World for Hands {
                 beyond,
             } => {
                 debug_assert_ne!(shard, self.me.shard);
-                if let Some((stream, session)) = self.detach(conn)
-                    && let Some(mail) = self.mail.get(usize::from(shard))
-                {
-                    mail.send(Mail::Conn {
+                if let Some((stream, session)) = self.detach(conn) {
+                    let conn = Mail::Conn {
                         stream,
                         session,
                         peer,
                         read,
                         beyond,
-                    });
+                    };
+                    self.post.leave(shard, conn);
                 }
             }
             Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
             Effect::Ask { key, ask } => {
-                let mail = self.mail[usize::from(self.me.shard)].clone();
+                let mail = self.post.of(self.me.shard).clone();
                 self.outside.ask(ask, Answerer { mail, key });
             }
             Effect::Away(parcel) => self.outside.away(parcel),
             Effect::Log(notice) => self.outside.log(notice),
         }
+    }
+
+    fn wake(&mut self) {
+        self.post.wake();
     }
 }
 

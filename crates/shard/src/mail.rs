@@ -81,6 +81,55 @@ pub(crate) enum Mail {
     Stop,
 }
 
+/// The mailboxes of all shards, and those whose owners are still to be woken.
+pub(crate) struct Post {
+    to: Vec<Sender<Mail>>,
+    unwoken: Vec<bool>,
+    /// Those that are unwoken, once each.
+    to_wake: Vec<u16>,
+}
+
+impl Post {
+    pub(crate) fn new(to: Vec<Sender<Mail>>) -> Self {
+        Self {
+            unwoken: vec![false; to.len()],
+            to_wake: Vec::with_capacity(to.len()),
+            to,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.to.len()
+    }
+
+    pub(crate) fn of(&self, shard: u16) -> &Sender<Mail> {
+        &self.to[usize::from(shard)]
+    }
+
+    /// Leaves something for a shard, which is woken later.
+    pub(crate) fn leave(&mut self, shard: u16, mail: Mail) {
+        let at = usize::from(shard);
+        let (Some(to), Some(unwoken)) = (self.to.get(at), self.unwoken.get_mut(at)) else {
+            return;
+        };
+        to.put(mail);
+        if !std::mem::replace(unwoken, true) {
+            self.to_wake.push(shard);
+        }
+    }
+
+    pub(crate) fn wake(&mut self) {
+        for at in self.to_wake.drain(..).map(usize::from) {
+            self.unwoken[at] = false;
+            self.to[at].wake();
+        }
+    }
+
+    pub(crate) fn send_all(&self, mail: impl Fn() -> Mail) {
+        self.to.iter().for_each(|to| to.send(mail()));
+    }
+}
+
 impl Weigh for Mail {
     fn bytes(&self) -> usize {
         size_of::<Self>()

@@ -4,7 +4,7 @@ use crate::accept::{Door, DoorSettings};
 use crate::clock::Clock;
 use crate::effects::Hands;
 use crate::entropy::entropy;
-use crate::mail::{Mail, Outside};
+use crate::mail::{Mail, Outside, Post};
 use crate::memory::ShardMemory;
 use crate::reactor::{Reactor, listener};
 use crate::read::Reader;
@@ -212,7 +212,7 @@ impl Workshop {
             reactor: office.reactor,
             sockets: Sockets::new(limits.read_bytes_per_turn),
             mailbox: office.receiver,
-            mail: shards.mail.clone(),
+            post: Post::new(shards.mail.clone()),
             loads: Arc::clone(&shards.process.loads),
             open: Arc::clone(&shards.open),
             cells: Arc::clone(cells),

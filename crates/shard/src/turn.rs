@@ -47,12 +47,21 @@ impl Shard {
     pub(crate) fn run(&mut self) {
         let mut batch = Batch::new();
         while !self.life.stopped {
-            let timeout = self.timeout();
-            if let Err(error) = self.hands.reactor.wait(&mut batch, timeout) {
-                panic!("cannot wait for readiness: {error}");
-            }
+            self.wait(&mut batch);
             self.turn(&batch);
         }
+    }
+
+    fn wait(&mut self, batch: &mut Batch) {
+        let timeout = match self.timeout() {
+            Some(Duration::ZERO) => Some(Duration::ZERO),
+            timeout if self.hands.mailbox.begin_wait() => timeout,
+            _ => Some(Duration::ZERO),
+        };
+        if let Err(error) = self.hands.reactor.wait(batch, timeout) {
+            panic!("cannot wait for readiness: {error}");
+        }
+        self.hands.mailbox.end_wait();
     }
 
     fn turn(&mut self, batch: &Batch) {
@@ -169,8 +178,8 @@ impl Life {
     /// Nobody is left here. Others may still have somebody, whose rooms' histories and counts come here: all end together.
     fn end_with_all(&mut self, hands: &Hands) {
         if !std::mem::replace(&mut self.told_drained, true) {
-            hands.mail.iter().for_each(|mail| mail.send(Mail::Drained));
+            hands.post.send_all(|| Mail::Drained);
         }
-        self.stopped |= self.drained == hands.mail.len();
+        self.stopped |= self.drained == hands.post.len();
     }
 }

@@ -1,4 +1,4 @@
-//! The only place where threads meet: a queue into one shard with one wake-up per batch.
+//! The only place where threads meet: a queue into one shard, whose owner is woken only if it sleeps.
 //!
 //! The bound is kept by the senders: a hub whose messages find a mailbox above its limit stops reading from its clients until
 //! that mailbox is short again, so nothing is dropped and nothing grows without end.
@@ -66,8 +66,8 @@ struct Inner<T> {
     queue: SegQueue<T>,
     loads: Arc<Loads>,
     shard: u16,
-    /// A wake-up is on its way or the owner is awake and will look.
-    signalled: AtomicBool,
+    /// The owner is awake and will look before it sleeps, or a wake-up is on its way.
+    awake: AtomicBool,
     waker: Waker,
 }
 
@@ -97,7 +97,7 @@ pub fn mailbox<T>(waker: Waker, loads: Arc<Loads>, shard: u16) -> (Sender<T>, Re
         queue: SegQueue::new(),
         loads,
         shard,
-        signalled: AtomicBool::new(false),
+        awake: AtomicBool::new(false),
         waker,
     });
     (Sender(Arc::clone(&inner)), Receiver(inner))
@@ -119,21 +119,37 @@ pub fn waker(wake: impl Fn() + Send + Sync + 'static) -> Waker {
 
 impl<T: Weigh> Sender<T> {
     pub fn send(&self, message: T) {
+        self.put(message);
+        self.wake();
+    }
+
+    /// Sends a message whose owner may sleep on until `wake`.
+    pub fn put(&self, message: T) {
         let load = self.0.load();
         load.messages.fetch_add(1, Ordering::Relaxed);
         load.bytes.fetch_add(message.bytes(), Ordering::Relaxed);
         self.0.queue.push(message);
-        // Pairs with the swap in `begin`: either the owner sees the message, or we see that it must be woken.
-        if !self.0.signalled.swap(true, Ordering::SeqCst) {
+    }
+
+    /// Wakes the owner if it sleeps.
+    pub fn wake(&self) {
+        // Pairs with the swap in `begin_wait`: either the owner sees the message, or we see that it must be woken.
+        if !self.0.awake.swap(true, Ordering::SeqCst) {
             self.0.waker.wake_by_ref();
         }
     }
 }
 
 impl<T: Weigh> Receiver<T> {
-    /// Call before a round of `pop`s: messages sent from now on wake the owner again.
-    pub fn begin(&self) {
-        self.0.signalled.swap(false, Ordering::SeqCst);
+    /// Call before waiting: messages sent from now on wake the owner. `false`: some are here, so do not wait.
+    pub fn begin_wait(&self) -> bool {
+        self.0.awake.swap(false, Ordering::SeqCst);
+        self.is_empty()
+    }
+
+    /// Call behind waiting: the owner looks by itself.
+    pub fn end_wait(&self) {
+        self.0.awake.swap(true, Ordering::SeqCst);
     }
 
     pub fn pop(&self) -> Option<T> {
@@ -164,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_once_per_batch() {
+    fn only_who_sleeps_is_woken() {
         let wakes = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&wakes);
         let (sender, receiver) = mailbox(
@@ -178,14 +194,24 @@ mod tests {
             sender.send(n);
         }
         assert_eq!(wakes.load(Ordering::SeqCst), 1);
-        receiver.begin();
+        assert!(!receiver.begin_wait(), "five messages are here");
+        receiver.end_wait();
         assert_eq!(
             std::iter::from_fn(|| receiver.pop()).collect::<Vec<_>>(),
             [0, 1, 2, 3, 4]
         );
+        // A shard that worked was woken by every message that came in meanwhile, and turned once more for nothing.
         sender.send(9);
-        assert_eq!(wakes.load(Ordering::SeqCst), 2);
+        assert_eq!(wakes.load(Ordering::SeqCst), 1);
         assert_eq!(receiver.len(), 1);
+        assert_eq!(receiver.pop(), Some(9));
+        assert!(receiver.begin_wait());
+        sender.put(10);
+        sender.put(11);
+        assert_eq!(wakes.load(Ordering::SeqCst), 1);
+        sender.wake();
+        sender.wake();
+        assert_eq!(wakes.load(Ordering::SeqCst), 2);
     }
 
     /// Megabytes in few messages are as long a queue as many small ones.
@@ -205,7 +231,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_between_threads() {
-        let (thread, parked) = (std::thread::current(), Arc::new(AtomicBool::new(false)));
+        let thread = std::thread::current();
         let (sender, receiver) = mailbox(waker(move || thread.unpark()), Arc::default(), 0);
         let senders: Vec<_> = (0..4)
             .map(|_| {
@@ -213,22 +239,20 @@ mod tests {
                 std::thread::spawn(move || (0..10_000u64).for_each(|n| sender.send(n)))
             })
             .collect();
-        let mut sum = 0u64;
-        let mut got = 0;
+        let (mut sum, mut got, mut sleeps) = (0u64, 0, 0);
         while got < 40_000 {
-            receiver.begin();
-            let mut any = false;
             while let Some(n) = receiver.pop() {
                 sum += n;
                 got += 1;
-                any = true;
             }
-            if !any {
-                parked.store(true, Ordering::SeqCst);
+            if got < 40_000 && receiver.begin_wait() {
+                sleeps += 1;
                 std::thread::park();
             }
+            receiver.end_wait();
         }
         senders.into_iter().for_each(|s| s.join().expect("sender"));
         assert_eq!(sum, 4 * (0..10_000u64).sum::<u64>());
+        println!("slept {sleeps} times");
     }
 }
