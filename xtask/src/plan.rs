@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 /// Tests that `cargo test` alone leaves out: they are marked `#[ignore = "needs …"]`.
 pub const FOREIGN_TESTS: &str = "foreign tests";
 
+/// Builds the programs that other steps run.
+pub const BUILD: &str = "build";
+
 /// Packages whose tests run a process: they belong to the lane `binary`.
 const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 
@@ -59,7 +62,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "lints", lints),
     step(Lane::Fast, "unit tests", unit_tests),
     step(Lane::Fast, "web check", web_check),
-    step(Lane::Binary, "build", build),
+    step(Lane::Binary, BUILD, build),
     step(Lane::Binary, "gateway tests", gateway_tests),
     step(Lane::Binary, "bench tests", bench_tests),
     step(Lane::Binary, "fuzz smoke", fuzz_smoke),
@@ -128,7 +131,7 @@ fn web_check() -> Step {
 
 /// Also what tests of the gateway start beside it: the conformance application.
 fn build() -> Step {
-    cargo("build", "build", "--bins --examples").takes("1 min")
+    cargo(BUILD, "build", "--bins --examples").takes("1 min")
 }
 
 fn gateway_tests() -> Step {

@@ -99,7 +99,7 @@ fn run_group(entries: &[&Entry], report: &mut Report) {
 }
 
 /// Lanes by their names, or steps whose name contains a word; without any, all that CI runs. A word that means nothing would pass
-/// without running anything.
+/// without running anything. Whatever runs a program is led by the step that builds it.
 fn choose(words: &[String]) -> Result<Vec<&'static Entry>> {
     let means = |word: &str, entry: &Entry| {
         entry.lane.name() == word || (!is_lane(word) && entry.name.contains(word))
@@ -113,10 +113,16 @@ fn choose(words: &[String]) -> Result<Vec<&'static Entry>> {
             );
         }
     }
-    let chosen = plan::ENTRIES.iter().filter(|entry| match words {
+    let is_meant = |entry: &Entry| match words {
         [] => entry.lane != Lane::Nightly,
         words => words.iter().any(|word| means(word, entry)),
-    });
+    };
+    let runs_programs = |entry: &Entry| entry.lane != Lane::Fast;
+    let mut meant = plan::ENTRIES.iter().filter(|entry| is_meant(entry));
+    let builds = meant.any(runs_programs);
+    let chosen = plan::ENTRIES
+        .iter()
+        .filter(|entry| is_meant(entry) || (builds && entry.name == plan::BUILD));
     Ok(chosen.collect())
 }
 
@@ -136,12 +142,23 @@ mod tests {
 
     #[test]
     fn only_lanes_and_steps_that_exist_can_be_asked_for() {
-        assert_eq!(chosen(&["js"]), Ok(vec!["js clients", "js timing"]));
+        assert_eq!(
+            chosen(&["js"]),
+            Ok(vec!["build", "js clients", "js timing"])
+        );
         let error = chosen(&["js", "jss"]).expect_err("a slip");
         assert!(
             error.starts_with("no lane and no step is called \"jss\""),
             "{error}"
         );
+    }
+
+    /// On a fresh checkout there was no gateway to run.
+    #[test]
+    fn a_step_that_runs_a_program_was_run_before_it_was_built() {
+        assert_eq!(chosen(&["browser"]), Ok(vec!["build", "browser"]));
+        assert_eq!(chosen(&["foreign"]).map(|steps| steps[0]), Ok("build"));
+        assert_eq!(chosen(&["lints"]), Ok(vec!["lints"]));
     }
 
     #[test]

@@ -74,10 +74,13 @@ struct Holding {
     stream: Vec<u8>,
     /// To the other hub.
     sent: Vec<Arc<Letter>>,
+    /// What happened, in its order.
+    order: Vec<&'static str>,
 }
 
 impl Sink for Holding {
     fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+        self.order.push("written");
         let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
         if conn != self.conn {
             return Written::Bytes(all.len());
@@ -98,8 +101,13 @@ impl Sink for Holding {
 impl World for Holding {
     fn carry_out(&mut self, effect: Effect) {
         if let Effect::Send { letter, .. } = effect {
+            self.order.push("sent");
             self.sent.push(letter);
         }
+    }
+
+    fn wake(&mut self) {
+        self.order.push("woken");
     }
 }
 
@@ -122,6 +130,7 @@ fn a_frame_is_never_cut_where_a_record_ends() {
                 held: false,
                 stream: Vec::new(),
                 sent: Vec::new(),
+                order: Vec::new(),
             };
             rig.bytes(talker, &frame(&text).repeat(400));
             flush(&mut rig, &mut sink);
@@ -245,6 +254,7 @@ impl Half {
             held: false,
             stream: Vec::new(),
             sent: Vec::new(),
+            order: Vec::new(),
         };
         let conn = hub
             .turn(now, &mut world)
@@ -305,6 +315,25 @@ impl Half {
             .iter()
             .for_each(|letter| self.input().letter(letter));
     }
+}
+
+/// B woke at the first message of A's turn, worked on each by itself, and wrote to its clients as often.
+#[test]
+fn another_shard_was_woken_by_the_first_message_of_a_turn() {
+    let process = Process::default();
+    let mut a = Half::in_process(0, Config::default(), &process);
+    let mut b = Half::in_process(1, Config::default(), &process);
+    for half in [&mut a, &mut b] {
+        half.hear("42[\"join\"]");
+        half.turn(2_000);
+    }
+    a.world.order.clear();
+    (0..3).for_each(|_| a.hear("42[\"say\"]"));
+    a.turn(2_001);
+    assert_eq!(
+        a.world.order[..5],
+        ["sent", "sent", "sent", "woken", "written"]
+    );
 }
 
 /// A has everybody join a room that is empty so far: what A then says reaches B's member, although B has not heard of it yet.
