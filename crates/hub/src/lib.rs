@@ -27,8 +27,7 @@ pub use census::memory::{Footprint, MemoryWalk};
 pub use cluster::away::{Parcel, Piece, Uplink};
 pub use cluster::foreign;
 pub use cluster::inbox::{Inbox, Read};
-pub use cluster::letter::{Answer, Fetched, Letter, Response, Target, Tidings};
-pub use cluster::rounds::{Collected, Found};
+pub use cluster::letter::{Answer, Fetched, Found, Letter, Response, Target, Tidings};
 pub use cluster::shared::Process;
 pub use cluster::wire::Unreadable;
 pub use hub::Hub;
@@ -37,14 +36,14 @@ pub use rooms::membership::JoinError;
 pub use rooms::publish::{Publication, Reach, Record};
 pub use seam::ask::{Ask, Reply, Token};
 pub use seam::context::{About, Context, Emit, Rejection, SocketInfo};
+pub use seam::deciding::Ticket;
 pub use seam::effect::{Brief, Effect, Notice};
-pub use seam::handler::{
-    AckTo, ConnectRequest, Data, Decision, Event, Handler, HandlerFactory, Refusal,
-};
+pub use seam::event::{AckTo, ConnectRequest, Data, Decision, Event, Refusal};
+pub use seam::handler::{Handler, HandlerFactory};
 pub use seam::limiter::Limiter;
 pub use seam::notices;
 pub use seam::opening::{AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, Request};
-pub use seam::question::Ticket;
+pub use seam::told::Collected;
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
 pub use tables::session::Protocol;

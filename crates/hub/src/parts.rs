@@ -12,7 +12,7 @@ use crate::output::line::Line;
 use crate::output::piece::Pool;
 use crate::rooms::fanout::Audience;
 use crate::rooms::room::Rooms;
-use crate::seam::effect::Outbound;
+use crate::seam::outbound::Outbound;
 use crate::seam::question::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};

@@ -125,7 +125,8 @@ mod tests {
     use crate::books::metrics::Cells;
     use crate::output::outbox::{Sink, Written};
     use crate::seam::context::Context;
-    use crate::seam::handler::{Event, Handler};
+    use crate::seam::event::Event;
+    use crate::seam::handler::Handler;
     use crate::tables::slot::SocketKey;
     use crate::{Hub, Identity};
     use std::io::IoSlice;

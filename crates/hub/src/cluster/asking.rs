@@ -3,14 +3,15 @@
 use crate::books::limits::ROUND_BYTES_MAX;
 use crate::cluster::abroad::Abroad;
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Letter, Order, Reply, Response, RoundId, Target, Tidings,
+    Address, Answer, Broadcast, Fetched, Found, Letter, Order, Reply, Response, RoundId, Target,
+    Tidings,
 };
-use crate::cluster::rounds::{Acked, Collected, Found, News, Question};
+use crate::cluster::rounds::{Acked, News, Question};
 use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
-use crate::seam::effect::Told;
+use crate::seam::told::{Collected, Told};
 use crate::tables::slot::SocketKey;
 
 impl Parts {

@@ -1,7 +1,7 @@
 //! A client that is told of its join misses nothing that other nodes publish from then on: the ack waits until they know that
 //! this one has members, but not for long. What waits is in order, so one number says how far other nodes are.
 
-use crate::seam::handler::AckTo;
+use crate::seam::event::AckTo;
 use crate::tables::slot::SocketKey;
 use std::collections::{HashMap, VecDeque};
 

@@ -1,7 +1,6 @@
 //! What hubs write to each other. Orders and responses have the verbs of Socket.IO's cluster adapter, so that other nodes can be
 //! asked in the same words as other shards; news of rooms stay within the process.
 
-use crate::cluster::rounds::Found;
 use crate::dialect::speech::Emit;
 use crate::rooms::directory::Expected;
 use crate::rooms::log::{Kept, Position};
@@ -123,6 +122,14 @@ pub struct Fetched {
     pub rooms: Vec<String>,
     /// Raw JSON; `{}` when a handler attached nothing.
     pub data: String,
+}
+
+/// The sockets that a fetch found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    pub sockets: Vec<Fetched>,
+    /// `false`: a shard did not answer in time or could not be asked, or the list was too long.
+    pub complete: bool,
 }
 
 impl Fetched {

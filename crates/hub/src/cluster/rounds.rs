@@ -8,37 +8,13 @@
 use crate::books::limits::ROUND_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::abroad::Abroad;
-use crate::cluster::letter::{Answer, Fetched, Reply, Response, RoundId, Tidings};
-use crate::seam::effect::Told;
+use crate::cluster::letter::{Answer, Fetched, Found, Reply, Response, RoundId, Tidings};
+use crate::seam::told::{Collected, Told};
 use crate::tables::id::Identity;
 use crate::tables::slot::SocketKey;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
-
-/// What a broadcast with ack brought. Each socket that was meant is in one of the four counts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Collected {
-    /// Fewer than `acked` if not all could be kept.
-    pub answers: Vec<Answer>,
-    pub acked: u64,
-    /// Sockets that got the event and did not answer in time.
-    pub timed_out: u64,
-    /// Sockets that got the event and left before they answered.
-    pub gone: u64,
-    /// Sockets that did not get the event, because a shard waits for too many answers already.
-    pub undelivered: u64,
-    /// Everyone who was meant got the event and answered, and all answers are here.
-    pub complete: bool,
-}
-
-/// The sockets that a fetch found.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
-    pub sockets: Vec<Fetched>,
-    /// `false`: a shard did not answer in time or could not be asked, or the list was too long.
-    pub complete: bool,
-}
 
 #[derive(Debug)]
 enum Wait {

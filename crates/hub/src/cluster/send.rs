@@ -8,7 +8,7 @@ use crate::rooms::directory::RoomName;
 use crate::rooms::publish::Reach;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
-use crate::seam::handler::AckTo;
+use crate::seam::event::AckTo;
 use crate::tables::id;
 use crate::tables::shards::ShardSet;
 use std::sync::Arc;

@@ -2,9 +2,8 @@
 //! their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
 
 use crate::cluster::letter::{
-    Address, Answer, Broadcast, Fetched, Order, Response, RoundId, Target, borrowed,
+    Address, Answer, Broadcast, Fetched, Found, Order, Response, RoundId, Target, borrowed,
 };
-use crate::cluster::rounds::Found;
 use crate::seam::context::Emit;
 use crate::tables::id::Place;
 

@@ -7,10 +7,8 @@ use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
-use crate::seam::context::About;
-use crate::seam::context::Context;
-use crate::seam::context::Rejection;
-use crate::seam::handler::{AckTo, Refusal};
+use crate::seam::context::{About, Context, Rejection};
+use crate::seam::event::{AckTo, Refusal};
 use crate::tables::slot::{SessionId, SocketKey};
 
 /// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
@@ -84,7 +82,7 @@ fn over_rate(
 }
 
 /// Books a rejected message; a session that goes on and on is closed.
-pub(crate) fn count_rejection(parts: &mut Parts, session: SessionId) {
+fn count_rejection(parts: &mut Parts, session: SessionId) {
     let max = parts.books.config.limits.flood_rejections_max;
     parts.line.budget.reject();
     let Some(slot) = parts.people.sessions.get_mut(session) else {

@@ -5,11 +5,11 @@ use crate::books::claims::{Claims, Denied, Refused};
 use crate::books::metrics::Limit;
 use crate::hearing::{expiry, joining, plain_joining, socketio};
 use crate::seam::ask::Reply;
-use crate::seam::effect::Told;
-use crate::seam::handler::Refusal;
+use crate::seam::event::Refusal;
 use crate::seam::join::Held;
 use crate::seam::question::{self, Asked, Pending, Waiting};
 use crate::seam::stage::Stage;
+use crate::seam::told::Told;
 use crate::tables::slot::{AskKey, SessionKey};
 
 /// Nobody answered in time.

@@ -11,7 +11,7 @@ use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::ask::Token;
 use crate::seam::context::{Context, Emit};
-use crate::seam::handler::AckTo;
+use crate::seam::event::AckTo;
 use crate::seam::notices;
 use crate::seam::question::{self, Waiting};
 use crate::tables::slot::{SessionId, SocketKey};

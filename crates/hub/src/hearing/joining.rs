@@ -9,7 +9,7 @@ use crate::dialect::speech::Word;
 use crate::life::{ending, opening};
 use crate::parts::Parts;
 use crate::seam::ask::Token;
-use crate::seam::handler::{ConnectRequest, Decision, Refusal};
+use crate::seam::event::{ConnectRequest, Decision, Refusal};
 use crate::seam::join::Join;
 use crate::seam::notices;
 use crate::seam::opening::HeaderLines;

@@ -2,10 +2,10 @@
 
 use crate::books::metrics::Dropped;
 use crate::hearing::{plain, socketio};
+use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::session::Protocol;
 use crate::tables::slot::SessionId;
-use crate::transport::websocket::Data;
 
 /// A message of whatever protocol the session speaks.
 #[inline]

@@ -2,11 +2,10 @@
 
 use crate::hearing::{booking, expiry, socketio};
 use crate::seam::context::{About, Rejection};
-use crate::seam::handler::{AckTo, Event};
+use crate::seam::event::{AckTo, Data, Event};
 use crate::seam::stage::Stage;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SocketKey};
-use crate::transport::websocket::Data;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
 

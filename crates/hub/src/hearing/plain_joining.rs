@@ -8,7 +8,7 @@ use crate::life::{ending, opening, stream};
 use crate::parts::Parts;
 use crate::rooms::log::Kept;
 use crate::seam::ask::Token;
-use crate::seam::handler::{Decision, Refusal};
+use crate::seam::event::{Decision, Refusal};
 use crate::seam::question::{self, Waiting};
 use crate::seam::stage::Stage;
 use crate::tables::session::RequestToken;

@@ -9,13 +9,12 @@ use crate::cluster::letter::Answer;
 use crate::hearing::{booking, expiry, joining};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
+use crate::seam::event::{AckTo, Data, Event, Refusal};
 use crate::seam::gate;
-use crate::seam::handler::{AckTo, Event, Refusal};
 use crate::seam::stage::Stage;
 use crate::tables::session::Partial;
 use crate::tables::slot::{SessionId, SocketKey};
 use crate::tables::timer::SessionTimer;
-use crate::transport::websocket::Data;
 use std::mem;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 

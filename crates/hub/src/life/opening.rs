@@ -8,7 +8,7 @@ use crate::life::ending;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
-use crate::seam::handler::Refusal;
+use crate::seam::event::Refusal;
 use crate::tables::slot::{SessionId, SocketKey};
 use crate::tables::socket::{Extra, Place, Socket};
 use smallvec::SmallVec;

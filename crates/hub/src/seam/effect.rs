@@ -1,14 +1,11 @@
 //! What a hub wants done. The shard carries these out; a simulator may delay or lose them.
 
-use crate::books::close::{CloseReason, Departure, DisconnectReason};
+use crate::books::close::{CloseReason, Departure};
 use crate::books::metrics::Limit;
 use crate::cluster::away::Parcel;
 use crate::cluster::letter::Letter;
 use crate::seam::ask::Ask;
-use crate::seam::handler::Refusal;
-use crate::seam::join::Held;
-use crate::tables::slot::{AskKey, ConnId, SessionKey, SocketKey};
-use std::collections::VecDeque;
+use crate::tables::slot::{AskKey, ConnId};
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -117,40 +114,4 @@ impl std::fmt::Debug for Brief {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.as_str().fmt(f)
     }
-}
-
-/// What a handler must be told once it is not running.
-#[derive(Debug)]
-pub(crate) enum Told {
-    Answered {
-        token: u64,
-        answer: Option<Box<[u8]>>,
-    },
-    Disconnected {
-        socket: SocketKey,
-        reason: DisconnectReason,
-    },
-    AckTimedOut {
-        socket: SocketKey,
-        token: u64,
-    },
-    Collected {
-        token: u64,
-        collected: crate::cluster::rounds::Collected,
-    },
-    Found {
-        token: u64,
-        found: crate::cluster::rounds::Found,
-    },
-}
-
-/// What waits to leave the hub: effects for the shard, news for the handler.
-#[derive(Debug, Default)]
-pub(crate) struct Outbound {
-    /// Decisions of the handler that are not carried out yet.
-    pub(crate) decided: VecDeque<(AskKey, Result<(), Refusal>)>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) told: VecDeque<Told>,
-    /// Packets that waited before a gate, in order; the decision is there.
-    pub(crate) released: VecDeque<(SessionKey, Held)>,
 }

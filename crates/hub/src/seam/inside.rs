@@ -47,7 +47,8 @@ mod tests {
     use crate::books::metrics::Cells;
     use crate::seam::context::Context;
     use crate::seam::effect::Effect;
-    use crate::seam::handler::{Decision, Handler};
+    use crate::seam::event::Decision;
+    use crate::seam::handler::Handler;
     use crate::tables::clock::Now;
     use crate::{ConnectRequest, Event, Hub, Identity, Sink, SocketKey, Spent, World, Written};
     use std::io::IoSlice;
@@ -138,8 +139,7 @@ mod tests {
         let sources = [
             include_str!("context.rs"),
             include_str!("limiter.rs"),
-            include_str!("opening.rs"),
-            include_str!("question.rs"),
+            include_str!("deciding.rs"),
             include_str!("../hearing/booking.rs"),
             include_str!("../rooms/publish.rs"),
         ];

@@ -5,7 +5,7 @@ use crate::access::rates;
 use crate::books::config::Rate;
 use crate::books::metrics::Scope;
 use crate::seam::context::Context;
-use crate::seam::handler::AckTo;
+use crate::seam::event::AckTo;
 use crate::seam::inside::Inside;
 use crate::tables::slot::SocketKey;
 

@@ -2,7 +2,9 @@
 
 pub(crate) mod ask;
 pub(crate) mod context;
+pub(crate) mod deciding;
 pub(crate) mod effect;
+pub(crate) mod event;
 pub(crate) mod gate;
 pub(crate) mod handler;
 pub(crate) mod inside;
@@ -11,5 +13,7 @@ pub(crate) mod limiter;
 pub mod notices;
 pub(crate) mod opening;
 pub(crate) mod orders;
+pub(crate) mod outbound;
 pub mod question;
 pub(crate) mod stage;
+pub(crate) mod told;

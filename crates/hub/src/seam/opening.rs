@@ -2,9 +2,6 @@
 //! header lines to its answer and to all later ones of its session.
 
 pub use crate::access::held::Opening;
-use crate::seam::context::Context;
-use crate::seam::inside::Inside;
-use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, Key};
 use std::net::IpAddr;
@@ -45,6 +42,12 @@ impl<'a> Request<'a> {
 /// A request that waits for its handler's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpeningKey(Key<ConnId>);
+
+impl OpeningKey {
+    pub(crate) fn conn(self) -> Key<ConnId> {
+        self.0
+    }
+}
 
 /// Header lines of an answer.
 #[derive(Debug, Default)]
@@ -101,25 +104,6 @@ impl<'a> HeaderLines<'a> {
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         let mut lines = self.iter();
         lines.find_map(|(other, value)| other.eq_ignore_ascii_case(name).then_some(value))
-    }
-}
-
-impl Context<'_> {
-    /// Decides about a request that is held; `false` = nobody waits for it any more.
-    pub fn decide_opening(&mut self, key: OpeningKey, decision: Opening) -> bool {
-        let _inside = Inside::enter();
-        let conn = key.0.id();
-        let slot = self.parts.line.conns.live_mut(key.0);
-        let Some(slot) = slot.filter(|slot| slot.state == State::Held) else {
-            return false;
-        };
-        if decision == Opening::Later {
-            return true;
-        }
-        slot.state = State::Head;
-        self.parts.intake.go_on(conn, slot);
-        self.parts.access.held.decide(conn, decision);
-        true
     }
 }
 

@@ -7,19 +7,11 @@ use crate::books::limits::TOKEN_BYTES_MAX;
 use crate::books::metrics::Limit;
 use crate::parts::Parts;
 use crate::seam::ask::{Ask, Token};
-use crate::seam::context::Context;
 use crate::seam::effect::Effect;
-use crate::seam::handler::{ConnectRequest, Refusal};
-use crate::seam::inside::Inside;
 use crate::seam::join::Join;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{AskId, AskKey, SessionId, SessionKey, SocketKey};
-use std::hash::Hash;
 use std::time::Duration;
-
-/// The right to decide about one client, once, by [`Context::decide`].
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(AskKey);
 
 /// Who answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +75,18 @@ impl Questions {
         self.open.get(ask)
     }
 
+    pub(crate) fn is_open(&self, key: AskKey) -> bool {
+        self.open.live(key).is_some()
+    }
+
+    pub(crate) fn has_ticket(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    pub(crate) fn hold_ticket(&mut self, key: AskKey) {
+        self.ticket = Some(key);
+    }
+
     /// For the census: the number of questions, and the bytes that they say they keep beside those that are booked.
     pub(crate) fn audit(&self) -> (usize, usize, usize) {
         let kept = self.open.iter().map(|(_, pending)| pending.bytes).sum();
@@ -110,51 +114,8 @@ impl Questions {
     }
 }
 
-impl Context<'_> {
-    /// Takes a ticket for a client that is to be decided about later: return [`Decision::Later`](crate::Decision::Later), and
-    /// call [`decide`](Self::decide) within the time. Meanwhile what the client sends to that namespace waits; its other
-    /// namespaces do not, and no other client does. When the time is up the client is refused. `None`: too many decisions are
-    /// open, so refuse it with [`Refusal::unavailable`].
-    pub fn postpone(&mut self, request: &ConnectRequest<'_>, timeout: Duration) -> Option<Ticket> {
-        let _inside = Inside::enter();
-        debug_assert!(self.parts.asks.ticket.is_none(), "one ticket for a request");
-        let bytes = request.namespace.len() + request.auth.len();
-        let session = Some(request.session);
-        let key = open_question(self.parts, session, Asked::Handler, bytes, timeout)?;
-        self.parts.asks.ticket = Some(key);
-        Some(Ticket(key))
-    }
-
-    /// Lets a client in, or refuses it. It happens when the call of the handler that runs has ended. `false`: the client gave
-    /// up, or its time was up.
-    pub fn decide(&mut self, ticket: Ticket, decision: Result<(), Refusal>) -> bool {
-        let _inside = Inside::enter();
-        let Ticket(key) = ticket;
-        if self.parts.asks.open.live(key).is_none() {
-            return false;
-        }
-        let decided = &mut self.parts.outbound.decided;
-        decided.push_back((key, decision));
-        true
-    }
-
-    /// Asks outside the shard: the process that runs the hub answers, and `Handler::answered` follows with the answer, or with
-    /// `None` when the time is up. `token` is the handler's own. `false`: too many questions are open.
-    pub fn ask_outside(&mut self, question: Box<[u8]>, timeout: Duration, token: u64) -> bool {
-        let _inside = Inside::enter();
-        let asked = Asked::Outside { token };
-        let bytes = question.len();
-        let Some(key) = open_question(self.parts, None, asked, bytes, timeout) else {
-            return false;
-        };
-        let ask = Ask::Handler { question };
-        self.parts.outbound.effects.push(Effect::Ask { key, ask });
-        true
-    }
-}
-
 /// Opens a question that is answered within `timeout`. `None`: too many are open, or they keep too much.
-fn open_question(
+pub(crate) fn open_question(
     parts: &mut Parts,
     session: Option<SessionId>,
     asked: Asked,

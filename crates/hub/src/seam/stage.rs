@@ -4,9 +4,10 @@ use crate::books::close::CloseReason;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::context::Context;
-use crate::seam::effect::{Effect, Notice, Told};
+use crate::seam::effect::{Effect, Notice};
 use crate::seam::handler::Handler;
 use crate::seam::inside::Inside;
+use crate::seam::told::Told;
 use crate::tables::slot::SessionId;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

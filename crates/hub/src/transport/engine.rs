@@ -4,10 +4,10 @@ use crate::books::close::CloseReason;
 use crate::hearing::message;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
+use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use crate::transport::polling;
-use crate::transport::websocket::Data;
 use wire::engineio::{self, PacketType as EnginePacket};
 use wire::websocket::close;
 

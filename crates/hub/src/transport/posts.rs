@@ -6,12 +6,11 @@ use crate::hearing::message;
 use crate::life::ending;
 use crate::output::response;
 use crate::parts::Parts;
+use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::pace;
-use crate::transport::websocket::Data;
-use crate::transport::{answers, door, engine, input};
+use crate::transport::{answers, door, engine, input, pace};
 use wire::engineio::{RequestError, payload};
 use wire::http::{ChunkError, Head};
 

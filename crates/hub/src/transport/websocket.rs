@@ -7,20 +7,17 @@ use crate::books::metrics::Limit;
 use crate::hearing::message;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
+use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::pace;
-use crate::transport::{engine, input, upgrade};
+use crate::transport::{engine, input, pace, upgrade};
 use wire::engineio;
 use wire::websocket::close;
 use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::message::{Assembler, Limits, Message, Step, Violation, check_text};
-
-/// A message of a session, whatever transport brought it.
-pub(crate) use crate::seam::handler::Data;
 
 /// Whether a read goes on behind a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,102 @@
+//! What a handler is told and answers: requests to join, events, decisions.
+
+use crate::books::claims::Claims;
+use crate::seam::opening::HeaderLines;
+use crate::tables::session::Protocol;
+use crate::tables::slot::{SessionId, SocketKey};
+use std::net::IpAddr;
+
+/// A client asks to join a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectRequest<'a> {
+    pub namespace: &'a str,
+    /// Raw JSON of the CONNECT payload; `{}` when there was none.
+    pub auth: &'a str,
+    /// Query string of the opening request; empty unless handshakes are kept.
+    pub query: &'a str,
+    /// Its header lines; none unless the handler [reads requests](crate::Handler::reads_requests).
+    pub headers: HeaderLines<'a>,
+    pub protocol: Protocol,
+    pub peer: IpAddr,
+    /// What its token says; `None` = it showed none, and none is needed.
+    pub claims: Option<&'a Claims>,
+    pub(crate) session: SessionId,
+}
+
+/// Why a namespace was not joined: CONNECT_ERROR's payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    /// Raw JSON.
+    pub data: Option<String>,
+}
+
+/// What becomes of a client that wants to join a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Admit,
+    Refuse(Refusal),
+    /// The handler took a ticket ([`Context::postpone`](crate::Context::postpone)) and decides with it later ([`Context::decide`](crate::Context::decide)).
+    Later,
+}
+
+impl From<Result<(), Refusal>> for Decision {
+    fn from(decision: Result<(), Refusal>) -> Self {
+        match decision {
+            Ok(()) => Self::Admit,
+            Err(refusal) => Self::Refuse(refusal),
+        }
+    }
+}
+
+impl Refusal {
+    /// Nobody can decide now; the client may try again in a moment.
+    pub fn unavailable() -> Self {
+        Self {
+            message: "service unavailable".into(),
+            data: Some(r#"{"retry_after_ms":1000}"#.into()),
+        }
+    }
+
+    pub fn invalid_namespace() -> Self {
+        Self {
+            message: "Invalid namespace".into(),
+            data: None,
+        }
+    }
+}
+
+/// An event from a client.
+#[derive(Debug)]
+pub struct Event<'a> {
+    pub name: &'a str,
+    /// Raw JSON elements behind the name, separated by commas; empty when there are none. Attachments stand in it as
+    /// Socket.IO placeholders.
+    pub args: &'a str,
+    pub attachments: &'a [Vec<u8>],
+    /// Room named by a plain client.
+    pub room: Option<&'a str>,
+    /// Present when the client wants an ack. Can be used once.
+    pub ack: Option<AckTo>,
+}
+
+/// The right to answer one event.
+#[derive(Debug)]
+pub struct AckTo {
+    pub(crate) socket: SocketKey,
+    pub(crate) id: u64,
+}
+
+impl AckTo {
+    /// The id by which the client asked.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// A message of such a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    Text(&'a str),
+    Binary(&'a [u8]),
+}

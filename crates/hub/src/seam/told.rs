@@ -1,0 +1,46 @@
+//! What a handler is told once it is not running, in the order in which it happened.
+
+use crate::books::close::DisconnectReason;
+use crate::cluster::letter::{Answer, Found};
+use crate::tables::slot::SocketKey;
+
+/// What a handler must be told once it is not running.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Answered {
+        token: u64,
+        answer: Option<Box<[u8]>>,
+    },
+    Disconnected {
+        socket: SocketKey,
+        reason: DisconnectReason,
+    },
+    AckTimedOut {
+        socket: SocketKey,
+        token: u64,
+    },
+    Collected {
+        token: u64,
+        collected: Collected,
+    },
+    Found {
+        token: u64,
+        found: Found,
+    },
+}
+
+/// What a broadcast with ack brought. Each socket that was meant is in one of the four counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collected {
+    /// Fewer than `acked` if not all could be kept.
+    pub answers: Vec<Answer>,
+    pub acked: u64,
+    /// Sockets that got the event and did not answer in time.
+    pub timed_out: u64,
+    /// Sockets that got the event and left before they answered.
+    pub gone: u64,
+    /// Sockets that did not get the event, because a shard waits for too many answers already.
+    pub undelivered: u64,
+    /// Everyone who was meant got the event and answered, and all answers are here.
+    pub complete: bool,
+}
