@@ -94,7 +94,6 @@ async fn a_frozen_server_is_found_out_and_answers_do_not_wait_for_it() {
         .await;
 }
 
-/// Redis disconnects a subscriber that does not read, and forgets what it held for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 async fn a_flood_that_nobody_reads_is_bounded_and_told() {
@@ -184,4 +183,38 @@ async fn the_server_is_named() {
     let server = a.engine.server().await.expect("INFO");
     assert_eq!((server.name.as_str(), server.mode), ("redis", "single"));
     assert!(server.version.starts_with('7'), "{}", server.version);
+}
+
+/// A message larger than the server keeps for a subscriber: it throws the connection out, with all that waited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn a_subscriber_that_is_thrown_out_for_its_output_buffer_returns() {
+    let redis = Redis::start_with(&["--client-output-buffer-limit", "pubsub 64kb 0 0"]);
+    let (a, mut b) = pair(&redis).await;
+    b.hears(&[classic("x")]).await;
+    let body = "x".repeat(4 << 20);
+    a.publishes(&[publish(Kind::Classic, "x", &body)]).await;
+    b.until("unheard", |_, news| matches!(news, News::Unheard(_)))
+        .await;
+    b.hears_all(&a, Kind::Classic, &["x".to_owned()], "back")
+        .await;
+    let log = redis.log();
+    assert!(log.contains("overcoming of output buffer limits"), "{log}");
+}
+
+/// A count of a hundred thousand subscriptions is no reason to look at all of them for each news.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn many_topics_return_after_a_kick() {
+    let redis = Redis::start();
+    let (a, mut b) = pair(&redis).await;
+    let names: Vec<String> = (0..20_000).map(|n| format!("room:{n}")).collect();
+    let topics: Vec<Topic> = names.iter().map(|name| classic(name)).collect();
+    b.hears(&topics).await;
+    redis.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    b.until("unheard", |node, _| node.heard.is_empty()).await;
+    b.until("heard again", |node, _| node.heard.len() == 20_000)
+        .await;
+    let some = [names[0].clone(), names[19_999].clone()];
+    b.hears_all(&a, Kind::Classic, &some, "back").await;
 }

@@ -96,11 +96,6 @@ impl Ear {
         self.link = Link::Closed { trouble, again };
     }
 
-    /// Whether it is closed, and was for longer than anybody tries.
-    pub(super) fn is_quiet(&self, now: Instant) -> bool {
-        !matches!(&self.link, Link::Closed { again, .. } if now > *again + PATIENCE)
-    }
-
     pub(super) fn trouble(&self) -> Option<Trouble> {
         match &self.link {
             Link::Closed { trouble, .. } => Some(trouble.clone()),
@@ -123,8 +118,9 @@ impl Ear {
                     Err(trouble) => Event::EarLost(addr.clone(), id, trouble),
                     Ok(answers) => match answers.iter().find_map(refusal) {
                         Some(why) => {
+                            let moved = why.starts_with("MOVED") || why.starts_with("ASK ");
                             let why = format!("cannot subscribe at Redis at {addr}: {why}");
-                            Event::EarRefused(id, subscribed(calls), Trouble::new(why))
+                            Event::EarRefused(id, subscribed(calls), moved, Trouble::new(why))
                         }
                         None => continue,
                     },

@@ -12,13 +12,16 @@ use super::settings::{Addr, Settings};
 use super::topology::Topology;
 use crate::cluster::engine::{Kind, News, Topic, Trouble};
 use crate::cluster::feed::Source;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// A confirmation that is not there after so long does not come.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
+/// Between two tries where a slot is.
+const MOVED_PAUSE: Duration = Duration::from_millis(20);
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// Topics that are not heard for so long are a trouble.
 const UNHEARD_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -37,7 +40,12 @@ enum State {
 struct Entry {
     wanted: bool,
     state: State,
+    /// Bound, or not bound, since then.
     since: Instant,
+    /// The state is this one since then.
+    changed: Instant,
+    /// It is not asked for before: a server refused it.
+    not_before: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -46,6 +54,8 @@ pub(super) struct Ears {
     source: Source,
     events: UnboundedSender<Event>,
     topics: HashMap<Topic, Entry>,
+    /// Those of them that are wanted and not bound: few, however many topics there are.
+    missing: HashSet<Topic>,
     ears: HashMap<Addr, Ear>,
     last: EarId,
     calls: HashMap<Addr, Vec<Call>>,
@@ -66,6 +76,7 @@ impl Ears {
             source,
             events,
             topics: HashMap::new(),
+            missing: HashSet::new(),
             ears: HashMap::new(),
             last: EarId::default(),
             calls: HashMap::new(),
@@ -82,8 +93,13 @@ impl Ears {
                 wanted: true,
                 state: State::Idle,
                 since: Instant::now(),
+                changed: Instant::now(),
+                not_before: None,
             });
             entry.wanted = true;
+            if !matches!(entry.state, State::Bound(_)) {
+                self.missing.insert(topic.clone());
+            }
             self.review(&topic, topology);
         }
     }
@@ -92,6 +108,7 @@ impl Ears {
         for topic in topics {
             if let Some(entry) = self.topics.get_mut(topic) {
                 entry.wanted = false;
+                self.missing.remove(topic);
                 self.review(topic, topology);
             }
         }
@@ -102,7 +119,9 @@ impl Ears {
         let Some(entry) = self.topics.get(topic) else {
             return;
         };
+        let now = Instant::now();
         match (entry.wanted, entry.state) {
+            (true, State::Idle) if entry.not_before.is_some_and(|then| then > now) => {}
             (true, State::Idle) => self.ask(topic, topology),
             (false, State::Idle) => drop(self.topics.remove(topic)),
             (false, State::Bound(id)) => {
@@ -116,6 +135,13 @@ impl Ears {
         }
     }
 
+    /// Tries those that are not heard.
+    pub(super) fn review_missing(&mut self, topology: &Topology) {
+        let topics: Vec<Topic> = self.missing.iter().cloned().collect();
+        topics.iter().for_each(|topic| self.review(topic, topology));
+    }
+
+    /// Looks at all topics: the topology has changed.
     pub(super) fn review_all(&mut self, topology: &Topology) {
         let topics: Vec<Topic> = self.topics.keys().cloned().collect();
         topics.iter().for_each(|topic| self.review(topic, topology));
@@ -184,13 +210,24 @@ impl Ears {
         };
         let was = matches!(entry.state, State::Bound(_));
         let is = matches!(state, State::Bound(_));
+        entry.changed = Instant::now();
         if was != is {
-            entry.since = Instant::now();
+            entry.since = entry.changed;
         }
         entry.state = state;
-        match (was, is && entry.wanted) {
-            (false, true) => self.heard.push(topic.clone()),
-            (true, false) if entry.wanted => self.unheard.push(topic.clone()),
+        if is {
+            entry.not_before = None;
+        }
+        match (was, is) {
+            _ if !entry.wanted => {}
+            (false, true) => {
+                self.missing.remove(topic);
+                self.heard.push(topic.clone());
+            }
+            (true, false) => {
+                self.missing.insert(topic.clone());
+                self.unheard.push(topic.clone());
+            }
             _ => {}
         }
     }
@@ -278,12 +315,17 @@ impl Ears {
         }
     }
 
-    /// Some of these were refused. Those that are not confirmed are tried again, once it is known where.
-    pub(super) fn refused(&mut self, id: EarId, topics: &[Topic], why: Trouble) {
+    /// Some of these were refused. Those that are not confirmed are tried again, once it is known where; if a slot did not move,
+    /// not before a second is over.
+    pub(super) fn refused(&mut self, id: EarId, topics: &[Topic], moved: bool, why: Trouble) {
+        let pause = if moved { MOVED_PAUSE } else { REFUSED_PAUSE };
         self.refusal = Some(why);
         for topic in topics {
-            let state = self.topics.get(topic).map(|entry| entry.state);
-            if state == Some(State::Asked(id)) {
+            let Some(entry) = self.topics.get_mut(topic) else {
+                continue;
+            };
+            if entry.state == State::Asked(id) {
+                entry.not_before = Some(Instant::now() + pause);
                 self.set(topic, State::Idle);
             }
         }
@@ -301,33 +343,47 @@ impl Ears {
 
     /// Looks after everything, once a second.
     pub(super) fn tick(&mut self, topology: &Topology) {
+        self.leave_strangers(topology);
         let now = Instant::now();
         let late = |entry: &Entry| match entry.state {
-            State::Asked(_) | State::Leaving(_) => now - entry.since > CONFIRM_TIMEOUT,
+            State::Asked(_) | State::Leaving(_) => now - entry.changed > CONFIRM_TIMEOUT,
             _ => false,
         };
         let overdue = self.topics.iter().filter(|(_, entry)| late(entry));
         let overdue: Vec<Topic> = overdue.map(|(topic, _)| topic.clone()).collect();
-        overdue
-            .iter()
-            .for_each(|topic| self.set(topic, State::Idle));
-        self.ears.retain(|addr, ear| {
-            let needed = topology.servers.contains(addr);
-            needed || ear.is_quiet(now)
-        });
+        for topic in &overdue {
+            self.set(topic, State::Idle);
+            self.review(topic, topology);
+        }
         for (addr, ear) in &self.ears {
             ear.probe(addr, &self.events);
         }
-        self.review_all(topology);
+        self.review_missing(topology);
+    }
+
+    /// Closes connections to servers that are not masters any more.
+    fn leave_strangers(&mut self, topology: &Topology) {
+        let strange = |addr: &&Addr| !topology.servers.contains(addr);
+        let strangers: Vec<Addr> = self.ears.keys().filter(strange).cloned().collect();
+        for addr in strangers {
+            let id = self.ears[&addr].id;
+            let trouble = Trouble::new(format!("Redis at {addr} is no master any more"));
+            self.lost(&addr, id, trouble, topology);
+            self.ears.remove(&addr);
+        }
     }
 
     /// Why not everything is heard; `None` = it is, or will be shortly.
     pub(super) fn trouble(&self) -> Option<Trouble> {
+        if self.is_whole() {
+            return None;
+        }
         let now = Instant::now();
-        let missing = |entry: &&Entry| entry.wanted && !matches!(entry.state, State::Bound(_));
-        let mut missing = self.topics.values().filter(missing).peekable();
-        missing.peek()?;
-        let closed = self.ears.values().find_map(|ear| ear.trouble());
+        let mut missing = self
+            .missing
+            .iter()
+            .filter_map(|topic| self.topics.get(topic));
+        let closed = self.ears.values().find_map(Ear::trouble);
         let late = missing.any(|entry| now - entry.since > UNHEARD_TIMEOUT);
         let silent = || Trouble::new("cannot subscribe: Redis does not confirm it");
         let refusal = || self.refusal.clone().unwrap_or_else(silent);
@@ -336,7 +392,6 @@ impl Ears {
 
     /// Whether every wanted topic is heard.
     pub(super) fn is_whole(&self) -> bool {
-        let whole = |entry: &Entry| !entry.wanted || matches!(entry.state, State::Bound(_));
-        self.topics.values().all(whole)
+        self.missing.is_empty()
     }
 }

@@ -36,7 +36,8 @@ pub(super) enum Event {
     EarLost(Addr, EarId, Trouble),
     EarConfirmed(EarId, Topic),
     EarEnded(EarId, Topic),
-    EarRefused(EarId, Vec<Topic>, Trouble),
+    /// The third says that a slot has moved.
+    EarRefused(EarId, Vec<Topic>, bool, Trouble),
 }
 
 pub(super) struct Keeper {
@@ -104,7 +105,7 @@ impl Keeper {
                     self.look.notify_one();
                     self.ears.tick(&self.topology);
                 }
-                _ = retry.tick(), if !self.ears.is_whole() => self.ears.review_all(&self.topology),
+                _ = retry.tick(), if !self.ears.is_whole() => self.ears.review_missing(&self.topology),
             }
             self.ears.flush();
             self.tell_state();
@@ -142,8 +143,8 @@ impl Keeper {
                     self.look.notify_one();
                 }
             }
-            Event::EarRefused(id, topics, why) => {
-                self.ears.refused(id, &topics, why);
+            Event::EarRefused(id, topics, moved, why) => {
+                self.ears.refused(id, &topics, moved, why);
                 self.look.notify_one();
             }
         }
@@ -159,7 +160,7 @@ impl Keeper {
             }
             Err(trouble) => self.unresolved = Some(trouble),
         }
-        self.ears.review_all(&self.topology);
+        self.ears.review_missing(&self.topology);
         let (routes, now) = (self.routes.load(), Instant::now());
         for mut item in self.again.drain(..) {
             if item.until <= now {
@@ -188,6 +189,7 @@ impl Keeper {
         self.routes
             .store(Arc::new(Routes::new(lanes, topology.clone())));
         self.topology = topology;
+        self.ears.review_all(&self.topology);
     }
 
     fn trouble(&self) -> Option<Trouble> {
