@@ -1,7 +1,7 @@
 //! The entry points of a hub: everything a shard tells it and asks of it.
 
+use crate::access::tokens;
 use crate::access::trust::{self, ProxyProtocol};
-use crate::access::{rates, tokens};
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
 use crate::books::limits::BEHIND_MAX_MS;
@@ -11,6 +11,7 @@ use crate::cluster::letter::Letter;
 use crate::cluster::receive;
 use crate::cluster::shared::Process;
 use crate::hearing::{decisions, expiry};
+use crate::life::conns;
 use crate::life::ending;
 use crate::life::shedding;
 use crate::output::outbox::{Sink, Tally};
@@ -91,7 +92,8 @@ impl Hub {
     pub(crate) fn begin_turn(&mut self, now: Now) {
         let before = std::mem::replace(&mut self.stage.parts.clock.now, now);
         if now.leaps_from(before) {
-            tokens::look_at_all_tokens(&mut self.stage.parts);
+            let parts = &mut self.stage.parts;
+            tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
         }
         self.cells.in_turn.store(true, Ordering::Relaxed);
         self.count_deliveries();
@@ -107,7 +109,7 @@ impl Hub {
     pub(crate) fn opened(&mut self, peer: IpAddr) -> ConnId {
         self.stage.parts.books.counts.accepted += 1;
         let conn = input::insert_conn(&mut self.stage.parts, peer);
-        rates::enter_address(&mut self.stage.parts, conn, peer);
+        conns::enter_address(&mut self.stage.parts, conn, peer);
         conn
     }
 
@@ -129,9 +131,10 @@ impl Hub {
     /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
     /// took its place on the way is the one too many.
     pub(crate) fn moved_here(&mut self, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
-        let conn = input::insert_conn(&mut self.stage.parts, peer);
-        rates::count_address(&mut self.stage.parts, conn, peer);
-        if let Some(slot) = self.stage.parts.line.conns.get_mut(conn) {
+        let parts = &mut self.stage.parts;
+        let conn = input::insert_conn(parts, peer);
+        if let Some(slot) = parts.line.conns.get_mut(conn) {
+            parts.access.count(&parts.books.config, slot, peer);
             slot.flags.beyond = beyond;
         }
         conn
@@ -144,7 +147,10 @@ impl Hub {
             return;
         };
         if matches!(slot.state, State::Finishing | State::Linger) {
-            return rates::ignore(&mut self.stage.parts, conn, buf.len());
+            return {
+                let parts = &mut self.stage.parts;
+                parts.line.ignore(&mut parts.books.counts, conn, buf.len())
+            };
         }
         if let Some(mut input) = slot.input.take() {
             growth::extend(&mut input, buf, usize::MAX);

@@ -3,6 +3,7 @@
 use crate::access::held::Held;
 use crate::cluster::shared::{Distrusted, Process};
 use crate::config::Config;
+use crate::tables::conn::Conn;
 use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;
@@ -11,6 +12,7 @@ use gcra::Meters;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub mod addresses;
 pub mod admission;
@@ -23,14 +25,14 @@ pub(crate) mod tokens;
 pub mod trust;
 
 pub(crate) struct Access {
-    pub(crate) addresses: Arc<Addresses>,
+    addresses: Arc<Addresses>,
     pub(crate) meters: Meters,
     pub(crate) admission: Admission,
     /// Opening requests that wait for a handler.
     pub(crate) held: Held,
     /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
-    pub(crate) via: HashMap<ConnId, IpAddr>,
-    pub(crate) distrusted: Arc<Distrusted>,
+    via: HashMap<ConnId, IpAddr>,
+    distrusted: Arc<Distrusted>,
     pub(crate) drain: Drain,
 }
 
@@ -45,5 +47,57 @@ impl Access {
             distrusted: Arc::clone(&process.distrusted),
             drain: Drain::default(),
         }
+    }
+
+    /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.
+    pub(crate) fn count(&mut self, config: &Config, slot: &mut Conn, peer: IpAddr) -> u32 {
+        if slot.flags.counted {
+            self.addresses.leave(slot.peer);
+        }
+        slot.peer = peer;
+        // A proxy is many clients: each of its connections counts for one of them as soon as that one is known.
+        let counts = config.limits.conns_per_address_max > 0;
+        slot.flags.counted = counts && !config.proxies.trusts(peer);
+        match slot.flags.counted {
+            true => self.addresses.enter(peer),
+            false => 0,
+        }
+    }
+
+    /// A connection is gone.
+    pub(crate) fn forget(&mut self, conn: ConnId, slot: &Conn) {
+        if slot.flags.counted {
+            self.addresses.leave(slot.peer);
+        }
+        self.held.forget(conn);
+        self.forget_proxy(conn);
+    }
+
+    /// The proxy that made a connection, if that is not its peer.
+    pub(crate) fn proxy_of(&self, conn: ConnId) -> Option<IpAddr> {
+        self.via.get(&conn).copied()
+    }
+
+    /// A proxy made the connection, for a client that is its peer now.
+    pub(crate) fn note_proxy(&mut self, conn: ConnId, proxy: IpAddr) {
+        self.via.insert(conn, proxy);
+    }
+
+    /// No further request will come on a connection. Returns who made it, if that is not its peer.
+    pub(crate) fn forget_proxy(&mut self, conn: ConnId) -> Option<IpAddr> {
+        if self.via.is_empty() {
+            return None;
+        }
+        self.via.remove(&conn)
+    }
+
+    /// Whether operators were told that such an address is no trusted proxy.
+    pub(crate) fn distrusted(&self, peer: IpAddr) -> &AtomicBool {
+        self.distrusted.of(peer)
+    }
+
+    /// For checks: connections that a proxy made.
+    pub(crate) fn proxied(&self) -> impl Iterator<Item = ConnId> {
+        self.via.keys().copied()
     }
 }

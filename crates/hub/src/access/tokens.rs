@@ -1,9 +1,11 @@
 //! What a token says, as long as its socket is there: rooms, grants, its end. Nothing here asks anybody.
 
-use crate::access::rates;
 use crate::books::claims::{Claims, Denied, Grants, Refused};
+use crate::books::config::Config;
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
+use crate::tables::clock::Clock;
+use crate::tables::people::People;
 use crate::tables::session::RequestToken;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use crate::tables::socket::Extra;
@@ -15,25 +17,32 @@ use wire::{json, plain};
 /// Gives a socket what its token says.
 pub(crate) fn grant(parts: &mut Parts, socket: SocketKey, claims: &Claims) {
     let index = socket.id();
-    rates::set_user(parts, index, &claims.uid);
+    let now_us = parts.clock.now_us();
+    let meters = &parts.access.meters;
+    meters.set_user(&mut parts.people, now_us, index, &claims.uid);
     for room in &claims.rooms {
         // Names and numbers have bounds, which are counted where they bite.
         let _ = parts
             .rooms
             .join(&mut parts.people, &mut parts.books, index, room);
     }
-    set_grants(parts, socket, claims.grants.as_ref());
+    set_grants(&mut parts.people, socket, claims.grants.as_ref());
     if let Some(expires_s) = claims.expires_s {
         let expires_s = u32::try_from(expires_s).unwrap_or(u32::MAX);
         if let Some(slot) = parts.people.sockets.live_mut(socket) {
             slot.expires_s = expires_s;
         }
-        look_at_token(parts, socket.id());
+        look_at_token(
+            &parts.books.config,
+            &mut parts.clock,
+            &mut parts.people,
+            socket.id(),
+        );
     }
 }
 
-fn set_grants(parts: &mut Parts, socket: SocketKey, grants: Option<&Grants>) {
-    let Some(slot) = parts.people.sockets.live_mut(socket) else {
+fn set_grants(people: &mut People, socket: SocketKey, grants: Option<&Grants>) {
+    let Some(slot) = people.sockets.live_mut(socket) else {
         return;
     };
     if grants.is_some() || slot.extra.is_some() {
@@ -44,22 +53,22 @@ fn set_grants(parts: &mut Parts, socket: SocketKey, grants: Option<&Grants>) {
 
 /// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
 pub(crate) fn refresh(
-    parts: &mut Parts,
+    people: &mut People,
     socket: SocketKey,
     claims: &Claims,
 ) -> Result<Option<u64>, Denied> {
-    let slot = parts.people.socket(socket).ok_or(Denied::Invalid)?;
+    let slot = people.socket(socket).ok_or(Denied::Invalid)?;
     let (session, before_s) = (slot.session, u64::from(slot.expires_s));
     let later = claims
         .expires_s
         .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
-    if parts.people.user_of(socket.id()) != Some(&*claims.uid) || !later {
+    if people.user_of(socket.id()) != Some(&*claims.uid) || !later {
         return Err(Denied::Invalid);
     }
-    refresh_request_token(parts, session, claims);
-    set_grants(parts, socket, claims.grants.as_ref());
+    refresh_request_token(people, session, claims);
+    set_grants(people, socket, claims.grants.as_ref());
     // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
-    if let Some(slot) = parts.people.sockets.live_mut(socket)
+    if let Some(slot) = people.sockets.live_mut(socket)
         && before_s > 0
     {
         let expires_s = claims.expires_s.unwrap_or(u64::from(u32::MAX));
@@ -79,8 +88,8 @@ pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refuse
 }
 
 /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
-fn refresh_request_token(parts: &mut Parts, session: SessionId, claims: &Claims) {
-    let slot = parts.people.sessions.get_mut(session);
+fn refresh_request_token(people: &mut People, session: SessionId, claims: &Claims) {
+    let slot = people.sessions.get_mut(session);
     if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
         && known.uid == claims.uid
         && claims.outlast(known)
@@ -91,60 +100,64 @@ fn refresh_request_token(parts: &mut Parts, session: SessionId, claims: &Claims)
 
 /// The wall clock went ahead of time: what heartbeats would find is to be found now.
 #[cold]
-pub(crate) fn look_at_all_tokens(parts: &mut Parts) {
-    let all = (0..).map_while(|index| parts.people.sockets.nth(index));
+pub(crate) fn look_at_all_tokens(config: &Config, clock: &mut Clock, people: &mut People) {
+    let all = (0..).map_while(|index| people.sockets.nth(index));
     for socket in all.collect::<Vec<_>>() {
-        look_at_token(parts, socket);
+        look_at_token(config, clock, people, socket);
     }
 }
 
 /// At a heartbeat: who of the session is to be warned before the next one.
-pub(crate) fn look_at_tokens(parts: &mut Parts, session: SessionId) {
-    if !parts.books.config.auth.enabled {
+pub(crate) fn look_at_tokens(
+    config: &Config,
+    clock: &mut Clock,
+    people: &mut People,
+    session: SessionId,
+) {
+    if !config.auth.enabled {
         return;
     }
     for n in 0.. {
-        let sockets = parts.people.sessions.get(session).map(|slot| &slot.sockets);
+        let sockets = people.sessions.get(session).map(|slot| &slot.sockets);
         let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
             return;
         };
-        look_at_token(parts, socket);
+        look_at_token(config, clock, people, socket);
     }
 }
 
 /// Lets a socket wait for its warning, if that is due before the next heartbeat of its session.
-pub(crate) fn look_at_token(parts: &mut Parts, index: SocketId) {
-    let Some(slot) = parts.people.sockets.get(index) else {
+pub(crate) fn look_at_token(
+    config: &Config,
+    clock: &mut Clock,
+    people: &mut People,
+    index: SocketId,
+) {
+    let Some(slot) = people.sockets.get(index) else {
         return;
     };
-    let warn_s = parts.books.config.auth.warn_before.as_secs();
+    let warn_s = config.auth.warn_before.as_secs();
     let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
-    let next_s =
-        parts.clock.now.wall_ms / 1000 + parts.books.config.heartbeat_gap_max().as_secs() + 1;
+    let next_s = clock.now.wall_ms / 1000 + config.heartbeat_gap_max().as_secs() + 1;
     if slot.expires_s > 0 && !slot.ending && due_s <= next_s {
-        await_end(parts, index, due_s);
+        await_end(clock, people, index, due_s);
     }
 }
 
-pub(crate) fn await_end(parts: &mut Parts, index: SocketId, due_s: u64) {
-    let key = parts.people.sockets.key(index);
-    if let Some(slot) = parts.people.sockets.get_mut(index) {
+pub(crate) fn await_end(clock: &mut Clock, people: &mut People, index: SocketId, due_s: u64) {
+    let key = people.sockets.key(index);
+    if let Some(slot) = people.sockets.get_mut(index) {
         slot.ending = true;
-        parts.clock.expiries.add(due_s, key);
+        clock.expiries.add(due_s, key);
     }
 }
 
 /// A socket that may have waited for the end of its token is gone.
-pub(crate) fn forget_expiry(parts: &mut Parts, index: SocketId) {
-    if parts
-        .people
-        .sockets
-        .get(index)
-        .is_some_and(|slot| slot.ending)
-    {
-        let sockets = &parts.people.sockets;
+pub(crate) fn forget_expiry(clock: &mut Clock, people: &People, index: SocketId) {
+    if people.sockets.get(index).is_some_and(|slot| slot.ending) {
+        let sockets = &people.sockets;
         let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
-        parts.clock.expiries.forget_one(is_live);
+        clock.expiries.forget_one(is_live);
     }
 }
 

@@ -1,6 +1,5 @@
 //! What trusted proxies say of their clients, and what operators are told of proxies that nobody trusts.
 
-use crate::access::rates;
 use crate::books::close::CloseReason;
 pub use crate::books::proxies::{Cidr, ClientHeader, Proxies, ProxyProtocol};
 use crate::life::conns;
@@ -15,7 +14,7 @@ use wire::http::Head;
 /// A trusted proxy said for whom a connection is; from now on that is its peer. One too many of that client's may be
 /// closed at once.
 pub(crate) fn introduced(parts: &mut Parts, conn: ConnId, client: IpAddr) {
-    rates::enter_address(parts, conn, client.to_canonical());
+    conns::enter_address(parts, conn, client.to_canonical());
 }
 
 /// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
@@ -44,14 +43,14 @@ pub(crate) fn find_client(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let proxy = parts.access.via.get(&conn).copied().unwrap_or(slot.peer);
+    let proxy = parts.access.proxy_of(conn).unwrap_or(slot.peer);
     let client = parts
         .books
         .config
         .proxies
         .client(proxy, |name| head.values(name));
     if client != slot.peer {
-        parts.access.via.insert(conn, proxy);
+        parts.access.note_proxy(conn, proxy);
         introduced(parts, conn, client);
     }
 }
@@ -61,11 +60,8 @@ fn tell_distrusted(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let Some(peer) = parts.line.conns.get(conn).map(|slot| slot.peer) else {
         return;
     };
-    let peer = parts.access.via.get(&conn).copied().unwrap_or(peer);
-    let (proxies, told) = (
-        &parts.books.config.proxies,
-        parts.access.distrusted.of(peer),
-    );
+    let peer = parts.access.proxy_of(conn).unwrap_or(peer);
+    let (proxies, told) = (&parts.books.config.proxies, parts.access.distrusted(peer));
     let is_known = || told.load(Ordering::Relaxed) || proxies.trusts(peer);
     if proxies.header == ClientHeader::None || is_known() {
         return;

@@ -69,9 +69,9 @@ impl Hub {
 
 impl Parts {
     fn check_conns(&self) {
-        for conn in self.access.via.keys() {
+        for conn in self.access.proxied() {
             assert!(
-                self.line.conns.get(*conn).is_some(),
+                self.line.conns.get(conn).is_some(),
                 "conn {conn} came through a proxy and is gone"
             );
         }

@@ -1,7 +1,6 @@
 //! Rates of what clients send: a message over one is dropped, and its sender told; a sender that goes on and on is closed.
 
 use crate::access::gcra::Exceeded;
-use crate::access::rates;
 use crate::books::close::CloseReason;
 use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
@@ -23,7 +22,7 @@ pub(crate) fn within_rates(
     if !parts.access.meters.any {
         return true;
     }
-    match rates::book_message(parts, session, socket) {
+    match book_message(parts, session, socket) {
         Ok(()) => true,
         Err(refused) => over_rate(parts, session, socket, asked, refused),
     }
@@ -35,7 +34,7 @@ pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namesp
     if !parts.access.meters.any {
         return true;
     }
-    let Err(refused) = rates::book_message(parts, session, None) else {
+    let Err(refused) = book_message(parts, session, None) else {
         return true;
     };
     let meters = &parts.access.meters;
@@ -51,6 +50,21 @@ pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namesp
         opening::send_refusal(parts, session, namespace, &refusal);
     }
     over_rate(parts, session, None, None, refused)
+}
+
+#[inline]
+fn book_message(
+    parts: &mut Parts,
+    session: SessionId,
+    socket: Option<SocketKey>,
+) -> Result<(), (Scope, Exceeded)> {
+    let (people, now_us) = (&mut parts.people, parts.clock.now_us());
+    let booked = parts
+        .access
+        .meters
+        .book_message(people, now_us, session, socket);
+    parts.intake.set_forgiven(booked == Ok(true));
+    booked.map(drop)
 }
 
 /// `true` in a dry run: the message passes all the same.

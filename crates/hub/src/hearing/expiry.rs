@@ -35,7 +35,14 @@ pub(crate) fn on_refresh(
     let token = json::first(args).and_then(shown_token);
     let sockets_max = parts.books.config.limits.sockets_per_session_max as u32;
     let rate = Gcra::new(Rate::new(REFRESHES.max(sockets_max), REFRESHES_PER));
-    let in_time = rates::spend(parts, socket, REFRESHES_NUMBER, rate).is_ok();
+    let in_time = rates::spend(
+        &mut parts.people,
+        parts.clock.now_us(),
+        socket,
+        REFRESHES_NUMBER,
+        rate,
+    )
+    .is_ok();
     let token = token.filter(|_| in_time).ok_or(Denied::Invalid);
     let asked = token.and_then(|token| {
         let token = Token::from(Arc::from(token));
@@ -56,7 +63,7 @@ pub(crate) fn on_refresh_verdict(
     verdict: Result<Claims, Denied>,
 ) {
     let answer = match verdict {
-        Ok(claims) => tokens::refresh(parts, socket, &claims),
+        Ok(claims) => tokens::refresh(&mut parts.people, socket, &claims),
         Err(denied) => Err(denied),
     };
     let args = match answer {
@@ -134,9 +141,14 @@ fn token_ended(parts: &mut Parts, socket: SocketKey) {
 fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64) {
     let expires_s = u64::from(expires_s);
     if left_s > parts.books.config.auth.warn_before.as_secs() {
-        return tokens::look_at_token(parts, socket.id());
+        return tokens::look_at_token(
+            &parts.books.config,
+            &mut parts.clock,
+            &mut parts.people,
+            socket.id(),
+        );
     }
-    tokens::await_end(parts, socket.id(), expires_s);
+    tokens::await_end(&mut parts.clock, &mut parts.people, socket.id(), expires_s);
     let mut args = String::new();
     let at_ms = expires_s * 1000;
     let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");

@@ -1,6 +1,6 @@
 //! Ends: of memberships, of sessions, of connections that are lost. The tables agree with each other before and after each of these calls.
 
-use crate::access::{rates, tokens};
+use crate::access::tokens;
 use crate::books::close::{CloseReason, Departure};
 use crate::cluster::letter::Target;
 use crate::dialect::speech::Word;
@@ -11,7 +11,7 @@ use crate::seam::effect::{Effect, Notice};
 use crate::seam::question;
 use crate::seam::told::Told;
 use crate::tables::conn::State;
-use crate::tables::session::{Polling, Session};
+use crate::tables::session::Session;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
 use crate::tables::timer::SessionTimer;
 use std::net::IpAddr;
@@ -19,7 +19,9 @@ use wire::socketio::PacketType;
 use wire::websocket::close;
 
 pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Session> {
-    rates::book_rest(parts, index, None);
+    let now_us = parts.clock.now_us();
+    let meters = &parts.access.meters;
+    meters.book_rest(&mut parts.people, now_us, index, None);
     let probe = parts.people.sessions.get(index)?.probe;
     question::forget_questions(parts, index);
     // What is still in flight for it must not reach whoever gets the slot next.
@@ -49,8 +51,10 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     {
         slot.rare.get_or_insert_default().part(&namespace.name);
     }
-    rates::book_rest(parts, session, Some(index));
-    tokens::forget_expiry(parts, index);
+    let now_us = parts.clock.now_us();
+    let meters = &parts.access.meters;
+    meters.book_rest(&mut parts.people, now_us, session, Some(index));
+    tokens::forget_expiry(&mut parts.clock, &parts.people, index);
     parts.forget_acks(parts.people.socket_key(index));
     parts.people.part_socket(index);
     let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
@@ -154,18 +158,9 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
     parts.speaker().say(session, &word);
 }
 
-pub(crate) fn polling(parts: &mut Parts, session: SessionId) -> Option<&mut Polling> {
-    parts
-        .people
-        .sessions
-        .get_mut(session)?
-        .polling
-        .as_deref_mut()
-}
-
 /// The connection of a request of this session is gone: its slot may soon be another's.
 fn forget_request(parts: &mut Parts, session: SessionId, conn: ConnId) {
-    let Some(polling) = polling(parts, session) else {
+    let Some(polling) = parts.people.polling(session) else {
         return;
     };
     for request in [&mut polling.get, &mut polling.post] {
@@ -191,7 +186,7 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
 /// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody
 /// knows the sid, as with Node's server (protocol 3.3). A broken Socket.IO packet ends a session in the orderly way instead.
 pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
-    let Some(polling) = polling(parts, session) else {
+    let Some(polling) = parts.people.polling(session) else {
         return;
     };
     // Nothing is left to say but the close packet.

@@ -1,6 +1,7 @@
 //! The connections of a shard and what is on its way to them.
 
-use crate::books::limits::{Limits, SQUEEZED_BYTES_MAX};
+use crate::books::limits::{IGNORED_BYTES_MAX, Limits, SQUEEZED_BYTES_MAX};
+use crate::books::metrics::{Counts, Limit};
 use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
@@ -11,7 +12,7 @@ use crate::tables::conn::{Conn, State};
 use crate::tables::polls::Polls;
 use crate::tables::session::Session;
 use crate::tables::slab::Slab;
-use crate::tables::slot::ConnId;
+use crate::tables::slot::{ConnId, SessionKey};
 use crate::tables::timer::ConnTimer;
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -145,6 +146,38 @@ impl Line {
         let (conns, timers) = (&self.conns, &mut clock.timers.conns);
         timers.owner_ended(conns.len(), |key| conns.live(key).is_none());
         Some(slot)
+    }
+
+    /// The answer to a poll arrived, or nobody will ever know.
+    pub(crate) fn forget_answer(&mut self, conn: ConnId) {
+        if let Some(slot) = self.conns.get_mut(conn)
+            && std::mem::take(&mut slot.flags.answering)
+        {
+            self.polls.confirm(conn);
+        }
+    }
+
+    /// The client goes on as one that has the packets which were written there: how that connection ends is no matter any more.
+    pub(crate) fn answer_arrived(&mut self, session: SessionKey, conn: ConnId) {
+        // The connection may be another's by now, and answer another session.
+        let same = self.polls.sent_on(conn).map(|sent| sent.session) == Some(session);
+        let slot = self.conns.get(conn);
+        if same && slot.is_some_and(|slot| slot.outbox.is_empty()) {
+            self.forget_answer(conn);
+        }
+    }
+
+    /// Bytes behind the end. What was on its way when the peer was told is no offence. A peer that goes on floods: it is not read
+    /// any more, which costs nothing, and not cut before its time, for then it would be back at once.
+    pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
+        let Some(slot) = self.conns.get_mut(conn) else {
+            return;
+        };
+        let before = slot.ignored;
+        slot.ignored = before.saturating_add(len as u32);
+        if before <= IGNORED_BYTES_MAX && slot.ignored > IGNORED_BYTES_MAX {
+            counts.hit(Limit::Ignored);
+        }
     }
 
     /// How a connection's messages are to be compressed.

@@ -1,6 +1,5 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 
-use crate::access::rates;
 use crate::books::claims::Grants;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
@@ -328,7 +327,9 @@ impl Context<'_> {
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
         self.parts.people.socket(socket).ok_or(JoinError::Gone)?;
-        rates::set_user(self.parts, socket.id(), user);
+        let now_us = self.parts.clock.now_us();
+        let meters = &self.parts.access.meters;
+        meters.set_user(&mut self.parts.people, now_us, socket.id(), user);
         Ok(())
     }
 

@@ -33,7 +33,14 @@ impl Context<'_> {
     pub fn spend(&mut self, socket: SocketKey, limiter: &Limiter) -> bool {
         let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
-        rates::spend(self.parts, socket, *number, meter.gcra).is_ok()
+        rates::spend(
+            &mut self.parts.people,
+            self.parts.clock.now_us(),
+            socket,
+            *number,
+            meter.gcra,
+        )
+        .is_ok()
     }
 
     /// The same for an event of a client, which is told when it is over the rate (in the answer it waits for, too) and closed
@@ -46,7 +53,13 @@ impl Context<'_> {
     ) -> bool {
         let _inside = Inside::enter();
         let Limiter { number, meter } = limiter;
-        match rates::spend(self.parts, socket, *number, meter.gcra) {
+        match rates::spend(
+            &mut self.parts.people,
+            self.parts.clock.now_us(),
+            socket,
+            *number,
+            meter.gcra,
+        ) {
             Ok(()) => {
                 self.within_rate(socket);
                 true

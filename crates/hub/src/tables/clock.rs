@@ -35,6 +35,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// The time as limiters count it.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.now.mono_ms * 1000 + 1
+    }
+
     /// Milliseconds at which something is due after this delay.
     pub(crate) fn after(&self, delay: Duration) -> u64 {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::interest::{Change, Interest, Subject};
-use crate::tables::session::Session;
+use crate::tables::session::{Polling, Session};
 use crate::tables::slab::Slab;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
 use crate::tables::socket::Socket;
@@ -87,6 +87,11 @@ impl People {
     pub(crate) fn is_open(&self, session: SessionId) -> bool {
         let slot = self.sessions.get(session);
         slot.is_some_and(|slot| !slot.flags.closing)
+    }
+
+    /// What a session keeps for polling, if it polls.
+    pub(crate) fn polling(&mut self, session: SessionId) -> Option<&mut Polling> {
+        self.sessions.get_mut(session)?.polling.as_deref_mut()
     }
 
     // ---- sockets ------------------------------------------------------------------------------------------------------

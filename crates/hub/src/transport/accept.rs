@@ -1,7 +1,6 @@
 //! Opening handshakes of WebSockets: what is agreed on, and the session that begins.
 
 use crate::hearing::plain_joining;
-use crate::life::conns;
 use crate::life::heartbeat;
 use crate::output::response;
 use crate::parts::Parts;
@@ -68,7 +67,7 @@ pub(crate) fn accept_websocket(
         handshake::write_accept(out, accept, subprotocol, &extra);
     });
     parts.books.counts.websockets += 1;
-    conns::forget_proxy(parts, conn);
+    parts.access.forget_proxy(conn);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.websocket = true;
     }

@@ -1,8 +1,8 @@
 //! The door for newcomers: whether a request may open a session now, what its handler says to that, and the session made for it.
 
 use crate::access::addresses::holder;
+use crate::access::origin;
 use crate::access::tokens::request_token;
-use crate::access::{origin, rates};
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Limit, Scope};
 use crate::output::response;
@@ -57,7 +57,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
 
 /// A new session from the connection's address; `false` = there were too many of late, and it was told so.
 fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
-    let now_us = rates::now_us(parts);
+    let now_us = parts.clock.now_us();
     let Some(slot) = parts.line.conns.get(conn) else {
         return false;
     };

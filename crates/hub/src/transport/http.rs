@@ -168,7 +168,7 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
         return 0;
     }
     let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
-    let proxy = conns::forget_proxy(parts, conn);
+    let proxy = parts.access.forget_proxy(conn);
     conns::release_conn(parts, conn);
     parts.outbound.effects.push(match shard {
         Some(shard) => {

@@ -2,7 +2,6 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
-use crate::life::conns;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
@@ -137,7 +136,7 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
             let slot = stage.parts.line.conns.get(conn);
             // A client that asks again has the answer, unless it asked before that was written.
             if slot.is_some_and(|slot| slot.outbox.is_empty()) {
-                conns::forget_answer(&mut stage.parts, conn);
+                stage.parts.line.forget_answer(conn);
             }
             http::on_head(stage, conn, data)
         }

@@ -85,7 +85,7 @@ pub(crate) fn write_open(parts: &Parts, session: SessionId, out: &mut Vec<u8>) {
 pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
     let cors = door::extra_headers(stage, conn, head, session, false);
     let encoding = Encoding::accepted(head);
-    let Some(polling) = ending::polling(&mut stage.parts, session) else {
+    let Some(polling) = stage.parts.people.polling(session) else {
         return;
     };
     if polling.get.is_some() {
@@ -156,7 +156,7 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
 
 /// Ends the waiting poll, if there is one, with this payload.
 pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], exempt: bool) {
-    let Some(polling) = ending::polling(parts, session) else {
+    let Some(polling) = parts.people.polling(session) else {
         return;
     };
     let Some(conn) = polling.get.take() else {
@@ -180,7 +180,7 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
             at_ms: parts.clock.now.mono_ms,
         };
         parts.line.polls.note_sent(conn, sent);
-        if let Some(polling) = ending::polling(parts, session) {
+        if let Some(polling) = parts.people.polling(session) {
             polling.answered = Some(conn);
         }
     }

@@ -27,7 +27,7 @@ enum Taken {
 /// The head of a POST: checks it and waits for the body.
 pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
     // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
-    let polling = ending::polling(&mut stage.parts, session);
+    let polling = stage.parts.people.polling(session);
     if polling.is_some_and(|polling| polling.violated) {
         return answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownSid);
     }
@@ -40,7 +40,7 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
         .header("content-type")
         .is_some_and(|value| value.starts_with(b"application/octet-stream"));
     let cors = door::extra_headers(stage, conn, head, session, false);
-    let Some(polling) = ending::polling(&mut stage.parts, session) else {
+    let Some(polling) = stage.parts.people.polling(session) else {
         return;
     };
     if polling.post.is_some() || binary {
@@ -56,7 +56,7 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     slot.session = Some(session);
     if head.chunked {
         slot.state = State::ChunkedBody;
-        if let Some(polling) = ending::polling(&mut stage.parts, session) {
+        if let Some(polling) = stage.parts.people.polling(session) {
             polling.chunked = Some(Box::default());
         }
         return;
@@ -83,8 +83,11 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
         return 0;
     };
     let bytes_max = stage.parts.books.config.max_payload;
-    let Some(mut chunked) =
-        ending::polling(&mut stage.parts, session).and_then(|polling| polling.chunked.take())
+    let Some(mut chunked) = stage
+        .parts
+        .people
+        .polling(session)
+        .and_then(|polling| polling.chunked.take())
     else {
         stage.parts.line.finish(
             &mut stage.parts.clock,
@@ -100,7 +103,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
             used
         }
         Ok(used) => {
-            if let Some(polling) = ending::polling(&mut stage.parts, session) {
+            if let Some(polling) = stage.parts.people.polling(session) {
                 polling.chunked = Some(chunked);
             }
             input::watch_input(&mut stage.parts, conn);
@@ -125,7 +128,7 @@ fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
 }
 
 fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: ChunkError) {
-    let extra = ending::polling(parts, session).and_then(|polling| {
+    let extra = parts.people.polling(session).and_then(|polling| {
         polling.post = None;
         polling.post_cors.take()
     });
@@ -150,13 +153,13 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
         return len;
     };
     // Whatever the packets do to the session: this request is answered here.
-    let cors = ending::polling(&mut stage.parts, session).and_then(|polling| {
+    let cors = stage.parts.people.polling(session).and_then(|polling| {
         polling.post = None;
         polling.post_cors.take()
     });
     let taken = take_packets(stage, session, &data[..len]);
     if let Taken::Some(bytes) = taken {
-        if let Some(polling) = ending::polling(&mut stage.parts, session) {
+        if let Some(polling) = stage.parts.people.polling(session) {
             polling.post = Some(conn);
             polling.post_cors = cors;
         }

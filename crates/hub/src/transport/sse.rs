@@ -2,7 +2,6 @@
 //! told, and in which words, is no matter of this file; here are its request, the beginning of its answer, and its heartbeat.
 
 use crate::hearing::plain_joining;
-use crate::life::conns;
 use crate::life::{heartbeat, stream};
 use crate::output::response;
 use crate::parts::Parts;
@@ -77,7 +76,7 @@ fn refuse_stream_request(
 fn open_stream(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     let session = door::new_session(stage, conn, head, Protocol::EventStream);
     let headers = door::extra_headers(stage, conn, head, session, true);
-    conns::forget_proxy(&mut stage.parts, conn);
+    stage.parts.access.forget_proxy(conn);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         slot.conn = Some(conn);
         let stream = Stream::asked(head, headers);

@@ -34,7 +34,12 @@ pub(crate) fn on_timer(stage: &mut Stage, due: Due) {
 
 fn on_session_timer(parts: &mut Parts, kind: SessionTimer, session: SessionId) {
     if matches!(kind, SessionTimer::Ping | SessionTimer::PlainPing) {
-        tokens::look_at_tokens(parts, session);
+        tokens::look_at_tokens(
+            &parts.books.config,
+            &mut parts.clock,
+            &mut parts.people,
+            session,
+        );
     }
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;

@@ -2,7 +2,6 @@
 
 use crate::books::close::CloseReason;
 use crate::dialect::speech::Variant;
-use crate::life::conns;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
@@ -132,7 +131,8 @@ fn carry_over(
 ) {
     // Clients upgrade when no poll of theirs is unanswered. (That one polls anew proves nothing: requests are also repeated.)
     if let Some(answered) = polling.answered {
-        conns::answer_arrived(parts, session, answered);
+        let key = parts.people.sessions.key(session);
+        parts.line.answer_arrived(key, answered);
     }
     while let Some(unit) = polling.queue.pop() {
         parts
