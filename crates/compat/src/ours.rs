@@ -1,16 +1,36 @@
 //! Questions of our hubs to other servers.
 
 use crate::asked::{Asked, End, Step, Wait};
-use crate::plane::{Dialect, Reply, Told};
+use crate::plane::{Dialect, Reply, Round, Told};
 use crate::space::{Pending, Side};
 use crate::verb::{Answer, Verb};
 
 /// A question, in one dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ours {
-    question: u64,
+    round: Round,
     /// Servers in all dialects.
     servers: u64,
+    /// It asks for sockets, not for their acks.
+    is_fetch: bool,
+}
+
+impl Ours {
+    /// What the hub is told where there are no servers.
+    fn nobody(self) -> Told {
+        match self.is_fetch {
+            true => Told::Sockets(Some(Vec::new())),
+            false => Told::Count(Some(0)),
+        }
+    }
+
+    /// What the hub is told of a server that says nothing.
+    fn silence(self) -> Told {
+        match self.is_fetch {
+            true => Told::Sockets(None),
+            false => Told::Count(None),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -35,12 +55,12 @@ impl OurQuestions {
         let with_servers: Vec<_> = all.filter(|(_, side)| side.others > 0).collect();
         let servers = with_servers.iter().map(|(_, side)| side.others).sum();
         let ours = Ours {
-            question: pending.question,
+            round: pending.round,
             servers,
+            is_fetch: matches!(pending.verb, Verb::Fetch { .. }),
         };
         if servers == 0 {
-            let nobody = empty(&pending.verb);
-            self.tell(ours, nobody);
+            self.tell(ours, ours.nobody());
         }
         let mut letters = Vec::new();
         for (dialect, side) in with_servers {
@@ -55,7 +75,7 @@ impl OurQuestions {
             if opened {
                 letters.push((dialect, named(&pending.verb, request)));
             } else {
-                (0..side.others).for_each(|_| self.tell(ours, Told::Silent));
+                (0..side.others).for_each(|_| self.tell(ours, ours.silence()));
             }
         }
         letters
@@ -68,19 +88,20 @@ impl OurQuestions {
 
     fn tell(&mut self, ours: Ours, told: Told) {
         self.replies.push(Reply {
-            question: ours.question,
+            round: ours.round,
             servers: ours.servers.max(1),
             told,
         });
     }
 
     /// A question could not be asked at all.
-    pub(crate) fn refuse(&mut self, question: u64) {
+    pub(crate) fn refuse(&mut self, round: Round, verb: &Verb) {
         let ours = Ours {
-            question,
+            round,
             servers: 1,
+            is_fetch: matches!(verb, Verb::Fetch { .. }),
         };
-        self.tell(ours, Told::Silent);
+        self.tell(ours, ours.silence());
     }
 
     /// A server answers. `false`: nobody asked, or the wait is over.
@@ -91,12 +112,12 @@ impl OurQuestions {
         let (told, step) = match answer {
             Answer::Count(count) => {
                 let step = self.asked.server(request, count, now_ms);
-                (Told::Count(count), step)
+                (Told::Count(Some(count)), step)
             }
             Answer::Ack(args) => (Told::Ack(args), self.asked.socket(request, now_ms)),
             Answer::Sockets(found) => {
                 let step = self.asked.server(request, 0, now_ms);
-                (Told::Sockets(found), step)
+                (Told::Sockets(Some(found)), step)
             }
             Answer::Ids(_) | Answer::Rooms(_) | Answer::Emitted(_) => return false,
         };
@@ -108,7 +129,7 @@ impl OurQuestions {
     }
 
     fn end(&mut self, ours: Ours, end: End) {
-        (0..end.silent).for_each(|_| self.tell(ours, Told::Silent));
+        (0..end.silent).for_each(|_| self.tell(ours, ours.silence()));
     }
 
     pub(crate) fn expire(&mut self, now_ms: u64) {
@@ -119,14 +140,6 @@ impl OurQuestions {
 
     pub(crate) fn replies(&mut self) -> Vec<Reply> {
         std::mem::take(&mut self.replies)
-    }
-}
-
-/// What a hub is told where there are no servers.
-fn empty(verb: &Verb) -> Told {
-    match verb {
-        Verb::Fetch { .. } => Told::Sockets(Vec::new()),
-        _ => Told::Count(0),
     }
 }
 

@@ -108,12 +108,21 @@ pub enum Task {
     Reply(Reply),
 }
 
+/// A question of one of our hubs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Which of our shards asks.
+    pub shard: u16,
+    /// Which of its questions.
+    pub number: u64,
+}
+
 /// What other servers say to a question of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     /// The hub's question.
-    pub question: u64,
-    /// How many `Count`, `Sockets` or `Silent` there will be in all.
+    pub round: Round,
+    /// How many `Count` or `Sockets` there will be in all.
     pub servers: u64,
     /// What is said.
     pub told: Told,
@@ -122,14 +131,12 @@ pub struct Reply {
 /// What a server, or a socket of it, says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// So many sockets of a server were asked.
-    Count(u64),
+    /// So many sockets of a server were asked; `None` = it did not say, or could not be asked.
+    Count(Option<u64>),
     /// One of them answered.
     Ack(Args),
-    /// The sockets of a server.
-    Sockets(Vec<Fetched>),
-    /// A server did not answer, or was not asked.
-    Silent,
+    /// The sockets of a server; `None` = it did not say, or could not be asked.
+    Sockets(Option<Vec<Fetched>>),
 }
 
 /// What a shard of ours says to a question of another server.
@@ -293,7 +300,7 @@ impl Plane {
         for question in pending {
             match counted {
                 Some(_) => self.open(namespace, &question, now_ms),
-                None => self.ours.refuse(question.question),
+                None => self.ours.refuse(question.round, &question.verb),
             }
         }
     }
@@ -355,20 +362,13 @@ impl Plane {
     }
 
     /// A hub asks the sockets of all servers ([`Verb::Ask`]) or for them ([`Verb::Fetch`]). At least one reply follows.
-    pub fn ask(
-        &mut self,
-        namespace: &str,
-        question: u64,
-        verb: Verb,
-        timeout_ms: u64,
-        now_ms: u64,
-    ) {
+    pub fn ask(&mut self, namespace: &str, round: Round, verb: Verb, timeout_ms: u64, now_ms: u64) {
         let Some(space) = self.spaces.get_mut(namespace) else {
-            self.ours.refuse(question);
+            self.ours.refuse(round, &verb);
             return;
         };
         space.pending.push(Pending {
-            question,
+            round,
             verb,
             deadline_ms: now_ms.saturating_add(timeout_ms),
         });

@@ -1,7 +1,7 @@
 //! One namespace, as the plane knows it.
 
 use crate::names::Names;
-use crate::plane::{Counted, Dialect, Settings, Topic};
+use crate::plane::{Counted, Dialect, Round, Settings, Topic};
 use crate::presence::{Presence, Tail};
 use crate::verb::{Letter, Verb};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const COUNT_IDLE_MS: u64 = 1_000;
 /// A question of ours that waits until servers are counted.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) question: u64,
+    pub(crate) round: Round,
     /// Its request has no name yet.
     pub(crate) verb: Verb,
     pub(crate) deadline_ms: u64,

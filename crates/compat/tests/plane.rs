@@ -4,7 +4,7 @@ use compat::classic::{self, Publish};
 use compat::clustered::{self, Mode, Post};
 use compat::names::Names;
 use compat::plane::{
-    Counted, Dialect, Membership, Part, Plane, Reply, Settings, Task, Told, Topic, Way,
+    Counted, Dialect, Membership, Part, Plane, Reply, Round, Settings, Task, Told, Topic, Way,
 };
 use compat::verb::{Answer, Args, Event, Fetched, Letter, Selection, Verb, own_uid};
 
@@ -87,9 +87,13 @@ fn hear(plane: &mut Plane, verb: Verb, now_ms: u64) {
     plane.heard(way, &channel, &body, now_ms);
 }
 
-fn reply(question: u64, servers: u64, told: Told) -> Task {
+fn round(number: u64) -> Round {
+    Round { shard: 1, number }
+}
+
+fn reply(number: u64, servers: u64, told: Told) -> Task {
     Task::Reply(Reply {
-        question,
+        round: round(number),
         servers,
         told,
     })
@@ -198,7 +202,7 @@ fn a_namespace_is_left_a_minute_after_its_last_server() {
 #[test]
 fn acks_of_all_servers_come_to_the_hub_that_asked() {
     let mut plane = plane();
-    plane.ask(LAB, 7, ask(), 3_000, 1_000);
+    plane.ask(LAB, round(7), ask(), 3_000, 1_000);
     assert_eq!(plane.take(), [Task::Count(LAB.to_owned())]);
     plane.counted(LAB, servers(Dialect::Classic, 2), 1_001);
     let request = written(&plane.take());
@@ -225,9 +229,9 @@ fn acks_of_all_servers_come_to_the_hub_that_asked() {
         attachments: Vec::new(),
     };
     let expected = [
-        reply(7, 2, Told::Count(1)),
+        reply(7, 2, Told::Count(Some(1))),
         reply(7, 2, Told::Ack(ack)),
-        reply(7, 2, Told::Count(0)),
+        reply(7, 2, Told::Count(Some(0))),
     ];
     assert_eq!(plane.take(), expected);
 }
@@ -235,42 +239,42 @@ fn acks_of_all_servers_come_to_the_hub_that_asked() {
 #[test]
 fn a_question_is_answered_where_no_server_is() {
     let mut plane = plane();
-    plane.ask(LAB, 7, ask(), 3_000, 10);
-    plane.ask(LAB, 8, fetch(), 3_000, 10);
+    plane.ask(LAB, round(7), ask(), 3_000, 10);
+    plane.ask(LAB, round(8), fetch(), 3_000, 10);
     assert_eq!(
         plane.take(),
         [
-            reply(7, 1, Told::Count(0)),
-            reply(8, 1, Told::Sockets(Vec::new()))
+            reply(7, 1, Told::Count(Some(0))),
+            reply(8, 1, Told::Sockets(Some(Vec::new())))
         ],
         "they were counted a moment ago"
     );
-    plane.ask("/else", 9, ask(), 3_000, 10);
-    assert_eq!(plane.take(), [reply(9, 1, Told::Silent)]);
+    plane.ask("/else", round(9), ask(), 3_000, 10);
+    assert_eq!(plane.take(), [reply(9, 1, Told::Count(None))]);
 }
 
 #[test]
 fn a_question_is_answered_although_redis_is_away() {
     let mut plane = plane();
-    plane.ask(LAB, 7, ask(), 3_000, 1_000);
+    plane.ask(LAB, round(7), ask(), 3_000, 1_000);
     plane.counted(LAB, None, 1_500);
     let tasks = plane.take();
     assert_eq!(
         tasks,
-        [Task::Count(LAB.to_owned()), reply(7, 1, Told::Silent)]
+        [Task::Count(LAB.to_owned()), reply(7, 1, Told::Count(None))]
     );
 }
 
 #[test]
 fn a_server_that_does_not_answer_is_told_as_silent() {
     let mut plane = plane();
-    plane.ask(LAB, 7, fetch(), 3_000, 1_000);
+    plane.ask(LAB, round(7), fetch(), 3_000, 1_000);
     plane.counted(LAB, servers(Dialect::Classic, 2), 1_001);
     written(&plane.take()[1..]);
     plane.tick(3_999);
     plane.take();
     plane.tick(4_000);
-    let silent = reply(7, 2, Told::Silent);
+    let silent = reply(7, 2, Told::Sockets(None));
     let told: Vec<_> = plane
         .take()
         .into_iter()
@@ -441,7 +445,7 @@ fn a_question_of_the_streams_adapter_is_carried_out_once_and_only_while_it_count
 #[test]
 fn no_question_of_the_streams_adapter_reaches_a_classic_server() {
     let mut plane = plane();
-    plane.ask(LAB, 7, ask(), 3_000, 1_000);
+    plane.ask(LAB, round(7), ask(), 3_000, 1_000);
     plane.take();
     let both = Counted([[3, 2], [0, 0], [1, 0]]);
     plane.counted(LAB, Some(both), 1_001);
@@ -451,7 +455,7 @@ fn no_question_of_the_streams_adapter_reaches_a_classic_server() {
         _ => None,
     });
     assert_eq!(messages.collect::<Vec<_>>(), ["socket.io-request#/lab#"]);
-    assert!(tasks.contains(&reply(7, 2, Told::Silent)), "{tasks:?}");
+    assert!(tasks.contains(&reply(7, 2, Told::Count(None))), "{tasks:?}");
     assert_eq!(plane.tally().withheld, 1);
 }
 
@@ -462,8 +466,8 @@ fn a_node_that_is_no_member_neither_listens_nor_writes() {
     plane.take();
     plane.counted(LAB, servers(Dialect::Classic, 5), 101);
     plane.say(LAB, broadcast("ev"), 102);
-    plane.ask(LAB, 7, ask(), 3_000, 103);
-    assert_eq!(plane.take(), [reply(7, 1, Told::Count(0))]);
+    plane.ask(LAB, round(7), ask(), 3_000, 103);
+    assert_eq!(plane.take(), [reply(7, 1, Told::Count(Some(0)))]);
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 pub mod engine;
 pub mod feed;
+pub mod foreign;
 pub mod memory;
 pub mod redis;

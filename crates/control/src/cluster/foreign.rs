@@ -1,0 +1,521 @@
+//! Socket.IO servers of Node and Python in the same cluster: the task between Redis, what `compat` knows of them, and the shards.
+//! It has an engine of its own, so that their traffic and that between nodes do not wait for each other.
+
+use super::engine::{self, Engine, Kind, Message, Name, News, Opened};
+use compat::classic;
+use compat::plane::{Counted, Part, Plane, Reply, Round, Settings, Tally, Task, Told, Topic, Way};
+use compat::verb::{self, Args, Letter, Selection, Verb};
+use hub::foreign::{Deed, ELSEWHERE, Event, Overheard, What, overhear};
+use hub::{Answer, Fetched, Found, Inbox, Read, Response};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Bytes of letters that may wait for this task.
+const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What a letter costs besides its bytes.
+const OVERHEAD_BYTES: usize = 64;
+/// Letters handled before what they cause is published.
+const BATCH_MAX: usize = 256;
+const TICK: Duration = Duration::from_millis(100);
+/// Namespaces that are taken part in; clients may make them by connecting.
+const NAMESPACES_MAX: usize = 1_000;
+/// How long other servers are waited for if they do not say.
+const ASK_MS: u64 = 5_000;
+const FETCH_MS: u64 = 4_000;
+
+/// A letter that a shard wrote for other nodes.
+#[derive(Debug)]
+struct Heard {
+    shard: u16,
+    is_question: bool,
+    bytes: Box<[u8]>,
+}
+
+/// Where letters to other nodes pass by.
+#[derive(Clone, Debug)]
+pub struct Ear {
+    letters: UnboundedSender<Heard>,
+    gauges: Arc<Gauges>,
+}
+
+/// What happened, for metrics.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    waiting_bytes: AtomicUsize,
+    /// Letters that were not written because too much waited.
+    dropped: AtomicU64,
+    /// Messages that Redis did not take.
+    unpublished: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+impl Gauges {
+    /// Messages read, written and refused.
+    pub fn tally(&self) -> Tally {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Letters that were not written because too much waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Messages that Redis did not take.
+    pub fn unpublished(&self) -> u64 {
+        self.unpublished.load(Ordering::Relaxed)
+    }
+}
+
+impl Ear {
+    /// What happened.
+    pub fn gauges(&self) -> &Arc<Gauges> {
+        &self.gauges
+    }
+
+    /// A letter passes by, with the keys and nodes that it is for. Returns whether [`ELSEWHERE`] is one of the nodes that its round
+    /// waits for.
+    pub fn hear(
+        &self,
+        shard: u16,
+        keys: &[u64],
+        nodes: &[u64],
+        is_question: bool,
+        bytes: &[u8],
+    ) -> bool {
+        // Without keys it is an answer to one node.
+        if keys.is_empty() && !nodes.contains(&u64::from(ELSEWHERE)) {
+            return false;
+        }
+        let weight = bytes.len() + OVERHEAD_BYTES;
+        let waiting = self
+            .gauges
+            .waiting_bytes
+            .fetch_add(weight, Ordering::Relaxed);
+        let heard = Heard {
+            shard,
+            is_question,
+            bytes: bytes.into(),
+        };
+        if waiting > WAITING_BYTES_MAX || self.letters.send(heard).is_err() {
+            self.gauges
+                .waiting_bytes
+                .fetch_sub(weight, Ordering::Relaxed);
+            self.gauges.dropped.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        is_question
+    }
+}
+
+/// How letters come to the shards.
+pub type Postman = Box<dyn Fn(u16, Arc<hub::Letter>) + Send + Sync>;
+
+/// Starts the task; it ends with the engine, or when the last [`Ear`] goes.
+pub fn start(
+    (engine, mut feed): Opened,
+    settings: Settings,
+    namespaces: &[String],
+    inbox: Inbox,
+    postman: Postman,
+) -> Ear {
+    let (letters, mut heard) = unbounded_channel();
+    let gauges = Arc::new(Gauges::default());
+    let (counts, mut counted) = unbounded_channel();
+    let mut bridge = Bridge {
+        plane: Plane::new(settings),
+        entered: HashSet::new(),
+        engine,
+        inbox,
+        postman,
+        counts,
+        gauges: Arc::clone(&gauges),
+        began: Instant::now(),
+    };
+    namespaces.iter().for_each(|name| bridge.enter(name));
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(TICK);
+        bridge.carry_out();
+        loop {
+            tokio::select! {
+                letter = heard.recv() => match letter {
+                    Some(letter) => bridge.overheard_all(letter, &mut heard),
+                    None => return,
+                },
+                news = feed.next() => match news {
+                    Some(news) => bridge.news(news),
+                    None => return,
+                },
+                Some((namespace, counted)) = counted.recv() => {
+                    let now_ms = bridge.now_ms();
+                    bridge.plane.counted(&namespace, counted, now_ms);
+                }
+                _ = ticks.tick() => {
+                    let now_ms = bridge.now_ms();
+                    bridge.plane.tick(now_ms);
+                }
+            }
+            bridge.carry_out();
+        }
+    });
+    Ear { letters, gauges }
+}
+
+struct Bridge {
+    plane: Plane,
+    entered: HashSet<String>,
+    engine: Engine,
+    inbox: Inbox,
+    postman: Postman,
+    counts: UnboundedSender<(String, Option<Counted>)>,
+    gauges: Arc<Gauges>,
+    began: Instant,
+}
+
+impl Bridge {
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn enter(&mut self, namespace: &str) {
+        if self.entered.len() < NAMESPACES_MAX && self.entered.insert(namespace.to_owned()) {
+            let now_ms = self.now_ms();
+            self.plane.enter(namespace, now_ms);
+        }
+    }
+
+    // ---- from the shards --------------------------------------------------------------------------------------------------
+
+    fn overheard_all(&mut self, first: Heard, more: &mut UnboundedReceiver<Heard>) {
+        self.overheard(first);
+        for _ in 1..BATCH_MAX {
+            match more.try_recv() {
+                Ok(letter) => self.overheard(letter),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn overheard(&mut self, heard: Heard) {
+        let weight = heard.bytes.len() + OVERHEAD_BYTES;
+        self.gauges
+            .waiting_bytes
+            .fetch_sub(weight, Ordering::Relaxed);
+        match overhear(&heard.bytes) {
+            Ok(Overheard::Deed(deed)) => self.said(heard.shard, deed),
+            Ok(Overheard::Response {
+                round,
+                parts,
+                response,
+            }) => self.plane.answered(round, part(parts, response)),
+            Err(_) => debug_assert!(!heard.is_question, "a shard of this version wrote it"),
+        }
+    }
+
+    fn said(&mut self, shard: u16, deed: Deed) {
+        self.enter(&deed.namespace);
+        // Other servers know no users of ours.
+        let is_for_users = deed.rooms.is_empty() && !deed.users.is_empty();
+        let to = Selection {
+            rooms: deed.rooms,
+            except: deed.except,
+        };
+        let now_ms = self.now_ms();
+        let namespace = deed.namespace;
+        let (verb, question) = said(to, deed.what);
+        match question {
+            None if is_for_users => {}
+            None => self.plane.say(&namespace, verb, now_ms),
+            Some((number, _)) if is_for_users => {
+                let told = match verb {
+                    Verb::Fetch { .. } => Told::Sockets(Some(Vec::new())),
+                    _ => Told::Count(Some(0)),
+                };
+                let round = Round { shard, number };
+                self.reply(Reply {
+                    round,
+                    servers: 1,
+                    told,
+                });
+            }
+            Some((number, timeout_ms)) => {
+                let round = Round { shard, number };
+                self.plane.ask(&namespace, round, verb, timeout_ms, now_ms);
+            }
+        }
+    }
+
+    // ---- from Redis -------------------------------------------------------------------------------------------------------
+
+    fn news(&mut self, news: News) {
+        match news {
+            News::Message(message) => self.message(&message),
+            News::Dropped(count) => {
+                self.gauges.dropped.fetch_add(count, Ordering::Relaxed);
+            }
+            News::Up | News::Down(_) | News::Heard(_) | News::Unheard(_) => {}
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        let way = match (&message.pattern, message.kind) {
+            (Some(_), _) => Way::Pattern,
+            (None, Kind::Classic) => Way::Channel,
+            (None, Kind::Sharded) => Way::Sharded,
+        };
+        let channel = String::from_utf8_lossy(&message.channel);
+        let now_ms = self.now_ms();
+        self.plane.heard(way, &channel, &message.body, now_ms);
+    }
+
+    // ---- what follows -----------------------------------------------------------------------------------------------------
+
+    fn carry_out(&mut self) {
+        let mut batch = Vec::new();
+        for task in self.plane.take() {
+            match task {
+                Task::Publish(message) => batch.push(publish(Kind::Classic, message)),
+                Task::PublishSharded(message) => batch.push(publish(Kind::Sharded, message)),
+                // Only where the stream is read as well.
+                Task::Append(_) => {
+                    self.gauges.unpublished.fetch_add(1, Ordering::Relaxed);
+                }
+                Task::Subscribe(topics) => self.engine.subscribe(topics_of(topics)),
+                Task::Unsubscribe(topics) => self.engine.unsubscribe(topics_of(topics)),
+                Task::Count(namespace) => self.count(namespace),
+                Task::Carry { letter, question } => self.carry(letter, question),
+                Task::Reply(reply) => self.reply(reply),
+            }
+        }
+        if !batch.is_empty() {
+            let (published, gauges) = (self.engine.publish(batch), Arc::clone(&self.gauges));
+            tokio::spawn(async move {
+                let published = published.await;
+                let lost = published.receivers.iter().filter(|one| one.is_none());
+                let lost = lost.count() as u64;
+                gauges.unpublished.fetch_add(lost, Ordering::Relaxed);
+            });
+        }
+        *self
+            .gauges
+            .tally
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = self.plane.tally();
+    }
+
+    fn count(&self, namespace: String) {
+        let counters = self.plane.counters(&namespace);
+        let (engine, counts) = (self.engine.clone(), self.counts.clone());
+        tokio::spawn(async move {
+            let [classic, sharded] = [&counters.channels[..], &counters.sharded[..]].map(|names| {
+                names
+                    .iter()
+                    .map(|name| self::name(name))
+                    .collect::<Vec<_>>()
+            });
+            let classic = engine.subscribers(Kind::Classic, &classic);
+            let sharded = engine.subscribers(Kind::Sharded, &sharded);
+            let counted = match tokio::join!(classic, sharded) {
+                (Ok(classic), sharded) => Some(counted(&classic, &sharded.unwrap_or_default())),
+                (Err(_), _) => None,
+            };
+            let _ = counts.send((namespace, counted));
+        });
+    }
+
+    fn carry(&self, letter: Letter, question: Option<u64>) {
+        if let Some(deed) = deed(letter, question) {
+            self.deliver(&self.inbox.deed(deed));
+        }
+    }
+
+    fn reply(&self, reply: Reply) {
+        let parts = u16::try_from(reply.servers).unwrap_or(u16::MAX);
+        let Round { shard, number } = reply.round;
+        let response = response(reply.told);
+        self.deliver(&self.inbox.response(shard, number, parts, response));
+    }
+
+    fn deliver(&self, read: &Read) {
+        for shard in read.shards() {
+            (self.postman)(shard, Arc::clone(&read.letter));
+        }
+    }
+}
+
+fn name(text: &str) -> Name {
+    text.as_bytes().into()
+}
+
+fn publish(kind: Kind, message: classic::Publish) -> engine::Publish {
+    engine::Publish {
+        kind,
+        channel: name(&message.channel),
+        body: message.body.into(),
+    }
+}
+
+fn topics_of(topics: Vec<Topic>) -> Vec<engine::Topic> {
+    let topics = topics.into_iter().map(|topic| match topic {
+        Topic::Pattern(pattern) => engine::Topic::Pattern(name(&pattern)),
+        Topic::Channel(channel) => engine::Topic::Channel(Kind::Classic, name(&channel)),
+        Topic::Sharded(channel) => engine::Topic::Channel(Kind::Sharded, name(&channel)),
+    });
+    topics.collect()
+}
+
+/// Subscribers in the order of [`compat::plane::Counters`]; a Redis older than 7.0 has no sharded channels.
+fn counted(classic: &[u64], sharded: &[u64]) -> Counted {
+    let pair = |counts: &[u64], at: usize| {
+        let one = |at| counts.get(at).copied().unwrap_or(0);
+        [one(at), one(at + 1)]
+    };
+    Counted([pair(classic, 0), pair(sharded, 0), pair(classic, 2)])
+}
+
+/// A deed of ours in the words of other servers; number and timeout in milliseconds of a question.
+fn said(to: Selection, what: What) -> (Verb, Option<(u64, u64)>) {
+    let of = to;
+    match what {
+        What::Event(event) => {
+            let event = event_of(event);
+            (Verb::Broadcast { to: of, event }, None)
+        }
+        What::Ask {
+            event,
+            round,
+            timeout_ms,
+        } => {
+            let ask = Verb::Ask {
+                request: String::new(),
+                to: of,
+                event: event_of(event),
+                timeout_ms: Some(timeout_ms),
+            };
+            (ask, Some((round, timeout_ms)))
+        }
+        What::Join(rooms) => (Verb::Join { of, rooms }, None),
+        What::Leave(rooms) => (Verb::Leave { of, rooms }, None),
+        What::Disconnect { close } => (Verb::Disconnect { of, close }, None),
+        What::Fetch { round, timeout_ms } => {
+            let request = String::new();
+            (Verb::Fetch { request, of }, Some((round, timeout_ms)))
+        }
+    }
+}
+
+fn event_of(event: Event) -> verb::Event {
+    verb::Event {
+        name: event.name,
+        args: args(event.content),
+        volatile: event.volatile,
+    }
+}
+
+fn args(answer: Answer) -> Args {
+    let Answer { args, attachments } = answer;
+    Args {
+        json: args,
+        attachments,
+    }
+}
+
+fn answer(args: Args) -> Answer {
+    Answer {
+        args: args.json,
+        attachments: args.attachments,
+    }
+}
+
+/// What a shard of ours says to a question of other servers. Sockets that could not be asked count: the asker must not take the
+/// answers for all.
+fn part(parts: u16, response: Response) -> Part {
+    let parts = u64::from(parts);
+    match response {
+        Response::Delivered { asked, undelivered } => Part::Asked {
+            sockets: asked.saturating_add(undelivered),
+            parts,
+        },
+        Response::Ack(answer) => Part::Ack(args(answer)),
+        Response::Gone => Part::Gone,
+        Response::Sockets(found) => {
+            let socket = |socket: Fetched| verb::Fetched {
+                id: socket.id,
+                rooms: socket.rooms,
+                data: socket.data,
+            };
+            let sockets = found.sockets.into_iter().map(socket).collect();
+            Part::Found { sockets, parts }
+        }
+    }
+}
+
+/// What other servers say to a question of ours.
+fn response(told: Told) -> Response {
+    match told {
+        Told::Count(asked) => Response::Delivered {
+            asked: asked.unwrap_or(0),
+            undelivered: u64::from(asked.is_none()),
+        },
+        Told::Ack(args) => Response::Ack(answer(args)),
+        Told::Sockets(found) => {
+            let complete = found.is_some();
+            let socket = |socket: verb::Fetched| Fetched {
+                id: socket.id,
+                rooms: socket.rooms,
+                data: socket.data,
+            };
+            let sockets = found.unwrap_or_default().into_iter().map(socket).collect();
+            Response::Sockets(Found { sockets, complete })
+        }
+    }
+}
+
+/// What other servers want, in the hubs' words.
+fn deed(letter: Letter, question: Option<u64>) -> Option<Deed> {
+    let round = question.unwrap_or(0);
+    let (of, what) = match letter.verb {
+        Verb::Broadcast { to, event } => (to, What::Event(event_for(event))),
+        Verb::Ask {
+            to,
+            event,
+            timeout_ms,
+            ..
+        } => {
+            let ask = What::Ask {
+                event: event_for(event),
+                round,
+                timeout_ms: timeout_ms.unwrap_or(ASK_MS),
+            };
+            (to, ask)
+        }
+        Verb::Join { of, rooms } => (of, What::Join(rooms)),
+        Verb::Leave { of, rooms } => (of, What::Leave(rooms)),
+        Verb::Disconnect { of, close } => (of, What::Disconnect { close }),
+        Verb::Fetch { of, .. } => {
+            let fetch = What::Fetch {
+                round,
+                timeout_ms: FETCH_MS,
+            };
+            (of, fetch)
+        }
+        _ => return None,
+    };
+    Some(Deed {
+        namespace: letter.namespace,
+        rooms: of.rooms,
+        users: Vec::new(),
+        except: of.except,
+        what,
+    })
+}
+
+fn event_for(event: verb::Event) -> Event {
+    Event {
+        name: event.name,
+        content: answer(event.args),
+        volatile: event.volatile,
+    }
+}
