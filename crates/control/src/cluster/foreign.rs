@@ -290,7 +290,7 @@ impl Bridge {
             }
         }
         if !batch.is_empty() {
-            let (published, gauges) = (self.engine.publish(batch), Arc::clone(&self.gauges));
+            let (published, gauges) = (self.engine.publish(&batch), Arc::clone(&self.gauges));
             tokio::spawn(async move {
                 let published = published.await;
                 let lost = published.receivers.iter().filter(|one| one.is_none());
