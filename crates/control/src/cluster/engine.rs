@@ -160,6 +160,19 @@ pub struct Server {
     pub version: String,
     /// `single`, `sentinel` or `cluster`.
     pub mode: &'static str,
+    /// How much may wait for a subscriber; `None` = it is not told.
+    pub pubsub_buffer: Option<Buffer>,
+    /// A master of a cluster that is silent for so long is replaced.
+    pub node_timeout: Option<Duration>,
+}
+
+/// A subscriber with more than this waiting is thrown out; 0 = no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    pub hard_bytes: u64,
+    /// More than this, for longer than `soft_time`.
+    pub soft_bytes: u64,
+    pub soft_time: Duration,
 }
 
 /// A handle on an engine; clones are of the same one. It ends with the last of them.

@@ -329,6 +329,8 @@ impl Port {
             name: "memory".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: "single",
+            pubsub_buffer: None,
+            node_timeout: None,
         })
     }
 }

@@ -64,7 +64,17 @@ async fn a_user_with_the_rights_of_the_documents_can_do_all() {
         .expect("leases");
     a.engine.release(&lease).await.expect("released");
     assert_eq!(a.counts(Kind::Classic, &["sockeye:x"]).await, [1]);
-    a.engine.server().await.expect("INFO");
+    // What a user may not see is left out.
+    let server = a.engine.server().await.expect("INFO");
+    assert_eq!(
+        (server.name.as_str(), server.pubsub_buffer),
+        ("redis", None)
+    );
+    redis.ask(&["ACL", "LOG", "RESET"]);
+    let doctor = control::cluster::redis::ACL_DOCTOR;
+    redis.ask(&["ACL", "SETUSER", "sockeye", doctor]);
+    let server = a.engine.server().await.expect("INFO");
+    assert!(server.pubsub_buffer.is_some());
     // Nothing was refused on the way.
     let log = redis.ask(&["ACL", "LOG"]);
     assert_eq!(log.trim(), "");

@@ -15,6 +15,8 @@ async fn pair(cluster: &Cluster) -> (Node, Node) {
         Node::open(settings).await,
     );
     assert_eq!(a.engine.native(), Kind::Sharded);
+    let server = a.engine.server().await.expect("INFO");
+    assert_eq!(server.node_timeout, Some(Duration::from_secs(1)));
     let topics: Vec<Topic> = channels().iter().map(|name| sharded(name)).collect();
     b.hears(&topics).await;
     (a, b)

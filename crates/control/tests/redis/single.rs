@@ -183,6 +183,10 @@ async fn the_server_is_named() {
     let server = a.engine.server().await.expect("INFO");
     assert_eq!((server.name.as_str(), server.mode), ("redis", "single"));
     assert!(server.version.starts_with('7'), "{}", server.version);
+    let buffer = server.pubsub_buffer.expect("CONFIG GET");
+    assert_eq!((buffer.hard_bytes, buffer.soft_bytes), (32 << 20, 8 << 20));
+    let remarks = control::cluster::redis::inspect::judge(&server);
+    assert!(remarks.iter().all(|remark| remark.wanted.is_none()));
 }
 
 /// A message larger than the server keeps for a subscriber: it throws the connection out, with all that waited.

@@ -3,6 +3,7 @@
 mod conn;
 mod ear;
 mod ears;
+pub mod inspect;
 mod item;
 mod keeper;
 mod lane;
@@ -14,11 +15,10 @@ mod topology;
 mod wait;
 
 use super::engine::{
-    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, Server, Topic, Trouble,
+    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, Topic, Trouble,
 };
 use super::feed::feed;
 use arc_swap::ArcSwap;
-use conn::text;
 use item::{Item, Place, Queue, Tally, ended};
 use keeper::{Event, Keeper};
 use redis::{Cmd, Value};
@@ -35,6 +35,8 @@ use topology::Resolver;
 /// need none.
 pub const ACL: &str = "~sockeye:* &sockeye:* +ping +info +publish +spublish +subscribe +unsubscribe +psubscribe +punsubscribe \
     +ssubscribe +sunsubscribe +pubsub +eval +get +set +del +mget +cluster|slots +cluster|info";
+/// For [`inspect`]; without it `sockeye doctor` says less.
+pub const ACL_DOCTOR: &str = "+config|get";
 /// Also beside Node servers: a pattern may be subscribed only by a user that may use all channels, or that very pattern.
 pub const ACL_BESIDE_NODE: &str = "&*";
 
@@ -215,44 +217,6 @@ impl Port {
                 .collect()),
             other => Err(Trouble::new(format!("Redis answered MGET with {other:?}"))),
         }
-    }
-
-    pub(super) async fn server(&self) -> Result<Server, Trouble> {
-        let mut command = Cmd::new();
-        command.arg("INFO").arg("server");
-        let info = text(&self.ask(command, Place::Server(0)).await?);
-        let field = |name: &str| {
-            let mut fields = info.lines().filter_map(|line| line.split_once(':'));
-            fields.find_map(|(key, value)| (key == name).then(|| value.trim().to_owned()))
-        };
-        let named = ["valkey", "dragonfly", "keydb"]
-            .into_iter()
-            .find_map(|name| {
-                let version = field(&format!("{name}_version"))?;
-                Some((name.to_owned(), version))
-            });
-        let (name, version) = match named {
-            Some(named) => named,
-            // KeyDB gives its version as that of Redis.
-            None if field("executable").is_some_and(|path| path.contains("keydb")) => (
-                "keydb".to_owned(),
-                field("redis_version").unwrap_or_default(),
-            ),
-            None => (
-                "redis".to_owned(),
-                field("redis_version").unwrap_or_default(),
-            ),
-        };
-        let mode = match self.0.settings.mode {
-            Mode::Single => "single",
-            Mode::Sentinel(_) => "sentinel",
-            Mode::Cluster => "cluster",
-        };
-        Ok(Server {
-            name,
-            version,
-            mode,
-        })
     }
 }
 
