@@ -4,16 +4,13 @@ use crate::access::tokens;
 use crate::access::trust::{self, ProxyProtocol};
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
-use crate::books::limits::BEHIND_MAX_MS;
-use crate::books::limits::{IGNORED_BYTES_MAX, RESERVE_TIMEOUT};
+use crate::books::limits::{BEHIND_MAX_MS, IGNORED_BYTES_MAX, RESERVE_TIMEOUT};
 use crate::books::metrics::{Cells, Limit};
 use crate::cluster::letter::Letter;
 use crate::cluster::receive;
 use crate::cluster::shared::Process;
 use crate::hearing::{decisions, expiry};
-use crate::life::conns;
-use crate::life::ending;
-use crate::life::shedding;
+use crate::life::{conns, ending, shedding};
 use crate::output::outbox::{Sink, Tally};
 use crate::parts::Parts;
 use crate::rooms::membership::NewCount;
@@ -27,8 +24,7 @@ use crate::tables::conn::State;
 use crate::tables::id::{Entropy, Identity};
 use crate::tables::slot::{AskKey, ConnId};
 use crate::tables::timer::ConnTimer;
-use crate::transport::pace;
-use crate::transport::{drain, flush, input, polling, timers};
+use crate::transport::{drain, flush, input, pace, polling, stash, timers};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -158,7 +154,7 @@ impl Hub {
         } else {
             let used = input::process(&mut self.stage, conn, buf);
             if used < buf.len() {
-                input::stash(&mut self.stage.parts, conn, &buf[used..]);
+                stash::stash(&mut self.stage.parts, conn, &buf[used..]);
             }
         }
         input::hold_publisher(&mut self.stage.parts, conn);

@@ -13,7 +13,7 @@ use crate::output::piece::Pool;
 use crate::rooms::fanout::Audience;
 use crate::rooms::room::Rooms;
 use crate::seam::outbound::Outbound;
-use crate::seam::question::Questions;
+use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::intake::Intake;

@@ -6,7 +6,7 @@ use crate::hub::Hub;
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
-use crate::seam::question::Waiting;
+use crate::seam::questions::Waiting;
 use crate::tables::conn::{Conn, State};
 use crate::tables::session::{Protocol, Session};
 use crate::tables::slot::{ConnId, Key, SessionId};

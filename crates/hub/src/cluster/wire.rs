@@ -4,7 +4,7 @@
 use crate::cluster::letter::{
     Address, Answer, Broadcast, Fetched, Found, Order, Response, RoundId, Target, borrowed,
 };
-use crate::seam::context::Emit;
+use crate::dialect::speech::Emit;
 use crate::tables::id::Place;
 
 const EVENT: u8 = 1;

@@ -11,10 +11,10 @@ use crate::parts::Parts;
 use crate::seam::ask::Token;
 use crate::seam::event::{ConnectRequest, Decision, Refusal};
 use crate::seam::join::Join;
-use crate::seam::notices;
 use crate::seam::opening::HeaderLines;
-use crate::seam::question::{self, Waiting};
+use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
+use crate::seam::{notices, question};
 use crate::tables::session::RequestToken;
 use crate::tables::slot::SessionId;
 use std::mem;
@@ -55,7 +55,7 @@ fn join_from_gate(stage: &mut Stage, session: SessionId, join: Join) {
 }
 
 fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
-    match question::take_ticket(&mut stage.parts) {
+    match stage.parts.asks.take_ticket() {
         // The handler ended the session in the same call.
         Some(key) if !stage.parts.people.is_open(session) => {
             question::close_question(&mut stage.parts, key);
@@ -267,7 +267,7 @@ pub(crate) fn ask_handler(
     let answer = stage.call(session, |handler, cx| handler.connecting(cx, &request));
     if !matches!(answer, Some(Decision::Later)) {
         // A ticket that nobody waits with.
-        let ticket = question::take_ticket(&mut stage.parts);
+        let ticket = stage.parts.asks.take_ticket();
         ticket.and_then(|key| question::close_question(&mut stage.parts, key));
     }
     let slot = stage.parts.people.sessions.get_mut(session);

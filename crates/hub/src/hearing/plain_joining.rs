@@ -9,7 +9,8 @@ use crate::parts::Parts;
 use crate::rooms::log::Kept;
 use crate::seam::ask::Token;
 use crate::seam::event::{Decision, Refusal};
-use crate::seam::question::{self, Waiting};
+use crate::seam::question;
+use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
 use crate::tables::session::RequestToken;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
@@ -64,7 +65,7 @@ pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<
     match joining::ask_handler(stage, session, &namespace, "{}", claims) {
         Some(Decision::Admit) => enter_plain(stage, session, claims),
         Some(Decision::Refuse(refusal)) => keep_out_plain(&mut stage.parts, session, &refusal),
-        Some(Decision::Later) => match question::take_ticket(&mut stage.parts) {
+        Some(Decision::Later) => match stage.parts.asks.take_ticket() {
             Some(key) => {
                 let claims = claims.cloned().map(Box::new);
                 question::wait_for(&mut stage.parts, key, Waiting::Begin(claims));

@@ -6,7 +6,8 @@ use crate::books::metrics::{Dropped, Limit};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::join::Held;
-use crate::seam::question::{self, Waiting};
+use crate::seam::question;
+use crate::seam::questions::Waiting;
 use crate::tables::slot::{AskId, SessionId};
 use wire::socketio::{Packet, PacketType};
 

@@ -15,5 +15,6 @@ pub(crate) mod opening;
 pub(crate) mod orders;
 pub(crate) mod outbound;
 pub mod question;
+pub(crate) mod questions;
 pub(crate) mod stage;
 pub(crate) mod told;

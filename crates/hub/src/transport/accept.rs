@@ -8,7 +8,7 @@ use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::ConnId;
-use crate::transport::{door, polling};
+use crate::transport::begin;
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::handshake;
@@ -25,8 +25,8 @@ pub(crate) fn open_websocket(
         Ok(accept) => accept,
         Err(refusal) => return refuse_handshake(&mut stage.parts, conn, refusal),
     };
-    let session = door::new_session(stage, conn, head, protocol);
-    let extra = door::extra_headers(stage, conn, head, session, true);
+    let session = begin::new_session(stage, conn, head, protocol);
+    let extra = begin::extra_headers(stage, conn, head, session, true);
     accept_websocket(&mut stage.parts, conn, head, &accept, subprotocol, extra);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         slot.conn = Some(conn);
@@ -38,7 +38,7 @@ pub(crate) fn open_websocket(
     if protocol.is_engineio() {
         let mut open = std::mem::take(&mut stage.parts.line.scratch);
         open.clear();
-        polling::write_open(&stage.parts, session, &mut open);
+        begin::write_open(&stage.parts, session, &mut open);
         stage
             .parts
             .line

@@ -2,20 +2,18 @@
 
 use crate::access::addresses::holder;
 use crate::access::origin;
-use crate::access::tokens::request_token;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Limit, Scope};
 use crate::output::response;
 use crate::parts::Parts;
-use crate::seam::opening::{AnswerHeaders, HeaderLines, Opening, Request};
+use crate::seam::opening::Opening;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
-use crate::tables::id;
-use crate::tables::session::{Protocol, RequestToken, Session};
-use crate::tables::slot::{ConnId, SessionId};
+use crate::tables::session::Protocol;
+use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
-use crate::transport::{accept, answers};
-use wire::engineio::{Query, RequestError};
+use crate::transport::{accept, answers, begin};
+use wire::engineio::RequestError;
 use wire::http::Head;
 use wire::websocket::{close, handshake};
 
@@ -117,22 +115,12 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
     false
 }
 
-fn request<'a>(parts: &Parts, conn: ConnId, head: &'a Head<'a>, protocol: Protocol) -> Request<'a> {
-    let slot = parts.line.conns.get(conn);
-    Request {
-        head,
-        conn: parts.line.conns.key(conn),
-        protocol,
-        peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.peer),
-    }
-}
-
 /// Asks the handler about an opening request, if it wants to be asked.
 fn handler_admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Protocol) -> bool {
     if !stage.reads_requests {
         return true;
     }
-    let request = request(&stage.parts, conn, head, protocol);
+    let request = begin::request(&stage.parts, conn, head, protocol);
     let decision = stage.call(None, |handler, cx| handler.opening(cx, &request));
     let failed = || Opening::Refuse("Internal error".to_owned());
     carry_out(
@@ -192,64 +180,6 @@ pub(crate) fn opening_due(parts: &mut Parts, conn: ConnId) {
         slot.input = None;
     }
     answers::refuse_unavailable(parts, conn, b"Server is busy");
-}
-
-/// Header lines beyond the usual ones for the answer to a session's request: CORS, and what the handler adds.
-pub(crate) fn extra_headers(
-    stage: &mut Stage,
-    conn: ConnId,
-    head: &Head<'_>,
-    session: SessionId,
-    opens: bool,
-) -> Vec<u8> {
-    let mut extra = answers::cors_headers(&stage.parts, head);
-    let slot = stage.parts.people.sessions.get(session);
-    let Some(slot) = slot.filter(|_| stage.reads_requests) else {
-        return extra;
-    };
-    let (protocol, sid) = (slot.protocol, slot.sid.encode());
-    let sid = std::str::from_utf8(&sid).ok().filter(|_| opens);
-    let request = request(&stage.parts, conn, head, protocol);
-    let mut headers = AnswerHeaders::default();
-    stage.call_now(None, |handler, _| {
-        handler.answering(&request, sid, &mut headers)
-    });
-    extra.append(&mut headers.lines);
-    extra
-}
-
-/// Makes a session for a request; the caller attaches its transport.
-pub(crate) fn new_session(
-    stage: &mut Stage,
-    conn: ConnId,
-    head: &Head<'_>,
-    protocol: Protocol,
-) -> SessionId {
-    let random = stage.parts.ids.random();
-    let sid = id::session_id(stage.parts.ids.me, random);
-    let peer = stage
-        .parts
-        .line
-        .conns
-        .get(conn)
-        .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
-    let mut session = Session::new(sid, protocol, None, peer);
-    if stage.parts.books.config.keep_handshake || stage.reads_requests {
-        let rare = session.rare.get_or_insert_default();
-        if stage.parts.books.config.keep_handshake {
-            rare.query = head.query.into();
-        }
-        if stage.reads_requests {
-            rare.headers = HeaderLines::of(head);
-        }
-    }
-    if stage.parts.books.config.auth.enabled {
-        let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
-        session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
-    }
-    session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
-    stage.parts.access.admission.session_came();
-    stage.parts.people.insert_session(session)
 }
 
 /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).

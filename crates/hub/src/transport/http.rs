@@ -11,7 +11,7 @@ use crate::tables::conn::State;
 use crate::tables::id;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{accept, answers, door, input, polling, posts, sse, upgrade};
+use crate::transport::{accept, answers, door, polling, posts, sse, stash, upgrade};
 use wire::base64url::Id20;
 use wire::engineio::{Query, RequestError, Transport};
 use wire::http::{self, Expectation, Head, Method};
@@ -164,7 +164,7 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
         return data.len();
     }
     if !slot.outbox.is_empty() {
-        input::stall(parts, conn, Limit::DeliveriesPerTurn);
+        stash::stall(parts, conn, Limit::DeliveriesPerTurn);
         return 0;
     }
     let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);

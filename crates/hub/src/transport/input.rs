@@ -8,10 +8,8 @@ use crate::seam::stage::Stage;
 use crate::tables::conn::{Conn, State};
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
-use crate::transport::pace;
-use crate::transport::{http, posts, websocket};
+use crate::transport::{http, pace, posts, stash, websocket};
 use std::net::IpAddr;
-use wire::growth;
 
 pub(crate) fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
     let conn = parts.line.conns.insert(Conn::new(peer)).id();
@@ -33,50 +31,10 @@ pub(crate) fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<
     }
     if (input.len() - used) * 4 < input.capacity() {
         // What is left is little, and may have to wait for long.
-        return stash(&mut stage.parts, conn, &input[used..]);
+        return stash::stash(&mut stage.parts, conn, &input[used..]);
     }
     input.drain(..used);
-    keep(&mut stage.parts, conn, input);
-}
-
-/// Keeps incomplete input.
-pub(crate) fn stash(parts: &mut Parts, conn: ConnId, rest: &[u8]) {
-    let mut input = Vec::new();
-    growth::extend(&mut input, rest, usize::MAX);
-    keep(parts, conn, Box::new(input));
-}
-
-#[expect(clippy::box_collection, reason = "it goes into the connection's slot")]
-fn keep(parts: &mut Parts, conn: ConnId, rest: Box<Vec<u8>>) {
-    let Some(slot) = parts.line.conns.get_mut(conn) else {
-        return;
-    };
-    if matches!(slot.state, State::Finishing | State::Linger) {
-        return;
-    }
-    match &mut slot.input {
-        // What a chunked body left comes first.
-        Some(input) => growth::extend(input, &rest, usize::MAX),
-        None => slot.input = Some(rest),
-    }
-    watch_input(parts, conn);
-}
-
-/// Notes when an incomplete message began and sees to its deadline; one timer per connection.
-pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
-    let timeout = parts.books.config.limits.message_timeout;
-    let now = parts.clock.now.mono_ms as u32 | 1;
-    let Some(slot) = parts.line.conns.get_mut(conn) else {
-        return;
-    };
-    if slot.since_ms == 0 {
-        slot.since_ms = now;
-    }
-    if !std::mem::replace(&mut slot.flags.message_timer, true) {
-        parts
-            .line
-            .arm(&mut parts.clock, ConnTimer::Message, timeout, conn);
-    }
+    stash::keep(&mut stage.parts, conn, input);
 }
 
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
@@ -117,7 +75,7 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
         _ => {}
     }
     if let Some(limit) = pace::why_yield(parts, 0) {
-        stall(parts, conn, limit);
+        stash::stall(parts, conn, limit);
         return Input::Waits;
     }
     match state {
@@ -142,30 +100,15 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
         }
     };
     if used > 0 {
-        input_complete(&mut stage.parts, conn);
+        stash::input_complete(&mut stage.parts, conn);
     }
     used
-}
-
-/// A request or message is complete: what is incomplete from now on is another one.
-pub(crate) fn input_complete(parts: &mut Parts, conn: ConnId) {
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.since_ms = 0;
-    }
-}
-
-pub(crate) fn stall(parts: &mut Parts, conn: ConnId, limit: Limit) {
-    if let Some(slot) = parts.line.conns.get_mut(conn)
-        && parts.intake.stall(conn, slot)
-    {
-        parts.books.counts.hit(limit);
-    }
 }
 
 /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
 pub(crate) fn hold_publisher(parts: &mut Parts, conn: ConnId) {
     if parts.intake.waits_for_mailbox() {
-        stall(parts, conn, Limit::Mailbox);
+        stash::stall(parts, conn, Limit::Mailbox);
         parts.intake.begin();
     }
 }
@@ -214,7 +157,7 @@ fn on_pipelined(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
 fn watch_body(parts: &mut Parts, conn: ConnId) {
     let slot = parts.line.conns.get(conn);
     if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {
-        watch_input(parts, conn);
+        stash::watch_input(parts, conn);
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod answers;
+pub(crate) mod begin;
 pub(crate) mod door;
 pub(crate) mod drain;
 pub(crate) mod engine;
@@ -12,6 +13,7 @@ pub(crate) mod pace;
 pub(crate) mod polling;
 pub(crate) mod posts;
 pub(crate) mod sse;
+pub(crate) mod stash;
 pub(crate) mod timers;
 pub(crate) mod upgrade;
 pub(crate) mod websocket;

@@ -9,8 +9,8 @@ use crate::tables::conn::State;
 use crate::tables::polls::Sent;
 use crate::tables::session::{Polling, Protocol};
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{answers, door};
-use wire::engineio::{self, PacketType, RequestError, payload};
+use crate::transport::{answers, begin};
+use wire::engineio::{PacketType, RequestError, payload};
 use wire::http::{Encoding, Head};
 
 const TEXT: &str = "text/plain; charset=UTF-8";
@@ -47,43 +47,21 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
 
 /// A handshake over polling: the open packet is the answer.
 pub(crate) fn open_polling(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Protocol) {
-    let session = door::new_session(stage, conn, head, protocol);
+    let session = begin::new_session(stage, conn, head, protocol);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         slot.polling = Some(Box::default());
     }
     heartbeat::start_session(&mut stage.parts, session);
     let mut body = Vec::new();
-    write_open(&stage.parts, session, &mut body);
-    let mut extra = door::extra_headers(stage, conn, head, session, true);
+    begin::write_open(&stage.parts, session, &mut body);
+    let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
     response::respond(&mut stage.parts, conn, 200, TEXT, &extra, &body);
 }
 
-/// Appends the open packet of a session.
-pub(crate) fn write_open(parts: &Parts, session: SessionId, out: &mut Vec<u8>) {
-    let Some(slot) = parts.people.sessions.get(session) else {
-        return;
-    };
-    let config = &parts.books.config;
-    let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
-        &["websocket"]
-    } else {
-        &[]
-    };
-    let sid = slot.sid.encode();
-    engineio::Open {
-        sid: std::str::from_utf8(&sid).unwrap_or_default(),
-        upgrades,
-        ping_interval_ms: config.ping_interval.as_millis() as u64,
-        ping_timeout_ms: config.ping_timeout.as_millis() as u64,
-        max_payload: config.max_payload as u64,
-    }
-    .write(out);
-}
-
 /// A GET for packets. A second one while the first waits ends the session.
 pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
-    let cors = door::extra_headers(stage, conn, head, session, false);
+    let cors = begin::extra_headers(stage, conn, head, session, false);
     let encoding = Encoding::accepted(head);
     let Some(polling) = stage.parts.people.polling(session) else {
         return;

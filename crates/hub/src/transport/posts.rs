@@ -10,7 +10,7 @@ use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{answers, door, engine, input, pace};
+use crate::transport::{answers, begin, engine, pace, stash};
 use wire::engineio::{RequestError, payload};
 use wire::http::{ChunkError, Head};
 
@@ -33,13 +33,13 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     }
     let len = head.content_length.unwrap_or(0);
     if len > stage.parts.books.config.max_payload as u64 {
-        let cors = door::extra_headers(stage, conn, head, session, false);
+        let cors = begin::extra_headers(stage, conn, head, session, false);
         return refuse_size(&mut stage.parts, conn, &cors);
     }
     let binary = head
         .header("content-type")
         .is_some_and(|value| value.starts_with(b"application/octet-stream"));
-    let cors = door::extra_headers(stage, conn, head, session, false);
+    let cors = begin::extra_headers(stage, conn, head, session, false);
     let Some(polling) = stage.parts.people.polling(session) else {
         return;
     };
@@ -98,7 +98,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     };
     match chunked.decode(data, bytes_max) {
         Ok(used) if chunked.is_done() => {
-            input::input_complete(&mut stage.parts, conn);
+            stash::input_complete(&mut stage.parts, conn);
             on_unchunked(stage, conn, chunked.body);
             used
         }
@@ -106,7 +106,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
             if let Some(polling) = stage.parts.people.polling(session) {
                 polling.chunked = Some(chunked);
             }
-            input::watch_input(&mut stage.parts, conn);
+            stash::watch_input(&mut stage.parts, conn);
             used
         }
         Err(error) => {
@@ -169,7 +169,7 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
             };
         }
         let limit = pace::why_yield(&stage.parts, 0);
-        input::stall(
+        stash::stall(
             &mut stage.parts,
             conn,
             limit.unwrap_or(Limit::DeliveriesPerTurn),

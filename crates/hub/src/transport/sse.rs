@@ -9,7 +9,7 @@ use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::{Protocol, Stream};
 use crate::tables::slot::ConnId;
-use crate::transport::{answers, door};
+use crate::transport::{answers, begin, door};
 use wire::engineio::RequestError;
 use wire::http::{Head, Method};
 
@@ -74,8 +74,8 @@ fn refuse_stream_request(
 
 /// The session begins; the answer does when the client is let in ([`Hub::begin_stream`]).
 fn open_stream(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
-    let session = door::new_session(stage, conn, head, Protocol::EventStream);
-    let headers = door::extra_headers(stage, conn, head, session, true);
+    let session = begin::new_session(stage, conn, head, Protocol::EventStream);
+    let headers = begin::extra_headers(stage, conn, head, session, true);
     stage.parts.access.forget_proxy(conn);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         slot.conn = Some(conn);

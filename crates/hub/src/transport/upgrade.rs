@@ -9,7 +9,7 @@ use crate::tables::conn::State;
 use crate::tables::session::Polling;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
-use crate::transport::{accept, answers, door, polling};
+use crate::transport::{accept, answers, begin, polling};
 use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
@@ -36,7 +36,7 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
     let Ok(accept) = handshake::accept(head) else {
         return answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
     };
-    let extra = door::extra_headers(stage, conn, head, session, false);
+    let extra = begin::extra_headers(stage, conn, head, session, false);
     let subprotocol = handshake::first_subprotocol(head);
     accept::accept_websocket(&mut stage.parts, conn, head, &accept, subprotocol, extra);
     let Some(slot) = stage.parts.people.sessions.get_mut(session) else {

@@ -12,7 +12,7 @@ use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{engine, input, pace, upgrade};
+use crate::transport::{engine, pace, stash, upgrade};
 use wire::engineio;
 use wire::websocket::close;
 use wire::websocket::deflate::InflateError;
@@ -80,7 +80,7 @@ pub(crate) fn on_frames(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usi
         match next {
             Next::Continue => {}
             Next::Yield(limit) if at < data.len() => {
-                input::stall(&mut stage.parts, conn, limit);
+                stash::stall(&mut stage.parts, conn, limit);
                 break;
             }
             Next::Yield(_) => {}
@@ -132,7 +132,7 @@ fn end_frames(parts: &mut Parts, conn: ConnId, assembler: Assembler, complete: b
         slot.since_ms = 0;
     }
     if mid_message {
-        input::watch_input(parts, conn);
+        stash::watch_input(parts, conn);
     }
 }
 

@@ -1,0 +1,164 @@
+//! The open questions of a hub, bounded in number and in bytes, and what waits for their answers.
+
+use crate::books::claims::Claims;
+use crate::books::limits::Limits;
+use crate::books::metrics::Limit;
+use crate::seam::join::Join;
+use crate::tables::slab::Slab;
+use crate::tables::slot::{AskId, AskKey, SessionKey, SocketKey};
+
+/// Who answers a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The control plane, about a token.
+    Verifier,
+    /// The handler, which holds the ticket.
+    Handler,
+    /// Somebody outside, whom the handler asks under this token of its own.
+    Outside { token: u64 },
+}
+
+/// What waits for the answer.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A client that wants to join a namespace, and what it sent there meanwhile.
+    Join(Box<Join>),
+    /// A plain session that wants to begin.
+    Begin(Option<Box<Claims>>),
+    /// A socket that wants to stay beyond the end of its token. `ack`: id of the client's ack.
+    Refresh { socket: SocketKey, ack: Option<u64> },
+    /// No client.
+    Nobody,
+}
+
+/// A question without an answer yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// The client it is about.
+    pub(crate) session: Option<SessionKey>,
+    pub(crate) asked: Asked,
+    pub(crate) waiting: Waiting,
+    bytes: usize,
+    asked_ms: u64,
+}
+
+impl Pending {
+    /// A question that keeps so many bytes; nobody waits for its answer yet.
+    pub(crate) fn new(
+        session: Option<SessionKey>,
+        asked: Asked,
+        bytes: usize,
+        asked_ms: u64,
+    ) -> Self {
+        Self {
+            session,
+            asked,
+            waiting: Waiting::Nobody,
+            bytes,
+            asked_ms,
+        }
+    }
+
+    pub(crate) fn waited_ms(&self, now_ms: u64) -> u64 {
+        now_ms - self.asked_ms
+    }
+}
+
+/// The open questions of a hub.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    open: Slab<AskId, Pending>,
+    /// What they keep of others, bytes.
+    bytes: usize,
+    /// The ticket taken in the call of `Handler::connecting` that runs.
+    ticket: Option<AskKey>,
+}
+
+impl Questions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.len() == 0
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.open.heap_bytes() + self.bytes
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (AskId, &Pending)> {
+        self.open.iter()
+    }
+
+    pub(crate) fn get(&self, ask: AskId) -> Option<&Pending> {
+        self.open.get(ask)
+    }
+
+    pub(crate) fn is_open(&self, key: AskKey) -> bool {
+        self.open.live(key).is_some()
+    }
+
+    pub(crate) fn has_ticket(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    pub(crate) fn hold_ticket(&mut self, key: AskKey) {
+        self.ticket = Some(key);
+    }
+
+    /// Puts a question on the table. The bound that speaks against it, if there is one.
+    pub(crate) fn open(&mut self, question: Pending, limits: &Limits) -> Result<AskKey, Limit> {
+        if self.open.len() >= limits.asks_outstanding_max {
+            return Err(Limit::AsksOutstanding);
+        }
+        if self.bytes + question.bytes > limits.ask_bytes_max {
+            return Err(Limit::AskBytes);
+        }
+        self.bytes += question.bytes;
+        Ok(self.open.insert(question))
+    }
+
+    pub(crate) fn live_mut(&mut self, key: AskKey) -> Option<&mut Pending> {
+        self.open.live_mut(key)
+    }
+
+    /// Takes a question off the table, unless that was done already.
+    pub(crate) fn close(&mut self, key: AskKey) -> Option<Pending> {
+        self.open.live(key)?;
+        let pending = self.open.remove(key.id())?;
+        self.bytes -= pending.bytes;
+        Some(pending)
+    }
+
+    pub(crate) fn key(&self, ask: AskId) -> AskKey {
+        self.open.key(ask)
+    }
+
+    /// The ticket that the handler took in the call of `connecting` that just ended.
+    pub(crate) fn take_ticket(&mut self) -> Option<AskKey> {
+        self.ticket.take()
+    }
+
+    /// For the census: the number of questions, and the bytes that they say they keep beside those that are booked.
+    pub(crate) fn audit(&self) -> (usize, usize, usize) {
+        let kept = self.open.iter().map(|(_, pending)| pending.bytes).sum();
+        (self.open.len(), kept, self.bytes)
+    }
+
+    /// What waits behind an open question grows by so much; `false` = there is no room for it.
+    pub(crate) fn keep(&mut self, ask: AskId, bytes: usize, bytes_max: usize) -> bool {
+        let Some(pending) = self.open.get_mut(ask) else {
+            return false;
+        };
+        if self.bytes + bytes > bytes_max {
+            return false;
+        }
+        self.bytes += bytes;
+        pending.bytes += bytes;
+        true
+    }
+
+    pub(crate) fn join_mut(&mut self, ask: AskId) -> Option<&mut Join> {
+        match &mut self.open.get_mut(ask)?.waiting {
+            Waiting::Join(join) => Some(join),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How a session begins, whatever carries it: the session made for a request, the header lines of the answer, the open packet.
+
+use crate::access::tokens::request_token;
+use crate::parts::Parts;
+use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
+use crate::seam::stage::Stage;
+use crate::tables::id;
+use crate::tables::session::{Protocol, RequestToken, Session};
+use crate::tables::slot::{ConnId, SessionId};
+use crate::transport::answers;
+use wire::engineio::{self, Query};
+use wire::http::Head;
+
+/// A request as a handler sees it.
+pub(crate) fn request<'a>(
+    parts: &Parts,
+    conn: ConnId,
+    head: &'a Head<'a>,
+    protocol: Protocol,
+) -> Request<'a> {
+    let slot = parts.line.conns.get(conn);
+    Request {
+        head,
+        conn: parts.line.conns.key(conn),
+        protocol,
+        peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.peer),
+    }
+}
+
+/// Makes a session for a request; the caller attaches its transport.
+pub(crate) fn new_session(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    protocol: Protocol,
+) -> SessionId {
+    let random = stage.parts.ids.random();
+    let sid = id::session_id(stage.parts.ids.me, random);
+    let peer = stage
+        .parts
+        .line
+        .conns
+        .get(conn)
+        .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
+    let mut session = Session::new(sid, protocol, None, peer);
+    if stage.parts.books.config.keep_handshake || stage.reads_requests {
+        let rare = session.rare.get_or_insert_default();
+        if stage.parts.books.config.keep_handshake {
+            rare.query = head.query.into();
+        }
+        if stage.reads_requests {
+            rare.headers = HeaderLines::of(head);
+        }
+    }
+    if stage.parts.books.config.auth.enabled {
+        let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
+        session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
+    }
+    session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
+    stage.parts.access.admission.session_came();
+    stage.parts.people.insert_session(session)
+}
+
+/// Header lines beyond the usual ones for the answer to a session's request: CORS, and what the handler adds.
+pub(crate) fn extra_headers(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    session: SessionId,
+    opens: bool,
+) -> Vec<u8> {
+    let mut extra = answers::cors_headers(&stage.parts, head);
+    let slot = stage.parts.people.sessions.get(session);
+    let Some(slot) = slot.filter(|_| stage.reads_requests) else {
+        return extra;
+    };
+    let (protocol, sid) = (slot.protocol, slot.sid.encode());
+    let sid = std::str::from_utf8(&sid).ok().filter(|_| opens);
+    let request = request(&stage.parts, conn, head, protocol);
+    let mut headers = AnswerHeaders::default();
+    stage.call_now(None, |handler, _| {
+        handler.answering(&request, sid, &mut headers)
+    });
+    extra.append(&mut headers.lines);
+    extra
+}
+
+/// Appends the open packet of a session.
+pub(crate) fn write_open(parts: &Parts, session: SessionId, out: &mut Vec<u8>) {
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    let config = &parts.books.config;
+    let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
+        &["websocket"]
+    } else {
+        &[]
+    };
+    let sid = slot.sid.encode();
+    engineio::Open {
+        sid: std::str::from_utf8(&sid).unwrap_or_default(),
+        upgrades,
+        ping_interval_ms: config.ping_interval.as_millis() as u64,
+        ping_timeout_ms: config.ping_timeout.as_millis() as u64,
+        max_payload: config.max_payload as u64,
+    }
+    .write(out);
+}
