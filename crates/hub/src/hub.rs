@@ -6,8 +6,10 @@ use crate::books::close::CloseReason;
 use crate::books::config::Config;
 use crate::books::limits::{BEHIND_MAX_MS, IGNORED_BYTES_MAX, RESERVE_TIMEOUT};
 use crate::books::metrics::{Cells, Limit};
+use crate::cluster::asking;
 use crate::cluster::letter::Letter;
 use crate::cluster::receive;
+use crate::cluster::send;
 use crate::cluster::shared::Process;
 use crate::hearing::{decisions, expiry};
 use crate::life::{conns, ending, shedding};
@@ -17,6 +19,7 @@ use crate::rooms::membership::NewCount;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
 use crate::seam::handler::Handler;
+use crate::seam::publish;
 use crate::seam::question;
 use crate::seam::stage::Stage;
 use crate::tables::clock::Now;
@@ -260,14 +263,14 @@ impl Hub {
         }
         expiry::expire_tokens(&mut self.stage.parts);
         while let Some(id) = self.stage.parts.clock.timers.pop_ack_due(now) {
-            self.stage.parts.ack_due(id);
+            asking::ack_due(&mut self.stage.parts, id);
         }
-        self.stage.parts.late_joins();
+        send::late_joins(&mut self.stage.parts);
         // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
         self.settle();
         if now >= self.announce_due && self.stage.parts.rooms.has_changes() {
             self.announce_due = now + ANNOUNCE_MS;
-            for count in self.stage.parts.announce_changes() {
+            for count in publish::announce_changes(&mut self.stage.parts) {
                 let NewCount {
                     namespace,
                     room,
@@ -293,7 +296,7 @@ impl Hub {
             let Now { mono_ms, wall_ms } = self.stage.parts.clock.now;
             mono_ms + (due_s * 1000).saturating_sub(wall_ms)
         });
-        let join = self.stage.parts.next_late_join();
+        let join = send::next_late_join(&self.stage.parts);
         let due = self.stage.parts.clock.timers.next_due();
         [due, announce, drain, expiry, join]
             .into_iter()

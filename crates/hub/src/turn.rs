@@ -11,6 +11,7 @@ use crate::books::limits::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
 use crate::cluster::letter::Letter;
 use crate::cluster::mailbox::{Receiver, Weigh};
+use crate::cluster::send;
 use crate::hub::Hub;
 use crate::output::outbox::Sink;
 use crate::seam::ask::Reply;
@@ -235,7 +236,7 @@ impl<W: World> Turn<'_, W> {
     }
 
     fn flush(&mut self) {
-        self.hub.stage.parts.post_parcel();
+        send::post_parcel(&mut self.hub.stage.parts);
         self.carry_out();
         self.world.wake();
         self.hub.flush(self.world);

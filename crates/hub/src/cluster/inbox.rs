@@ -4,7 +4,7 @@ use crate::cluster::letter::{Address, Broadcast, Letter, Order, Reply, RoomNews}
 use crate::cluster::shared::Process;
 use crate::cluster::wire::{self, Post, Unreadable};
 use crate::rooms::directory::RoomName;
-use crate::rooms::publish::home;
+use crate::rooms::log::home;
 use crate::rooms::room::RoomKind;
 use crate::tables::id;
 use crate::tables::shards::ShardSet;

@@ -1,17 +1,19 @@
 //! What a hub does with a letter of another hub.
 
+use crate::cluster::asking;
 use crate::cluster::letter::{Broadcast, Letter, Order, RoomNews, RoundId, Target, borrowed};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::orders;
+use crate::seam::publish;
 
 /// A letter from another hub.
 pub(crate) fn letter(parts: &mut Parts, letter: &Letter) {
     match letter {
         Letter::Order(order) => asked(parts, order),
-        Letter::Response(reply) => parts.response(reply),
-        Letter::Uplink(tidings) => parts.on_tidings(tidings),
+        Letter::Response(reply) => asking::take_response(parts, reply),
+        Letter::Uplink(tidings) => asking::on_tidings(parts, tidings),
         Letter::Room(news) => room_news(parts, news),
     }
 }
@@ -28,7 +30,7 @@ fn asked(parts: &mut Parts, order: &Order) {
         Order::Disconnect { of, close } => {
             of.with(|target| ending::disconnect_selected(parts, target, *close));
         }
-        Order::Fetch { of, round } => of.with(|target| parts.fetched(target, *round)),
+        Order::Fetch { of, round } => of.with(|target| asking::fetched(parts, target, *round)),
     }
 }
 
@@ -36,11 +38,11 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
     match news {
         RoomNews::Append(broadcast, kept) => broadcast.to.with(|target| {
             let event = broadcast.event();
-            parts.append(target, &event, kept.as_deref());
+            publish::append(parts, target, &event, kept.as_deref());
         }),
         RoomNews::Arrived(broadcast, kept) => broadcast.to.with(|target| {
             let event = broadcast.event();
-            parts.append_here(target, &event, kept.as_deref());
+            publish::append_here(parts, target, &event, kept.as_deref());
         }),
         RoomNews::Replay {
             namespace,
@@ -49,13 +51,13 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
             socket,
             ticket,
             after,
-        } => parts.replay(namespace, room, *shard, *socket, *ticket, *after),
+        } => publish::replay(parts, namespace, room, *shard, *socket, *ticket, *after),
         RoomNews::Replayed {
             room,
             socket,
             ticket,
             kept,
-        } => parts.replayed(room, socket, *ticket, kept),
+        } => publish::replayed(parts, room, socket, *ticket, kept),
         RoomNews::Changed { namespace, room } => {
             parts
                 .rooms
@@ -70,7 +72,7 @@ fn on_broadcast(parts: &mut Parts, broadcast: &Broadcast, round: Option<RoundId>
         let mut out = Outgoing::event(target, &event);
         out.at = broadcast.at;
         match round {
-            Some(round) => parts.take_part(target, &mut out, round),
+            Some(round) => asking::take_part(parts, target, &mut out, round),
             None => parts.audience().fan_out(target, &mut out),
         }
     });

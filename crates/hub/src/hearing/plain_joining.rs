@@ -9,6 +9,7 @@ use crate::parts::Parts;
 use crate::rooms::log::Kept;
 use crate::seam::ask::Token;
 use crate::seam::event::{Decision, Refusal};
+use crate::seam::publish;
 use crate::seam::question;
 use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
@@ -156,6 +157,6 @@ fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: 
         ..Kept::default()
     };
     for room in &stream.rooms {
-        stage.parts.tell_history(socket, room, &unknown);
+        publish::tell_history(&mut stage.parts, socket, room, &unknown);
     }
 }

@@ -5,6 +5,7 @@
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::Parser;
 use crate::books::metrics::{Dropped, Limit};
+use crate::cluster::asking;
 use crate::cluster::letter::Answer;
 use crate::hearing::{booking, expiry, joining};
 use crate::life::{ending, opening};
@@ -229,7 +230,7 @@ pub(crate) fn on_ack(
         args: args.to_owned(),
         attachments: attachments.to_vec(),
     };
-    if let Some(token) = stage.parts.acked(socket, id, answer) {
+    if let Some(token) = asking::acked(&mut stage.parts, socket, id, answer) {
         stage.call(session, |handler, cx| {
             handler.acked(cx, socket, token, args, attachments)
         });

@@ -2,6 +2,7 @@
 
 use crate::access::tokens;
 use crate::books::close::{CloseReason, Departure};
+use crate::cluster::asking;
 use crate::cluster::letter::Target;
 use crate::dialect::speech::Word;
 use crate::life::conns;
@@ -55,7 +56,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, session, Some(index));
     tokens::forget_expiry(&mut parts.clock, &parts.people, index);
-    parts.forget_acks(parts.people.socket_key(index));
+    asking::forget_acks(parts, parts.people.socket_key(index));
     parts.people.part_socket(index);
     let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
     let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));

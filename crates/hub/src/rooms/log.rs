@@ -6,6 +6,7 @@ use crate::books::limits::{
 };
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 
 /// Place of an event among those that its room keeps. Offsets count up by one; a log that was forgotten and begun anew has
@@ -173,6 +174,18 @@ impl Log {
             resumed: after.map(|_| known.is_some()),
         }
     }
+}
+
+/// Shard that gives the events of a room their order, and keeps them: the same answer on every shard.
+pub(crate) fn home(namespace: &str, room: &str, shards: u16) -> u16 {
+    if shards == 1 {
+        return 0;
+    }
+    let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+    hasher.write(namespace.as_bytes());
+    hasher.write_u8(0);
+    hasher.write(room.as_bytes());
+    (hasher.finish() % u64::from(shards)) as u16
 }
 
 #[cfg(test)]

@@ -6,5 +6,4 @@ pub(crate) mod fanout;
 pub(crate) mod log;
 pub(crate) mod membership;
 pub(crate) mod outgoing;
-pub(crate) mod publish;
 pub(crate) mod room;

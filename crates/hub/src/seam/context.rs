@@ -3,7 +3,9 @@
 use crate::books::claims::Grants;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
+use crate::cluster::asking;
 use crate::cluster::letter::{Address, Order, Target, owned};
+use crate::cluster::send;
 use crate::cluster::wire::Ask;
 use crate::rooms::membership::is_room_name;
 use crate::seam::told::Collected;
@@ -151,7 +153,7 @@ impl Context<'_> {
         if !self.may_emit(emit) {
             return false;
         }
-        match self.parts.ask_one(to, token, millis(timeout)) {
+        match asking::ask_one(self.parts, to, token, millis(timeout)) {
             Some(id) => {
                 self.emit_with(to, emit, Some(id), None);
                 true
@@ -172,7 +174,7 @@ impl Context<'_> {
     /// Answers an event. HOT PATH: no allocation for text.
     pub fn ack(&mut self, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
-        self.parts.ack(to, args, attachments);
+        send::ack(self.parts, to, args, attachments);
     }
 
     /// Tells a client that its event was not carried out, in its protocol's words.
@@ -435,49 +437,50 @@ impl Context<'_> {
             return;
         }
         let mut out = Outgoing::event(target, emit);
-        self.parts.collect(target, &mut out, millis(timeout), token);
+        asking::collect(self.parts, target, &mut out, millis(timeout), token);
     }
 
     /// Asks all shards for the sockets a target means; `Handler::found` follows.
     pub fn fetch(&mut self, target: &Target<'_>, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        self.parts.fetch(target, millis(timeout), token);
+        asking::fetch(self.parts, target, millis(timeout), token);
     }
 
     pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
-        let shards = self.parts.shards_of(of);
+        let shards = send::shards_of(self.parts, of);
         if !shards.is_empty() {
             let letter = Order::Join {
                 of: Address::from(of),
                 rooms: owned(rooms),
                 expected: self.parts.rooms.expect(of.namespace, rooms),
             };
-            self.parts.send_all(shards, letter);
+            send::send_all(self.parts, shards, letter);
         }
-        self.parts.send_away(of, Ask::Join(rooms));
+        send::send_away(self.parts, of, Ask::Join(rooms));
         orders::join_selected(self.parts, of, rooms);
     }
 
     pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
-        let shards = self.parts.shards_of(of);
+        let shards = send::shards_of(self.parts, of);
         if !shards.is_empty() {
             let letter = Order::Leave {
                 of: Address::from(of),
                 rooms: owned(rooms),
             };
-            self.parts.send_all(shards, letter);
+            send::send_all(self.parts, shards, letter);
         }
-        self.parts.send_away(of, Ask::Leave(rooms));
+        send::send_away(self.parts, of, Ask::Leave(rooms));
         orders::leave_selected(self.parts, of, rooms);
     }
 
     pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
         let _inside = Inside::enter();
-        let shards = self.parts.shards_of(of);
+        let shards = send::shards_of(self.parts, of);
         if !shards.is_empty() {
-            self.parts.send_all(
+            send::send_all(
+                self.parts,
                 shards,
                 Order::Disconnect {
                     of: Address::from(of),
@@ -485,7 +488,7 @@ impl Context<'_> {
                 },
             );
         }
-        self.parts.send_away(of, Ask::Disconnect { close });
+        send::send_away(self.parts, of, Ask::Disconnect { close });
         ending::disconnect_selected(self.parts, of, close);
     }
 

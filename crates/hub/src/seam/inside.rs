@@ -141,7 +141,7 @@ mod tests {
             include_str!("limiter.rs"),
             include_str!("deciding.rs"),
             include_str!("../hearing/booking.rs"),
-            include_str!("../rooms/publish.rs"),
+            include_str!("publish.rs"),
         ];
         let (mut calls, mut ours) = (0, false);
         for source in sources {

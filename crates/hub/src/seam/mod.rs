@@ -14,6 +14,7 @@ pub mod notices;
 pub(crate) mod opening;
 pub(crate) mod orders;
 pub(crate) mod outbound;
+pub(crate) mod publish;
 pub mod question;
 pub(crate) mod questions;
 pub(crate) mod stage;
