@@ -1,23 +1,20 @@
 //! Owns the comparison of servers: the same scenario on each of them, round after round in turn,
 //! so that what changes on the machine in between meets all of them alike.
 
+use crate::engine::command::Measure;
 use crate::engine::{self, Launcher, Options, Target};
 use crate::live;
 use crate::nearest::nearest;
 use crate::outcome::{Comparison, Contestant, ResultFile};
-use crate::report;
 use crate::scenario::{Protocol, Scenario};
 use crate::toml_file;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Name of a built-in scenario, or a TOML file.
-    scenario: String,
     /// A running server: `name=url,pid` with further URLs, pids or `protocol=…`, separated by
     /// commas. Give it once for each server; ratios are drawn to the first.
     #[arg(long = "server", required = true, value_parser = parse_server)]
@@ -25,36 +22,11 @@ pub struct CompareArgs {
     /// How often each server is measured.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Share of the scenario's connections, arrivals and rates.
-    #[arg(long, default_value_t = 1.0, value_parser = engine::command::parse_scale)]
-    scale: f64,
-    /// Share of the scenario's time: each phase is shorter, and as many users arrive faster.
-    #[arg(long, default_value_t = 1.0, value_parser = engine::command::parse_scale)]
-    time_scale: f64,
-    /// Generator processes [default: as many as the connections need].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    workers: Option<u32>,
-    /// Seconds of silence at the end of a round after which what is missing is lost.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=engine::command::GRACE_MAX_S))]
-    grace: u64,
     /// Seconds between two rounds, in which servers come to rest.
     #[arg(long, default_value_t = 2)]
     pause: u64,
-    /// Write all rounds as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the report as one HTML page.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Certificates (PEM) that https and wss servers are checked with, instead of those of the machine.
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// End with 3 where the result is doubtful, instead of 0: for scripts.
-    #[arg(long)]
-    strict: bool,
-    /// Folder with the peers, whose versions the result names.
-    #[arg(long, default_value = "benchmarks")]
-    benchmarks: PathBuf,
+    #[command(flatten)]
+    measure: Measure,
 }
 
 /// One server of the command line.
@@ -68,36 +40,22 @@ pub struct Server {
 }
 
 pub fn run(args: &CompareArgs, launcher: Launcher) -> Result<ExitCode> {
-    report::command::check_writable(args.json.iter().chain(&args.html))?;
-    let options = Options {
-        workers: args.workers,
-        authorities: engine::command::authorities(args.ca.as_deref())?,
-        benchmarks: args.benchmarks.clone(),
-        grace: Duration::from_secs(args.grace),
-        ..Options::new(launcher)
-    };
+    let options = args.measure.options(launcher)?;
     engine::command::end_on_signals(&options)?;
     let comparison = compare(args, &options)?;
-    let file = ResultFile::Comparison(comparison);
-    let source = args
-        .json
-        .as_ref()
-        .map_or(String::new(), |path| path.display().to_string());
-    let document = report::document(&file, &source);
-    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())?;
-    Ok(report::command::exit_code(&document, args.strict))
+    args.measure.publish(&ResultFile::Comparison(comparison))
 }
 
 /// All rounds; those that an interruption left out are missing.
 fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
     check_names(&args.servers)?;
-    let base = Scenario::load(&args.scenario)?;
+    let base = args.measure.load()?;
     let scenarios = args
         .servers
         .iter()
         .map(|server| {
-            let scenario = spoken(&base, server)?.scaled(args.scale);
-            Ok(scenario.shortened(args.time_scale))
+            let scenario = spoken(&base, server)?;
+            Ok(args.measure.sized(scenario))
         })
         .collect::<Result<Vec<_>>>()?;
     let mut comparison = Comparison {

@@ -47,7 +47,7 @@ pub struct Outcome {
     pub duration_s: f64,
     pub machine: Machine,
     /// Why the run ended before its last phase: `interrupted` after Ctrl-C, or what went wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
     pub generator: Generator,
     pub phases: Vec<Phase>,
@@ -56,7 +56,7 @@ pub struct Outcome {
     /// One entry for each `--pid`.
     pub processes: Vec<ServerProcess>,
     /// Memory of the whole machine, for runs whose two ends are on it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub both_ends: Option<BothEnds>,
     /// Everything that went wrong, by kind: `connect: refused`, `server closed: 1011`.
     pub errors: BTreeMap<String, u64>,
@@ -79,12 +79,9 @@ pub struct Generator {
     pub turn_lag_p50_ms: Option<f64>,
     pub turn_lag_p99_ms: Option<f64>,
     pub turn_lag_max_ms: Option<f64>,
-    /// How late it read what had come. Files of older versions have both in `turn_lag_…`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How late it read what had come.
     pub read_lag_p50_ms: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_lag_p99_ms: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_lag_max_ms: Option<f64>,
     /// Why the generator measured itself: there is no latency table then.
     pub saturated: Option<String>,
@@ -92,6 +89,7 @@ pub struct Generator {
 
 /// One phase of the scenario: a row of the summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Phase {
     pub name: String,
     pub from_s: f64,
@@ -109,13 +107,11 @@ pub struct Phase {
     /// CPU time of all server processes in this phase.
     pub server_cpu_s: Option<f64>,
     /// Share of the time that the server's thread worst off was ready and had no core.
-    #[serde(default)]
     pub server_waited: f64,
     /// Resident memory of all server processes, highest during the phase.
     pub server_rss_bytes: Option<u64>,
     pub generator_cpu_s: f64,
     /// Share of the time that the worker worst off was ready and had no core.
-    #[serde(default)]
     pub generator_waited: f64,
     /// Set when the generator could not keep up in this phase.
     pub generator_saturated: Option<String>,
@@ -141,25 +137,25 @@ pub struct Second {
     pub errors: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Percentiles>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ack: Option<Percentiles>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Percentiles>,
     /// All server processes together; 100 = one core.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_percent: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_rss_bytes: Option<u64>,
     /// Share of the second that the server's thread worst off was ready and had no core.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_waited: Option<f64>,
     pub generator_cpu_percent: f64,
     /// Some worker had no core left: latencies of this second are its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub generator_busy: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_lag_p99_ms: Option<f64>,
 }
 
@@ -171,12 +167,9 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// The settled account of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     pub connects_attempted: u64,
     pub connects_succeeded: u64,
@@ -184,16 +177,12 @@ pub struct Totals {
     /// Connections that ended without the scenario asking for it, by reason.
     pub drops: BTreeMap<String, u64>,
     /// What else a user waited for in vain or was told, by reason: `expect: no "x" in time`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, u64>,
     /// Rounds of loops that were due and not begun, by reason: load that was never offered.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unbegun: BTreeMap<String, u64>,
     /// Pings of the server that were answered.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub heartbeats: u64,
     /// Messages of another run on the same server, counted nowhere else.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub foreign: u64,
     pub connections_peak: u64,
     pub sent: u64,
@@ -212,34 +201,24 @@ pub struct Totals {
     /// Arrived although nobody sent it, or at a connection outside its room.
     pub stray: u64,
     /// How many of those arrived at users that never asked for the room.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub outside: u64,
     /// Own messages that had to come back to their sender, and did. Both are among the deliveries.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub echoes_expected: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub echoes_received: u64,
     /// Joins and leaves asked for, and confirmed. Both are among the acknowledgements.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub joins_expected: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub joined: u64,
     pub acks_expected: u64,
     /// In time.
     pub acked: u64,
     /// Answered after the step's `within`.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub acked_late: u64,
     /// Deliveries, acknowledgements and connects that were under way or lost when somebody ended the
     /// wait for stragglers: which of both is not known.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub not_waited_for: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub acks_not_waited_for: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub connects_not_waited_for: u64,
     /// Answers to what had been answered before, or was never asked.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub acks_duplicated: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
@@ -247,6 +226,7 @@ pub struct Totals {
 
 /// Latencies of the whole run by what was waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Latencies {
     /// From the moment a message was due until a member has it.
     pub delivery: Distribution,
@@ -255,7 +235,6 @@ pub struct Latencies {
     /// From the moment a user's first connection was due until the protocol is ready.
     pub connect: Distribution,
     /// The same for every later connection: from the moment the one before ended.
-    #[serde(default)]
     pub again: Distribution,
 }
 

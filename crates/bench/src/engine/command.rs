@@ -18,12 +18,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Longest silence that anyone may want to wait through.
-pub const GRACE_MAX_S: u64 = 3_600;
+const GRACE_MAX_S: u64 = 3_600;
 
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Name of a built-in scenario, or a TOML file.
-    scenario: String,
     /// The server; connections are spread over several.
     #[arg(long, default_value = "http://127.0.0.1:3000")]
     url: Vec<String>,
@@ -42,6 +40,18 @@ pub struct RunArgs {
     /// The `sockeye` binary to start [default: this one, if it is one].
     #[arg(long, value_name = "FILE")]
     sockeye_bin: Option<PathBuf>,
+    /// A dashboard that fills the terminal instead of lines.
+    #[arg(long)]
+    tui: bool,
+    #[command(flatten)]
+    measure: Measure,
+}
+
+/// How a scenario is run, and where its result goes: on one server or on several.
+#[derive(Clone, Debug, Args)]
+pub struct Measure {
+    /// Name of a built-in scenario, or a TOML file.
+    scenario: String,
     /// Share of the scenario's connections, arrivals and rates.
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
     scale: f64,
@@ -60,9 +70,6 @@ pub struct RunArgs {
     /// Write the report as one HTML file that needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// A dashboard that fills the terminal instead of lines.
-    #[arg(long)]
-    tui: bool,
     /// Certificates (PEM) that https and wss servers are checked with, instead of those of the machine.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -74,7 +81,42 @@ pub struct RunArgs {
     benchmarks: PathBuf,
 }
 
-pub fn parse_scale(text: &str) -> Result<f64, String> {
+impl Measure {
+    /// What is said before anything runs: files that cannot be read or written.
+    pub fn options(&self, launcher: Launcher) -> Result<Options> {
+        report::command::check_writable(self.json.iter().chain(&self.html))?;
+        Ok(Options {
+            workers: self.workers,
+            authorities: authorities(self.ca.as_deref())?,
+            benchmarks: self.benchmarks.clone(),
+            grace: Duration::from_secs(self.grace),
+            ..Options::new(launcher)
+        })
+    }
+
+    /// The scenario as the file has it.
+    pub fn load(&self) -> Result<Scenario> {
+        Scenario::load(&self.scenario)
+    }
+
+    /// The same at the size and in the time that are asked for.
+    pub fn sized(&self, scenario: Scenario) -> Scenario {
+        scenario.scaled(self.scale).shortened(self.time_scale)
+    }
+
+    /// Shows the result and writes it where it is wanted.
+    pub fn publish(&self, file: &ResultFile) -> Result<ExitCode> {
+        let source = match &self.json {
+            Some(path) => path.display().to_string(),
+            None => "this run".into(),
+        };
+        let document = report::document(file, &source);
+        report::command::publish(file, &document, self.json.as_deref(), self.html.as_deref())?;
+        Ok(report::command::exit_code(&document, self.strict))
+    }
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if scale > 0.0 && scale <= 100.0 => Ok(scale),
         _ => Err(format!(
@@ -88,16 +130,8 @@ pub fn parse_scale(text: &str) -> Result<f64, String> {
 /// # Errors
 /// When there is nothing to report, or when a file cannot be written: the report is printed first.
 pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
-    report::command::check_writable(args.json.iter().chain(&args.html))?;
-    let scenario = Scenario::load(&args.scenario)?;
-    let scenario = scenario.scaled(args.scale).shortened(args.time_scale);
-    let options = Options {
-        workers: args.workers,
-        authorities: authorities(args.ca.as_deref())?,
-        benchmarks: args.benchmarks.clone(),
-        grace: Duration::from_secs(args.grace),
-        ..Options::new(launcher)
-    };
+    let options = args.measure.options(launcher)?;
+    let scenario = args.measure.sized(args.measure.load()?);
     let gateways = gateways(args, &options.launcher)?;
     end_on_signals(&options)?;
     let target = match &gateways[..] {
@@ -122,14 +156,7 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
     };
     let outcome = super::run(&scenario, &target, &options, observer.as_mut())?;
     drop(observer);
-    let file = ResultFile::Run(Box::new(outcome));
-    let source = match &args.json {
-        Some(path) => path.display().to_string(),
-        None => "this run".into(),
-    };
-    let document = report::document(&file, &source);
-    report::command::publish(&file, &document, args.json.as_deref(), args.html.as_deref())?;
-    Ok(report::command::exit_code(&document, args.strict))
+    args.measure.publish(&ResultFile::Run(Box::new(outcome)))
 }
 
 /// The gateways that the command itself starts.
@@ -150,7 +177,7 @@ fn gateways(args: &RunArgs, launcher: &Launcher) -> Result<Vec<Server>> {
 }
 
 /// The text of a file of certificates.
-pub fn authorities(file: Option<&Path>) -> Result<Option<String>> {
+fn authorities(file: Option<&Path>) -> Result<Option<String>> {
     let read = |file: &Path| {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read certificates {}", file.display()))?;

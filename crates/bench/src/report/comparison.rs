@@ -5,7 +5,7 @@ use super::document::{Badge, Block, Document, Level, Section, Verdict};
 use super::number::{bytes, digits, short};
 use super::run::origin;
 use super::table::Table;
-use super::{course, figures, verdict};
+use super::{course, figures, rounds, verdict};
 use crate::outcome::{Comparison, Contestant, Outcome, middle};
 
 const NONE: &str = "–";
@@ -154,10 +154,8 @@ pub fn document(comparison: &Comparison, source: &str) -> Document {
 
 /// The round with the middle CPU time (the middle p99 when no process was watched).
 fn middle_run(server: &Contestant) -> Option<&Outcome> {
-    let mut runs: Vec<&Outcome> = server.runs.iter().collect();
     let figure = |run: &Outcome| run.server_cpu_s().unwrap_or(run.main_latency().at_ms(0.99));
-    runs.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
-    runs.get(runs.len().saturating_sub(1) / 2).copied()
+    rounds::middle_run(server, figure)
 }
 
 fn summary(lines: &[(String, &Outcome)]) -> Vec<Block> {
@@ -198,12 +196,8 @@ fn ratio_blocks(comparison: &Comparison) -> Vec<Block> {
 
 fn ratio_table(comparison: &Comparison) -> Table {
     let servers = &comparison.servers;
-    let others = servers.iter().skip(1);
-    let first = servers.first().map_or("", |server| server.name.as_str());
-    let mut header = vec![String::new()];
-    header.extend(servers.iter().map(|server| server.name.clone()));
-    header.extend(others.map(|server| format!("{} ÷ {first}", server.name)));
-    let mut table = Table::new(header);
+    let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
+    let mut table = Table::new([vec![String::new()], rounds::columns(&names)].concat());
     let is_refused = refused(comparison).is_some();
     for metric in METRICS
         .iter()
@@ -214,13 +208,15 @@ fn ratio_table(comparison: &Comparison) -> Table {
             continue;
         }
         let mut row = vec![metric.name.to_string()];
-        row.extend(values.iter().map(|values| metric.spread(values)));
-        let middles: Vec<Option<f64>> = values.into_iter().map(middle).collect();
-        let ratios = middles
-            .iter()
-            .skip(1)
-            .map(|other| metric.ratio(*other, middles[0]));
-        row.extend(ratios);
+        row.extend(
+            values
+                .iter()
+                .map(|values| rounds::spread(values, metric.write)),
+        );
+        row.extend(match metric.has_ratio {
+            true => rounds::ratios(&values),
+            false => vec![NONE.into(); servers.len() - 1],
+        });
         table.push(row);
     }
     table
@@ -229,34 +225,6 @@ fn ratio_table(comparison: &Comparison) -> Table {
 impl Metric {
     fn values(&self, server: &Contestant) -> Vec<f64> {
         server.runs.iter().filter_map(self.of).collect()
-    }
-
-    fn spread(&self, values: &[f64]) -> String {
-        let Some(middle) = middle(values.to_vec()) else {
-            return NONE.into();
-        };
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        match low == high {
-            true => (self.write)(middle),
-            false => {
-                format!(
-                    "{} ({}–{})",
-                    (self.write)(middle),
-                    (self.write)(low),
-                    (self.write)(high)
-                )
-            }
-        }
-    }
-
-    fn ratio(&self, other: Option<f64>, first: Option<f64>) -> String {
-        match (other, first) {
-            (Some(other), Some(first)) if self.has_ratio && first > 0.0 => {
-                format!("{} x", short(other / first))
-            }
-            _ => NONE.into(),
-        }
     }
 }
 

@@ -8,62 +8,74 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// Further out than 99.999 nobody reads.
 const NINES_MAX: u32 = 5;
 
+const PER_SECOND: &str = "per second";
+
+/// A figure of a second.
+type OfSecond = fn(&Second) -> Option<f64>;
+
+/// What stands beside each other whatever was measured.
+const BESIDE: [(&str, &str, &str, Reduce, OfSecond); 4] = [
+    (
+        "throughput",
+        "Messages received",
+        PER_SECOND,
+        Reduce::Mean,
+        |s| Some((s.received + s.acked) as f64),
+    ),
+    (
+        "connections",
+        "Open connections",
+        "connections",
+        Reduce::Max,
+        connections,
+    ),
+    ("cpu", "Server CPU", "% of a core", Reduce::Level, |s| {
+        s.server_cpu_percent
+    }),
+    (
+        "memory",
+        "Server memory",
+        "MiB resident",
+        Reduce::Level,
+        memory_mib,
+    ),
+];
+
 /// Picks one of the percentiles.
 type Percentile = fn(Percentiles) -> f64;
 
 /// Plots of one run.
 pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
-    let time = |id, title: &str, unit: &str, lines| over_time(outcome, id, title, unit, lines);
-    let mut plots = vec![
-        latency(outcome, "latency", "Delivery latency", |second| {
-            second.delivery
-        }),
-        latency(
-            outcome,
-            "ack-latency",
-            "Acknowledgement latency",
-            |second| second.ack,
-        ),
-        latency(outcome, "connect-latency", "Connect latency", |second| {
-            second.connect
-        }),
-        time("throughput", "Messages", "per second", throughput(outcome)),
-        time(
-            "connections",
-            "Open connections",
-            "connections",
-            vec![line(outcome, "open", 0, Reduce::Max, |s| {
-                Some(s.connections as f64)
-            })],
-        ),
-        time(
+    let open = line(outcome, "open", 0, Reduce::Max, connections);
+    let resident = line(outcome, "resident", 0, Reduce::Level, memory_mib);
+    let server = line(outcome, "server", 0, Reduce::Level, |s| {
+        s.server_cpu_percent
+    });
+    let generator = line(outcome, "generator", 2, Reduce::Mean, |s| {
+        Some(s.generator_cpu_percent)
+    });
+    let latencies = [
+        latency(outcome, "latency", "Delivery latency", |s| s.delivery),
+        latency(outcome, "ack-latency", "Acknowledgement latency", |s| s.ack),
+        latency(outcome, "connect-latency", "Connect latency", |s| s.connect),
+    ];
+    let others = [
+        ("throughput", "Messages", PER_SECOND, throughput(outcome)),
+        ("connections", "Open connections", "connections", vec![open]),
+        (
             "connects",
             "Connects and drops",
-            "per second",
+            PER_SECOND,
             connects(outcome),
         ),
-        time(
-            "cpu",
-            "CPU",
-            "% of a core",
-            vec![
-                line(outcome, "server", 0, Reduce::Level, |s| {
-                    s.server_cpu_percent
-                }),
-                line(outcome, "generator", 2, Reduce::Mean, |s| {
-                    Some(s.generator_cpu_percent)
-                }),
-            ],
-        ),
-        time(
-            "memory",
-            "Server memory",
-            "MiB resident",
-            vec![line(outcome, "resident", 0, Reduce::Level, memory_mib)],
-        ),
+        ("cpu", "CPU", "% of a core", vec![server, generator]),
+        ("memory", "Server memory", "MiB resident", vec![resident]),
     ];
-    plots.retain(|plot| !plot.is_empty());
-    plots
+    let others = others
+        .into_iter()
+        .map(|(id, title, unit, lines)| over_time(&[outcome], id, title, unit, lines));
+    let plots = latencies.into_iter().chain(others);
+    plots.filter(|plot| !plot.is_empty()).collect()
 }
 
 /// Latency over the percentiles; without lines when it is refused.
@@ -91,36 +103,9 @@ pub fn of_servers(runs: &[(String, &Outcome)], has_latencies: bool) -> Vec<Plot>
             .collect();
         plots.push(distribution(&all, "Latency by percentile"));
     }
-    let received = |s: &Second| Some((s.received + s.acked) as f64);
-    let connections = |s: &Second| Some(s.connections as f64);
-    let cpu = |s: &Second| s.server_cpu_percent;
-    plots.extend([
-        beside(
-            runs,
-            "throughput",
-            "Messages received",
-            "per second",
-            Reduce::Mean,
-            received,
-        ),
-        beside(
-            runs,
-            "connections",
-            "Open connections",
-            "connections",
-            Reduce::Max,
-            connections,
-        ),
-        beside(runs, "cpu", "Server CPU", "% of a core", Reduce::Level, cpu),
-        beside(
-            runs,
-            "memory",
-            "Server memory",
-            "MiB resident",
-            Reduce::Level,
-            memory_mib,
-        ),
-    ]);
+    for (id, title, unit, reduce, figure) in BESIDE {
+        plots.push(beside(runs, id, title, unit, reduce, figure));
+    }
     if let Some(latency) = plots.first_mut().filter(|plot| plot.id == "latency") {
         latency.y = Kind::Log;
     }
@@ -152,7 +137,7 @@ fn latency(
         });
         Line::over_time(name, look, Reduce::Max, points)
     });
-    let mut plot = over_time(outcome, id, title, "ms", lines.into());
+    let mut plot = over_time(&[outcome], id, title, "ms", lines.into());
     plot.y = Kind::Log;
     plot
 }
@@ -244,6 +229,10 @@ fn throughput(outcome: &Outcome) -> Vec<Line> {
     if is_quiet { Vec::new() } else { lines }
 }
 
+fn connections(second: &Second) -> Option<f64> {
+    Some(second.connections as f64)
+}
+
 fn memory_mib(second: &Second) -> Option<f64> {
     second.server_rss_bytes.map(|rss| rss as f64 / MIB)
 }
@@ -262,25 +251,25 @@ fn line(
     Line::over_time(name, Look::Plain(colour), reduce, points)
 }
 
+/// Over the time of the longest run; phases are those of the first.
 fn over_time(
-    outcome: &Outcome,
+    runs: &[&Outcome],
     id: &'static str,
     title: &str,
     unit: &str,
     lines: Vec<Line>,
 ) -> Plot {
-    let marks = outcome
-        .phases
+    let phases = runs.first().map_or(&[][..], |run| &run.phases);
+    let marks = phases
         .iter()
         .map(|phase| (phase.from_s, phase.name.clone()));
+    let end_s = runs.iter().map(|run| end_s(run)).fold(0.0, f64::max);
     Plot {
         id,
         title: title.into(),
         unit: unit.into(),
         y: Kind::Linear,
-        x: Horizontal::Seconds {
-            end_s: end_s(outcome),
-        },
+        x: Horizontal::Seconds { end_s },
         lines,
         marks: marks.collect(),
     }
@@ -292,24 +281,12 @@ fn beside(
     title: &str,
     unit: &str,
     reduce: Reduce,
-    figure: impl Fn(&Second) -> Option<f64>,
+    figure: OfSecond,
 ) -> Plot {
     let lines = runs.iter().enumerate();
-    let lines = lines.map(|(index, (name, run))| line(run, name, index, reduce, &figure));
-    let end_s = runs.iter().map(|(_, run)| end_s(run)).fold(0.0, f64::max);
-    let phases = runs.first().map_or(&[][..], |(_, run)| &run.phases);
-    Plot {
-        id,
-        title: title.into(),
-        unit: unit.into(),
-        y: Kind::Linear,
-        x: Horizontal::Seconds { end_s },
-        lines: lines.collect(),
-        marks: phases
-            .iter()
-            .map(|phase| (phase.from_s, phase.name.clone()))
-            .collect(),
-    }
+    let lines = lines.map(|(index, (name, run))| line(run, name, index, reduce, figure));
+    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, run)| *run).collect();
+    over_time(&outcomes, id, title, unit, lines.collect())
 }
 
 fn end_s(outcome: &Outcome) -> f64 {

@@ -15,6 +15,7 @@ mod pages;
 mod plot;
 #[cfg(test)]
 mod report_tests;
+mod rounds;
 mod run;
 mod suite;
 mod table;

@@ -4,8 +4,8 @@ use super::document::{Block, Document, Level, Section, Verdict};
 use super::number::{self, bytes, digits, short};
 use super::run::origin;
 use super::table::Table;
-use super::verdict;
-use crate::outcome::{CaseResult, Contestant, Figure, Outcome, Suite, middle};
+use super::{rounds, verdict};
+use crate::outcome::{CaseResult, Contestant, Figure, Outcome, Suite};
 use crate::suite::cpu_us_per_message;
 use std::collections::BTreeMap;
 
@@ -56,35 +56,18 @@ fn values(case: &CaseResult, server: &Contestant) -> Vec<f64> {
 
 fn costs(suite: &Suite) -> Table {
     let servers = suite.servers();
-    let mut header = vec![String::new(), "unit".into()];
-    header.extend(servers.iter().cloned());
-    let first = servers.first().cloned().unwrap_or_default();
-    header.extend(
-        servers
-            .iter()
-            .skip(1)
-            .map(|name| format!("{name} ÷ {first}")),
-    );
-    let mut table = Table::new(header);
+    let names: Vec<&str> = servers.iter().map(String::as_str).collect();
+    let first = vec![String::new(), "unit".into()];
+    let mut table = Table::new([first, rounds::columns(&names)].concat());
     for case in &suite.cases {
-        let all: Vec<Vec<f64>> = servers
-            .iter()
-            .map(|name| {
-                case.server(name)
-                    .map_or(Vec::new(), |server| values(case, server))
-            })
-            .collect();
+        let of = |name: &String| {
+            let server = case.server(name);
+            server.map_or(Vec::new(), |server| values(case, server))
+        };
+        let all: Vec<Vec<f64>> = servers.iter().map(of).collect();
         let mut row = vec![case.about.clone(), unit(case.figure).into()];
-        row.extend(all.iter().map(|values| spread(values)));
-        let own = middle(all.first().cloned().unwrap_or_default());
-        row.extend(
-            all.into_iter()
-                .skip(1)
-                .map(|values| match (middle(values), own) {
-                    (Some(other), Some(own)) if own > 0.0 => format!("{} x", short(other / own)),
-                    _ => NONE.into(),
-                }),
-        );
+        row.extend(all.iter().map(|values| rounds::spread(values, short)));
+        row.extend(rounds::ratios(&all));
         table.push(row);
     }
     table
@@ -95,18 +78,6 @@ fn unit(figure: Figure) -> &'static str {
         Figure::BytesPerConnection => "B/connection",
         Figure::CpuUsPerConnect | Figure::CpuUsPerMessage => "CPU us",
         Figure::P99Ms => "p99 ms",
-    }
-}
-
-fn spread(values: &[f64]) -> String {
-    let Some(middle) = middle(values.to_vec()) else {
-        return NONE.into();
-    };
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    match values.len() {
-        1 => short(middle),
-        _ => format!("{} ({}–{})", short(middle), short(low), short(high)),
     }
 }
 
@@ -128,19 +99,13 @@ fn runs(suite: &Suite) -> Table {
     let mut table = Table::new(header.to_vec());
     for case in &suite.cases {
         for server in &case.servers {
-            if let Some(run) = middle_run(case, server) {
+            let figure = |run: &Outcome| case.figure.of(run).unwrap_or(f64::INFINITY);
+            if let Some(run) = rounds::middle_run(server, figure) {
                 table.push(row(case, &server.name, run));
             }
         }
     }
     table
-}
-
-fn middle_run<'a>(case: &CaseResult, server: &'a Contestant) -> Option<&'a Outcome> {
-    let mut runs: Vec<&Outcome> = server.runs.iter().collect();
-    let figure = |run: &Outcome| case.figure.of(run).unwrap_or(f64::INFINITY);
-    runs.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
-    runs.get(runs.len().saturating_sub(1) / 2).copied()
 }
 
 fn row(case: &CaseResult, server: &str, run: &Outcome) -> Vec<String> {
