@@ -4,7 +4,6 @@
 use crate::engine::command::Measure;
 use crate::engine::{self, Launcher, Options, Target};
 use crate::live;
-use crate::nearest::nearest;
 use crate::outcome::{Comparison, Contestant, ResultFile};
 use crate::scenario::{Protocol, Scenario};
 use crate::toml_file;
@@ -12,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Duration;
+use units::nearest;
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {

@@ -13,7 +13,6 @@ pub mod floor;
 pub mod latency;
 pub mod live;
 pub mod machine;
-pub mod nearest;
 pub mod orders;
 pub mod outcome;
 pub mod process;

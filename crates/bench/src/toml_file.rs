@@ -1,10 +1,10 @@
 //! Owns reading TOML that people write: scenarios, prices. A mistake is told with file, line,
 //! column and, for a key nobody knows, the nearest one that is known.
 
-use crate::nearest::nearest;
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 use std::path::Path;
+use units::nearest;
 
 /// The text of a file.
 pub fn read(path: &Path) -> Result<String> {

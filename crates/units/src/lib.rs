@@ -1,8 +1,11 @@
 //! Durations ("25s", "1.5m"), sizes ("64KiB") and rates ("100/60s") as people write them, in configuration and scenarios alike,
-//! and back.
+//! and back; names as people mistype them.
 //!
 //! A bare number has no unit and is refused: 25 could be seconds or milliseconds.
 
+mod nearest;
+
+pub use nearest::nearest;
 use std::time::Duration;
 
 /// In microseconds; largest first, so that formatting picks the shortest exact spelling.
@@ -51,6 +54,14 @@ pub fn rate(text: &str) -> Option<(&str, Duration)> {
         false => duration(&format!("1{per}"))?,
     };
     (!per.is_zero()).then_some((count.trim(), per))
+}
+
+/// `18000` as `18,000`.
+pub fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
+    }
 }
 
 pub fn format_duration(duration: Duration) -> String {

@@ -16,10 +16,7 @@ pub fn short(value: f64) -> String {
 
 /// `18000` as `18,000`.
 pub fn digits(value: impl Into<u64>) -> String {
-    match value.into() {
-        value @ 0..1_000 => value.to_string(),
-        value => format!("{},{:03}", digits(value / 1_000), value % 1_000),
-    }
+    units::grouped(value.into())
 }
 
 /// Bytes in the largest binary unit that leaves at least one.

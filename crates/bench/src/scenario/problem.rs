@@ -1,9 +1,9 @@
 //! Owns what is wrong with a scenario file, and where. Problems are collected and shown together,
 //! each as `file:line:column: message`, which editors turn into a link.
 
-use crate::nearest::nearest;
 use crate::toml_file::position;
 use std::fmt;
+use units::nearest;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

@@ -63,12 +63,8 @@ fn size(bytes: usize) -> String {
     format_size(bytes as u64)
 }
 
-/// `1,024`.
 fn grouped(number: usize) -> String {
-    match number / 1_000 {
-        0 => number.to_string(),
-        thousands => format!("{},{:03}", grouped(thousands), number % 1_000),
-    }
+    units::grouped(number as u64)
 }
 
 /// The default of a key, and what profiles have instead.

@@ -4,11 +4,11 @@
 use super::keys::{ALSO_KNOWN, KEYS, Key};
 use super::problem::Problem;
 use super::value::Value;
-use bench::nearest::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
+use units::nearest;
 
 /// A key with the operator's own names filled in: `namespaces."/".events.ping.action`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use super::keys::{ALSO_KNOWN, KEYS, Key};
 use super::layers::insert;
 use super::problem::Problem;
 use super::raw::{self, Layer, Source};
-use bench::nearest::nearest;
+use units::nearest;
 
 const PREFIX: &str = "SOCKEYE__";
 /// The only variable that is no setting.

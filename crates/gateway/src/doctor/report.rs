@@ -3,6 +3,7 @@
 use super::checks::{Finding, Status};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use units::grouped;
 
 #[derive(Debug)]
 pub struct Report {
@@ -157,17 +158,4 @@ fn mark(status: Status, colours: bool) -> String {
         Status::Fail => 31,
     };
     format!("\u{1b}[{colour}m{word}\u{1b}[0m")
-}
-
-/// `1,000,000`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -1,11 +1,11 @@
 //! Owns the advice which transport to take, from the direction of traffic, its rate, the latency
 //! that is needed and what stands between. Every verdict has its reasons.
 
-use super::polling::whole;
 use super::sheet::number;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use units::grouped;
 
 /// Headers of one poll, request and answer, unless told otherwise.
 pub const POLL_HEADER_BYTES: u64 = 679;
@@ -139,6 +139,10 @@ impl Needs {
         self.direction != Direction::Down
     }
 
+    fn both(&self) -> bool {
+        self.listens() && self.talks()
+    }
+
     fn may_refuse_upgrade(&self) -> bool {
         matches!(self.proxies, Proxies::NoUpgrade | Proxies::Unknown)
     }
@@ -168,122 +172,79 @@ impl Needs {
     }
 }
 
+/// A transport begins with a verdict; each reason that holds may make it worse: `if this holds => verdict, "reason";`.
+macro_rules! judge {
+    ($transport:expr, $begin:expr; $($holds:expr => $verdict:ident, $reason:expr;)*) => {{
+        let mut advice = Advice { transport: $transport, verdict: $begin, reasons: Vec::new() };
+        $(if $holds {
+            advice.verdict = advice.verdict.max(Verdict::$verdict);
+            advice.reasons.push($reason.into());
+        })*
+        advice
+    }};
+}
+
 fn polling(needs: &Needs) -> Advice {
     // On average a message waits half the interval, at worst all of it.
     let interval_s = needs.latency_ms / 1_000.0;
-    let requests = SECONDS_PER_DAY / interval_s;
-    let mut reasons = Vec::new();
-    let mut verdict = Verdict::Take;
-    if needs.listens() {
-        reasons.push(format!(
-            "news at most {} s old means {} requests a day from each client, {} B of headers each",
-            number(interval_s),
-            whole(requests.round() as u64),
-            POLL_HEADER_BYTES
-        ));
-        if interval_s < SANE_POLL_S {
-            verdict = Verdict::Unfit;
-            reasons.push(format!(
-                "asking more often than every {} s costs more than holding a connection",
-                number(SANE_POLL_S)
-            ));
-        } else if needs.down_per_minute * interval_s / 60.0 >= 1.0 {
-            reasons.push("nearly every answer has news, so little is asked in vain".to_owned());
-        } else {
-            verdict = Verdict::Possible;
-            let empty = 1.0 - needs.down_per_minute * interval_s / 60.0;
-            reasons.push(format!(
-                "{} % of the answers are empty",
-                number((empty * 100.0).round())
-            ));
-        }
+    let requests = grouped((SECONDS_PER_DAY / interval_s).round() as u64);
+    let (each, often) = (number(interval_s), number(SANE_POLL_S));
+    let news = needs.down_per_minute * interval_s / 60.0;
+    let empty = number(((1.0 - news) * 100.0).round());
+    let asks = needs.listens() && interval_s >= SANE_POLL_S;
+    let posts = needs.too_much_for_posts();
+    judge! {
+        Transport::Polling, Verdict::Take;
+        needs.listens() => Take, format!(
+            "news at most {each} s old means {requests} requests a day from each client, {POLL_HEADER_BYTES} B of headers each"
+        );
+        needs.listens() && !asks => Unfit, format!("asking more often than every {often} s costs more than holding a connection");
+        asks && news >= 1.0 => Take, "nearly every answer has news, so little is asked in vain";
+        asks && news < 1.0 => Possible, format!("{empty} % of the answers are empty");
+        posts.is_some() => Unfit, posts.unwrap_or_default();
+        true => Take, "every proxy, cache and server knows it; no connection is held";
     }
-    if let Some(reason) = needs.too_much_for_posts() {
-        verdict = Verdict::Unfit;
-        reasons.push(reason);
-    }
-    reasons.push("every proxy, cache and server knows it; no connection is held".to_owned());
-    advice(Transport::Polling, verdict, reasons)
 }
 
 fn sse(needs: &Needs) -> Advice {
-    let mut reasons = Vec::new();
-    let mut verdict = Verdict::Possible;
-    if !needs.listens() {
-        verdict = Verdict::Unfit;
-        reasons.push("it only carries messages towards clients; a plain POST is enough".to_owned());
+    let posts = needs.too_much_for_posts();
+    judge! {
+        Transport::Sse, Verdict::Possible;
+        !needs.listens() => Unfit, "it only carries messages towards clients; a plain POST is enough";
+        posts.is_none() && needs.both() => Elsewhere, "Sockeye's streams only listen: clients send to another server, by POST";
+        posts.is_some() => Unfit, posts.unwrap_or_default();
+        needs.binary => Take, "it is text: binary grows by a third as base64";
+        needs.may_buffer() => Unfit, "a proxy that waits for whole answers delivers nothing of a stream";
+        true => Take, "plain HTTP: no Upgrade that a proxy could refuse";
+        true => Take, "browsers reconnect by themselves and resume with Last-Event-ID";
+        true => Take, "over HTTP/1.1 a browser opens six connections to a host: use HTTP/2";
     }
-    if let Some(reason) = needs.too_much_for_posts() {
-        verdict = Verdict::Unfit;
-        reasons.push(reason);
-    } else if needs.talks() && needs.listens() {
-        verdict = Verdict::Elsewhere;
-        let why = "Sockeye's streams only listen: what clients say takes another server, by POST";
-        reasons.push(why.to_owned());
-    }
-    if needs.binary {
-        reasons.push("it is text: binary grows by a third as base64".to_owned());
-    }
-    if needs.may_buffer() {
-        verdict = Verdict::Unfit;
-        reasons
-            .push("a proxy that waits for whole answers delivers nothing of a stream".to_owned());
-    }
-    reasons.push("plain HTTP: no Upgrade that a proxy could refuse".to_owned());
-    reasons.push("browsers reconnect by themselves and resume with Last-Event-ID".to_owned());
-    reasons.push("over HTTP/1.1 a browser opens six connections to a host: use HTTP/2".to_owned());
-    advice(Transport::Sse, verdict, reasons)
 }
 
 fn web_socket(needs: &Needs) -> Advice {
-    let mut reasons = Vec::new();
-    let mut verdict = if needs.talks() && needs.listens() {
-        reasons.push("both directions on one connection, 2 to 14 B around a message".to_owned());
-        Verdict::Take
-    } else {
-        reasons.push("one direction needs no WebSocket".to_owned());
-        Verdict::Possible
-    };
-    if needs.binary {
-        reasons.push("binary as it is".to_owned());
+    judge! {
+        Transport::WebSocket, Verdict::Take;
+        needs.both() => Take, "both directions on one connection, 2 to 14 B around a message";
+        !needs.both() => Possible, "one direction needs no WebSocket";
+        needs.binary => Take, "binary as it is";
+        needs.may_refuse_upgrade() => Unfit, "a proxy that refuses Upgrade leaves its users out: TLS helps often";
+        needs.may_buffer() => Take, "after the Upgrade there is no answer left that a proxy could hold";
+        true => Take, "reconnecting and resuming is the client's work";
     }
-    if needs.may_refuse_upgrade() {
-        verdict = Verdict::Unfit;
-        reasons
-            .push("a proxy that refuses Upgrade leaves its users out: TLS helps often".to_owned());
-    }
-    if needs.may_buffer() {
-        reasons
-            .push("after the Upgrade there is no answer left that a proxy could hold".to_owned());
-    }
-    reasons.push("reconnecting and resuming is the client's work".to_owned());
-    advice(Transport::WebSocket, verdict, reasons)
 }
 
 fn with_fallback(needs: &Needs) -> Advice {
-    let mut reasons = Vec::new();
-    let mut verdict = Verdict::Possible;
-    if needs.may_refuse_upgrade() {
-        let both = needs.talks() && needs.listens();
-        if both || needs.may_buffer() {
-            verdict = Verdict::Take;
-        }
-        reasons.push("where Upgrade is refused it stays on long-polling".to_owned());
-    } else {
-        reasons.push("nothing here refuses Upgrade: the fallback would not be used".to_owned());
-    }
-    if needs.may_buffer() {
-        reasons.push("a long poll is a whole answer, which a proxy hands on at once".to_owned());
-    }
-    reasons.push("acknowledgements, rooms and reconnecting come with the client".to_owned());
-    advice(Transport::WebSocketWithFallback, verdict, reasons)
-}
-
-fn advice(transport: Transport, verdict: Verdict, reasons: Vec<String>) -> Advice {
-    Advice {
-        transport,
-        verdict,
-        reasons,
+    let refused = needs.may_refuse_upgrade();
+    let begin = match refused && (needs.both() || needs.may_buffer()) {
+        true => Verdict::Take,
+        false => Verdict::Possible,
+    };
+    judge! {
+        Transport::WebSocketWithFallback, begin;
+        refused => Take, "where Upgrade is refused it stays on long-polling";
+        !refused => Take, "nothing here refuses Upgrade: the fallback would not be used";
+        needs.may_buffer() => Take, "a long poll is a whole answer, which a proxy hands on at once";
+        true => Take, "acknowledgements, rooms and reconnecting come with the client";
     }
 }
 
@@ -348,74 +309,59 @@ mod tests {
         all[0].transport
     }
 
+    /// Direction, what is otherwise than in `needs`, and what is to be taken.
     #[test]
-    fn a_ticker_takes_event_streams_and_a_chat_does_not() {
-        assert_eq!(choice(&needs(Direction::Down)), Transport::Sse);
-        let guarded = Needs {
-            proxies: Proxies::NoUpgrade,
-            ..needs(Direction::Down)
-        };
-        assert_eq!(choice(&guarded), Transport::Sse);
-        let talking = Needs {
-            proxies: Proxies::NoUpgrade,
-            ..needs(Direction::Both)
-        };
-        assert_eq!(choice(&talking), Transport::WebSocketWithFallback);
-        let all = advise(&talking).unwrap();
+    fn each_need_has_its_transport() {
+        use Direction::{Both, Down, Up};
+        use Transport::{Polling, Sse, WebSocket, WebSocketWithFallback};
+        type Change = fn(&mut Needs);
+        let cases: [(Direction, Change, Transport); 11] = [
+            (Down, |_| (), Sse),
+            (Down, |needs| needs.proxies = Proxies::NoUpgrade, Sse),
+            (Down, |needs| needs.proxies = Proxies::Buffering, WebSocket),
+            (
+                Both,
+                |needs| needs.proxies = Proxies::NoUpgrade,
+                WebSocketWithFallback,
+            ),
+            (Both, |needs| needs.latency_ms = 150.0, WebSocket),
+            (
+                Both,
+                |needs| (needs.latency_ms, needs.proxies) = (150.0, Proxies::Unknown),
+                WebSocketWithFallback,
+            ),
+            (
+                Down,
+                |needs| (needs.down_per_minute, needs.latency_ms) = (1.0, 60_000.0),
+                Polling,
+            ),
+            // Half of the answers would be empty, and still nothing is simpler.
+            (
+                Down,
+                |needs| (needs.down_per_minute, needs.latency_ms) = (0.5, 60_000.0),
+                Polling,
+            ),
+            (Up, |_| (), Polling),
+            (Up, |needs| needs.up_per_minute = 600.0, WebSocket),
+            (
+                Up,
+                |needs| (needs.up_per_minute, needs.binary) = (600.0, true),
+                WebSocket,
+            ),
+        ];
+        for (direction, change, wanted) in cases {
+            let mut needs = needs(direction);
+            change(&mut needs);
+            assert_eq!(choice(&needs), wanted, "{needs:?}");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_only_listens_is_no_chat() {
+        let all = advise(&needs(Direction::Both)).unwrap();
         let sse = all.iter().find(|a| a.transport == Transport::Sse).unwrap();
         assert_eq!(sse.verdict, Verdict::Elsewhere);
         assert!(sse.reasons[0].contains("only listen"), "{sse:?}");
-    }
-
-    #[test]
-    fn a_chat_takes_web_socket() {
-        let chat = Needs {
-            latency_ms: 150.0,
-            ..needs(Direction::Both)
-        };
-        assert_eq!(choice(&chat), Transport::WebSocket);
-        let unknown = Needs {
-            proxies: Proxies::Unknown,
-            ..chat
-        };
-        assert_eq!(choice(&unknown), Transport::WebSocketWithFallback);
-    }
-
-    #[test]
-    fn buffering_proxies_rule_sse_out() {
-        let buffered = Needs {
-            proxies: Proxies::Buffering,
-            ..needs(Direction::Down)
-        };
-        assert_eq!(choice(&buffered), Transport::WebSocket);
-    }
-
-    #[test]
-    fn news_by_the_minute_may_be_asked_for() {
-        let report = Needs {
-            down_per_minute: 1.0,
-            latency_ms: 60_000.0,
-            ..needs(Direction::Down)
-        };
-        assert_eq!(choice(&report), Transport::Polling);
-        // Half of the answers would be empty, and still nothing is simpler.
-        let rarer = Needs {
-            down_per_minute: 0.5,
-            ..report
-        };
-        assert_eq!(choice(&rarer), Transport::Polling);
-    }
-
-    #[test]
-    fn telemetry_goes_up_by_requests_or_by_web_socket() {
-        let rare = needs(Direction::Up);
-        assert_eq!(choice(&rare), Transport::Polling);
-        let fast = Needs {
-            up_per_minute: 600.0,
-            binary: true,
-            ..rare
-        };
-        assert_eq!(choice(&fast), Transport::WebSocket);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Owns the bill of a month: machines, Redis, load balancer, traffic and people.
 
-use super::prices::{Egress, LoadBalancer, Prices, quoted};
+use super::prices::{Egress, Prices};
 use super::sheet::{Sheet, Term, number, term};
 use super::sizing::{Nodes, Redis};
 use super::workload::{Load, Workload};
@@ -69,7 +69,7 @@ pub fn bill(
     let together_per_user = sheet.quotient("by user", money, term(together, ""), users());
     let target_per_user = sheet.given(
         "target by user",
-        prices.target_per_user_month,
+        *prices.target_per_user_month,
         money,
         "price file; without people",
     );
@@ -91,49 +91,43 @@ pub fn bill(
 
 fn people(prices: &Prices, sheet: &mut Sheet) -> f64 {
     let hours = &prices.people;
-    let source = quoted(&hours.source, &hours.date, hours.basis);
-    sheet.given(
-        "an hour of people",
-        hours.per_hour,
-        &prices.currency,
-        &source,
-    );
-    sheet.product(
-        "people",
-        &prices.currency,
-        &[
-            term(prices.people.hours_per_month, "hours"),
-            term(prices.people.per_hour, "an hour"),
-        ],
-    )
+    let (source, money) = (hours.quoted(), &*prices.currency);
+    let rate = sheet.given("an hour of people", *hours.per_hour, money, &source);
+    let factors = [term(*hours.hours_per_month, "hours"), term(rate, "an hour")];
+    sheet.product("people", money, &factors)
 }
 
 fn machines(nodes: &Nodes, prices: &Prices, sheet: &mut Sheet) -> Result<f64> {
     let instance = prices.instance(&nodes.instance)?;
-    let source = quoted(&instance.source, &instance.date, instance.basis);
-    sheet.given(&instance.name, instance.per_hour, "an hour", &source);
-    let factors = [
-        term(nodes.count, "nodes"),
-        term(instance.per_hour, "an hour"),
-        term(prices.hours_per_month, "h"),
-    ];
-    Ok(sheet.product("machines", &prices.currency, &factors))
+    let (rate, source) = (*instance.per_hour, instance.quoted());
+    let what = ("machines", &*instance.name);
+    Ok(by_hour(what, nodes.count, (rate, &source), prices, sheet))
 }
 
 fn redis_cost(redis: &Redis, prices: &Prices, sheet: &mut Sheet) -> f64 {
-    let found = prices
-        .redis_nodes
-        .iter()
-        .find(|node| node.name == redis.node);
-    let Some(node) = found else { return 0.0 };
-    let source = quoted(&node.source, &node.date, node.basis);
-    sheet.given(&node.name, node.per_hour, "an hour", &source);
+    let mut nodes = prices.redis_nodes.iter();
+    let Some(node) = nodes.find(|node| *node.name == redis.node) else {
+        return 0.0;
+    };
+    let count = redis.masters + redis.replicas;
+    let price = (*node.per_hour, &*node.quoted());
+    by_hour(("Redis", &node.name), count, price, prices, sheet)
+}
+
+fn by_hour(
+    (what, name): (&str, &str),
+    count: f64,
+    (per_hour, source): (f64, &str),
+    prices: &Prices,
+    sheet: &mut Sheet,
+) -> f64 {
+    sheet.given(name, per_hour, "an hour", source);
     let factors = [
-        term(redis.masters + redis.replicas, "nodes"),
-        term(node.per_hour, "an hour"),
-        term(prices.hours_per_month, "h"),
+        term(count, "nodes"),
+        term(per_hour, "an hour"),
+        term(*prices.hours_per_month, "h"),
     ];
-    sheet.product("Redis", &prices.currency, &factors)
+    sheet.product(what, &prices.currency, &factors)
 }
 
 fn traffic_gb(workload: &Workload, load: &Load, prices: &Prices, sheet: &mut Sheet) -> f64 {
@@ -143,7 +137,7 @@ fn traffic_gb(workload: &Workload, load: &Load, prices: &Prices, sheet: &mut She
         &[
             term(load.bytes_out_per_s, "B/s"),
             term(workload.load_factor, "of the peak on average"),
-            term(prices.hours_per_month * SECONDS_PER_HOUR, "s"),
+            term(*prices.hours_per_month * SECONDS_PER_HOUR, "s"),
             term(1.0 / BYTES_PER_GB, "GB/B"),
         ],
     )
@@ -156,65 +150,61 @@ fn load_balancer(
     prices: &Prices,
     sheet: &mut Sheet,
 ) -> f64 {
-    let LoadBalancer {
-        per_hour,
-        per_unit_hour,
-        ..
-    } = prices.load_balancer;
     let balancer = &prices.load_balancer;
-    let source = quoted(&balancer.source, &balancer.date, balancer.basis);
-    sheet.given(&balancer.name, per_hour, "an hour", &source);
+    let per_hour = sheet.given(
+        &balancer.name,
+        *balancer.per_hour,
+        "an hour",
+        &balancer.quoted(),
+    );
     let share = |use_: f64, unit: f64| if unit > 0.0 { use_ / unit } else { 0.0 };
     let connects = load.connects_per_s * workload.load_factor;
     let active = load.connections * workload.load_factor;
-    let units = sheet.greatest(
-        "its units",
-        "",
-        &[
-            term(
-                share(connects, balancer.unit_new_connections_per_second),
-                "for connects",
-            ),
-            term(
-                share(active, balancer.unit_active_connections),
-                "for connections",
-            ),
-            term(
-                share(
-                    traffic_gb / prices.hours_per_month,
-                    balancer.unit_gb_per_hour,
-                ),
-                "for traffic",
-            ),
-        ],
-    );
+    let a_second = *balancer.unit_new_connections_per_second;
+    let gb = traffic_gb / *prices.hours_per_month;
+    let units = [
+        term(share(connects, a_second), "for connects"),
+        term(
+            share(active, *balancer.unit_active_connections),
+            "for connections",
+        ),
+        term(share(gb, *balancer.unit_gb_per_hour), "for traffic"),
+    ];
+    let units = sheet.greatest("its units", "", &units);
     let hourly = sheet.product(
         "units by hour",
         "an hour",
-        &[term(units, "units"), term(per_unit_hour, "an hour")],
+        &[
+            term(units, "units"),
+            term(*balancer.per_unit_hour, "an hour"),
+        ],
     );
     let rate = sheet.sum(
         "balancer by hour",
         "an hour",
         &[term(per_hour, ""), term(hourly, "")],
     );
-    let factors = [term(rate, "an hour"), term(prices.hours_per_month, "h")];
+    let factors = [term(rate, "an hour"), term(*prices.hours_per_month, "h")];
     sheet.product("balancer", &prices.currency, &factors)
 }
 
 /// Fills tier after tier.
 pub fn egress(gb: f64, egress: &Egress, money: &str, sheet: &mut Sheet) -> f64 {
-    let source = quoted(&egress.source, &egress.date, egress.basis);
-    sheet.given("traffic that is free", egress.free_gb, "GB", &source);
-    let mut left = (gb - egress.free_gb).max(0.0);
+    let free = sheet.given(
+        "traffic that is free",
+        *egress.free_gb,
+        "GB",
+        &egress.quoted(),
+    );
+    let mut left = (gb - free).max(0.0);
     let mut parts: Vec<Term> = Vec::new();
     for tier in &egress.tiers {
-        let here = left.min(tier.gb.unwrap_or(f64::INFINITY));
+        let here = left.min(tier.gb.map_or(f64::INFINITY, |gb| *gb));
         if here <= 0.0 {
             break;
         }
-        let what = format!("traffic at {} a GB", number(tier.per_gb));
-        let factors = [term(here, "GB"), term(tier.per_gb, "a GB")];
+        let what = format!("traffic at {} a GB", number(*tier.per_gb));
+        let factors = [term(here, "GB"), term(*tier.per_gb, "a GB")];
         parts.push(term(sheet.product(&what, money, &factors), ""));
         left -= here;
     }

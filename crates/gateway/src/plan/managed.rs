@@ -2,7 +2,8 @@
 //! way of counting, or why it does not offer that much.
 
 use super::cost;
-use super::prices::{ByTier, ByUnit, ByUse, ByUser, Prices, quoted};
+use super::prices::{ByTier, ByUnit, ByUse, Prices, Tier};
+use super::range::Positive;
 use super::sheet::{Sheet, number, term};
 use super::workload::{Load, Workload};
 use serde::Serialize;
@@ -45,14 +46,13 @@ pub fn quotes(
     let month = Month::of(workload, load, traffic_gb, prices, sheet);
     let managed = &prices.managed;
     let mut quotes = Vec::new();
+    let money = &*prices.currency;
     let tiers = managed.by_tier.iter();
-    quotes.extend(tiers.map(|service| by_tier(service, &month, &prices.currency, sheet)));
+    quotes.extend(tiers.map(|service| by_tier(service, &month, money, sheet)));
     let used = managed.by_use.iter();
     quotes.extend(used.map(|service| by_use(service, &month, prices, sheet)));
     let units = managed.by_unit.iter();
-    quotes.extend(units.map(|service| by_unit(service, &month, &prices.currency, sheet)));
-    let users = managed.by_user.iter();
-    quotes.extend(users.map(|service| by_user(service, &month, &prices.currency, sheet)));
+    quotes.extend(units.map(|service| by_unit(service, &month, money, sheet)));
     quotes
 }
 
@@ -65,14 +65,14 @@ impl Month {
         sheet: &mut Sheet,
     ) -> Month {
         let share = || term(workload.load_factor, "of the peak");
-        let seconds = prices.hours_per_month * 3_600.0;
+        let seconds = *prices.hours_per_month * 3_600.0;
         let mut over_month = |what: &str, per_s: f64| {
             let factors = [term(per_s, "/s"), share(), term(seconds, "s")];
             sheet.product(what, "", &factors)
         };
         let messages_in = over_month("messages in", load.messages_per_s);
         let messages_out = over_month("copies out", load.deliveries_per_s + load.acks_per_s);
-        let minutes = prices.hours_per_month * MINUTES_PER_HOUR;
+        let minutes = *prices.hours_per_month * MINUTES_PER_HOUR;
         let connection_minutes = sheet.product(
             "connection minutes",
             "",
@@ -109,72 +109,62 @@ impl Month {
 
 fn by_tier(service: &ByTier, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
     sheet.section(&service.name);
-    let source = quoted(&service.source, &service.date, service.basis);
-    let days = DAYS_PER_MONTH;
     let both = [
         term(month.messages_in, "in"),
         term(month.messages_out, "out"),
     ];
     let messages = sheet.sum("messages", "", &both);
-    let a_day = sheet.quotient("messages a day", "", term(messages, ""), term(days, "days"));
-    let fits = |tier: &&super::prices::Tier| {
-        tier.connections >= month.connections_peak && tier.messages_per_day >= a_day
+    let days = term(DAYS_PER_MONTH, "days");
+    let a_day = sheet.quotient("messages a day", "", term(messages, ""), days);
+    let holds = |most: Option<Positive>, wanted: f64| most.is_none_or(|most| *most >= wanted);
+    let fits = |tier: &&Tier| {
+        holds(tier.connections, month.connections_peak)
+            && holds(tier.messages_per_day, a_day)
+            && holds(tier.users, month.users)
     };
-    let cheapest = service
-        .tiers
-        .iter()
-        .filter(fits)
-        .min_by(|a, b| a.per_month.total_cmp(&b.per_month));
-    match cheapest {
-        Some(tier) => {
-            let per_month = sheet.given(&tier.name, tier.per_month, money, &source);
-            quote(&service.name, Some(per_month), tier.name.clone())
-        }
-        None => {
-            let most = service
-                .tiers
-                .iter()
-                .map(|tier| tier.connections)
-                .fold(0.0, f64::max);
-            let remark = format!(
-                "published tiers end below this: {} connections, {} messages a day (largest: {})",
-                number(month.connections_peak),
-                number(a_day),
-                number(most)
-            );
-            quote(&service.name, None, remark)
-        }
-    }
+    let fitting = service.tiers.iter().filter(fits);
+    let cheapest = fitting.min_by(|a, b| a.per_month.total_cmp(&b.per_month));
+    let Some(tier) = cheapest else {
+        let remark = format!(
+            "published tiers end below this: {} connections, {} messages a day, {} users",
+            number(month.connections_peak),
+            number(a_day),
+            number(month.users)
+        );
+        return quote(&service.name, None, remark);
+    };
+    let per_month = sheet.given(&tier.name, *tier.per_month, money, &service.quoted());
+    quote(&service.name, Some(per_month), tier.name.to_string())
 }
 
 fn by_use(service: &ByUse, month: &Month, prices: &Prices, sheet: &mut Sheet) -> Quote {
     sheet.section(&service.name);
     let money = &*prices.currency;
-    if service
-        .connections_max
-        .is_some_and(|most| month.connections_peak > most)
+    if let Some(most) = service.connections_max
+        && month.connections_peak > *most
     {
-        let most = number(service.connections_max.unwrap_or_default());
-        let remark = format!("allows {most} connections");
+        let remark = format!("allows {} connections", number(*most));
         return quote(&service.name, None, remark);
     }
-    let source = quoted(&service.source, &service.date, service.basis);
+    let source = service.quoted();
     let mut parts = vec![term(
-        sheet.given("fee", service.per_month, money, &source),
+        sheet.given("fee", *service.per_month, money, &source),
         "",
     )];
-    let messages = month.billed(month.messages_in + month.messages_out, service.message_kib);
+    let messages = month.billed(month.messages_in + month.messages_out, *service.message_kib);
     let meters = [
-        ("messages", messages, service.per_million_messages),
+        ("messages", messages, *service.per_million_messages),
         (
             "connection minutes",
             month.connection_minutes,
-            service.per_million_connection_minutes,
+            *service.per_million_connection_minutes,
         ),
         (
             "channel minutes",
             month.channel_minutes,
-            service.per_million_channel_minutes,
+            service
+                .per_million_channel_minutes
+                .map_or(0.0, |price| *price),
         ),
     ];
     for (what, count, price) in meters.into_iter().filter(|(.., price)| *price > 0.0) {
@@ -191,21 +181,21 @@ fn by_use(service: &ByUse, month: &Month, prices: &Prices, sheet: &mut Sheet) ->
 
 fn by_unit(service: &ByUnit, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
     sheet.section(&service.name);
-    let source = quoted(&service.source, &service.date, service.basis);
+    let source = service.quoted();
     let units = sheet.count(
         "units",
         "",
         term(month.connections_peak, "connections"),
-        term(service.unit_connections, "a unit"),
+        term(*service.unit_connections, "a unit"),
     );
-    if let Some(most) = service.units_max.filter(|most| units > *most) {
-        let remark = format!("needs {} units, allows {}", number(units), number(most));
+    if let Some(most) = service.units_max.filter(|most| units > **most) {
+        let remark = format!("needs {} units, allows {}", number(units), number(*most));
         return quote(&service.name, None, remark);
     }
-    sheet.given("a unit", service.per_unit_day, "a day", &source);
+    sheet.given("a unit", *service.per_unit_day, "a day", &source);
     let factors = [
         term(units, "units"),
-        term(service.per_unit_day, "a day"),
+        term(*service.per_unit_day, "a day"),
         term(DAYS_PER_MONTH, "days"),
     ];
     let base = sheet.product("units of a month", money, &factors);
@@ -213,13 +203,13 @@ fn by_unit(service: &ByUnit, month: &Month, money: &str, sheet: &mut Sheet) -> Q
         true => month.messages_out,
         false => month.messages_in + month.messages_out,
     };
-    let messages = month.billed(counted, service.message_kib);
-    let free = units * service.unit_messages_per_day * DAYS_PER_MONTH;
+    let messages = month.billed(counted, *service.message_kib);
+    let free = units * *service.unit_messages_per_day * DAYS_PER_MONTH;
     sheet.given("messages", messages, "", "as the service counts them");
     sheet.given("of these free", free.min(messages), "", "units × days");
     let factors = [
         term((messages - free).max(0.0) / MILLION, "million"),
-        term(service.per_million_messages, "a million"),
+        term(*service.per_million_messages, "a million"),
     ];
     let more = sheet.product("messages beyond", money, &factors);
     let total = sheet.sum("together", money, &[term(base, ""), term(more, "")]);
@@ -228,28 +218,6 @@ fn by_unit(service: &ByUnit, month: &Month, money: &str, sheet: &mut Sheet) -> Q
         Some(total),
         format!("{} units", number(units)),
     )
-}
-
-fn by_user(service: &ByUser, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
-    sheet.section(&service.name);
-    let source = quoted(&service.source, &service.date, service.basis);
-    let step = service
-        .steps
-        .iter()
-        .filter(|step| step.users >= month.users)
-        .min_by(|a, b| a.users.total_cmp(&b.users));
-    match step {
-        Some(step) => {
-            let what = format!("up to {} users", number(step.users));
-            let per_month = sheet.given(&what, step.per_month, money, &source);
-            quote(&service.name, Some(per_month), what)
-        }
-        None => {
-            let most = service.steps.iter().map(|s| s.users).fold(0.0, f64::max);
-            let remark = format!("published prices end at {} users", number(most));
-            quote(&service.name, None, remark)
-        }
-    }
 }
 
 fn quote(name: &str, per_month: Option<f64>, remark: String) -> Quote {

@@ -9,30 +9,28 @@ pub mod cost;
 pub mod managed;
 pub mod measured;
 pub mod polling;
-mod price_check;
 pub mod prices;
+mod range;
 pub mod sheet;
 pub mod sizing;
 pub mod workload;
 
 use advise::Needs;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use cost::Bill;
 use managed::Quote;
 use measured::Measured;
 use polling::Polling;
 use prices::{Instance, Prices};
+use range::AtLeast0;
 use serde::Serialize;
 use sheet::{Sheet, number};
 use sizing::{Demand, Nodes, Redis};
 use std::io::Write;
 use std::path::PathBuf;
+use units::grouped;
 use workload::{Load, Workload};
-
-/// What every plan has to be read with.
-const CLUSTER: &str = "Rooms end at the process so far: several nodes that share Redis are a cluster, which is not there yet. Until \
-                       then this holds where users can be divided among nodes so that no room spans two.";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -88,8 +86,6 @@ struct SizeArgs {
 /// The whole answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// What the plan takes for granted and is not there yet.
-    pub note: &'static str,
     pub workload: Workload,
     pub measured: Measured,
     pub prices_dated: String,
@@ -155,24 +151,18 @@ fn run_size(args: SizeArgs) -> Result<()> {
 }
 
 fn override_people(prices: &mut Prices, args: &SizeArgs) -> Result<()> {
-    let flags = [
+    let people = &mut prices.people;
+    for (flag, given, field) in [
         (
             "--people-hours",
             args.people_hours,
-            &mut prices.people.hours_per_month,
+            &mut people.hours_per_month,
         ),
-        (
-            "--people-rate",
-            args.people_rate,
-            &mut prices.people.per_hour,
-        ),
-    ];
-    for (flag, given, field) in flags {
+        ("--people-rate", args.people_rate, &mut people.per_hour),
+    ] {
         let Some(given) = given else { continue };
-        if !(given >= 0.0 && given.is_finite()) {
-            bail!("cannot plan with {flag} {given}: it must be at least 0");
-        }
-        *field = given;
+        let checked = AtLeast0::try_from(given).map_err(anyhow::Error::msg);
+        *field = checked.with_context(|| format!("cannot plan with {flag} {given}"))?;
     }
     Ok(())
 }
@@ -194,7 +184,7 @@ pub fn plan(question: &Question, measured: &Measured, prices: &Prices) -> Result
     let demand = sizing::demand(workload, &load, measured, &prices.sizing, &mut sheet)?;
     let (instance, other_machines) = choose(&demand, question.instance.as_deref(), prices)?;
     let nodes = sizing::nodes(&demand, instance, prices, &mut sheet)?;
-    let redis = sizing::redis(&load, nodes.count, prices, &mut sheet)?;
+    let redis = sizing::redis(workload, &load, nodes.count, prices, &mut sheet)?;
     let bill = cost::bill(workload, &load, &nodes, &redis, prices, &mut sheet)?;
     let polling = polling::compare(
         &load,
@@ -205,11 +195,10 @@ pub fn plan(question: &Question, measured: &Measured, prices: &Prices) -> Result
     )?;
     let managed = managed::quotes(workload, &load, bill.traffic_gb, prices, &mut sheet);
     Ok(Plan {
-        note: CLUSTER,
         workload: workload.clone(),
         measured: measured.clone(),
-        prices_dated: prices.dated.clone(),
-        currency: prices.currency.clone(),
+        prices_dated: prices.dated.to_string(),
+        currency: prices.currency.to_string(),
         load,
         nodes,
         other_machines,
@@ -217,7 +206,7 @@ pub fn plan(question: &Question, measured: &Measured, prices: &Prices) -> Result
         bill,
         polling,
         managed,
-        managed_people: prices.people.managed_hours_per_month * prices.people.per_hour,
+        managed_people: *prices.people.managed_hours_per_month * *prices.people.per_hour,
         arithmetic: sheet,
     })
 }
@@ -233,9 +222,8 @@ fn choose<'a>(
     let month = |instance: &Instance| {
         sizing::nodes(demand, instance, prices, &mut Sheet::default()).map(|nodes| nodes.per_month)
     };
-    let priced: Vec<_> = prices
-        .instances
-        .iter()
+    let instances = prices.instances.iter();
+    let priced: Vec<_> = instances
         .map(|instance| (instance, month(instance)))
         .collect();
     let chosen = match wanted {
@@ -245,18 +233,15 @@ fn choose<'a>(
                 .iter()
                 .filter_map(|(instance, month)| Some((*instance, *month.as_ref().ok()?)));
             let cheapest = able.min_by(|a, b| a.1.total_cmp(&b.1));
-            match cheapest {
-                Some((instance, _)) => instance,
-                None => return Err(none_will_do(&priced)),
-            }
+            cheapest.ok_or_else(|| none_will_do(&priced))?.0
         }
     };
     let others = priced
         .into_iter()
-        .filter(|(instance, _)| instance.name != chosen.name)
+        .filter(|(instance, _)| *instance.name != *chosen.name)
         .map(|(instance, month)| {
             let month = month.map_err(|error| error.to_string());
-            (instance.name.clone(), month)
+            (instance.name.to_string(), month)
         });
     Ok((chosen, others.collect()))
 }
@@ -294,7 +279,6 @@ impl Plan {
         ] {
             out.push_str(&format!("  {what:<10} {text}\n"));
         }
-        out.push_str(&format!("\n{}\n", self.note));
         out.push_str(&self.comparisons());
         out.push_str(&format!(
             "Prices of {} in {money}, without tax. Not in it: traffic between zones, disks, logs, \
@@ -310,8 +294,8 @@ impl Plan {
             number(self.nodes.count),
             self.nodes.instance,
             number(self.nodes.needed),
-            number((self.nodes.cpu_share * 1_000.0).round() / 10.0),
-            number((self.nodes.cpu_share_after_failure * 1_000.0).round() / 10.0)
+            percent(self.nodes.cpu_share),
+            percent(self.nodes.cpu_share_after_failure)
         )
     }
 
@@ -320,8 +304,8 @@ impl Plan {
             "{} GiB a node with {} connections each ({} % of it; {} % after a failure)",
             number(self.nodes.memory_gib_each),
             number(self.nodes.connections_each),
-            number((self.nodes.memory_share * 1_000.0).round() / 10.0),
-            number((self.nodes.memory_share_after_failure * 1_000.0).round() / 10.0)
+            percent(self.nodes.memory_share),
+            percent(self.nodes.memory_share_after_failure)
         )
     }
 
@@ -383,7 +367,7 @@ impl Plan {
             "every {} s it would be {} requests a day with {} GB of headers, news {} s late; \
              connections: {} GB a day in all",
             polling.every_s,
-            polling::whole(polling.requests_per_day),
+            grouped(polling.requests_per_day),
             number(polling.header_bytes_per_day as f64 / 1e9),
             number(polling.delay_s),
             number(polling.pushed_gb_per_day)
@@ -413,6 +397,10 @@ impl Plan {
         out.push('\n');
         out
     }
+}
+
+fn percent(share: f64) -> String {
+    number((share * 1_000.0).round() / 10.0)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::sheet::Sheet;
 use super::workload::Load;
 use anyhow::{Result, bail};
 use serde::Serialize;
+use units::grouped;
 
 const SECONDS_PER_DAY: u64 = 86_400;
 const BYTES_PER_GB: f64 = 1e9;
@@ -50,14 +51,14 @@ pub fn compare(
         &format!(
             "{} users × {} s ÷ {every_s} s",
             with_thousandths(thousandths),
-            whole(SECONDS_PER_DAY)
+            grouped(SECONDS_PER_DAY)
         ),
         requests,
         "",
     );
     sheet.exact(
         "headers a day",
-        &format!("{} requests × {header_bytes} B", whole(requests)),
+        &format!("{} requests × {header_bytes} B", grouped(requests)),
         bytes,
         "B",
     );
@@ -85,12 +86,8 @@ pub fn compare(
     })
 }
 
-pub fn whole(value: u64) -> String {
-    super::sheet::with_thousands(&value.to_string())
-}
-
 fn with_thousandths(value: u64) -> String {
-    let text = format!("{}.{:03}", whole(value / 1_000), value % 1_000);
+    let text = format!("{}.{:03}", grouped(value / 1_000), value % 1_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 

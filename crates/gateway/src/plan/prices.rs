@@ -1,36 +1,15 @@
 //! Owns the price file: what machines, traffic, Redis, people and managed services cost, each with
 //! its source and the day it was looked up. The one built in is `benchmarks/prices.toml`.
 
-use super::price_check;
+use super::range::{AtLeast0, Count, Day, HoursOfMonth, Masters, Positive, Share, Words};
 use anyhow::{Result, bail};
-use bench::nearest::nearest;
 use bench::toml_file;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use units::nearest;
 
 /// The price file this program was built with.
 pub const BUILT_IN: &str = include_str!("../../../../benchmarks/prices.toml");
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Prices {
-    /// Day of the file as a whole; single prices carry their own.
-    pub dated: String,
-    pub currency: String,
-    pub hours_per_month: f64,
-    /// What a user and month should cost at most: machines, Redis, balancer and traffic.
-    pub target_per_user_month: f64,
-    #[serde(rename = "instance")]
-    pub instances: Vec<Instance>,
-    #[serde(rename = "redis")]
-    pub redis_nodes: Vec<RedisNode>,
-    pub load_balancer: LoadBalancer,
-    pub egress: Egress,
-    pub people: People,
-    pub sizing: Sizing,
-    #[serde(default)]
-    pub managed: Managed,
-}
 
 /// Where a price was found; `assumption` where nobody publishes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -40,105 +19,142 @@ pub enum Basis {
     Assumption,
 }
 
-/// A machine a node runs on.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Instance {
-    pub name: String,
-    pub vcpus: f64,
-    pub memory_gib: f64,
-    /// What it can send all the time, not in bursts.
-    pub network_gbps: f64,
-    pub per_hour: f64,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+/// A table of the file without a source of its own.
+macro_rules! table {
+    ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$of])* pub $field: $type),* }
+    };
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RedisNode {
-    pub name: String,
-    pub memory_gib: f64,
-    pub per_hour: f64,
-    /// Messages in and out a second that one node is trusted with.
-    pub messages_per_second: f64,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+/// A price with where it was found, on which day.
+macro_rules! quoted {
+    ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* }) => {
+        table! {
+            $(#[$about])*
+            $name { $($(#[$of])* $field: $type,)* source: Words, date: Day, basis: Basis, }
+        }
+
+        impl $name {
+            /// How the price is quoted in a line.
+            pub fn quoted(&self) -> String {
+                let (source, date) = (&*self.source, &*self.date);
+                match self.basis {
+                    Basis::Published => format!("{source}, {date}"),
+                    Basis::Assumption => format!("assumption, {date}: {source}"),
+                }
+            }
+        }
+    };
 }
 
-/// Billed by the hour and by the unit that the greatest of three uses fills.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LoadBalancer {
-    pub name: String,
-    pub per_hour: f64,
-    pub per_unit_hour: f64,
-    pub unit_new_connections_per_second: f64,
-    pub unit_active_connections: f64,
-    pub unit_gb_per_hour: f64,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+table! {
+    Prices {
+        /// Day of the file as a whole; single prices carry their own.
+        dated: Day,
+        currency: Words,
+        hours_per_month: HoursOfMonth,
+        /// What a user and month should cost at most: machines, Redis, balancer and traffic.
+        target_per_user_month: Positive,
+        #[serde(rename = "instance")]
+        instances: Vec<Instance>,
+        #[serde(rename = "redis")]
+        redis_nodes: Vec<RedisNode>,
+        load_balancer: LoadBalancer,
+        egress: Egress,
+        people: People,
+        sizing: Sizing,
+        #[serde(default)]
+        managed: Managed,
+    }
 }
 
-/// Traffic to the internet by month; tiers follow each other.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Egress {
-    pub free_gb: f64,
-    #[serde(rename = "tier")]
-    pub tiers: Vec<EgressTier>,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+quoted! {
+    /// A machine a node runs on.
+    Instance {
+        name: Words,
+        vcpus: Positive,
+        memory_gib: Positive,
+        /// What it can send all the time, not in bursts.
+        network_gbps: Positive,
+        per_hour: AtLeast0,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EgressTier {
-    /// Gigabytes of this tier; the last has none.
-    pub gb: Option<f64>,
-    pub per_gb: f64,
+quoted! {
+    RedisNode {
+        name: Words,
+        memory_gib: Positive,
+        per_hour: AtLeast0,
+        /// Messages in and out a second that one node is trusted with.
+        messages_per_second: Positive,
+    }
 }
 
-/// What people cost who keep it running.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct People {
-    pub per_hour: f64,
-    pub hours_per_month: f64,
-    /// The same for a managed service.
-    pub managed_hours_per_month: f64,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+quoted! {
+    /// Billed by the hour and by the unit that the greatest of three uses fills.
+    LoadBalancer {
+        name: Words,
+        per_hour: AtLeast0,
+        per_unit_hour: AtLeast0,
+        unit_new_connections_per_second: AtLeast0,
+        unit_active_connections: AtLeast0,
+        unit_gb_per_hour: AtLeast0,
+    }
 }
 
-/// What no price list and no load test says.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sizing {
-    /// Share of a node's processors that may be busy at the peak.
-    pub cpu_target: f64,
-    pub memory_target: f64,
-    pub network_target: f64,
-    /// Of a connection in the kernel, our end only.
-    pub kernel_bytes_per_connection: f64,
-    /// Of an idle TLS session; counts with `--tls`.
-    pub tls_bytes_per_connection: f64,
-    /// What a node spends on a message that another node published.
-    pub cluster_cpu_us_per_message: f64,
-    /// Of the session registry in Redis, by connection.
-    pub redis_bytes_per_connection: f64,
-    /// Fewest masters of a Redis Cluster, and replicas of each.
-    pub redis_masters_min: f64,
-    pub redis_replicas: f64,
-    /// Measured processors against those of the price list: 2 halves the figures.
-    pub core_factor: f64,
-    pub source: String,
-    pub date: String,
+quoted! {
+    /// Traffic to the internet by month; tiers follow each other.
+    Egress {
+        free_gb: AtLeast0,
+        #[serde(rename = "tier")]
+        tiers: Vec<EgressTier>,
+    }
+}
+
+table! {
+    EgressTier {
+        /// Gigabytes of this tier; the last has none.
+        gb: Option<Positive>,
+        per_gb: AtLeast0,
+    }
+}
+
+quoted! {
+    /// What people cost who keep it running.
+    People {
+        per_hour: AtLeast0,
+        hours_per_month: AtLeast0,
+        /// The same for a managed service.
+        managed_hours_per_month: AtLeast0,
+    }
+}
+
+table! {
+    /// What no price list and no load test says.
+    Sizing {
+        /// Share of a node's processors that may be busy at the peak.
+        cpu_target: Share,
+        memory_target: Share,
+        network_target: Share,
+        /// Of a connection in the kernel, our end only.
+        kernel_bytes_per_connection: AtLeast0,
+        /// Of an idle TLS session; counts with `--tls`.
+        tls_bytes_per_connection: AtLeast0,
+        /// What a node spends on a message that another node published.
+        cluster_cpu_us_per_message: AtLeast0,
+        /// Of the session registry in Redis, by connection.
+        redis_bytes_per_connection: AtLeast0,
+        /// Fewest masters of a Redis Cluster, and replicas of each.
+        redis_masters_min: Masters,
+        redis_replicas: Count,
+        /// Measured processors against those of the price list: 2 halves the figures.
+        core_factor: Positive,
+        source: Words,
+        date: Day,
+    }
 }
 
 /// Services by how they bill.
@@ -148,87 +164,60 @@ pub struct Managed {
     pub by_tier: Vec<ByTier>,
     pub by_use: Vec<ByUse>,
     pub by_unit: Vec<ByUnit>,
-    pub by_user: Vec<ByUser>,
 }
 
-/// The cheapest tier that holds both connections and messages.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ByTier {
-    pub name: String,
-    #[serde(rename = "tier")]
-    pub tiers: Vec<Tier>,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+quoted! {
+    /// The cheapest tier that holds the month.
+    ByTier {
+        name: Words,
+        #[serde(rename = "tier")]
+        tiers: Vec<Tier>,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tier {
-    pub name: String,
-    pub per_month: f64,
-    pub connections: f64,
-    pub messages_per_day: f64,
+table! {
+    /// It holds as many as it names; what it does not name, it does not count.
+    Tier {
+        name: Words,
+        per_month: AtLeast0,
+        connections: Option<Positive>,
+        messages_per_day: Option<Positive>,
+        /// That were active in the month.
+        users: Option<Positive>,
+    }
 }
 
-/// A fee and so much by million.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ByUse {
-    pub name: String,
-    pub per_month: f64,
-    pub per_million_messages: f64,
-    pub per_million_connection_minutes: f64,
-    #[serde(default)]
-    pub per_million_channel_minutes: f64,
-    /// A message larger than this counts as several.
-    pub message_kib: f64,
-    /// Traffic to the internet is billed beside it.
-    #[serde(default)]
-    pub with_egress: bool,
-    /// Most connections that the plan allows.
-    pub connections_max: Option<f64>,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
+quoted! {
+    /// A fee and so much by million.
+    ByUse {
+        name: Words,
+        per_month: AtLeast0,
+        per_million_messages: AtLeast0,
+        per_million_connection_minutes: AtLeast0,
+        per_million_channel_minutes: Option<AtLeast0>,
+        /// A message larger than this counts as several.
+        message_kib: Positive,
+        /// Traffic to the internet is billed beside it.
+        #[serde(default)]
+        with_egress: bool,
+        /// Most connections that the plan allows.
+        connections_max: Option<Positive>,
+    }
 }
 
-/// Units of so many connections by the day, each with free messages.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ByUnit {
-    pub name: String,
-    pub per_unit_day: f64,
-    pub unit_connections: f64,
-    pub unit_messages_per_day: f64,
-    pub per_million_messages: f64,
-    pub message_kib: f64,
-    /// Only what the service sends counts.
-    pub outbound_only: bool,
-    pub units_max: Option<f64>,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
-}
-
-/// By users that were active in the month; between steps the next one is paid.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ByUser {
-    pub name: String,
-    #[serde(rename = "step")]
-    pub steps: Vec<UserStep>,
-    pub source: String,
-    pub date: String,
-    pub basis: Basis,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UserStep {
-    pub users: f64,
-    pub per_month: f64,
+quoted! {
+    /// Units of so many connections by the day, each with free messages.
+    ByUnit {
+        name: Words,
+        per_unit_day: AtLeast0,
+        unit_connections: Positive,
+        unit_messages_per_day: AtLeast0,
+        per_million_messages: AtLeast0,
+        message_kib: Positive,
+        /// Only what the service sends counts.
+        outbound_only: bool,
+        units_max: Option<Positive>,
+    }
 }
 
 impl Prices {
@@ -243,7 +232,6 @@ impl Prices {
     /// `name` is what messages call the text.
     pub fn read(text: &str, name: &str) -> Result<Prices> {
         let prices: Prices = toml_file::parse(text, name)?;
-        price_check::check(text, name)?;
         prices.check()?;
         Ok(prices)
     }
@@ -258,7 +246,10 @@ impl Prices {
         }
         for (at, instance) in self.instances.iter().enumerate() {
             let name = &instance.name;
-            if self.instances[..at].iter().any(|other| other.name == *name) {
+            if self.instances[..at]
+                .iter()
+                .any(|other| *other.name == **name)
+            {
                 bail!(
                     "cannot plan with instance {name} twice: give the second [[instance]] another name"
                 );
@@ -278,7 +269,10 @@ impl Prices {
 
     pub fn instance(&self, name: &str) -> Result<&Instance> {
         let names = || self.instances.iter().map(|instance| &*instance.name);
-        let found = self.instances.iter().find(|instance| instance.name == name);
+        let found = self
+            .instances
+            .iter()
+            .find(|instance| &*instance.name == name);
         found.ok_or_else(|| {
             let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean {near}?"),
@@ -286,14 +280,6 @@ impl Prices {
             };
             anyhow::anyhow!("cannot plan with instance {name:?}: not in the price file; {hint}")
         })
-    }
-}
-
-/// How a price is quoted in a line.
-pub fn quoted(source: &str, date: &str, basis: Basis) -> String {
-    match basis {
-        Basis::Published => format!("{source}, {date}"),
-        Basis::Assumption => format!("assumption, {date}: {source}"),
     }
 }
 
@@ -307,26 +293,11 @@ mod tests {
         Prices::read(&text, "prices.toml").unwrap_err().to_string()
     }
 
+    /// Ranges, days and sources are types of the fields: what is read is sound.
     #[test]
-    fn the_built_in_prices_are_whole_and_each_has_source_and_date() {
+    fn the_built_in_prices_are_sound() {
         let prices = Prices::load(None).unwrap();
-        let mut quotes = vec![
-            (&prices.load_balancer.source, &prices.load_balancer.date),
-            (&prices.egress.source, &prices.egress.date),
-            (&prices.people.source, &prices.people.date),
-            (&prices.sizing.source, &prices.sizing.date),
-        ];
-        quotes.extend(prices.instances.iter().map(|i| (&i.source, &i.date)));
-        quotes.extend(prices.redis_nodes.iter().map(|r| (&r.source, &r.date)));
-        quotes.extend(prices.managed.by_tier.iter().map(|m| (&m.source, &m.date)));
-        quotes.extend(prices.managed.by_use.iter().map(|m| (&m.source, &m.date)));
-        quotes.extend(prices.managed.by_unit.iter().map(|m| (&m.source, &m.date)));
-        quotes.extend(prices.managed.by_user.iter().map(|m| (&m.source, &m.date)));
-        for (source, date) in quotes {
-            assert!(source.len() > 10, "{source:?}");
-            let parts: Vec<&str> = date.split('-').collect();
-            assert!(matches!(parts[..], [y, m, d] if y.len() == 4 && m.len() == 2 && d.len() == 2));
-        }
+        assert!(prices.managed.by_tier.len() > 1 && prices.instances.len() > 1);
     }
 
     #[test]
@@ -350,9 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_sizes_that_cannot_be_are_refused() {
-        assert!(refused("cpu_target = 0.", "cpu_target = 5").contains("sizing.cpu_target = 5"));
-        assert!(refused("vcpus = 2", "vcpus = 0").contains("must be above 0"));
+    fn what_contradicts_itself_is_refused() {
         let endless = refused("gb = 10_000, per_gb", "per_gb");
         assert!(
             endless.contains("all but the last [[egress.tier]]"),
@@ -361,6 +330,66 @@ mod tests {
         let twice = refused("name = \"c7g.xlarge\"", "name = \"c7g.large\"");
         assert!(twice.contains("instance c7g.large twice"), "{twice}");
         assert!(refused("basis = \"published\"", "basis = \"rumour\"").contains("unknown variant"));
+    }
+
+    #[test]
+    fn every_figure_has_its_range() {
+        for (from, to, told) in [
+            (
+                "\nhours_per_month = 730",
+                "\nhours_per_month = 0",
+                "0 is no figure for a plan: it must be above 0 and at most 744",
+            ),
+            (
+                "messages_per_second = 20_000",
+                "messages_per_second = 0",
+                "must be above 0",
+            ),
+            ("per_hour = 0.0725", "per_hour = nan", "NaN is no figure"),
+            ("per_hour = 0.0725", "per_hour = inf", "inf is no figure"),
+            (
+                "per_hour = 75",
+                "per_hour = -75",
+                "-75 is no figure for a plan: it must be at least 0 and at most 1,000,000,000,000",
+            ),
+            ("gb = 40_000", "gb = 0", "must be above 0"),
+            (
+                "redis_replicas = 1",
+                "redis_replicas = -1",
+                "a whole number from 0 to 1,000",
+            ),
+            (
+                "redis_masters_min = 3",
+                "redis_masters_min = 2.5",
+                "2.5 is no figure for a plan: it must be a whole number from 1 to 1,000",
+            ),
+            (
+                "cpu_target = 0.",
+                "cpu_target = 5",
+                "a share between 0.01 and 1",
+            ),
+            (
+                "currency = \"USD\"",
+                "currency = \"\"",
+                "a text that says something",
+            ),
+            (
+                "date = \"2026-09-29\"",
+                "date = \"yesterday\"",
+                "\"yesterday\" is no day: write YYYY-MM-DD",
+            ),
+        ] {
+            let error = refused(from, to);
+            assert!(error.contains(told), "{error}");
+            let line = BUILT_IN[..BUILT_IN.find(from).unwrap() + 1]
+                .matches('\n')
+                .count()
+                + 1;
+            assert!(
+                error.starts_with(&format!("prices.toml:{line}:")),
+                "{line}: {error}"
+            );
+        }
     }
 
     #[test]

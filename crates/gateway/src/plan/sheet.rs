@@ -2,6 +2,7 @@
 //! value and its text are made of them, so that what is printed is what was reckoned.
 
 use serde::Serialize;
+use units::grouped;
 
 /// A number with its name and unit, as it appears in a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,19 +185,10 @@ pub fn number(value: f64) -> String {
     let fraction = fraction.trim_end_matches('0');
     let sign = if value < 0.0 { "−" } else { "" };
     let point = if fraction.is_empty() { "" } else { "." };
-    format!("{sign}{}{point}{fraction}", with_thousands(whole))
-}
-
-/// Digits in groups of three.
-pub fn with_thousands(digits: &str) -> String {
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    format!(
+        "{sign}{}{point}{fraction}",
+        grouped(whole.parse().unwrap_or(u64::MAX))
+    )
 }
 
 #[cfg(test)]

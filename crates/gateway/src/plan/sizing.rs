@@ -5,7 +5,7 @@ use super::measured::{Figure, Measured};
 use super::prices::{Instance, Prices, RedisNode, Sizing};
 use super::sheet::{Sheet, number, term};
 use super::workload::{Load, Workload};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -49,11 +49,10 @@ pub struct Redis {
 pub struct Demand {
     /// Cores busy with clients.
     cores: f64,
-    /// Cores that each further node adds: every node hears every message.
+    /// Cores for hearing every message at one more node.
     cores_by_peer: f64,
-    messages_per_s: f64,
-    /// Of a core, for each of these messages.
-    hearing_us: f64,
+    /// Other nodes that hear a message at most: its room has no more members.
+    peers_max: f64,
     /// Resident and kernel memory of all connections.
     bytes: f64,
     node_bytes: f64,
@@ -78,27 +77,26 @@ pub fn demand(
             &given.source,
         )
     });
-    sheet.section("Between nodes");
+    sheet.section("Between nodes: a message goes to those that have members of its room");
     let by_message = sheet.given(
         "hearing a message of another node",
-        sizing.cluster_cpu_us_per_message,
+        *sizing.cluster_cpu_us_per_message,
         "us",
-        &quoted_sizing(sizing),
+        &format!("sizing, {}", sizing.date),
     );
     let cores_by_peer = sheet.product(
-        "each further node adds",
+        "all messages at one more node",
         "cores",
         &[
             term(load.messages_per_s, "messages/s"),
-            term(by_message * sizing.core_factor, "us"),
+            term(by_message * *sizing.core_factor, "us"),
             term(US, "s/us"),
         ],
     );
     Ok(Demand {
         cores,
         cores_by_peer,
-        messages_per_s: load.messages_per_s,
-        hearing_us: by_message * sizing.core_factor,
+        peers_max: workload.room,
         bytes,
         node_bytes,
         gbps: load.bytes_out_per_s * 8e-9,
@@ -139,7 +137,7 @@ fn cores(load: &Load, measured: &Measured, sizing: &Sizing, sheet: &mut Sheet) -
             term(per_second, "/s"),
             term(us, "us"),
             term(US, "s/us"),
-            term(sizing.core_factor, "measured cores a vCPU"),
+            term(*sizing.core_factor, "measured cores a vCPU"),
         ];
         summands.push(term(sheet.product(what, "cores", &factors), "cores"));
     }
@@ -161,11 +159,11 @@ fn memory(
         "B",
         &resident.source,
     );
-    let kernel = sizing.kernel_bytes_per_connection;
+    let kernel = *sizing.kernel_bytes_per_connection;
     sheet.given("in the kernel by connection", kernel, "B", &sizing.source);
     let mut parts = vec![term(resident.value, "B resident"), term(kernel, "B kernel")];
     if workload.tls {
-        parts.push(term(sizing.tls_bytes_per_connection, "B TLS"));
+        parts.push(term(*sizing.tls_bytes_per_connection, "B TLS"));
     }
     let each = sheet.sum("a connection", "B", &parts);
     let factors = [term(load.connections, "connections"), term(each, "B")];
@@ -187,23 +185,20 @@ pub fn nodes(
         "usable of a node",
         "cores",
         &[
-            term(instance.vcpus, "vCPUs"),
-            term(sizing.cpu_target, "busy at most"),
+            term(*instance.vcpus, "vCPUs"),
+            term(*sizing.cpu_target, "busy at most"),
         ],
     );
     let for_cpu = cpu_nodes(demand, usable_cores, instance, sheet)?;
     let for_memory = memory_nodes(demand, instance, sizing, sheet)?;
+    let usable = *instance.network_gbps * *sizing.network_target;
     let for_traffic = sheet.count(
         "for traffic",
         "nodes",
         term(demand.gbps, "Gbit/s"),
-        term(
-            instance.network_gbps * sizing.network_target,
-            "Gbit/s usable",
-        ),
+        term(usable, "Gbit/s usable"),
     );
     if for_traffic > NODES_MAX {
-        let usable = instance.network_gbps * sizing.network_target;
         bail!(
             "{CANNOT_CARRY}{}: clients are sent {} Gbit/s, more than {} nodes with {} usable Gbit/s \
              each can send; make rooms (--room) or payloads (--payload) smaller, send fewer \
@@ -232,6 +227,17 @@ pub fn nodes(
     Ok(describe(demand, instance, prices, needed, count, sheet))
 }
 
+impl Demand {
+    /// Cores busy on all of `nodes` together: clients, and messages that come from other nodes.
+    fn cores_of(&self, nodes: f64) -> f64 {
+        self.cores + self.cores_by_peer * self.peers(nodes)
+    }
+
+    fn peers(&self, nodes: f64) -> f64 {
+        (nodes - 1.0).min(self.peers_max).max(0.0)
+    }
+}
+
 /// The smallest number whose usable cores hold clients and what the others publish.
 fn cpu_nodes(
     demand: &Demand,
@@ -239,59 +245,35 @@ fn cpu_nodes(
     instance: &Instance,
     sheet: &mut Sheet,
 ) -> Result<f64> {
-    // n × usable ≥ cores + (n − 1) × by_peer
-    let gain = usable_cores - demand.cores_by_peer;
     let mut count = 1.0;
-    while count * usable_cores < demand.cores + (count - 1.0) * demand.cores_by_peer {
+    while count * usable_cores < demand.cores_of(count) {
         count += 1.0;
-        if gain <= 0.0 || count > NODES_MAX {
-            return Err(too_busy(demand, usable_cores, instance));
+        if count > NODES_MAX {
+            bail!(
+                "{CANNOT_CARRY}{}: clients and messages between nodes take {} cores, more than {} nodes \
+                 with {} usable cores each have; make rooms smaller (--room), send fewer messages \
+                 (--users, --connected, --messages-per-minute) or take machines with more cores",
+                instance.name,
+                number(demand.cores_of(NODES_MAX)),
+                number(NODES_MAX),
+                number(usable_cores)
+            );
         }
     }
     let peers = sheet.product(
         "for each other's messages",
         "cores",
         &[
-            term(count - 1.0, "further nodes"),
+            term(demand.peers(count), "other nodes"),
             term(demand.cores_by_peer, "cores"),
         ],
     );
     let busy = [term(demand.cores, "cores"), term(peers, "cores")];
-    let busy = sheet.sum("busy", "cores", &busy);
-    let found = sheet.count(
-        "for processors",
-        "nodes",
-        term(busy, "cores"),
-        term(usable_cores, "usable"),
-    );
-    Ok(found.max(1.0))
-}
-
-/// Which of its two tasks is too much for the processors.
-fn too_busy(demand: &Demand, usable_cores: f64, instance: &Instance) -> anyhow::Error {
-    let name = &instance.name;
-    // Whatever is left of a node after hearing the others is all that one more node brings.
-    if demand.cores_by_peer > usable_cores / 2.0 {
-        return anyhow!(
-            "{CANNOT_CARRY}{name}: in a cluster each node hears all {} messages/s at {} us each, \
-             which takes {} cores, and {} of its {} are usable, so more nodes do not help; send \
-             fewer messages (--users, --connected, --messages-per-minute), take machines with more \
-             cores, or change sizing.cluster_cpu_us_per_message in the price file",
-            number(demand.messages_per_s),
-            number(demand.hearing_us),
-            number(demand.cores_by_peer),
-            number(usable_cores),
-            number(instance.vcpus)
-        );
-    }
-    anyhow!(
-        "{CANNOT_CARRY}{name}: clients take {} cores, more than {} nodes with {} usable cores each \
-         have; make rooms smaller (--room), send fewer messages (--users, --connected, \
-         --messages-per-minute) or take machines with more cores",
-        number(demand.cores),
-        number(NODES_MAX),
-        number(usable_cores)
-    )
+    let busy = term(sheet.sum("busy", "cores", &busy), "cores");
+    let usable = term(usable_cores, "usable");
+    Ok(sheet
+        .count("for processors", "nodes", busy, usable)
+        .max(1.0))
 }
 
 fn memory_nodes(
@@ -300,7 +282,7 @@ fn memory_nodes(
     sizing: &Sizing,
     sheet: &mut Sheet,
 ) -> Result<f64> {
-    let usable = instance.memory_gib * sizing.memory_target * GIB - demand.node_bytes;
+    let usable = *instance.memory_gib * *sizing.memory_target * GIB - demand.node_bytes;
     if usable <= 0.0 {
         bail!(
             "{CANNOT_CARRY}{}: its memory does not hold a node without connections, which takes {} \
@@ -315,8 +297,8 @@ fn memory_nodes(
         "GiB",
         &format!(
             "{} GiB × {} − a node without connections",
-            number(instance.memory_gib),
-            number(sizing.memory_target)
+            number(*instance.memory_gib),
+            number(*sizing.memory_target)
         ),
     );
     let count = sheet.count(
@@ -346,51 +328,54 @@ fn describe(
     count: f64,
     sheet: &mut Sheet,
 ) -> Nodes {
-    let cpu = |nodes: f64| {
-        (demand.cores + (nodes - 1.0) * demand.cores_by_peer) / (nodes * instance.vcpus)
-    };
+    let cpu = |nodes: f64| demand.cores_of(nodes) / (nodes * *instance.vcpus);
     let gib = |nodes: f64| (demand.bytes / nodes + demand.node_bytes) / GIB;
-    let percent = |share: f64| share * 100.0;
-    sheet.given("processors busy", percent(cpu(count)), "%", "all nodes up");
-    sheet.given(
-        "processors busy after a failure",
-        percent(cpu(count - 1.0)),
-        "%",
-        "one node less",
-    );
-    let memory_share = gib(count) / instance.memory_gib;
-    let after = gib(count - 1.0) / instance.memory_gib;
-    sheet.given("memory used", percent(memory_share), "%", "all nodes up");
-    sheet.given(
-        "memory used after a failure",
-        percent(after),
-        "%",
-        "one node less",
-    );
+    let memory = |nodes: f64| gib(nodes) / *instance.memory_gib;
+    for (what, share) in [
+        ("processors busy", cpu(count)),
+        (
+            "processors busy after a failure of one node",
+            cpu(count - 1.0),
+        ),
+        ("memory used", memory(count)),
+        (
+            "memory used after a failure of one node",
+            memory(count - 1.0),
+        ),
+    ] {
+        sheet.given(what, share * 100.0, "%", "");
+    }
     Nodes {
-        instance: instance.name.clone(),
+        instance: instance.name.to_string(),
         needed,
         count,
         connections_each: (demand.connections / count).ceil(),
         memory_gib_each: gib(count),
         cpu_share: cpu(count),
         cpu_share_after_failure: cpu(count - 1.0),
-        memory_share,
-        memory_share_after_failure: after,
-        per_month: count * instance.per_hour * prices.hours_per_month,
+        memory_share: memory(count),
+        memory_share_after_failure: memory(count - 1.0),
+        per_month: count * *instance.per_hour * *prices.hours_per_month,
     }
 }
 
-/// A Redis Cluster: each message goes in once and out to every node.
-pub fn redis(load: &Load, nodes: f64, prices: &Prices, sheet: &mut Sheet) -> Result<Redis> {
+/// Redis beside the nodes: each message goes in and out once for each other node that has members of its room.
+pub fn redis(
+    workload: &Workload,
+    load: &Load,
+    nodes: f64,
+    prices: &Prices,
+    sheet: &mut Sheet,
+) -> Result<Redis> {
     sheet.section("Redis");
     let sizing = &prices.sizing;
     let messages_per_s = sheet.product(
-        "messages in and copies to the nodes",
+        "messages in and out",
         "/s",
         &[
             term(load.messages_per_s, "messages/s"),
-            term(nodes + 1.0, "(in once, out to each node)"),
+            term((nodes - 1.0).min(workload.room), "other nodes"),
+            term(2.0, "(in and out)"),
         ],
     );
     let bytes = sheet.product(
@@ -398,58 +383,41 @@ pub fn redis(load: &Load, nodes: f64, prices: &Prices, sheet: &mut Sheet) -> Res
         "B",
         &[
             term(load.connections, "connections"),
-            term(sizing.redis_bytes_per_connection, "B"),
+            term(*sizing.redis_bytes_per_connection, "B"),
         ],
     );
     let memory_gib = bytes / GIB;
-    let masters = |node: &RedisNode| {
-        let usable = node.memory_gib * sizing.memory_target;
-        let for_rate = (messages_per_s / node.messages_per_second).ceil();
-        let for_memory = (memory_gib / usable).ceil();
-        for_rate.max(for_memory).max(sizing.redis_masters_min)
+    let needs = |node: &RedisNode| {
+        let usable = *node.memory_gib * *sizing.memory_target;
+        let for_rate = (messages_per_s / *node.messages_per_second).ceil();
+        [
+            term(for_rate, "for the rate"),
+            term((memory_gib / usable).ceil(), "for memory"),
+            term(*sizing.redis_masters_min, "of a cluster"),
+        ]
     };
-    let cost = |node: &RedisNode| masters(node) * node.per_hour;
-    let cheapest = prices
-        .redis_nodes
-        .iter()
-        .min_by(|a, b| cost(a).total_cmp(&cost(b)));
-    let node = cheapest.ok_or_else(|| anyhow!("cannot choose a Redis node: none is priced"))?;
-    let found = sheet.greatest(
-        &format!("masters of {}", node.name),
-        "",
-        &[
-            term(
-                (messages_per_s / node.messages_per_second).ceil(),
-                "for the rate",
-            ),
-            term(
-                (memory_gib / (node.memory_gib * sizing.memory_target)).ceil(),
-                "for memory",
-            ),
-            term(sizing.redis_masters_min, "of a cluster"),
-        ],
-    );
-    let replicas = sheet.product(
-        "replicas",
-        "",
-        &[term(found, "masters"), term(sizing.redis_replicas, "each")],
-    );
+    let cost = |node: &RedisNode| {
+        let masters = needs(node).into_iter().map(|need| need.value);
+        masters.fold(0.0, f64::max) * *node.per_hour
+    };
+    let priced = prices.redis_nodes.iter();
+    let cheapest = priced.min_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let node = cheapest.context("cannot choose a Redis node: none is priced")?;
+    let what = format!("masters of {}", node.name);
+    let masters = sheet.greatest(&what, "", &needs(node));
+    let each = term(*sizing.redis_replicas, "each");
+    let replicas = sheet.product("replicas", "", &[term(masters, "masters"), each]);
     Ok(Redis {
-        node: node.name.clone(),
-        masters: found,
+        node: node.name.to_string(),
+        masters,
         replicas,
         messages_per_s,
         memory_gib,
-        per_month: (found + replicas) * node.per_hour * prices.hours_per_month,
+        per_month: (masters + replicas) * *node.per_hour * *prices.hours_per_month,
     })
 }
 
 fn known<'a>(figure: &'a Option<Figure>, what: &str) -> Result<&'a Figure> {
-    figure
-        .as_ref()
-        .ok_or_else(|| anyhow!("cannot plan: no result has the {what}"))
-}
-
-fn quoted_sizing(sizing: &Sizing) -> String {
-    format!("sizing, {}", sizing.date)
+    let known = figure.as_ref();
+    known.with_context(|| format!("cannot plan: no result has the {what}"))
 }

@@ -42,7 +42,7 @@ fn check_name(word: &str) -> Result<(), String> {
     }
     let known = ALSO_KNOWN.iter().find(|(name, _)| *name == lower);
     let meant = known.map(|(_, level)| *level);
-    match meant.or_else(|| bench::nearest::nearest(word, LEVELS)) {
+    match meant.or_else(|| units::nearest(word, LEVELS)) {
         Some(meant) => Err(format!("{word:?} is not a level; did you mean {meant:?}?")),
         None => {
             let levels = LEVELS.join(", ");
