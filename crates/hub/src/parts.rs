@@ -8,6 +8,7 @@ use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
 use crate::dialect::speaker::Speaker;
+use crate::output::answers::Answers;
 use crate::output::line::Line;
 use crate::output::piece::Pool;
 use crate::rooms::fanout::Audience;
@@ -82,6 +83,15 @@ impl Parts {
     // ---- lenses -------------------------------------------------------------------------------------------------------
 
     #[inline]
+    pub(crate) fn answers(&mut self) -> Answers<'_> {
+        Answers {
+            books: &mut self.books,
+            line: &mut self.line,
+            clock: &mut self.clock,
+            ids: &mut self.ids,
+        }
+    }
+
     pub(crate) fn speaker(&mut self) -> Speaker<'_> {
         Speaker {
             books: &mut self.books,

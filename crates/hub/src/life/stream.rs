@@ -1,7 +1,6 @@
 //! The answer that an event stream is: its beginning, its heartbeat, its position in a room.
 
 use crate::dialect::speech::Framing;
-use crate::output::response;
 use crate::parts::Parts;
 use crate::rooms::log::Position;
 use crate::tables::session::{Protocol, Stream};
@@ -55,8 +54,7 @@ pub(crate) fn refuse_stream(
     };
     let stream = slot.rare.as_mut().and_then(|rare| rare.stream.take());
     if let (Some(conn), Some(stream)) = (slot.conn, stream) {
-        response::respond(
-            parts,
+        parts.answers().respond(
             conn,
             status,
             "text/plain; charset=utf-8",

@@ -31,6 +31,8 @@ pub(crate) struct Line {
     pub(crate) scratch: Vec<u8>,
     pub(crate) budget: Budget,
     pub(crate) polls: Polls,
+    /// No connection is accepted any more: behind an answer there is no other request.
+    pub(crate) answers_are_last: bool,
 }
 
 impl Line {
@@ -44,6 +46,7 @@ impl Line {
             scratch: Vec::new(),
             budget: Budget::default(),
             polls: Polls::default(),
+            answers_are_last: false,
         }
     }
 

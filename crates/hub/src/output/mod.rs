@@ -1,5 +1,6 @@
 //! Bytes on their way out: the log of a turn, the outboxes that point into it, and the flush.
 
+pub(crate) mod answers;
 pub(crate) mod backlog;
 pub(crate) mod budget;
 pub(crate) mod compression;
@@ -8,4 +9,3 @@ pub(crate) mod line;
 pub(crate) mod log;
 pub(crate) mod outbox;
 pub(crate) mod piece;
-pub(crate) mod response;

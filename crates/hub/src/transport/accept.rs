@@ -2,7 +2,6 @@
 
 use crate::hearing::plain_joining;
 use crate::life::heartbeat;
-use crate::output::response;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
@@ -79,5 +78,7 @@ fn refuse_handshake(parts: &mut Parts, conn: ConnId, refusal: handshake::Refusal
         slot.flags.keep_alive = false;
     }
     let (kind, text) = ("text/plain; charset=utf-8", refusal.text().as_bytes());
-    response::respond(parts, conn, refusal.status(), kind, refusal.headers(), text);
+    parts
+        .answers()
+        .respond(conn, refusal.status(), kind, refusal.headers(), text);
 }

@@ -1,13 +1,13 @@
 //! How a session begins, whatever carries it: the session made for a request, the header lines of the answer, the open packet.
 
 use crate::access::tokens::request_token;
+use crate::output::answers;
 use crate::parts::Parts;
 use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
 use crate::seam::stage::Stage;
 use crate::tables::id;
 use crate::tables::session::{Protocol, RequestToken, Session};
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::answers;
 use wire::engineio::{self, Query};
 use wire::http::Head;
 
@@ -69,7 +69,7 @@ pub(crate) fn extra_headers(
     session: SessionId,
     opens: bool,
 ) -> Vec<u8> {
-    let mut extra = answers::cors_headers(&stage.parts, head);
+    let mut extra = answers::cors_headers(&stage.parts.books.config, head);
     let slot = stage.parts.people.sessions.get(session);
     let Some(slot) = slot.filter(|_| stage.reads_requests) else {
         return extra;

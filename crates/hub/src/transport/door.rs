@@ -4,7 +4,7 @@ use crate::access::addresses::holder;
 use crate::access::origin;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Limit, Scope};
-use crate::output::response;
+use crate::output::answers;
 use crate::parts::Parts;
 use crate::seam::opening::Opening;
 use crate::seam::stage::Stage;
@@ -12,7 +12,7 @@ use crate::tables::conn::State;
 use crate::tables::session::Protocol;
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
-use crate::transport::{accept, answers, begin};
+use crate::transport::{accept, begin, drain};
 use wire::engineio::RequestError;
 use wire::http::Head;
 use wire::websocket::{close, handshake};
@@ -23,7 +23,7 @@ pub(crate) fn refuse_beyond(parts: &mut Parts, conn: ConnId, head: &Head<'_>, bo
         return refuse_crowded(parts, conn, head);
     }
     parts.books.counts.hit(bound);
-    answers::refuse_unavailable(parts, conn, b"Server is full");
+    parts.answers().refuse_unavailable(conn, b"Server is full");
 }
 
 /// Turns a connection away whose address has too many: WebSockets by 1008, as their clients see why only then.
@@ -40,7 +40,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     {
         let (subprotocol, extra) = (
             handshake::first_subprotocol(head),
-            answers::cors_headers(parts, head),
+            answers::cors_headers(&parts.books.config, head),
         );
         accept::accept_websocket(parts, conn, head, &accept, subprotocol, extra);
         parts.line.reply(conn, |out| {
@@ -50,7 +50,9 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
             .line
             .finish(&mut parts.clock, &parts.books.config.limits, conn);
     }
-    response::respond_retry(parts, conn, 429, 1, reason.text().as_bytes());
+    parts
+        .answers()
+        .respond_retry(conn, 429, 1, reason.text().as_bytes());
 }
 
 /// A new session from the connection's address; `false` = there were too many of late, and it was told so.
@@ -69,8 +71,7 @@ fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
     }
     parts.books.counts.hit(Limit::Rate);
     parts.books.counts.shed += 1;
-    response::respond_retry(
-        parts,
+    parts.answers().respond_retry(
         conn,
         429,
         exceeded.retry_after_s(),
@@ -82,7 +83,8 @@ fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
 /// The door for newcomers, whatever they speak: whether this one gets in now. If not, it was told when to come again.
 pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Protocol) -> bool {
     if stage.parts.access.drain.is_on() {
-        answers::refuse_draining(&mut stage.parts, conn);
+        let delay_ms = drain::delay_ms(&mut stage.parts);
+        stage.parts.answers().refuse_draining(conn, delay_ms);
         return false;
     }
     if let Some(decision) = stage.parts.access.held.take_decision(conn) {
@@ -111,7 +113,10 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
     };
     stage.parts.books.counts.hit(limit);
     stage.parts.books.counts.admission_refused += 1;
-    answers::refuse_unavailable(&mut stage.parts, conn, b"Server is busy");
+    stage
+        .parts
+        .answers()
+        .refuse_unavailable(conn, b"Server is busy");
     false
 }
 
@@ -155,17 +160,21 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
 /// The reference server's answer where `allowRequest` says no: 403 and the application's own words.
 fn refuse_opening(parts: &mut Parts, conn: ConnId, head: &Head<'_>, message: &str) {
     parts.books.counts.refused += 1;
-    let extra = answers::cors_headers(parts, head);
+    let extra = answers::cors_headers(&parts.books.config, head);
     let websocket = handshake::wants_upgrade(head);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.keep_alive &= !websocket;
     }
     if websocket {
-        return response::respond(parts, conn, 403, "text/html", &extra, message.as_bytes());
+        return parts
+            .answers()
+            .respond(conn, 403, "text/html", &extra, message.as_bytes());
     }
     let mut body = Vec::new();
     RequestError::Forbidden.write_json_saying(message, &mut body);
-    response::respond(parts, conn, 403, "application/json", &extra, &body);
+    parts
+        .answers()
+        .respond(conn, 403, "application/json", &extra, &body);
 }
 
 /// Nobody has decided about a held request in time.
@@ -179,7 +188,7 @@ pub(crate) fn opening_due(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.input = None;
     }
-    answers::refuse_unavailable(parts, conn, b"Server is busy");
+    parts.answers().refuse_unavailable(conn, b"Server is busy");
 }
 
 /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).

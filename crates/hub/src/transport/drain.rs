@@ -88,6 +88,7 @@ pub(crate) fn step(parts: &mut Parts) {
     }
     if last {
         parts.access.drain.finish();
+        parts.line.answers_are_last = true;
         close_idle_conns(parts);
     }
 }

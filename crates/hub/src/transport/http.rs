@@ -11,7 +11,7 @@ use crate::tables::conn::State;
 use crate::tables::id;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{accept, answers, door, polling, posts, sse, stash, upgrade};
+use crate::transport::{accept, door, polling, posts, sse, stash, upgrade};
 use wire::base64url::Id20;
 use wire::engineio::{Query, RequestError, Transport};
 use wire::http::{self, Expectation, Head, Method};
@@ -34,7 +34,7 @@ pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
         Ok(Some(head)) => head,
         Ok(None) => return 0,
         Err(error) => {
-            answers::refuse_head(&mut stage.parts, conn, error);
+            stage.parts.answers().refuse_head(conn, error);
             return data.len();
         }
     };
@@ -45,7 +45,7 @@ pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
         return used;
     }
     if data.len() == head.len {
-        answers::ask_for_body(&mut stage.parts, conn, &head);
+        stage.parts.answers().ask_for_body(conn, &head);
     }
     let slot = stage.parts.line.conns.get(conn);
     match slot.is_some_and(|slot| slot.state == State::Held) {
@@ -82,7 +82,7 @@ fn serve(
 ) -> Option<usize> {
     let endpoint = endpoint(&stage.parts, head);
     if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
-        answers::refuse_expectation(&mut stage.parts, conn, head);
+        stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
     }
     match endpoint {
@@ -199,23 +199,32 @@ fn engine_request(
     protocol: Protocol,
 ) {
     if !door::origin_allowed(&stage.parts, head) {
-        answers::refuse(&mut stage.parts, conn, head, RequestError::Forbidden);
+        stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::Forbidden);
         return;
     }
     if head.method == Method::Options {
-        answers::preflight(&mut stage.parts, conn, head);
+        stage.parts.answers().preflight(conn, head);
         return;
     }
     let websocket = query.transport == Some(Transport::WebSocket);
     // JSONP is not offered: its client cannot read what it would be given.
     let jsonp = !websocket && query.jsonp;
     if query.transport.is_none() || jsonp || !transport_enabled(&stage.parts, head, websocket) {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownTransport);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::UnknownTransport);
     }
     let upgrade = handshake::wants_upgrade(head);
     // A body nobody reads would be taken for the next request.
     if head.has_body() && (upgrade || head.method != Method::Post) {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadRequest);
     }
     let Some(sid) = &query.sid else {
         return new_session_request(stage, conn, head, query, protocol, upgrade);
@@ -223,10 +232,16 @@ fn engine_request(
     let session =
         Id20::decode(sid.as_bytes()).and_then(|sid| stage.parts.people.find_session(&sid));
     match session.filter(|session| speaks(&stage.parts, *session, protocol)) {
-        None => answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownSid),
+        None => stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::UnknownSid),
         // A session speaks version 4, so a request that does not say so is another protocol's.
         Some(_) if !query.is_version_4 => {
-            answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest)
+            stage
+                .parts
+                .answers()
+                .refuse(conn, head, RequestError::BadRequest)
         }
         Some(session) => session_request(stage, conn, head, session, websocket, upgrade),
     }
@@ -271,15 +286,21 @@ fn session_request(
         if upgrade {
             upgrade::open_probe(stage, conn, head, session);
         } else {
-            answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+            stage
+                .parts
+                .answers()
+                .refuse(conn, head, RequestError::BadRequest);
         }
     } else if upgrade || slot.polling.is_none() {
-        answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadRequest);
     } else {
         match head.method {
             Method::Get => polling::poll(stage, conn, head, session),
             Method::Post => posts::post(stage, conn, head, session),
-            _ => answers::refuse_method(&mut stage.parts, conn, head),
+            _ => stage.parts.answers().refuse_method(conn, head),
         }
     }
 }
@@ -294,18 +315,22 @@ fn new_session_request(
 ) {
     let websocket = query.transport == Some(Transport::WebSocket);
     if head.method != Method::Get && !(websocket && upgrade) {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadMethod);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadMethod);
     }
     if websocket != upgrade {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadRequest);
     }
     if !query.is_version_4 {
-        return answers::refuse(
-            &mut stage.parts,
-            conn,
-            head,
-            RequestError::UnsupportedVersion,
-        );
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::UnsupportedVersion);
     }
     if !door::admits(stage, conn, head, protocol) {
         return;
@@ -319,7 +344,10 @@ fn new_session_request(
 
 fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     if !door::origin_allowed(&stage.parts, head) {
-        answers::refuse(&mut stage.parts, conn, head, RequestError::Forbidden);
+        stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::Forbidden);
         return;
     }
     let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);

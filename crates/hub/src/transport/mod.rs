@@ -1,7 +1,6 @@
 //! How bytes come and go: HTTP requests, WebSocket, long-polling, event streams, and the deadlines of all of them.
 
 pub(crate) mod accept;
-pub(crate) mod answers;
 pub(crate) mod begin;
 pub(crate) mod door;
 pub(crate) mod drain;

@@ -2,14 +2,13 @@
 
 use crate::books::limits::LOG_BYTES_PER_TURN;
 use crate::life::{ending, heartbeat};
-use crate::output::response;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::polls::Sent;
 use crate::tables::session::{Polling, Protocol};
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{answers, begin};
+use crate::transport::begin;
 use wire::engineio::{PacketType, RequestError, payload};
 use wire::http::{Encoding, Head};
 
@@ -56,7 +55,10 @@ pub(crate) fn open_polling(stage: &mut Stage, conn: ConnId, head: &Head<'_>, pro
     begin::write_open(&stage.parts, session, &mut body);
     let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
-    response::respond(&mut stage.parts, conn, 200, TEXT, &extra, &body);
+    stage
+        .parts
+        .answers()
+        .respond(conn, 200, TEXT, &extra, &body);
 }
 
 /// A GET for packets. A second one while the first waits ends the session.
@@ -68,7 +70,10 @@ pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     };
     if polling.get.is_some() {
         ending::end_violated(&mut stage.parts, session);
-        answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadRequest);
         return;
     }
     polling.get = Some(conn);
@@ -147,7 +152,7 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         .line
         .codecs
         .encode_body(&mut parts.books, encoding, body, &mut extra);
-    response::respond(parts, conn, 200, TEXT, &extra, &coded);
+    parts.answers().respond(conn, 200, TEXT, &extra, &coded);
     // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
     if body.len() > 1
         && let Some(slot) = parts.line.conns.get_mut(conn)

@@ -4,13 +4,12 @@ use crate::books::limits::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::hearing::message;
 use crate::life::ending;
-use crate::output::response;
 use crate::parts::Parts;
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
-use crate::transport::{answers, begin, engine, pace, stash};
+use crate::transport::{begin, engine, pace, stash};
 use wire::engineio::{RequestError, payload};
 use wire::http::{ChunkError, Head};
 
@@ -29,7 +28,10 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
     let polling = stage.parts.people.polling(session);
     if polling.is_some_and(|polling| polling.violated) {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::UnknownSid);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::UnknownSid);
     }
     let len = head.content_length.unwrap_or(0);
     if len > stage.parts.books.config.max_payload as u64 {
@@ -45,7 +47,10 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     };
     if polling.post.is_some() || binary {
         ending::end_violated(&mut stage.parts, session);
-        answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadRequest);
         return;
     }
     polling.post = Some(conn);
@@ -73,7 +78,7 @@ fn refuse_size(parts: &mut Parts, conn: ConnId, extra: &[u8]) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.keep_alive = false;
     }
-    response::respond(parts, conn, 413, "", extra, b"");
+    parts.answers().respond(conn, 413, "", extra, b"");
 }
 
 /// A POST body in chunks: decoded as it comes, taken in when it is whole.
@@ -140,7 +145,9 @@ fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: Chu
         slot.flags.keep_alive = false;
     }
     ending::end_violated(parts, session);
-    response::respond(parts, conn, 400, "text/plain", &extra, b"parse error");
+    parts
+        .answers()
+        .respond(conn, 400, "text/plain", &extra, b"parse error");
 }
 
 /// The body of a POST, once it is all there.
@@ -178,17 +185,16 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
     }
     let extra = cors.map_or_else(Vec::new, Vec::from);
     if taken == Taken::All {
-        response::respond(&mut stage.parts, conn, 200, "text/html", &extra, b"ok");
+        stage
+            .parts
+            .answers()
+            .respond(conn, 200, "text/html", &extra, b"ok");
     } else {
         ending::end_violated(&mut stage.parts, session);
-        response::respond(
-            &mut stage.parts,
-            conn,
-            400,
-            "text/plain",
-            &extra,
-            b"parse error",
-        );
+        stage
+            .parts
+            .answers()
+            .respond(conn, 400, "text/plain", &extra, b"parse error");
     }
     len
 }

@@ -3,13 +3,13 @@
 
 use crate::hearing::plain_joining;
 use crate::life::{heartbeat, stream};
-use crate::output::response;
+use crate::output::answers;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::{Protocol, Stream};
 use crate::tables::slot::ConnId;
-use crate::transport::{answers, begin, door};
+use crate::transport::{begin, door};
 use wire::engineio::RequestError;
 use wire::http::{Head, Method};
 
@@ -29,10 +29,13 @@ fn takes_events(head: &Head<'_>) -> bool {
 
 pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     if !door::origin_allowed(&stage.parts, head) {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::Forbidden);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::Forbidden);
     }
     match head.method {
-        Method::Options => return answers::preflight(&mut stage.parts, conn, head),
+        Method::Options => return stage.parts.answers().preflight(conn, head),
         Method::Get | Method::Head => {}
         _ => return refuse_stream_request(&mut stage.parts, conn, head, 405, ALLOW, "use GET"),
     }
@@ -41,7 +44,7 @@ pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
         return refuse_stream_request(&mut stage.parts, conn, head, 406, b"", text);
     }
     if head.method == Method::Head {
-        let headers = answers::cors_headers(&stage.parts, head);
+        let headers = answers::cors_headers(&stage.parts.books.config, head);
         stream::write_stream_head(&mut stage.parts, conn, &headers);
         return stage.parts.line.finish(
             &mut stage.parts.clock,
@@ -63,13 +66,15 @@ fn refuse_stream_request(
     why: &str,
 ) {
     parts.books.counts.refused += 1;
-    let mut extra = answers::cors_headers(parts, head);
+    let mut extra = answers::cors_headers(&parts.books.config, head);
     extra.extend_from_slice(more);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.keep_alive &= !head.has_body();
     }
     let text = format!("{} is an event stream: {why}", head.path);
-    response::respond(parts, conn, status, "text/plain", &extra, text.as_bytes());
+    parts
+        .answers()
+        .respond(conn, status, "text/plain", &extra, text.as_bytes());
 }
 
 /// The session begins; the answer does when the client is let in ([`Hub::begin_stream`]).

@@ -5,7 +5,6 @@ use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::hearing::decisions;
 use crate::life::{ending, heartbeat};
-use crate::output::response;
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::stage::Stage;
@@ -178,7 +177,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
             if let Some(slot) = parts.line.conns.get_mut(conn) {
                 slot.flags.keep_alive = false;
             }
-            response::respond(parts, conn, 408, "text/plain", &[], b"");
+            parts.answers().respond(conn, 408, "text/plain", &[], b"");
         }
         _ => ending::lost(parts, conn, reason),
     }

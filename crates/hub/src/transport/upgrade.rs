@@ -9,7 +9,7 @@ use crate::tables::conn::State;
 use crate::tables::session::Polling;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
-use crate::transport::{accept, answers, begin, polling};
+use crate::transport::{accept, begin, polling};
 use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
@@ -34,7 +34,10 @@ fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
 /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
 pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
     let Ok(accept) = handshake::accept(head) else {
-        return answers::refuse(&mut stage.parts, conn, head, RequestError::BadRequest);
+        return stage
+            .parts
+            .answers()
+            .refuse(conn, head, RequestError::BadRequest);
     };
     let extra = begin::extra_headers(stage, conn, head, session, false);
     let subprotocol = handshake::first_subprotocol(head);

@@ -1,0 +1,212 @@
+//! What requests are answered: responses and what becomes of the connection behind them, the errors of Engine.IO (protocol 3.2), the
+//! header lines of CORS.
+
+use crate::access::origin;
+use crate::books::Books;
+use crate::books::config::{Config, Cors};
+use crate::books::metrics::Limit;
+use crate::output::line::Line;
+use crate::tables::clock::Clock;
+use crate::tables::conn::State;
+use crate::tables::id::Ids;
+use crate::tables::slot::ConnId;
+use crate::tables::timer::ConnTimer;
+use wire::engineio::RequestError;
+use wire::http::{self, Expectation, Head, HeadError};
+use wire::websocket::handshake;
+
+/// Clients that are turned away are asked to come again within this many seconds.
+const RETRY_SPREAD_S: u8 = 8;
+/// Methods of realtime requests.
+const ALLOW: &[u8] = b"Allow: GET, POST\r\n";
+
+/// What answering a request takes.
+pub(crate) struct Answers<'a> {
+    pub(crate) books: &'a mut Books,
+    pub(crate) line: &'a mut Line,
+    pub(crate) clock: &'a mut Clock,
+    pub(crate) ids: &'a mut Ids,
+}
+
+impl Answers<'_> {
+    /// Writes a response and makes the connection ready for the next request, or ends it.
+    pub(crate) fn respond(
+        &mut self,
+        conn: ConnId,
+        status: u16,
+        content_type: &str,
+        extra: &[u8],
+        body: &[u8],
+    ) {
+        let Some(slot) = self.line.conns.get_mut(conn) else {
+            return;
+        };
+        // While sessions are being closed, one that polls asks for its end on the connection it has: no new one is accepted.
+        let drained = self.line.answers_are_last;
+        debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
+        let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;
+        slot.session = None;
+        slot.state = State::Head;
+        let arm = keep_alive && !std::mem::replace(&mut slot.flags.keep_alive_timer, true);
+        let answer = http::Response {
+            status,
+            content_type,
+            extra,
+            body,
+            date: &self.clock.date(),
+            keep_alive,
+            head_only: slot.flags.head_only,
+        };
+        self.line.reply(conn, |out| answer.write(out));
+        if !keep_alive {
+            self.line
+                .finish(self.clock, &self.books.config.limits, conn);
+        } else if arm {
+            let timeout = self.books.config.limits.keep_alive_timeout;
+            self.line
+                .arm(self.clock, ConnTimer::KeepAlive, timeout, conn);
+        }
+    }
+
+    pub(crate) fn respond_retry(&mut self, conn: ConnId, status: u16, seconds: u64, text: &[u8]) {
+        let extra = format!("Retry-After: {seconds}\r\n");
+        if let Some(slot) = self.line.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        self.respond(conn, status, "text/plain", extra.as_bytes(), text);
+    }
+
+    /// The request was accepted and its body is still to come: a client that waits to be asked for it need not do so until
+    /// it loses patience (RFC 9110 §10.1.1).
+    pub(crate) fn ask_for_body(&mut self, conn: ConnId, head: &Head<'_>) {
+        let reads_on = self
+            .line
+            .conns
+            .get(conn)
+            .is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody));
+        if reads_on && head.expectation() == Some(Expectation::Continue) {
+            self.line
+                .reply(conn, |out| out.extend_from_slice(http::CONTINUE));
+        }
+    }
+
+    pub(crate) fn refuse_head(&mut self, conn: ConnId, error: HeadError) {
+        if matches!(
+            error,
+            HeadError::TooLarge | HeadError::TooManyHeaders | HeadError::TargetTooLong
+        ) {
+            self.books.counts.hit(Limit::HeadBytes);
+        }
+        self.books.counts.refused += 1;
+        if let Some(slot) = self.line.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        self.respond(conn, error.status(), "text/plain", &[], b"");
+    }
+
+    /// An Engine.IO error. The request's body, if any, is not read, so the connection ends.
+    pub(crate) fn refuse(&mut self, conn: ConnId, head: &Head<'_>, error: RequestError) {
+        self.books.counts.refused += 1;
+        let mut extra = cors_headers(&self.books.config, head);
+        if let Some(slot) = self.line.conns.get_mut(conn) {
+            let websocket = handshake::wants_upgrade(head);
+            slot.flags.keep_alive &= !head.has_body() && !websocket;
+        }
+        // A refused upgrade gets the bare text (protocol 3.2).
+        if handshake::wants_upgrade(head) {
+            let status = if error == RequestError::Forbidden {
+                403
+            } else {
+                400
+            };
+            return self.respond(
+                conn,
+                status,
+                "text/html",
+                &extra,
+                error.message().as_bytes(),
+            );
+        }
+        let mut body = Vec::new();
+        error.write_json(&mut body);
+        if error == RequestError::BadMethod {
+            extra.extend_from_slice(ALLOW);
+        }
+        self.respond(conn, error.status(), "application/json", &extra, &body);
+    }
+
+    pub(crate) fn refuse_expectation(&mut self, conn: ConnId, head: &Head<'_>) {
+        self.books.counts.refused += 1;
+        let extra = cors_headers(&self.books.config, head);
+        if let Some(slot) = self.line.conns.get_mut(conn) {
+            slot.flags.keep_alive &= !head.has_body() && !handshake::wants_upgrade(head);
+        }
+        self.respond(conn, 417, "text/plain", &extra, b"");
+    }
+
+    /// A method that no request here has. A handshake by another one than GET is `BadMethod`, as clients know it.
+    pub(crate) fn refuse_method(&mut self, conn: ConnId, head: &Head<'_>) {
+        self.books.counts.shed += 1;
+        let mut extra = cors_headers(&self.books.config, head);
+        extra.extend_from_slice(ALLOW);
+        if let Some(slot) = self.line.conns.get_mut(conn) {
+            slot.flags.keep_alive &= !head.has_body();
+        }
+        let body = br#"{"code":2,"message":"Bad method"}"#;
+        self.respond(conn, 405, "application/json", &extra, body);
+    }
+
+    /// For those who come back before the process is gone: not until then, and not all at once.
+    pub(crate) fn refuse_draining(&mut self, conn: ConnId, delay_ms: u64) {
+        self.books.counts.shed += 1;
+        let seconds = delay_ms.div_ceil(1000);
+        self.respond_retry(conn, 503, seconds, b"Server is shutting down");
+    }
+
+    pub(crate) fn refuse_unavailable(&mut self, conn: ConnId, text: &[u8]) {
+        self.books.counts.shed += 1;
+        if let Some(slot) = self.line.conns.get_mut(conn) {
+            slot.flags.keep_alive = false;
+        }
+        // Not all at once.
+        let [dice] = self.ids.random();
+        let seconds = 1 + u64::from(dice % RETRY_SPREAD_S);
+        self.respond_retry(conn, 503, seconds, text);
+    }
+
+    pub(crate) fn preflight(&mut self, conn: ConnId, head: &Head<'_>) {
+        let mut extra = cors_headers(&self.books.config, head);
+        if self.books.config.cors == Cors::Off {
+            return self.refuse_method(conn, head);
+        }
+        extra.extend_from_slice(b"Access-Control-Allow-Methods: GET,POST\r\n");
+        let max_age = self.books.config.cors_max_age.as_secs();
+        if max_age > 0 {
+            extra.extend_from_slice(format!("Access-Control-Max-Age: {max_age}\r\n").as_bytes());
+        }
+        if let Some(asked) = head.header("access-control-request-headers") {
+            extra.extend_from_slice(b"Access-Control-Allow-Headers: ");
+            extra.extend_from_slice(asked);
+            extra.extend_from_slice(b"\r\nVary: Access-Control-Request-Headers\r\n");
+        }
+        self.respond(conn, 204, "", &extra, b"");
+    }
+}
+
+/// Header lines for cross-origin callers; nothing unless CORS is on (and allocates nothing then).
+pub(crate) fn cors_headers(config: &Config, head: &Head<'_>) -> Vec<u8> {
+    match &config.cors {
+        Cors::Off => Vec::new(),
+        Cors::Any => b"Access-Control-Allow-Origin: *\r\n".to_vec(),
+        Cors::Origins(allowed) => {
+            let mut extra = b"Vary: Origin\r\n".to_vec();
+            let origin = head.header("origin").unwrap_or_default();
+            if origin::is_listed(allowed, origin) {
+                extra.extend_from_slice(b"Access-Control-Allow-Origin: ");
+                extra.extend_from_slice(origin);
+                extra.extend_from_slice(b"\r\nAccess-Control-Allow-Credentials: true\r\n");
+            }
+            extra
+        }
+    }
+}
