@@ -4,12 +4,14 @@
 //! `cargo xtask test foreign` brings the programs. They block, and panic when what must come does not: in a test that is what one
 //! wants.
 
+mod cable;
 mod cluster;
 mod node;
 mod python;
 mod redis;
 mod sentinel;
 
+pub use cable::Cable;
 pub use cluster::Cluster;
 pub use node::NodePeer;
 pub use python::Python;

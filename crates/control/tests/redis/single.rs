@@ -2,7 +2,7 @@
 
 use super::*;
 use control::cluster::engine::{Held, Holder, Lease};
-use servers::Redis;
+use servers::{Cable, Redis};
 
 async fn pair(redis: &Redis) -> (Node, Node) {
     let settings = settings(&[redis.addr()], Mode::Single);
@@ -221,4 +221,23 @@ async fn many_topics_return_after_a_kick() {
         .await;
     let some = [names[0].clone(), names[19_999].clone()];
     b.hears_all(&a, Kind::Classic, &some, "back").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn a_node_whose_network_is_cut_notices_and_comes_back() {
+    let redis = Redis::start();
+    let cable = Cable::to(redis.port());
+    let a = Node::open(settings(&[redis.addr()], Mode::Single)).await;
+    let mut b = Node::open(settings(&[cable.addr()], Mode::Single)).await;
+    b.hears(&[classic("x")]).await;
+    b.up().await;
+    cable.cut();
+    assert!(b.down().await.contains("did not answer"));
+    let refused = b.engine.publish(&[publish(Kind::Classic, "x", "")]).await;
+    assert!(!refused.is_complete());
+    cable.mend();
+    b.up().await;
+    b.hears_all(&a, Kind::Classic, &["x".to_owned()], "mended")
+        .await;
 }
