@@ -146,6 +146,28 @@ async fn a_user_that_is_removed_and_returns_is_served_again() {
     assert_eq!(a.message().await.body, b"back");
 }
 
+/// As the documents say: the new password comes first, and the old one goes last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn a_password_is_changed_while_nodes_run() {
+    let redis = guarded(&[]);
+    let user = |words: &[&str]| {
+        let command = [&["ACL", "SETUSER", "it"], words].concat();
+        assert_eq!(redis.ask(&command).trim(), "OK");
+    };
+    user(&["on", ">old", "allkeys", "allchannels", "allcommands"]);
+    let mut before = Node::open(url(&redis, "it:old")).await;
+    before.hears(&[classic("x")]).await;
+    user(&[">new"]);
+    let after = Node::open(url(&redis, "it:new")).await;
+    user(&["<old"]);
+    after.publishes(&[publish(Kind::Classic, "x", "1")]).await;
+    assert_eq!(before.message().await.body, b"1");
+    before.publishes(&[publish(Kind::Classic, "x", "2")]).await;
+    assert_eq!(before.message().await.body, b"2");
+    assert!(redis::open(url(&redis, "it:old")).await.is_err());
+}
+
 /// A server's certificate for this machine, its key, and the settings with which Redis serves TLS only and asks for a certificate.
 fn tls_server(certificate: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Redis {
     let (pem, key) = (
