@@ -36,15 +36,15 @@ impl Meters {
         let Some(slot) = people.sessions.get_mut(session) else {
             return Ok(false);
         };
-        let before_us = slot.rate;
+        let before_us = slot.dues.rate;
         if let Some(meter) = &self.session {
-            let booked = meter.gcra.check(&mut slot.rate, now_us);
+            let booked = meter.gcra.check(&mut slot.dues.rate, now_us);
             booked.map_err(|exceeded| (Scope::Session, exceeded))?;
         }
-        if slot.granted > 0 || !self.are_shared() {
-            slot.unbooked += u8::from(slot.granted > 0);
-            slot.granted = slot.granted.saturating_sub(1);
-            return Ok(slot.forgive());
+        if slot.dues.granted > 0 || !self.are_shared() {
+            slot.dues.unbooked += u8::from(slot.dues.granted > 0);
+            slot.dues.granted = slot.dues.granted.saturating_sub(1);
+            return Ok(slot.dues.forgive());
         }
         let booked = self.book_shared(people, now_us, session, socket);
         let Some(slot) = people.sessions.get_mut(session) else {
@@ -52,11 +52,11 @@ impl Meters {
         };
         match booked {
             Ok(granted) => {
-                slot.granted = granted;
-                Ok(slot.forgive())
+                slot.dues.granted = granted;
+                Ok(slot.dues.forgive())
             }
             Err(refused) => {
-                slot.rate = before_us;
+                slot.dues.rate = before_us;
                 Err(refused)
             }
         }
@@ -73,7 +73,7 @@ impl Meters {
         let Some(slot) = people.sessions.get_mut(session) else {
             return Ok(0);
         };
-        let owed = std::mem::take(&mut slot.unbooked);
+        let owed = std::mem::take(&mut slot.dues.unbooked);
         let address = holder(slot.peer);
         let user = self.user_to_charge(people, session, socket.map(|socket| socket.id()));
         self.book(Sender { user, address }, now_us, owed)
@@ -91,8 +91,8 @@ impl Meters {
         let Some(slot) = people.sessions.get_mut(session) else {
             return;
         };
-        slot.granted = 0;
-        let owed = std::mem::take(&mut slot.unbooked);
+        slot.dues.granted = 0;
+        let owed = std::mem::take(&mut slot.dues.unbooked);
         if owed > 0 {
             let address = holder(slot.peer);
             let user = self.user_to_charge(people, session, socket);

@@ -90,7 +90,7 @@ pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refuse
 /// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
 fn refresh_request_token(people: &mut People, session: SessionId, claims: &Claims) {
     let slot = people.sessions.get_mut(session);
-    if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.token.as_deref_mut())
+    if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.joining.token.as_deref_mut())
         && known.uid == claims.uid
         && claims.outlast(known)
     {
@@ -139,7 +139,7 @@ pub(crate) fn look_at_token(
     let warn_s = config.auth.warn_before.as_secs();
     let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
     let next_s = clock.now.wall_ms / 1000 + config.heartbeat_gap_max().as_secs() + 1;
-    if slot.expires_s > 0 && !slot.ending && due_s <= next_s {
+    if slot.expires_s > 0 && !slot.flags.ending && due_s <= next_s {
         await_end(clock, people, index, due_s);
     }
 }
@@ -147,16 +147,20 @@ pub(crate) fn look_at_token(
 pub(crate) fn await_end(clock: &mut Clock, people: &mut People, index: SocketId, due_s: u64) {
     let key = people.sockets.key(index);
     if let Some(slot) = people.sockets.get_mut(index) {
-        slot.ending = true;
+        slot.flags.ending = true;
         clock.expiries.add(due_s, key);
     }
 }
 
 /// A socket that may have waited for the end of its token is gone.
 pub(crate) fn forget_expiry(clock: &mut Clock, people: &People, index: SocketId) {
-    if people.sockets.get(index).is_some_and(|slot| slot.ending) {
+    if people
+        .sockets
+        .get(index)
+        .is_some_and(|slot| slot.flags.ending)
+    {
         let sockets = &people.sockets;
-        let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.gone);
+        let is_live = |key| sockets.live(key).is_some_and(|slot| !slot.flags.gone);
         clock.expiries.forget_one(is_live);
     }
 }

@@ -142,15 +142,15 @@ impl Parts {
                 _ => State::WebSocket,
             };
             self.check_end(index, session.conn, state);
-            self.check_end(index, session.probe, State::Probe);
+            self.check_end(index, session.probe(), State::Probe);
             if let Some(polling) = &session.polling {
                 assert_eq!(
                     session.conn, None,
                     "session {index} polls and has a WebSocket"
                 );
                 self.check_end(index, polling.get, State::Poll);
-                if polling.post.is_some() {
-                    let conn = self.line.conns.get(polling.post);
+                if polling.post.conn.is_some() {
+                    let conn = self.line.conns.get(polling.post.conn);
                     let conn = conn.unwrap_or_else(|| panic!("session {index}: dead POST"));
                     let body = matches!(conn.state, State::Body { .. } | State::ChunkedBody);
                     assert!(body, "session {index}: its POST is in {:?}", conn.state);
@@ -226,7 +226,7 @@ impl Parts {
             self.outbound.told.len()
         );
         for (index, socket) in self.people.sockets.iter() {
-            assert!(!socket.gone, "socket {index} is gone and still here");
+            assert!(!socket.flags.gone, "socket {index} is gone and still here");
             assert_eq!(
                 self.people.find_socket(&socket.id),
                 Some(index),
@@ -362,7 +362,7 @@ impl Parts {
         });
         let mut gates = 0;
         for (index, slot) in self.people.sessions.iter() {
-            for ask in slot.gates.iter() {
+            for ask in slot.joining.gates.iter() {
                 let pending = self.asks.get(ask).expect("a gate has its question");
                 assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
                 gates += 1;
@@ -441,8 +441,8 @@ fn end(session: &Session, conn: &Conn) -> Option<ConnId> {
     let polling = session.polling.as_deref();
     match conn.state {
         State::WebSocket | State::Stream => session.conn,
-        State::Probe => session.probe,
+        State::Probe => session.probe(),
         State::Poll => polling?.get,
-        _ => polling?.post,
+        _ => polling?.post.conn,
     }
 }

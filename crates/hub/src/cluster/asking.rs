@@ -165,19 +165,17 @@ pub(crate) fn collect(
     if !shards.is_empty() {
         let broadcast = Broadcast {
             to: Address::from(target),
-            name: out.name.to_owned(),
-            args: out.args.to_owned(),
-            attachments: out.attachments.to_vec(),
+            name: out.event.name.to_owned(),
+            args: out.event.args.to_owned(),
+            attachments: out.event.attachments.to_vec(),
             volatile: false,
             at: None,
         };
         send::send_all(parts, shards, Order::Broadcast(broadcast, Some(round)));
     }
     let event = Emit {
-        name: out.name,
-        args: out.args,
-        attachments: out.attachments,
         volatile: false,
+        ..out.event
     };
     ask_away(parts, target, Ask::Question(&event, round), round);
     take_part(parts, target, out, round);

@@ -104,8 +104,8 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     };
     // A message within the session's rate and over its event's rate makes up for nothing.
     let more = 1 + u16::from(parts.intake.take_forgiven());
-    slot.rejections = slot.rejections.saturating_add(more);
-    if slot.rejections <= max {
+    slot.dues.rejections = slot.dues.rejections.saturating_add(more);
+    if slot.dues.rejections <= max {
         return;
     }
     let conn = slot.conn;
@@ -124,7 +124,7 @@ impl Context<'_> {
             && let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session)
             && let Some(slot) = self.parts.people.sessions.get_mut(session)
         {
-            slot.forgive();
+            slot.dues.forgive();
         }
     }
 

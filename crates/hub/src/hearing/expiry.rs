@@ -91,10 +91,15 @@ pub(crate) fn expire_tokens(parts: &mut Parts) {
     while let Some(sockets) = parts.clock.expiries.pop_due(now_s) {
         for key in sockets {
             let socket = key;
-            let Some(slot) = parts.people.sockets.live_mut(key).filter(|slot| !slot.gone) else {
+            let Some(slot) = parts
+                .people
+                .sockets
+                .live_mut(key)
+                .filter(|slot| !slot.flags.gone)
+            else {
                 continue;
             };
-            slot.ending = false;
+            slot.flags.ending = false;
             let expires_s = slot.expires_s;
             match u64::from(expires_s).saturating_sub(now_s) {
                 0 => token_ended(parts, socket),

@@ -133,7 +133,7 @@ pub(crate) fn authenticate(stage: &mut Stage, session: SessionId, namespace: &st
     let Some(slot) = stage.parts.people.sessions.get(session) else {
         return;
     };
-    let (token, auth_text) = match (shown_token(auth), slot.token.as_deref()) {
+    let (token, auth_text) = match (shown_token(auth), slot.joining.token.as_deref()) {
         (Some(_), _) => {
             let text: Arc<str> = auth.into();
             let shown = shown_token(&text).unwrap_or_default();
@@ -186,7 +186,7 @@ pub(crate) fn on_join_verdict(
         Ok(claims) => {
             let slot = stage.parts.people.sessions.get_mut(session);
             if shown_token(&join.auth).is_none()
-                && let Some(token) = slot.and_then(|slot| slot.token.as_deref_mut())
+                && let Some(token) = slot.and_then(|slot| slot.joining.token.as_deref_mut())
                 && matches!(token, RequestToken::Unread(_))
             {
                 *token = RequestToken::Good(claims.clone());
@@ -232,7 +232,7 @@ fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Den
 pub(crate) fn has_room_for_socket(parts: &mut Parts, session: SessionId) -> bool {
     let max = parts.books.config.limits.sockets_per_session_max;
     let slot = parts.people.sessions.get(session);
-    if slot.is_some_and(|slot| slot.sockets.len() + slot.gates.len() < max) {
+    if slot.is_some_and(|slot| slot.sockets.len() + slot.joining.gates.len() < max) {
         return true;
     }
     parts.books.counts.hit(Limit::SocketsPerSession);

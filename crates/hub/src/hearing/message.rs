@@ -19,7 +19,7 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         stage.parts.books.counts.drop_message(Dropped::Invalid);
         return;
     }
-    slot.flags.heard = true;
+    slot.heart.heard = true;
     let interrupted = slot.binary.is_some();
     match (slot.protocol, data) {
         (Protocol::SocketIo, _) if !slot.flags.heard_packet => {

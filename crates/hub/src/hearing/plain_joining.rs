@@ -22,7 +22,7 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
     let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
         return;
     };
-    let token = slot.token.take().map(|token| *token);
+    let token = slot.joining.token.take().map(|token| *token);
     let Some(RequestToken::Unread(token)) = token else {
         return if stage.parts.books.config.auth.required {
             tokens::note_denied(&mut stage.parts, session, Denied::Missing.into());

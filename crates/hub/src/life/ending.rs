@@ -23,7 +23,7 @@ pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Sess
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, index, None);
-    let probe = parts.people.sessions.get(index)?.probe;
+    let probe = parts.people.sessions.get(index)?.probe();
     question::forget_questions(parts, index);
     // What is still in flight for it must not reach whoever gets the slot next.
     release_polling(parts, index);
@@ -42,7 +42,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     let Some(socket) = parts.people.sockets.get_mut(index) else {
         return;
     };
-    if std::mem::replace(&mut socket.gone, true) {
+    if std::mem::replace(&mut socket.flags.gone, true) {
         return;
     }
     let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
@@ -164,7 +164,7 @@ fn forget_request(parts: &mut Parts, session: SessionId, conn: ConnId) {
     let Some(polling) = parts.people.polling(session) else {
         return;
     };
-    for request in [&mut polling.get, &mut polling.post] {
+    for request in [&mut polling.get, &mut polling.post.conn] {
         if *request == Some(conn) {
             *request = None;
         }
@@ -215,7 +215,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     if let Some(polling) = &mut slot.polling {
         polling.violated = reason == CloseReason::ParseError;
     }
-    let (conn, probe, upgrading) = (slot.conn, slot.probe, slot.flags.upgrading);
+    let (conn, probe, upgrading) = (slot.conn, slot.probe(), slot.flags.upgrading);
     let (polls, joined) = (slot.polling.is_some(), slot.flags.joined);
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
@@ -295,7 +295,7 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
     let Some(polling) = slot.polling.take() else {
         return;
     };
-    for conn in [polling.get, polling.post].into_iter().flatten() {
+    for conn in [polling.get, polling.post.conn].into_iter().flatten() {
         let serves = parts.line.conns.get(conn).is_some_and(|slot| {
             let asks = matches!(
                 slot.state,
@@ -314,9 +314,10 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
 /// Drops a probing WebSocket; the session stays with polling.
 pub(crate) fn abort_upgrade(parts: &mut Parts, session: SessionId, conn: ConnId) {
     if let Some(slot) = parts.people.sessions.get_mut(session)
-        && slot.probe == Some(conn)
+        && slot.probe() == Some(conn)
+        && let Some(polling) = &mut slot.polling
     {
-        slot.probe = None;
+        polling.probe = None;
         slot.flags.upgrading = false;
     }
     if parts

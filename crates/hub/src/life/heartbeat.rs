@@ -44,7 +44,7 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
 #[inline]
 pub(crate) fn heard(parts: &mut Parts, session: SessionId) {
     if let Some(slot) = parts.people.sessions.get_mut(session) {
-        slot.flags.heard = true;
+        slot.heart.heard = true;
     }
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    if !std::mem::replace(&mut slot.flags.awaiting_pong, false) {
-        slot.flags.heard = true;
+    if !std::mem::replace(&mut slot.heart.awaiting_pong, false) {
+        slot.heart.heard = true;
         return;
     }
-    slot.flags.heard = false;
-    slot.flags.extended = false;
+    slot.heart.heard = false;
+    slot.heart.extended = false;
     let (kind, interval) = if slot.protocol.is_engineio() {
         (SessionTimer::Ping, parts.books.config.ping_interval)
     } else {
@@ -77,13 +77,13 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    if slot.flags.awaiting_pong || slot.flags.closing {
+    if slot.heart.awaiting_pong || slot.flags.closing {
         return;
     }
-    slot.flags.awaiting_pong = true;
-    slot.flags.heard = false;
-    slot.flags.extended = false;
-    slot.pinged_ms = now;
+    slot.heart.awaiting_pong = true;
+    slot.heart.heard = false;
+    slot.heart.extended = false;
+    slot.heart.pinged_ms = now;
     let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
     if engineio {
         parts
@@ -108,14 +108,14 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    let waited = now.wrapping_sub(slot.pinged_ms);
-    if !slot.flags.awaiting_pong || u128::from(waited) < timeout.as_millis() {
+    let waited = now.wrapping_sub(slot.heart.pinged_ms);
+    if !slot.heart.awaiting_pong || u128::from(waited) < timeout.as_millis() {
         return;
     }
     // A pong may be stuck behind a large upload: one extension if anything else came (as engine.io 6.6.12 does).
-    if slot.flags.heard && !slot.flags.extended {
-        slot.flags.extended = true;
-        slot.pinged_ms = now;
+    if slot.heart.heard && !slot.heart.extended {
+        slot.heart.extended = true;
+        slot.heart.pinged_ms = now;
         parts
             .clock
             .arm_session(&parts.people, SessionTimer::Pong, timeout, session);
@@ -129,7 +129,7 @@ pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    let heard = std::mem::replace(&mut slot.flags.heard, false);
+    let heard = std::mem::replace(&mut slot.heart.heard, false);
     if slot.protocol == Protocol::EventStream {
         return stream::beat_stream(parts, session);
     }

@@ -10,7 +10,7 @@ use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::Refusal;
 use crate::tables::slot::{SessionId, SocketKey};
-use crate::tables::socket::{Extra, Place, Socket};
+use crate::tables::socket::{Extra, Flags, Place, Socket};
 use smallvec::SmallVec;
 use wire::json;
 use wire::socketio::PacketType;
@@ -43,9 +43,7 @@ pub(crate) fn add_socket(
         id,
         variant,
         deflate,
-        gone: false,
-        nameless: false,
-        ending: false,
+        flags: Flags::default(),
         conn,
         session,
         namespace,

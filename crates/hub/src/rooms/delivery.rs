@@ -34,7 +34,7 @@ impl Speaker<'_> {
             );
             return self.deliver_polling(session, variant, out);
         };
-        if out.volatile
+        if out.event.volatile
             && !self
                 .line
                 .conns
@@ -44,7 +44,7 @@ impl Speaker<'_> {
             self.books.counts.dropped_volatile += 1;
             return false;
         }
-        let made = out.frames.get(frame_slot(variant, deflate));
+        let made = out.made.frames.get(frame_slot(variant, deflate));
         let range = match made.copied().flatten() {
             Some(range) => range,
             None if deflate == Deflate::Off => self.encode(variant, out),
@@ -70,15 +70,15 @@ impl Speaker<'_> {
         else {
             return false;
         };
-        if out.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
+        if out.event.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
             self.books.counts.dropped_volatile += 1;
             return false;
         }
-        let made = out.polling[variant.dialect as usize].take();
+        let made = out.made.polling[variant.dialect as usize].take();
         let piece = made.unwrap_or_else(|| {
             let (mut message, mut packets) = (Vec::new(), Vec::new());
             variant.dialect.write(&mut message, &out.word());
-            variant.wrap(&mut packets, &message, out.attachments);
+            variant.wrap(&mut packets, &message, out.event.attachments);
             Piece::new(&packets, &self.line.pool)
         });
         self.line.budget.deliver();
@@ -86,11 +86,11 @@ impl Speaker<'_> {
         let unit = Unit {
             piece: piece.clone(),
             fate: self.fate_of(out),
-            packets: variant.packets(out.attachments.len()) as u32,
+            packets: variant.packets(out.event.attachments.len()) as u32,
             exempt: out.exempt,
         };
         self.queue_unit(session, unit);
-        out.polling[variant.dialect as usize] = Some(piece);
+        out.made.polling[variant.dialect as usize] = Some(piece);
         true
     }
 
@@ -114,7 +114,7 @@ impl Speaker<'_> {
         let start = log.len();
         write_event(log, &mut self.line.scratch, variant, out);
         let range = self.line.log.close(out.shared, start, fate);
-        out.frames[frame_slot(variant, Deflate::Off)] = Some(range);
+        out.made.frames[frame_slot(variant, Deflate::Off)] = Some(range);
         range
     }
 
@@ -129,7 +129,7 @@ impl Speaker<'_> {
         out: &mut Outgoing<'_>,
     ) -> Range {
         let own = deflate == Deflate::Own;
-        let mut plain = out.frames[frame_slot(variant, Deflate::Off)];
+        let mut plain = out.made.frames[frame_slot(variant, Deflate::Off)];
         if own && plain.is_none() {
             // There may be more like this one.
             plain = Some(self.encode(variant, out));
@@ -150,7 +150,7 @@ impl Speaker<'_> {
                 None => plain.unwrap_or_else(|| self.encode(variant, out)),
             };
         self.line.codecs.recycle_frames(frames);
-        if let Some(made) = out.frames.get_mut(frame_slot(variant, deflate)) {
+        if let Some(made) = out.made.frames.get_mut(frame_slot(variant, deflate)) {
             *made = Some(range);
         }
         range
@@ -166,7 +166,7 @@ fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, ou
     {
         at.write_id(frames);
     }
-    variant.wrap(frames, message, out.attachments);
+    variant.wrap(frames, message, out.event.attachments);
 }
 
 /// Place of a form of a variant; beyond the last one for what nobody shares.

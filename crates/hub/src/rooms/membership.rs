@@ -82,11 +82,14 @@ impl Rooms {
             books.counts.hit(Limit::RoomName);
             return Err(JoinError::BadName);
         }
-        let socket = people.sockets.get_mut(index).filter(|slot| !slot.gone);
+        let socket = people
+            .sockets
+            .get_mut(index)
+            .filter(|slot| !slot.flags.gone);
         let socket = socket.ok_or(JoinError::Gone)?;
         // The room of a socket's own id exists without a table entry; leaving it is a flag.
         if name.as_bytes() == socket.id.encode() {
-            socket.nameless = false;
+            socket.flags.nameless = false;
             return Ok(());
         }
         let (namespace, joined) = (socket.namespace, socket.rooms.len());
@@ -117,7 +120,7 @@ impl Rooms {
             return;
         };
         if name.as_bytes() == socket.id.encode() {
-            socket.nameless = true;
+            socket.flags.nameless = true;
             return;
         }
         let room = self.find(socket.namespace, RoomKind::Named, name);
@@ -136,7 +139,7 @@ impl Rooms {
         let Some(socket) = people.sockets.get_mut(index) else {
             return;
         };
-        socket.nameless = true;
+        socket.flags.nameless = true;
         for membership in std::mem::take(&mut socket.rooms) {
             self.remove_member(&mut people.sockets, membership);
         }
@@ -223,7 +226,7 @@ impl Rooms {
             let room = self.get(membership.room)?;
             (room.kind() == RoomKind::Named).then(|| room.name().to_string())
         });
-        let own = (!socket.nameless).then(|| socket.id.to_string());
+        let own = (!socket.flags.nameless).then(|| socket.id.to_string());
         own.into_iter().chain(named).collect()
     }
 

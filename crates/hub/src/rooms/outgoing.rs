@@ -15,16 +15,12 @@ use wire::socketio::PacketType;
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) namespace: &'a str,
-    pub(crate) name: &'a str,
-    /// Raw JSON elements behind the name.
-    pub(crate) args: &'a str,
-    pub(crate) attachments: &'a [Vec<u8>],
+    pub(crate) event: Emit<'a>,
     pub(crate) ack: Option<u64>,
     /// The one room it is for (plain clients are told).
     pub(crate) room: Option<&'a str>,
     /// The room that it tells one socket about.
     pub(crate) about: Option<&'a str>,
-    pub(crate) volatile: bool,
     /// For more than one receiver: encodings go to the shared log.
     pub(crate) shared: bool,
     /// Never compressed (`config::Exempt`).
@@ -33,6 +29,12 @@ pub(crate) struct Outgoing<'a> {
     pub(super) fate: Option<Fate>,
     /// Its place among the events that its room keeps. Members that wait for their history get it there.
     pub(crate) at: Option<Position>,
+    pub(super) made: Encodings,
+}
+
+/// The encodings of an event that were made so far.
+#[derive(Debug)]
+pub(super) struct Encodings {
     /// By variant, and by form within.
     pub(super) frames: [Option<Range>; Variant::FRAMED * SHARED_FORMS],
     /// For polling, by dialect of Socket.IO.
@@ -40,51 +42,44 @@ pub(crate) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(crate) fn new(namespace: &'a str, name: &'a str, args: &'a str) -> Self {
+    pub(crate) fn new(namespace: &'a str, event: &Emit<'a>) -> Self {
         Self {
             namespace,
-            name,
-            args,
-            attachments: &[],
+            event: *event,
             ack: None,
             room: None,
             about: None,
-            volatile: false,
             shared: false,
             exempt: false,
             fate: None,
             at: None,
-            frames: [None; Variant::FRAMED * SHARED_FORMS],
-            polling: [None, None],
+            made: Encodings {
+                frames: [None; Variant::FRAMED * SHARED_FORMS],
+                polling: [None, None],
+            },
         }
-    }
-
-    /// An event for all sockets of a target.
-    pub(crate) fn to(target: &Target<'a>, name: &'a str, args: &'a str) -> Self {
-        let mut out = Self::new(target.namespace, name, args);
-        if let ([room], []) = (target.rooms, target.users) {
-            out.room = Some(room);
-        }
-        out
     }
 
     /// Equal for events that replace each other: those of one name, room and value of one member of the first argument. One
     /// connection may be in several namespaces, and no question replaces another one: each has an ack of its own.
     pub(super) fn conflation_key(&self, member: Option<&str>) -> impl Hash {
-        let first = json::Elements::bare(self.args).next().unwrap_or_default();
+        let first = json::Elements::bare(self.event.args)
+            .next()
+            .unwrap_or_default();
         let members = member.map(|_| json::members(first)).into_iter().flatten();
         // Of repeated members the last counts, as in JSON.parse.
         let named = members.filter(|(key, _)| json::unquote(key).as_deref() == member);
         let value = named.last().map(|(_, value)| value);
         let room = self.room.or(self.about);
-        (self.namespace, self.name, room, self.ack, value)
+        (self.namespace, self.event.name, room, self.ack, value)
     }
 
     /// What a handler sends to all sockets of a target.
-    pub(crate) fn event(target: &Target<'a>, emit: &Emit<'a>) -> Self {
-        let mut out = Self::to(target, emit.name, emit.args);
-        out.attachments = emit.attachments;
-        out.volatile = emit.volatile;
+    pub(crate) fn event(target: &Target<'a>, event: &Emit<'a>) -> Self {
+        let mut out = Self::new(target.namespace, event);
+        if let ([room], []) = (target.rooms, target.users) {
+            out.room = Some(room);
+        }
         out
     }
 
@@ -93,10 +88,10 @@ impl<'a> Outgoing<'a> {
             kind: PacketType::Event,
             namespace: self.namespace,
             id: self.ack,
-            name: self.name,
+            name: self.event.name,
             room: self.room,
-            data: self.args,
-            attachments: self.attachments,
+            data: self.event.args,
+            attachments: self.event.attachments,
         }
     }
 }

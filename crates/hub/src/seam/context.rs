@@ -136,9 +136,7 @@ impl Context<'_> {
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
         let namespace = namespace.name.clone();
-        let mut out = Outgoing::new(&namespace, emit.name, emit.args);
-        out.attachments = emit.attachments;
-        out.volatile = emit.volatile;
+        let mut out = Outgoing::new(&namespace, emit);
         out.ack = ack;
         out.about = about;
         let exempt = &self.parts.books.config.compression.exempt;

@@ -14,7 +14,7 @@ use wire::socketio::{Packet, PacketType};
 /// The question that a client waits for to join a namespace.
 pub(crate) fn gate(parts: &Parts, session: SessionId, namespace: &str) -> Option<AskId> {
     let slot = parts.people.sessions.get(session)?;
-    slot.gates.iter().find(|ask| {
+    slot.joining.gates.iter().find(|ask| {
         let pending = parts.asks.get(*ask);
         let waiting = pending.map(|pending| &pending.waiting);
         matches!(waiting, Some(Waiting::Join(join)) if *join.namespace == *namespace)

@@ -41,7 +41,7 @@ pub(crate) fn wait_for(parts: &mut Parts, key: AskKey, waiting: Waiting) {
         && let Some(session) = pending.session
         && let Some(slot) = parts.people.sessions.live_mut(session)
     {
-        slot.gates.open(key.id());
+        slot.joining.gates.open(key.id());
     }
     pending.waiting = waiting;
 }
@@ -53,7 +53,7 @@ pub(crate) fn close_question(parts: &mut Parts, key: AskKey) -> Option<Pending> 
     if let Some(session) = pending.session
         && let Some(slot) = parts.people.sessions.live_mut(session)
     {
-        slot.gates.close(key.id());
+        slot.joining.gates.close(key.id());
     }
     Some(pending)
 }
@@ -78,7 +78,9 @@ pub(crate) fn forget_question(parts: &mut Parts, ask: AskId) {
 /// Nobody waits for answers about a session that is gone.
 pub(crate) fn forget_questions(parts: &mut Parts, session: SessionId) {
     let slot = parts.people.sessions.get(session);
-    let open = slot.map(|slot| slot.gates.clone()).unwrap_or_default();
+    let open = slot
+        .map(|slot| slot.joining.gates.clone())
+        .unwrap_or_default();
     for ask in open.iter() {
         forget_question(parts, ask);
     }

@@ -55,15 +55,15 @@ impl Clock {
         session: SessionId,
     ) {
         let (due, key) = (self.after(delay), people.sessions.key(session));
-        let flags = |key| people.sessions.live(key).map(|slot| slot.flags);
+        let live = |key| people.sessions.live(key);
         let timers = &mut self.timers.sessions;
         match kind {
             SessionTimer::Connect => {
-                timers.forget(kind, |key| flags(key).is_none_or(|flags| flags.joined));
+                timers.forget(kind, |key| live(key).is_none_or(|slot| slot.flags.joined));
             }
             SessionTimer::Pong => {
                 timers.forget(kind, |key| {
-                    flags(key).is_none_or(|flags| !flags.awaiting_pong)
+                    live(key).is_none_or(|slot| !slot.heart.awaiting_pong)
                 });
             }
             _ => {}

@@ -129,14 +129,14 @@ impl People {
             .find(id_hash(id), |index| {
                 self.sockets
                     .get(*index)
-                    .is_some_and(|socket| socket.id == *id && !socket.gone)
+                    .is_some_and(|socket| socket.id == *id && !socket.flags.gone)
             })
             .copied()
     }
 
     /// The live socket behind a key.
     pub(crate) fn socket(&self, key: SocketKey) -> Option<&Socket> {
-        self.sockets.live(key).filter(|socket| !socket.gone)
+        self.sockets.live(key).filter(|socket| !socket.flags.gone)
     }
 
     pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
@@ -158,7 +158,7 @@ impl People {
     pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
         let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
         let socket = self.sockets.get(index)?;
-        (socket.namespace == namespace && !socket.nameless).then_some(index)
+        (socket.namespace == namespace && !socket.flags.nameless).then_some(index)
     }
 
     /// Sockets that are not on their way out.
@@ -205,7 +205,7 @@ impl People {
     #[inline]
     pub(crate) fn mark(&mut self, index: SocketId, mark: u32) -> bool {
         match self.sockets.get_mut(index) {
-            Some(socket) if socket.mark != mark && !socket.gone => {
+            Some(socket) if socket.mark != mark && !socket.flags.gone => {
                 socket.mark = mark;
                 true
             }

@@ -53,23 +53,42 @@ pub(crate) struct Session {
     pub(crate) sid: Id20,
     pub(crate) protocol: Protocol,
     pub(crate) flags: Flags,
-    /// Low 32 bits of the millisecond clock at the last ping.
-    pub(crate) pinged_ms: u32,
+    pub(crate) heart: Heart,
     /// The WebSocket or event stream; none while polling.
     pub(crate) conn: Option<ConnId>,
-    /// WebSocket that probes for an upgrade.
-    pub(crate) probe: Option<ConnId>,
-    /// Low 32 bits of the millisecond clock when it came.
-    pub(crate) probed_ms: u32,
     pub(crate) peer: IpAddr,
     /// Sockets, one per namespace.
     pub(crate) sockets: SmallVec<[SocketId; 4]>,
     pub(crate) polling: Option<Box<Polling>>,
     pub(crate) binary: Option<Box<Partial>>,
     pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) joining: Joining,
+    pub(crate) dues: Dues,
+}
+
+/// Pings and what answers them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heart {
+    /// Low 32 bits of the millisecond clock at the last ping.
+    pub(crate) pinged_ms: u32,
+    /// A ping is unanswered.
+    pub(crate) awaiting_pong: bool,
+    /// Something arrived since the ping: one extension of the deadline is granted.
+    pub(crate) heard: bool,
+    pub(crate) extended: bool,
+}
+
+/// What a session may join with, and what it waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Joining {
     pub(crate) token: Option<Box<RequestToken>>,
     /// Namespaces it may join when its token was looked at.
     pub(crate) gates: Gates,
+}
+
+/// What a session used of the rates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dues {
     /// Rate limiter's state.
     pub(crate) rate: u64,
     /// Messages rejected, less those accepted since.
@@ -80,13 +99,17 @@ pub(crate) struct Session {
     pub(crate) granted: u8,
 }
 
+impl Dues {
+    /// A message was accepted: one that was rejected is made up for, if there was any.
+    pub(crate) fn forgive(&mut self) -> bool {
+        let any = self.rejections > 0;
+        self.rejections = self.rejections.saturating_sub(1);
+        any
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
-    /// A ping is unanswered.
-    pub(crate) awaiting_pong: bool,
-    /// Something arrived since the ping: one extension of the deadline is granted.
-    pub(crate) heard: bool,
-    pub(crate) extended: bool,
     /// Client asked for base64 binary on WebSocket (`b64=1`).
     pub(crate) b64: bool,
     /// Its parser is known: a first packet came.
@@ -106,34 +129,27 @@ pub(crate) struct Flags {
 }
 
 impl Session {
-    /// A message was accepted: one that was rejected is made up for, if there was any.
-    pub(crate) fn forgive(&mut self) -> bool {
-        let any = self.rejections > 0;
-        self.rejections = self.rejections.saturating_sub(1);
-        any
-    }
-
     pub(crate) fn new(sid: Id20, protocol: Protocol, conn: Option<ConnId>, peer: IpAddr) -> Self {
         Self {
             sid,
             protocol,
             flags: Flags::default(),
-            pinged_ms: 0,
+            heart: Heart::default(),
             conn,
-            probe: None,
-            probed_ms: 0,
             peer,
             sockets: SmallVec::new(),
             polling: None,
             binary: None,
             rare: None,
-            token: None,
-            gates: Gates::default(),
-            rate: 0,
-            rejections: 0,
-            unbooked: 0,
-            granted: 0,
+            joining: Joining::default(),
+            dues: Dues::default(),
         }
+    }
+
+    /// The WebSocket that probes for an upgrade.
+    pub(crate) fn probe(&self) -> Option<ConnId> {
+        let probe = self.polling.as_ref()?.probe;
+        probe.map(|probe| probe.conn)
     }
 
     pub(crate) fn transport(&self) -> &'static str {
@@ -154,7 +170,11 @@ impl Session {
             .as_ref()
             .map_or(0, |b| size_of::<Partial>() + b.bytes());
         let rare = self.rare.as_ref().map_or(0, |rare| rare.heap_bytes());
-        let token = self.token.as_ref().map_or(0, |token| token.heap_bytes());
+        let token = self
+            .joining
+            .token
+            .as_ref()
+            .map_or(0, |token| token.heap_bytes());
         let spilled = if self.sockets.spilled() {
             self.sockets.capacity() * 4
         } else {
@@ -216,8 +236,8 @@ impl RequestToken {
 pub(crate) struct Polling {
     /// Connection of the waiting GET.
     pub(crate) get: Option<ConnId>,
-    /// Connection of the POST being received.
-    pub(crate) post: Option<ConnId>,
+    pub(crate) post: Post,
+    pub(crate) probe: Option<Probe>,
     /// Packets that wait for a poll, in payload form (text, or `b` + base64).
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
@@ -228,14 +248,28 @@ pub(crate) struct Polling {
     pub(crate) takes_all: bool,
     /// What that answer may be compressed with.
     pub(crate) encoding: Option<Encoding>,
-    /// A POST body that comes in chunks.
-    pub(crate) chunked: Option<Box<Chunked>>,
-    /// CORS header lines for the POST's answer.
-    pub(crate) post_cors: Option<Box<[u8]>>,
     /// Connection of the last GET that was answered with packets: no longer its own, but they may still be on their way there.
     pub(crate) answered: Option<ConnId>,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
+}
+
+/// The POST being received.
+#[derive(Debug, Default)]
+pub(crate) struct Post {
+    pub(crate) conn: Option<ConnId>,
+    /// Its body comes in chunks.
+    pub(crate) chunked: Option<Box<Chunked>>,
+    /// CORS header lines for its answer.
+    pub(crate) cors: Option<Box<[u8]>>,
+}
+
+/// A WebSocket that probes for an upgrade.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) conn: ConnId,
+    /// Low 32 bits of the millisecond clock when it came.
+    pub(crate) at_ms: u32,
 }
 
 /// A binary packet whose attachments are still coming.

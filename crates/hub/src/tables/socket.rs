@@ -36,12 +36,7 @@ pub(crate) struct Socket {
     pub(crate) variant: Variant,
     /// Copy of the connection's, like `conn`.
     pub(crate) deflate: Deflate,
-    /// Left already: waits for its handler to be told.
-    pub(crate) gone: bool,
-    /// It left the room of its own id.
-    pub(crate) nameless: bool,
-    /// Its token ends soon: it waits in `Expiries`.
-    pub(crate) ending: bool,
+    pub(crate) flags: Flags,
     /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
     pub(crate) conn: Option<ConnId>,
     pub(crate) session: SessionId,
@@ -53,6 +48,17 @@ pub(crate) struct Socket {
     /// Unix time at which its token ends; 0 = it has none, or one without end.
     pub(crate) expires_s: u32,
     pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Small facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// Left already: waits for its handler to be told.
+    pub(crate) gone: bool,
+    /// It left the room of its own id.
+    pub(crate) nameless: bool,
+    /// Its token ends soon: it waits in `Expiries`.
+    pub(crate) ending: bool,
 }
 
 /// What few sockets have.

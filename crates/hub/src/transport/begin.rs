@@ -54,7 +54,7 @@ pub(crate) fn new_session(
     }
     if stage.parts.books.config.auth.enabled {
         let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
-        session.token = token.map(|token| Box::new(RequestToken::Unread(token)));
+        session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
     session.flags.b64 = protocol.is_engineio() && Query::parse(head.query).base64;
     stage.parts.access.admission.session_came();

@@ -14,7 +14,7 @@ pub(crate) fn begin(parts: &mut Parts) {
 pub(crate) fn floods(parts: &Parts, conn: ConnId) -> bool {
     let slot = parts.line.conns.get(conn);
     let session = slot.and_then(|slot| parts.people.sessions.get(slot.session));
-    session.is_some_and(|slot| slot.rejections > 0)
+    session.is_some_and(|slot| slot.dues.rejections > 0)
 }
 
 /// What makes the connection being worked on wait for the next turn.

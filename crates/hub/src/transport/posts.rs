@@ -45,7 +45,7 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     let Some(polling) = stage.parts.people.polling(session) else {
         return;
     };
-    if polling.post.is_some() || binary {
+    if polling.post.conn.is_some() || binary {
         ending::end_violated(&mut stage.parts, session);
         stage
             .parts
@@ -53,8 +53,8 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
             .refuse(conn, head, RequestError::BadRequest);
         return;
     }
-    polling.post = Some(conn);
-    polling.post_cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
+    polling.post.conn = Some(conn);
+    polling.post.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
     let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
         return;
     };
@@ -62,7 +62,7 @@ pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
     if head.chunked {
         slot.state = State::ChunkedBody;
         if let Some(polling) = stage.parts.people.polling(session) {
-            polling.chunked = Some(Box::default());
+            polling.post.chunked = Some(Box::default());
         }
         return;
     }
@@ -92,7 +92,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
         .parts
         .people
         .polling(session)
-        .and_then(|polling| polling.chunked.take())
+        .and_then(|polling| polling.post.chunked.take())
     else {
         stage.parts.line.finish(
             &mut stage.parts.clock,
@@ -109,7 +109,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
         }
         Ok(used) => {
             if let Some(polling) = stage.parts.people.polling(session) {
-                polling.chunked = Some(chunked);
+                polling.post.chunked = Some(chunked);
             }
             stash::watch_input(&mut stage.parts, conn);
             used
@@ -134,8 +134,8 @@ fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
 
 fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: ChunkError) {
     let extra = parts.people.polling(session).and_then(|polling| {
-        polling.post = None;
-        polling.post_cors.take()
+        polling.post.conn = None;
+        polling.post.cors.take()
     });
     let extra = extra.map_or_else(Vec::new, Vec::from);
     if error == ChunkError::TooLarge {
@@ -161,14 +161,14 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
     };
     // Whatever the packets do to the session: this request is answered here.
     let cors = stage.parts.people.polling(session).and_then(|polling| {
-        polling.post = None;
-        polling.post_cors.take()
+        polling.post.conn = None;
+        polling.post.cors.take()
     });
     let taken = take_packets(stage, session, &data[..len]);
     if let Taken::Some(bytes) = taken {
         if let Some(polling) = stage.parts.people.polling(session) {
-            polling.post = Some(conn);
-            polling.post_cors = cors;
+            polling.post.conn = Some(conn);
+            polling.post.cors = cors;
         }
         if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
             slot.state = State::Body {

@@ -7,6 +7,7 @@ use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::session::Polling;
+use crate::tables::session::Probe;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::{accept, begin, polling};
@@ -45,7 +46,12 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
     let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
         return;
     };
-    if slot.polling.is_none() || slot.probe.is_some() || slot.flags.closing {
+    let closing = slot.flags.closing;
+    let polling = slot
+        .polling
+        .as_deref_mut()
+        .filter(|polling| polling.probe.is_none() && !closing);
+    let Some(polling) = polling else {
         stage
             .parts
             .line
@@ -56,9 +62,11 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
             conn,
         );
         return;
-    }
-    slot.probe = Some(conn);
-    slot.probed_ms = stage.parts.clock.now.mono_ms as u32;
+    };
+    polling.probe = Some(Probe {
+        conn,
+        at_ms: stage.parts.clock.now.mono_ms as u32,
+    });
     if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
         slot.state = State::Probe;
         slot.session = Some(session);
@@ -98,11 +106,10 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    slot.probe = None;
     slot.conn = Some(conn);
     slot.flags.upgrading = false;
     // The pong timer is cleared, the ping timer goes on (protocol 3.5).
-    if std::mem::replace(&mut slot.flags.awaiting_pong, false) {
+    if std::mem::replace(&mut slot.heart.awaiting_pong, false) {
         let interval = parts.books.config.ping_interval;
         parts
             .clock
@@ -144,7 +151,7 @@ fn carry_over(
                 write_unit(out, unit.bytes(), base64);
             });
     }
-    if let Some(post) = polling.post {
+    if let Some(post) = polling.post.conn {
         parts
             .line
             .finish(&mut parts.clock, &parts.books.config.limits, post);
@@ -153,15 +160,14 @@ fn carry_over(
 
 /// The client has had its time to say `5`.
 pub(crate) fn upgrade_due(parts: &mut Parts, session: SessionId) {
-    let Some(slot) = parts.people.sessions.get(session) else {
-        return;
-    };
-    let waited = (parts.clock.now.mono_ms as u32).wrapping_sub(slot.probed_ms);
+    let now_ms = parts.clock.now.mono_ms as u32;
+    let timeout_ms = parts.books.config.upgrade_timeout.as_millis();
+    let polling = parts.people.polling(session);
     // The timer may be that of an earlier probe, which was given up.
-    if let Some(probe) = slot.probe
-        && u128::from(waited) >= parts.books.config.upgrade_timeout.as_millis()
+    if let Some(probe) = polling.and_then(|polling| polling.probe)
+        && u128::from(now_ms.wrapping_sub(probe.at_ms)) >= timeout_ms
     {
-        ending::abort_upgrade(parts, session, probe);
+        ending::abort_upgrade(parts, session, probe.conn);
     }
 }
 
