@@ -5,6 +5,7 @@
 mod access;
 mod auth;
 mod edges;
+mod namespaces;
 mod operators;
 mod tls;
 
@@ -17,6 +18,7 @@ pub use auth::{Checks, Claims, Demands, Sources};
 pub use edges::{Origins, Proxies};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
+pub use namespaces::{Event, Namespace, Reaction};
 pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -205,7 +207,7 @@ macro_rules! settings {
         }
 
         pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let sections = [$(<$section>::keys(),)* namespaces()];
+            let sections = [$(<$section>::keys(),)* namespaces::keys()];
             sections.into_iter().flatten().collect()
         });
     };
@@ -441,122 +443,6 @@ section! {
         connections: bool = "true",
             "A line for each client that connects or disconnects, with id, address and reason.";
     }
-}
-
-fn namespaces() -> Vec<Key> {
-    let mut keys = vec![
-        Key::new(
-            "namespaces.*.chat",
-            Kind::Bool,
-            "false",
-            "The chat events: every socket is in room `global`, `chat-message` is checked, stamped with an \
-             id and sent to its room, members are told how many they are.",
-        ),
-        Key::new(
-            "namespaces.*.client_joins",
-            Kind::Bool,
-            "false",
-            "Clients may emit `join` and `leave` with the name of a room.",
-        ),
-        Key::new(
-            "namespaces.*.auto_join",
-            Kind::List,
-            EMPTY_LIST,
-            "Rooms that every socket is put into when it connects.",
-        ),
-        Key::new(
-            "namespaces.*.compression",
-            Kind::Bool,
-            "true",
-            "`false`: nothing of this namespace is ever compressed. For messages that hold a secret \
-             beside text of other people.",
-        ),
-        Key::new(
-            "namespaces.*.uncompressed_rooms",
-            Kind::List,
-            EMPTY_LIST,
-            "The same for some rooms only.",
-        ),
-        Key::new(
-            "namespaces.*.parser",
-            Kind::Choice(&["json", "msgpack"]),
-            "",
-            "Parser of the Socket.IO clients of this namespace; unset means `socketio.parser`.",
-        ),
-        Key::new(
-            "namespaces.*.slow_consumer",
-            Kind::Choice(&SlowConsumer::NAMES),
-            "",
-            "The policy for events of this namespace for which a slow client has no room; unset means \
-             `limits.slow_consumer`.",
-        ),
-        Key::new(
-            "namespaces.*.conflate_by",
-            Kind::Text,
-            "",
-            "For `conflate`: a member of the event's first argument, such as `symbol`. Only the newest \
-             event of each name, room and value of that member waits for a slow client.",
-        ),
-    ];
-    keys.extend(event_keys("namespaces.*.default", "drop"));
-    keys.extend(event_keys("namespaces.*.events.*", "rooms"));
-    keys
-}
-
-/// A rule for one event, or for all events without a rule of their own.
-fn event_keys(prefix: &str, action: &str) -> Vec<Key> {
-    let key = |name: &str, kind, default: &str, doc| {
-        Key::new(&format!("{prefix}.{name}"), kind, default, doc)
-    };
-    vec![
-        key(
-            "action",
-            Kind::Choice(&["rooms", "reply", "backend", "drop"]),
-            action,
-            "`rooms` sends the event on to the members of a room, `reply` back to its sender, \
-             `drop` nowhere; `backend` is for a later release. For `chat-message`, `join` and `leave` an action \
-             replaces what the gateway does itself; a rule without one refines it.",
-        ),
-        key(
-            "room",
-            Kind::Text,
-            "",
-            "Room for `rooms`; unset means every room the sender is in.",
-        ),
-        key(
-            "room_field",
-            Kind::Text,
-            "",
-            "Member of the first argument (an object) by which a client names the room for `rooms`; plain clients may \
-             also say `room` beside the payload.",
-        ),
-        key("echo", Kind::Bool, "false", "`rooms` includes the sender."),
-        key(
-            "schema",
-            Kind::Json,
-            "",
-            "JSON Schema that the first argument must fulfil.",
-        ),
-        key(
-            "schema_file",
-            Kind::Text,
-            "",
-            "The same from a file, relative to this one.",
-        ),
-        key(
-            "rate",
-            Kind::Rate,
-            "",
-            "Events that one socket may send; more are refused. `\"100/60s fixed\"`: nothing more in the same 60 seconds; \
-             without `fixed`, what was used comes back evenly. `chat-message` of `chat` has `\"10/s\"` if nothing is set.",
-        ),
-        key(
-            "history",
-            Kind::Bool,
-            "false",
-            "Keep recent events of the room for late joiners; those with binary attachments are not kept.",
-        ),
-    ]
 }
 
 /// What a profile sets for the namespace `/` (everything else it sets is in the table above).

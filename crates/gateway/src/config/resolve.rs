@@ -249,7 +249,8 @@ impl Resolver<'_> {
             policies,
             ..
         } = self.settings;
-        let (slow_consumers, problems) = super::rules::slow_consumers(self.layer);
+        let (slow_consumers, problems) =
+            super::rules::slow_consumers(self.layer, *policies.slow_consumer);
         self.problems.extend(problems);
         hub::config::Config {
             socketio_path: socketio.path.clone(),
@@ -353,7 +354,11 @@ impl Resolver<'_> {
     }
 
     fn rules(&mut self) -> Rules {
-        let (rules, problems) = crate::config::rules::read(self.layer, &self.machine.folder);
+        let (rules, problems) = crate::config::rules::read(
+            self.layer,
+            &self.machine.folder,
+            self.settings.limits.room_name_bytes_max,
+        );
         self.problems.extend(problems);
         rules
     }

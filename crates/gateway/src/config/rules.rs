@@ -1,31 +1,39 @@
 //! `[namespaces."/"]`: what a client event does without any backend. Settings become
 //! `rules::Rules`; what can not work is refused here and not found out by a client.
 
+use super::keys::{Event, Namespace, Reaction};
 use super::problem::Problem;
-use super::raw::{Layer, Path, Setting, Source};
-use super::typed::Typed;
-use super::value::Value;
+use super::raw::{Layer, Path, Source};
+use super::typed::Field;
 use hub::config::{Exempt, Parser, Rate, SlowConsumer, SlowEvents};
 use hub::notices;
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Clients are told a rate in seconds.
+const RATE_PER_MIN: Duration = Duration::from_secs(1);
+
 /// Reads the rules of all namespaces; `folder` is where relative schema files are looked for.
-pub fn read(layer: &Layer, folder: &std::path::Path) -> (Rules, Vec<Problem>) {
+pub fn read(
+    layer: &Layer,
+    folder: &std::path::Path,
+    room_name_bytes_max: usize,
+) -> (Rules, Vec<Problem>) {
     let mut reader = Reader {
         layer,
         folder,
+        room_name_bytes_max,
         problems: Vec::new(),
     };
     let mut rules = Rules::default();
-    for name in names_below(layer, &["namespaces"]) {
-        let at = ["namespaces", name];
+    for (name, keys) in namespaces(layer) {
         if !name.starts_with('/') || name.contains(',') {
             let message = "a namespace begins with a slash and has no comma, such as \"/chat\"";
-            reader.problem(&at, format!("cannot use namespace {name:?}: {message}"));
+            let place = Path::new(&["namespaces", name]);
+            reader.problem(&place, format!("cannot use namespace {name:?}: {message}"));
         }
-        let rule = reader.namespace(&at);
+        let rule = reader.namespace(name, &keys);
         rules.namespaces.insert(name.to_owned(), rule);
     }
     (rules, reader.problems)
@@ -34,17 +42,16 @@ pub fn read(layer: &Layer, folder: &std::path::Path) -> (Rules, Vec<Problem>) {
 /// Rules that take the place of what the gateway does itself, and what is missing then.
 pub fn doubts(layer: &Layer) -> Vec<String> {
     let mut doubts = Vec::new();
-    for name in names_below(layer, &["namespaces"]) {
-        for event in names_below(layer, &["namespaces", name, "events"]) {
-            let key = Path::new(&["namespaces", name, "events", event, "action"]);
-            let Some(setting) = layer.settings.get(&key) else {
-                continue;
-            };
-            if let Some(built_in) = built_in(layer, name, event).filter(|_| is_said(setting)) {
+    for (name, keys) in namespaces(layer) {
+        for event in events(layer, name) {
+            let key = Event::of(layer, name, event).action;
+            let setting = layer.settings.get(&key.path).filter(|_| key.is_said);
+            if let (Some(setting), Some(built_in)) = (setting, built_in(&keys, event)) {
                 doubts.push(format!(
-                    "{}: \"{key}\" replaces what the gateway does with {event:?} itself: {}. Without it, the other keys of \
+                    "{}: \"{}\" replaces what the gateway does with {event:?} itself: {}. Without it, the other keys of \
                      the rule (schema, rate) refine that",
                     setting.source,
+                    key.path,
                     built_in.loss()
                 ));
             }
@@ -54,35 +61,19 @@ pub fn doubts(layer: &Layer) -> Vec<String> {
 }
 
 /// What the gateway does with an event of that name, if nothing replaces it.
-fn built_in(layer: &Layer, namespace: &str, event: &str) -> Option<BuiltIn> {
-    let on = |key| {
-        let setting = layer
-            .settings
-            .get(&Path::new(&["namespaces", namespace, key]));
-        setting.is_some_and(|setting| setting.value == Value::Bool(true))
-    };
-    BuiltIn::of(event, on("chat"), on("client_joins"), || false)
-}
-
-/// Somebody wrote it, rather than that it is so by default.
-fn is_said(setting: &Setting) -> bool {
-    setting.source != Source::Default
+fn built_in(namespace: &Namespace, event: &str) -> Option<BuiltIn> {
+    BuiltIn::of(event, *namespace.chat, *namespace.client_joins, || false)
 }
 
 /// What is never compressed, by the marks of its namespaces.
 pub fn exempt(layer: &Layer) -> Exempt {
     let mut exempt = Exempt::default();
-    let value = |name: &str, key: &str| {
-        let path = Path::new(&["namespaces", name, key]);
-        layer.settings.get(&path).map(|setting| &setting.value)
-    };
-    for name in names_below(layer, &["namespaces"]) {
-        if let Some(Value::Bool(false)) = value(name, "compression") {
+    for (name, keys) in namespaces(layer) {
+        if !*keys.compression {
             exempt.namespaces.insert(name.to_owned());
         }
-        if let Some(Value::List(rooms)) = value(name, "uncompressed_rooms")
-            && !rooms.is_empty()
-        {
+        let rooms = &keys.uncompressed_rooms;
+        if !rooms.is_empty() {
             let rooms = rooms.iter().cloned().collect();
             exempt.rooms.insert(name.to_owned(), rooms);
         }
@@ -92,44 +83,40 @@ pub fn exempt(layer: &Layer) -> Exempt {
 
 /// Namespaces whose clients have a parser of their own.
 pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
-    let own = |name: &str| {
-        let setting = layer
-            .settings
-            .get(&Path::new(&["namespaces", name, "parser"]))?;
-        Some((name.to_owned(), Parser::of(&setting.value)?))
-    };
-    let names = names_below(layer, &["namespaces"]);
-    names.into_iter().filter_map(own).collect()
+    let own = |(name, keys): (&str, Namespace)| Some((name.to_owned(), (*keys.parser)?));
+    namespaces(layer).filter_map(own).collect()
 }
 
-/// What happens to the events of some namespaces where a client is slow.
-pub fn slow_consumers(layer: &Layer) -> (BTreeMap<String, SlowEvents>, Vec<Problem>) {
-    let mut reader = Reader {
-        layer,
-        folder: std::path::Path::new(""),
-        problems: Vec::new(),
-    };
+/// What happens to the events of some namespaces where a client is slow; `usual` is what happens elsewhere.
+pub fn slow_consumers(
+    layer: &Layer,
+    usual: SlowConsumer,
+) -> (BTreeMap<String, SlowEvents>, Vec<Problem>) {
+    let mut problems = Vec::new();
     let mut all = BTreeMap::new();
-    let default = match layer.value("limits.slow_consumer") {
-        Some(Value::Text(name)) => name.clone(),
-        _ => String::new(),
-    };
-    for name in names_below(layer, &["namespaces"]) {
-        let own = reader.text(&["namespaces", name, "slow_consumer"]);
-        let by = ["namespaces", name, "conflate_by"];
-        let key = reader.text(&by);
-        let policy = own.as_ref().unwrap_or(&default);
-        if key.is_some() && policy != "conflate" {
-            let message = format!("only slow_consumer = \"conflate\" has keys, not {policy:?}");
-            reader.problem(&by, message);
+    for (name, keys) in namespaces(layer) {
+        let policy = keys.slow_consumer.unwrap_or(usual);
+        let key = &keys.conflate_by;
+        if key.is_some() && policy != SlowConsumer::Conflate {
+            let given = SlowConsumer::NAMES[policy as usize];
+            let message = format!("only slow_consumer = \"conflate\" has keys, not {given:?}");
+            problems.push(problem(layer, &key.path, message));
         }
-        if let Some(policy) = SlowConsumer::from_name(policy)
-            && (own.is_some() || key.is_some())
-        {
+        if keys.slow_consumer.is_some() || key.is_some() {
+            let key = (**key).clone();
             all.insert(name.to_owned(), SlowEvents { policy, key });
         }
     }
-    (all, reader.problems)
+    (all, problems)
+}
+
+fn namespaces(layer: &Layer) -> impl Iterator<Item = (&str, Namespace)> {
+    let names = names_below(layer, &["namespaces"]).into_iter();
+    names.map(|name| (name, Namespace::of(layer, name)))
+}
+
+fn events<'a>(layer: &'a Layer, namespace: &str) -> Vec<&'a str> {
+    names_below(layer, &["namespaces", namespace, "events"])
 }
 
 /// The operator's own names directly below a table, in order.
@@ -145,159 +132,151 @@ fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Clients are told a rate in seconds.
-const RATE_PER_MIN: Duration = Duration::from_secs(1);
-
 struct Reader<'a> {
     layer: &'a Layer,
     folder: &'a std::path::Path,
+    room_name_bytes_max: usize,
     problems: Vec<Problem>,
 }
 
-impl<'a> Reader<'a> {
-    fn namespace(&mut self, at: &[&str; 2]) -> NamespaceRules {
-        let [root, name] = *at;
-        let mut events = BTreeMap::new();
-        for event in names_below(self.layer, &[root, name, "events"]) {
-            let path = [root, name, "events", event];
+impl Reader<'_> {
+    fn namespace(&mut self, name: &str, keys: &Namespace) -> NamespaceRules {
+        let mut rules = BTreeMap::new();
+        for event in events(self.layer, name) {
+            let place = Path::new(&["namespaces", name, "events", event]);
             if hub::is_reserved(event) {
                 let message = format!("cannot use event {event:?}: Socket.IO reserves this name");
-                self.problem(&path, message);
+                self.problem(&place, message);
             }
-            let rule = self.event(&path);
-            self.check_name(&path, event, &rule.action);
-            if !rule.replaces && built_in(self.layer, name, event).is_some() {
-                self.check_refinement(&path, event);
+            let event_keys = Event::of(self.layer, name, event);
+            let rule = self.event(&event_keys);
+            self.check_name(&place, event, &rule.action);
+            if !rule.replaces && built_in(keys, event).is_some() {
+                self.check_refinement(&event_keys, event);
             }
-            events.insert(event.to_owned(), rule);
+            rules.insert(event.to_owned(), rule);
+        }
+        for room in keys.auto_join.iter() {
+            self.check_room(&keys.auto_join.path, room);
         }
         NamespaceRules {
-            chat: self.on(&[root, name, "chat"]),
-            client_joins: self.on(&[root, name, "client_joins"]),
-            auto_join: self.auto_join(&[root, name, "auto_join"]),
-            events,
-            default_event: self.event(&[root, name, "default"]),
+            chat: *keys.chat,
+            client_joins: *keys.client_joins,
+            auto_join: keys.auto_join.clone(),
+            events: rules,
+            default_event: self.event(&Event::default_of(self.layer, name)),
         }
     }
 
     /// What clients send may not look like the gateway's own word.
-    fn check_name(&mut self, at: &[&str], event: &str, action: &Action) {
+    fn check_name(&mut self, place: &Path, event: &str, action: &Action) {
         if notices::is_notice(event) && matches!(action, Action::Rooms { .. }) {
             let message = format!(
                 "cannot send event {event:?} on to other clients: they take it for the gateway's own word; use another name, \
                  or action \"reply\" or \"drop\""
             );
-            self.problem(at, message);
+            self.problem(place, message);
         }
     }
 
     /// A rule that refines what the gateway does itself has no say in where the event goes.
-    fn check_refinement(&mut self, at: &[&str], event: &str) {
-        for name in ["room", "room_field", "echo", "history"] {
-            let key = below(at, name);
-            if self.setting(&key).is_some_and(is_said) {
-                let message = format!(
-                    "has no effect: the gateway handles {event:?} itself; a rule with an action replaces that"
-                );
-                self.problem(&key, message);
-            }
+    fn check_refinement(&mut self, keys: &Event, event: &str) {
+        let Event {
+            room,
+            room_field,
+            echo,
+            history,
+            ..
+        } = keys;
+        let said = [
+            (&room.path, room.is_said),
+            (&room_field.path, room_field.is_said),
+            (&echo.path, echo.is_said),
+            (&history.path, history.is_said),
+        ];
+        for (path, _) in said.into_iter().filter(|(_, is_said)| *is_said) {
+            let message = format!(
+                "has no effect: the gateway handles {event:?} itself; a rule with an action replaces that"
+            );
+            self.problem(path, message);
         }
-    }
-
-    fn auto_join(&mut self, at: &[&str]) -> Vec<String> {
-        let Some(Value::List(rooms)) = self.value(at) else {
-            return Vec::new();
-        };
-        for room in rooms {
-            self.check_room(at, room);
-        }
-        rooms.clone()
     }
 
     /// What a client could not join, configuration can not name.
-    fn check_room(&mut self, at: &[&str], room: &str) {
-        let bytes_max = match self.layer.value("limits.room_name_bytes_max") {
-            Some(Value::Size(bytes)) => *bytes,
-            _ => u64::MAX,
-        };
-        if room.is_empty() || room.len() as u64 > bytes_max {
+    fn check_room(&mut self, path: &Path, room: &str) {
+        let bytes_max = self.room_name_bytes_max;
+        if room.is_empty() || room.len() > bytes_max {
             let message = format!(
                 "a room's name has 1 to {bytes_max} bytes, not {}",
                 room.len()
             );
-            self.problem(at, message);
+            self.problem(path, message);
         }
     }
 
-    fn event(&mut self, at: &[&str]) -> EventRule {
+    fn event(&mut self, keys: &Event) -> EventRule {
         EventRule {
-            action: self.action(at),
-            replaces: self.setting(&below(at, "action")).is_some_and(is_said),
-            room_field: self.text(&below(at, "room_field")),
-            schema: self.schema(at),
-            rate: self.rate(at),
-            history: self.on(&below(at, "history")),
+            action: self.action(keys),
+            replaces: keys.action.is_said,
+            room_field: (*keys.room_field).clone(),
+            schema: self.schema(keys),
+            rate: self.rate(&keys.rate),
+            history: *keys.history,
         }
     }
 
-    fn action(&mut self, at: &[&str]) -> Action {
-        let room = self.text(&below(at, "room"));
-        let echo = self.on(&below(at, "echo"));
-        let action = self.text(&below(at, "action")).unwrap_or_default();
-        if action != "rooms" {
-            let history = self.on(&below(at, "history"));
-            for (name, noun, given) in [
-                ("room", "a room", room.is_some()),
-                (
-                    "room_field",
-                    "a room",
-                    self.text(&below(at, "room_field")).is_some(),
-                ),
-                ("echo", "an echo", echo),
-                ("history", "a history", history),
-            ] {
-                if given {
-                    let message = format!("only action \"rooms\" has {noun}, not {action:?}");
-                    self.problem(&below(at, name), message);
-                }
-            }
+    fn action(&mut self, keys: &Event) -> Action {
+        let (room, echo) = ((*keys.room).clone(), *keys.echo);
+        if *keys.action != Reaction::Rooms {
+            self.check_unused(keys);
         }
         if let Some(room) = &room {
-            self.check_room(&below(at, "room"), room);
+            self.check_room(&keys.room.path, room);
         }
-        match action.as_str() {
-            "rooms" => Action::Rooms { room, echo },
-            "reply" => Action::Reply,
-            "backend" => {
+        match *keys.action {
+            Reaction::Rooms => Action::Rooms { room, echo },
+            Reaction::Reply => Action::Reply,
+            Reaction::Drop => Action::Drop,
+            Reaction::Backend => {
                 let message = "action \"backend\" comes with a later release; use \"rooms\", \
                                \"reply\" or \"drop\"";
-                self.problem(&below(at, "action"), message.to_owned());
+                self.problem(&keys.action.path, message.to_owned());
                 Action::Backend
             }
-            _ => Action::Drop,
         }
     }
 
-    fn schema(&mut self, at: &[&str]) -> Option<String> {
-        let inline = match self.value(&below(at, "schema")) {
-            Some(Value::Json(text)) => Some(text.clone()),
-            _ => None,
-        };
-        let file_key = below(at, "schema_file");
-        let (key, text) = match (inline, self.text(&file_key)) {
+    fn check_unused(&mut self, keys: &Event) {
+        let action = format!("{:?}", *keys.action).to_lowercase();
+        for (path, noun, given) in [
+            (&keys.room.path, "a room", keys.room.is_some()),
+            (&keys.room_field.path, "a room", keys.room_field.is_some()),
+            (&keys.echo.path, "an echo", *keys.echo),
+            (&keys.history.path, "a history", *keys.history),
+        ] {
+            if given {
+                let message = format!("only action \"rooms\" has {noun}, not {action:?}");
+                self.problem(path, message);
+            }
+        }
+    }
+
+    fn schema(&mut self, keys: &Event) -> Option<String> {
+        let file_key = &keys.schema_file.path;
+        let (key, text) = match (&*keys.schema, &*keys.schema_file) {
             (Some(_), Some(_)) => {
                 let message = "\"schema\" and \"schema_file\" exclude each other";
-                self.problem(&file_key, message.to_owned());
+                self.problem(file_key, message.to_owned());
                 return None;
             }
-            (Some(text), None) => (below(at, "schema"), text),
+            (Some(inline), None) => (&keys.schema.path, inline.0.clone()),
             (None, Some(file)) => {
-                let path = self.folder.join(&file);
+                let path = self.folder.join(file);
                 match std::fs::read_to_string(&path) {
                     Ok(text) => (file_key, text),
                     Err(error) => {
                         let message = format!("cannot read schema {}: {error}", path.display());
-                        self.problem(&file_key, message);
+                        self.problem(file_key, message);
                         return None;
                     }
                 }
@@ -305,61 +284,33 @@ impl<'a> Reader<'a> {
             (None, None) => return None,
         };
         if let Err(error) = control::schema::compile(&text) {
-            self.problem(&key, format!("cannot use schema: {error}"));
+            self.problem(key, format!("cannot use schema: {error}"));
         }
         Some(text)
     }
 
-    fn rate(&mut self, at: &[&str]) -> Option<Rate> {
-        let key = below(at, "rate");
-        let Some(Value::Rate(rate)) = self.value(&key) else {
-            return None;
-        };
-        if rate.per < RATE_PER_MIN {
+    fn rate(&mut self, key: &Field<Option<Rate>>) -> Option<Rate> {
+        if key.is_some_and(|rate| rate.per < RATE_PER_MIN) {
             let message = "events are counted over a second or more, such as \"10/s\"";
-            self.problem(&key, message.to_owned());
+            self.problem(&key.path, message.to_owned());
         }
-        Some(*rate)
+        **key
     }
 
-    fn text(&self, path: &[&str]) -> Option<String> {
-        match self.value(path) {
-            Some(Value::Text(text)) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    fn on(&self, path: &[&str]) -> bool {
-        matches!(self.value(path), Some(Value::Bool(true)))
-    }
-
-    fn value(&self, path: &[&str]) -> Option<&'a Value> {
-        self.setting(path).map(|setting| &setting.value)
-    }
-
-    fn setting(&self, path: &[&str]) -> Option<&'a Setting> {
-        self.layer.settings.get(&Path::new(path))
-    }
-
-    /// Blames the setting at `path`, or the first one below it when it is a table.
-    fn problem(&mut self, path: &[&str], message: String) {
-        let place = Path::new(path);
-        let below = |(own, _): &(&Path, &Setting)| own.0.starts_with(&place.0);
-        let said = self
-            .layer
-            .settings
-            .iter()
-            .filter(below)
-            .map(|(_, setting)| &setting.source);
-        let mut said = said.filter(|source| **source != Source::Default);
-        let source = said.next().cloned().unwrap_or(Source::Default);
-        self.problems
-            .push(Problem::new(&source, format!("\"{place}\": {message}")));
+    fn problem(&mut self, place: &Path, message: String) {
+        self.problems.push(problem(self.layer, place, message));
     }
 }
 
-fn below<'a>(at: &[&'a str], name: &'a str) -> Vec<&'a str> {
-    let mut path = at.to_vec();
-    path.push(name);
-    path
+/// Blames the setting at a path, or the first one below it when it is a table.
+fn problem(layer: &Layer, place: &Path, message: String) -> Problem {
+    let below = layer
+        .settings
+        .iter()
+        .filter(|(own, _)| own.0.starts_with(&place.0));
+    let mut said = below
+        .map(|(_, setting)| &setting.source)
+        .filter(|source| **source != Source::Default);
+    let source = said.next().cloned().unwrap_or(Source::Default);
+    Problem::new(&source, format!("\"{place}\": {message}"))
 }

@@ -2,7 +2,7 @@
 //! it, its kind, its default, when it applies, what it means. A key that is looked up by a wrong name does not compile.
 
 use super::keys::{Key, literal};
-use super::raw::{Layer, Path};
+use super::raw::{Layer, Path, Source};
 use super::value::{Kind, NODE_MAX, Value};
 use control::identity::Secret;
 use hub::config::Rate;
@@ -23,6 +23,8 @@ pub trait Typed: Sized {
 #[derive(Debug)]
 pub struct Field<T> {
     pub path: Path,
+    /// Somebody wrote it, rather than that it is so by default.
+    pub is_said: bool,
     value: T,
 }
 
@@ -37,15 +39,23 @@ impl<T> Deref for Field<T> {
 impl<T: Typed> Field<T> {
     /// The merged layers hold a value for each key with a default; where one does not, the default of the row counts.
     pub fn read(layer: &Layer, path: &str, default: &str) -> Self {
-        let place = Path::fixed(path);
-        let set = layer.settings.get(&place);
+        Field::read_at(layer, Path::fixed(path), default)
+    }
+
+    pub fn read_at(layer: &Layer, path: Path, default: &str) -> Self {
+        let set = layer.settings.get(&path);
+        let is_said = set.is_some_and(|setting| setting.source != Source::Default);
         let value = set.and_then(|setting| T::of(&setting.value));
         let value = value.or_else(|| match default {
             "" => T::unset(),
-            text => T::of(&literal(path, T::KIND, text)),
+            text => T::of(&literal(&path.to_string(), T::KIND, text)),
         });
         match value {
-            Some(value) => Field { path: place, value },
+            Some(value) => Field {
+                path,
+                is_said,
+                value,
+            },
             None => panic!("{path} has neither value nor default"),
         }
     }
@@ -122,8 +132,13 @@ typed! {
     Vec<String>: Kind::List, Value::List(items) => items.clone();
     Rate: Kind::Rate, Value::Rate(rate) => *rate;
     Secret: Kind::Secret, Value::Secret(secret) => secret.clone();
+    JsonText: Kind::Json, Value::Json(text) => JsonText(text.clone());
     Bytes: Kind::Size, Value::Size(bytes) => Bytes(*bytes);
 }
+
+/// A document of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonText(pub String);
 
 /// A size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

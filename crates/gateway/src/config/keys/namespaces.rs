@@ -1,0 +1,128 @@
+//! The keys of `[namespaces."/"]` and of the rules in it. The operator chooses the names of namespaces and events.
+
+use super::{EMPTY_LIST, Key};
+use crate::config::raw::{Layer, Path};
+use crate::config::typed::{Field, JsonText, Typed, choice};
+use hub::config::{Parser, Rate, SlowConsumer};
+
+/// Where the keys of a namespace are.
+const NAMESPACE: &str = "namespaces.*";
+
+/// What a rule does with its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    Rooms,
+    Reply,
+    Backend,
+    Drop,
+}
+
+choice! {
+    Reaction {
+        "rooms" => Reaction::Rooms, "reply" => Reaction::Reply, "backend" => Reaction::Backend, "drop" => Reaction::Drop,
+    }
+}
+
+/// Makes the type of a table that may stand in several places: `field: Type = "default", "meaning.";`.
+macro_rules! table {
+    ($(#[$about:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $doc:expr;)* }) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $name { $(pub $field: Field<$type>),* }
+
+        impl $name {
+            fn keys(prefix: &str) -> Vec<Key> {
+                vec![$(
+                    Key::new(&format!("{prefix}.{}", stringify!($field)), <$type>::KIND, $default, $doc)
+                ),*]
+            }
+
+            fn read(layer: &Layer, table: &[&str]) -> Self {
+                let place = |name| Path::new(&[table, &[name]].concat());
+                $name { $($field: Field::read_at(layer, place(stringify!($field)), $default)),* }
+            }
+        }
+    };
+}
+
+table! {
+    Namespace {
+        chat: bool = "false",
+            "The chat events: every socket is in room `global`, `chat-message` is checked, stamped with an \
+             id and sent to its room, members are told how many they are.";
+        client_joins: bool = "false",
+            "Clients may emit `join` and `leave` with the name of a room.";
+        auto_join: Vec<String> = EMPTY_LIST,
+            "Rooms that every socket is put into when it connects.";
+        compression: bool = "true",
+            "`false`: nothing of this namespace is ever compressed. For messages that hold a secret \
+             beside text of other people.";
+        uncompressed_rooms: Vec<String> = EMPTY_LIST,
+            "The same for some rooms only.";
+        parser: Option<Parser> = "",
+            "Parser of the Socket.IO clients of this namespace; unset means `socketio.parser`.";
+        slow_consumer: Option<SlowConsumer> = "",
+            "The policy for events of this namespace for which a slow client has no room; unset means \
+             `limits.slow_consumer`.";
+        conflate_by: Option<String> = "",
+            "For `conflate`: a member of the event's first argument, such as `symbol`. Only the newest \
+             event of each name, room and value of that member waits for a slow client.";
+    }
+}
+
+table! {
+    /// A rule for one event, or for all events without a rule of their own.
+    Event {
+        action: Reaction = "rooms",
+            "`rooms` sends the event on to the members of a room, `reply` back to its sender, \
+             `drop` nowhere; `backend` is for a later release. For `chat-message`, `join` and `leave` an action \
+             replaces what the gateway does itself; a rule without one refines it.";
+        room: Option<String> = "",
+            "Room for `rooms`; unset means every room the sender is in.";
+        room_field: Option<String> = "",
+            "Member of the first argument (an object) by which a client names the room for `rooms`; plain clients may \
+             also say `room` beside the payload.";
+        echo: bool = "false",
+            "`rooms` includes the sender.";
+        schema: Option<JsonText> = "",
+            "JSON Schema that the first argument must fulfil.";
+        schema_file: Option<String> = "",
+            "The same from a file, relative to this one.";
+        rate: Option<Rate> = "",
+            "Events that one socket may send; more are refused. `\"100/60s fixed\"`: nothing more in the same 60 seconds; \
+             without `fixed`, what was used comes back evenly. `chat-message` of `chat` has `\"10/s\"` if nothing is set.";
+        history: bool = "false",
+            "Keep recent events of the room for late joiners; those with binary attachments are not kept.";
+    }
+}
+
+impl Namespace {
+    pub fn of(layer: &Layer, name: &str) -> Self {
+        Namespace::read(layer, &["namespaces", name])
+    }
+}
+
+impl Event {
+    pub fn of(layer: &Layer, namespace: &str, event: &str) -> Self {
+        Event::read(layer, &["namespaces", namespace, "events", event])
+    }
+
+    /// The rule for events without one of their own.
+    pub fn default_of(layer: &Layer, namespace: &str) -> Self {
+        Event::read(layer, &["namespaces", namespace, "default"])
+    }
+}
+
+pub fn keys() -> Vec<Key> {
+    let events = Event::keys(&format!("{NAMESPACE}.events.*"));
+    let mut default = Event::keys(&format!("{NAMESPACE}.default"));
+    for key in default
+        .iter_mut()
+        .filter(|key| key.path.ends_with(".action"))
+    {
+        key.default = Some(super::literal(&key.path, key.kind, "drop"));
+    }
+    let mut keys = Namespace::keys(NAMESPACE);
+    keys.extend(default.into_iter().chain(events));
+    keys
+}
