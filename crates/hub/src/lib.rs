@@ -49,5 +49,6 @@ pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
 pub use tables::session::Protocol;
 pub use tables::slot::{AskId, AskKey, ConnId, Key, SessionId, SessionKey, SocketId, SocketKey};
-pub use turn::{Moved, Spent, Turn, World};
+pub use transport::tick::Spent;
+pub use turn::{Moved, Turn, World};
 pub use wire::socketio::is_reserved;

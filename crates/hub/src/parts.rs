@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::books::Books;
 use crate::books::config::Config;
-use crate::books::metrics::Counts;
+use crate::books::metrics::Cells;
 use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
@@ -54,6 +54,7 @@ impl Parts {
     pub(crate) fn new(
         config: Arc<Config>,
         me: Identity,
+        cells: Arc<Cells>,
         entropy: Entropy,
         process: &Process,
     ) -> Self {
@@ -73,10 +74,7 @@ impl Parts {
             asks: Questions::default(),
             access: Access::new(&config, process),
             outbound: Outbound::default(),
-            books: Books {
-                config,
-                counts: Counts::default(),
-            },
+            books: Books::new(config, cells),
         }
     }
 

@@ -7,17 +7,22 @@
 //!
 //! Between turns a hub can only be looked at.
 
+use crate::access::trust;
 use crate::books::limits::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
 use crate::cluster::letter::Letter;
 use crate::cluster::mailbox::{Receiver, Weigh};
-use crate::cluster::send;
+use crate::cluster::{receive, send};
+use crate::hearing::decisions;
 use crate::hub::Hub;
 use crate::output::outbox::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
+use crate::seam::stage::Stage;
 use crate::tables::clock::Now;
 use crate::tables::slot::{AskKey, ConnId};
+use crate::transport::tick::{self, Spent};
+use crate::transport::{drain, flush, input};
 use std::net::IpAddr;
 
 /// What a hub acts on: the shard's sockets and mailboxes, or a simulation of them.
@@ -42,15 +47,6 @@ pub struct Moved<'a> {
     pub ended: bool,
 }
 
-/// What a turn took.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Spent {
-    /// From readiness to the end of the flush, microseconds.
-    pub us: u64,
-    /// Messages that wait in the shard's mailbox.
-    pub mailbox: usize,
-}
-
 /// A turn under way. One that is dropped before its end goes on with the next.
 #[derive(Debug)]
 pub struct Turn<'a, W: World> {
@@ -62,7 +58,7 @@ impl Hub {
     /// Begins a turn at this time.
     pub fn turn<'a, W: World>(&'a mut self, now: Now, world: &'a mut W) -> Turn<'a, W> {
         if !std::mem::replace(&mut self.in_turn, true) {
-            self.begin_turn(now);
+            tick::begin(&mut self.stage.parts, now);
         }
         Turn { hub: self, world }
     }
@@ -78,30 +74,37 @@ impl<W: World> Turn<'_, W> {
         self.world
     }
 
-    /// One piece of input.
+    /// One piece of input, and all that follows from it.
     #[inline]
-    fn take_in<R>(&mut self, input: impl FnOnce(&mut Hub, &mut W) -> R) -> R {
-        let result = input(self.hub, self.world);
+    fn take_in<R>(&mut self, input: impl FnOnce(&mut Stage, &mut W) -> R) -> R {
+        let stage = &mut self.hub.stage;
+        let result = input(stage, self.world);
+        decisions::settle(stage);
         self.carry_out();
         result
     }
 
     fn carry_out(&mut self) {
-        while self.hub.has_effects() {
-            let mut effects = self.hub.take_effects();
+        while !self.hub.stage.parts.outbound.effects.is_empty() {
+            let mut effects = std::mem::take(&mut self.hub.stage.parts.outbound.effects);
             for effect in effects.drain(..) {
                 self.world.carry_out(effect);
             }
-            self.hub.recycle_effects(effects);
+            // The emptied list goes back, so that it need not be allocated again.
+            let outbound = &mut self.hub.stage.parts.outbound;
+            if outbound.effects.is_empty() {
+                outbound.effects = effects;
+            }
         }
     }
 
-    /// A connection was accepted. `adopt` gives its stream the hub's name for it; `false`: that was not possible.
+    /// A connection was accepted. `adopt` gives its stream the hub's name for it, which names it until `Effect::Close`, `Move` or
+    /// `Handover`; `false`: that was not possible.
     pub fn opened(&mut self, peer: IpAddr, adopt: impl FnOnce(&mut W, ConnId) -> bool) -> ConnId {
-        self.take_in(|hub, world| {
-            let conn = hub.opened(peer);
+        self.take_in(|stage, world| {
+            let conn = input::open(&mut stage.parts, peer);
             if !adopt(world, conn) {
-                hub.broken(conn);
+                input::broken(&mut stage.parts, conn);
             }
             conn
         })
@@ -113,10 +116,10 @@ impl<W: World> Turn<'_, W> {
         peer: IpAddr,
         adopt: impl FnOnce(&mut W, ConnId) -> bool,
     ) -> ConnId {
-        self.take_in(|hub, world| {
-            let conn = hub.opened_beyond(peer);
+        self.take_in(|stage, world| {
+            let conn = input::open_beyond(&mut stage.parts, peer);
             if !adopt(world, conn) {
-                hub.broken(conn);
+                input::broken(&mut stage.parts, conn);
             }
             conn
         })
@@ -124,84 +127,89 @@ impl<W: World> Turn<'_, W> {
 
     /// Another shard accepted a connection and moved it here.
     pub fn moved_here(&mut self, moved: Moved<'_>, adopt: impl FnOnce(&mut W, ConnId) -> bool) {
-        self.take_in(|hub, world| {
-            let conn = hub.moved_here(moved.peer, moved.beyond);
+        self.take_in(|stage, world| {
+            let conn = input::open_moved(&mut stage.parts, moved.peer, moved.beyond);
             if !adopt(world, conn) {
-                return hub.broken(conn);
+                return input::broken(&mut stage.parts, conn);
             }
-            hub.bytes(conn, moved.read);
+            input::bytes(stage, conn, moved.read);
             if moved.ended {
-                hub.eof(conn);
+                decisions::settle(stage);
+                input::eof(&mut stage.parts, conn);
             }
         });
     }
 
     /// A trusted proxy says who the client is, before all else.
     pub fn introduced(&mut self, conn: ConnId, client: IpAddr) {
-        self.take_in(|hub, _| hub.introduced(conn, client));
+        self.take_in(|stage, _| trust::introduced(&mut stage.parts, conn, client));
     }
 
     /// The proxy does not keep to its protocol.
     pub fn misintroduced(&mut self, conn: ConnId) {
-        self.take_in(|hub, _| hub.misintroduced(conn));
+        self.take_in(|stage, _| trust::misintroduced(&mut stage.parts, conn));
     }
 
     /// Bytes arrived. The buffer is scratch: frames are unmasked in it.
     #[inline]
     pub fn bytes(&mut self, conn: ConnId, buf: &mut [u8]) {
-        self.take_in(|hub, _| hub.bytes(conn, buf));
+        self.take_in(|stage, _| input::bytes(stage, conn, buf));
     }
 
     /// The peer closed its sending side.
     pub fn eof(&mut self, conn: ConnId) {
-        self.take_in(|hub, _| hub.eof(conn));
+        self.take_in(|stage, _| input::eof(&mut stage.parts, conn));
     }
 
     /// The connection broke.
     pub fn broken(&mut self, conn: ConnId) {
-        self.take_in(|hub, _| hub.broken(conn));
+        self.take_in(|stage, _| input::broken(&mut stage.parts, conn));
     }
 
     /// The kernel takes bytes again.
     pub fn writable(&mut self, conn: ConnId) {
-        self.take_in(|hub, world| hub.writable(conn, world));
+        self.take_in(|stage, world| flush::writable(&mut stage.parts, conn, world));
     }
 
     /// A message of another hub.
     pub fn letter(&mut self, letter: &Letter) {
-        self.take_in(|hub, _| hub.letter(letter));
+        self.take_in(|stage, _| receive::letter(&mut stage.parts, letter));
     }
 
     /// The answer to `Effect::Ask`.
     pub fn answered(&mut self, key: AskKey, reply: Reply) {
-        self.take_in(|hub, _| hub.answered(key, reply));
+        self.take_in(|stage, _| decisions::answered(stage, key, reply));
     }
 
     /// Takes no more sessions and closes those that are here within this time.
     pub fn drain(&mut self, window_ms: u64) {
-        self.take_in(|hub, _| hub.drain(window_ms));
+        self.take_in(|stage, _| drain::begin(stage, window_ms));
     }
 
     /// Goes on with what earlier turns left.
     pub fn resume(&mut self) {
         if self.hub.has_stalled() || self.hub.held_back() > 0 {
-            self.take_in(|hub, _| hub.resume());
+            self.take_in(|stage, _| input::resume(stage));
         }
     }
 
     /// The shard stopped accepting because no descriptor was free.
     pub fn accept_paused(&mut self) {
-        self.hub.accept_paused();
+        let counts = &mut self.hub.stage.parts.books.counts;
+        counts.accept_pauses += 1;
+        counts.hit(Limit::Conns);
     }
 
     /// The shard shed a connection over the process's bound.
     pub fn connection_shed(&mut self) {
-        self.hub.connection_shed();
+        let counts = &mut self.hub.stage.parts.books.counts;
+        counts.shed += 1;
+        counts.hit(Limit::Conns);
     }
 
     /// The shard reads from nobody until a mailbox is shorter.
     pub fn reading_paused(&mut self) {
-        self.hub.reading_paused();
+        self.hub.stage.parts.books.counts.hit(Limit::Mailbox);
     }
 
     /// Works on mail until the turn has its share: what another shard's clients send must not starve ours.
@@ -223,7 +231,8 @@ impl<W: World> Turn<'_, W> {
 
     /// The turn has its share: what is still unread waits for the next one.
     pub fn is_full(&self) -> bool {
-        self.hub.turn_is_full()
+        let parts = &self.hub.stage.parts;
+        parts.line.is_full(&parts.books.config.limits)
     }
 
     /// Writes what there is, if that is the turn's share; `true` if it was.
@@ -239,22 +248,22 @@ impl<W: World> Turn<'_, W> {
         send::post_parcel(&mut self.hub.stage.parts);
         self.carry_out();
         self.world.wake();
-        self.hub.flush(self.world);
+        flush::run(&mut self.hub.stage, self.world);
         self.carry_out();
     }
 
     /// Ends the turn. `behind`: somebody's input is still unread. `last` runs when everybody was served and says what that took;
     /// output of input that it brings is written, too.
     pub fn end(mut self, behind: bool, last: impl FnOnce(&mut Self) -> Spent) {
-        self.hub.tick(behind);
+        tick::tick(&mut self.hub.stage, behind);
         self.carry_out();
         self.flush();
         let spent = last(&mut self);
-        if self.hub.has_output() {
+        if !self.hub.stage.parts.line.log.dirty.is_empty() {
             self.flush();
         }
         self.world.wake();
-        self.hub.end_turn(spent.us, spent.mailbox);
+        tick::end(&mut self.hub.stage.parts, spent);
         self.hub.in_turn = false;
     }
 }

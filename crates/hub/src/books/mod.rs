@@ -28,12 +28,47 @@ pub(crate) mod proxies;
 pub mod tls;
 
 use crate::config::Config;
-use metrics::Counts;
+use metrics::{Cells, Counts};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What the hub was told to do, and what it counts.
 #[derive(Debug)]
 pub(crate) struct Books {
     pub(crate) config: Arc<Config>,
     pub(crate) counts: Counts,
+    /// What others see of the counts.
+    cells: Arc<Cells>,
+    /// Messages that had come when the turn began.
+    messages_before: u64,
+}
+
+impl Books {
+    pub(crate) fn new(config: Arc<Config>, cells: Arc<Cells>) -> Self {
+        Self {
+            config,
+            counts: Counts::default(),
+            cells,
+            messages_before: 0,
+        }
+    }
+
+    pub(crate) fn begin_turn(&self) {
+        self.cells.in_turn.store(true, Ordering::Relaxed);
+    }
+
+    /// Books the turn and the messages that it brought.
+    pub(crate) fn turn_took(&mut self, took_us: u64) {
+        let messages = self.counts.messages_in - self.messages_before;
+        self.messages_before = self.counts.messages_in;
+        self.counts.turn_took(took_us, messages);
+    }
+
+    pub(crate) fn publish(&self) {
+        self.cells.publish(&self.counts);
+    }
+
+    pub(crate) fn end_turn(&self) {
+        self.cells.in_turn.store(false, Ordering::Relaxed);
+    }
 }

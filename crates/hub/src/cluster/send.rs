@@ -183,7 +183,7 @@ fn say_acks(parts: &mut Parts, acks: &[Parked]) {
     }
 }
 
-pub(crate) fn other_shards(parts: &Parts) -> ShardSet {
+fn other_shards(parts: &Parts) -> ShardSet {
     let mut set = ShardSet::first(parts.ids.me.shards);
     set.remove(parts.ids.me.shard);
     set

@@ -13,6 +13,13 @@ use crate::seam::stage::Stage;
 use crate::seam::told::Told;
 use crate::tables::slot::{AskKey, SessionKey};
 
+/// The answer to an `Effect::Ask`.
+pub(crate) fn answered(stage: &mut Stage, key: AskKey, reply: Reply) {
+    if let Some(pending) = question::settle_question(&mut stage.parts, key) {
+        on_answer(stage, pending, reply);
+    }
+}
+
 /// Nobody answered in time.
 pub(crate) fn ask_due(stage: &mut Stage, key: AskKey) {
     let Some(pending) = question::settle_question(&mut stage.parts, key) else {
@@ -26,7 +33,7 @@ pub(crate) fn ask_due(stage: &mut Stage, key: AskKey) {
     }
 }
 
-pub(crate) fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
+fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
     match (pending.asked, reply) {
         (Asked::Verifier, Reply::Verified(verdict)) => on_verdict(stage, pending, verdict),
         (Asked::Verifier, Reply::Answered(_)) => {

@@ -1,5 +1,6 @@
 //! The time of a turn, and what is due at which time.
 
+use crate::books::limits::BEHIND_MAX_MS;
 use crate::tables::expiry::Expiries;
 use crate::tables::people::People;
 use crate::tables::slot::SessionId;
@@ -31,10 +32,23 @@ pub(crate) struct Clock {
     pub(crate) expiries: Expiries,
     /// Input of some connections is still unread: nobody may be blamed for silence.
     pub(crate) behind: bool,
+    /// Since when each turn has left input unread.
+    behind_since_ms: Option<u64>,
+    /// When room counts may be told again.
+    pub(crate) announce_due_ms: u64,
     date: Date,
 }
 
 impl Clock {
+    /// Whether this turn left input unread. Silence is excused for a while: connections are read in turn, so after that even a busy
+    /// shard has heard everyone, and one flood must not keep all the silent ones alive.
+    pub(crate) fn fall_behind(&mut self, behind: bool) {
+        let now_ms = self.now.mono_ms;
+        let since_ms = self.behind_since_ms.unwrap_or(now_ms);
+        self.behind_since_ms = behind.then_some(since_ms);
+        self.behind = behind && now_ms - since_ms < BEHIND_MAX_MS;
+    }
+
     /// The time as limiters count it.
     pub(crate) fn now_us(&self) -> u64 {
         self.now.mono_ms * 1000 + 1

@@ -3,16 +3,74 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
-use crate::life::conns;
-use crate::life::ending;
+use crate::hearing::decisions;
+use crate::life::{conns, ending};
 use crate::output::outbox::{Flushed, Sink, Tally};
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
+use crate::seam::stage::Stage;
 use crate::tables::conn::State;
 use crate::tables::slot::ConnId;
+use crate::transport::polling;
+
+/// Writes what the turn produced: at most a few calls per connection.
+pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
+    close_overflowed(&mut stage.parts);
+    polling::answer_polls(&mut stage.parts);
+    decisions::settle(stage);
+    if !stage.parts.line.log.dirty.is_empty() {
+        // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
+        count_deliveries(&mut stage.parts);
+        publish(&mut stage.parts);
+    }
+    while !stage.parts.line.log.dirty.is_empty() {
+        let dirty = std::mem::take(&mut stage.parts.line.log.dirty);
+        for conn in &dirty {
+            flush_conn(&mut stage.parts, *conn, sink);
+        }
+        decisions::settle(stage);
+        polling::answer_polls(&mut stage.parts);
+        if stage.parts.line.log.dirty.is_empty() {
+            stage.parts.line.log.dirty = dirty;
+            break;
+        }
+    }
+    stage.parts.line.log.clear();
+    count_deliveries(&mut stage.parts);
+}
+
+/// Books the deliveries since the last flush and begins to count anew.
+pub(crate) fn count_deliveries(parts: &mut Parts) {
+    parts.books.counts.deliveries += parts.line.budget.flushed() as u64;
+}
+
+/// Shows the counters to whoever looks.
+pub(crate) fn publish(parts: &mut Parts) {
+    let counts = &mut parts.books.counts;
+    counts.conns = parts.line.conns.len() as u64;
+    counts.sessions = parts.people.sessions.len() as u64;
+    counts.sockets = parts.people.live_sockets() as u64;
+    counts.rooms = parts.rooms.len() as u64;
+    counts.waiting_bytes = parts.line.pool.bytes();
+    parts.books.publish();
+}
+
+/// The kernel takes bytes again.
+pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return;
+    };
+    if !slot.outbox.is_blocked() {
+        return;
+    }
+    let mut tally = Tally::default();
+    let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
+    count_tally(parts, &tally);
+    after_flush(parts, conn, flushed);
+}
 
 #[inline]
-pub(crate) fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
+fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     let (mut bytes_max, squeezed) = parts.line.outbox_bytes_max(&parts.books.config.limits);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
@@ -36,13 +94,13 @@ pub(crate) fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     }
 }
 
-pub(crate) fn count_tally(parts: &mut Parts, tally: &Tally) {
+fn count_tally(parts: &mut Parts, tally: &Tally) {
     parts.books.counts.bytes_out += tally.bytes;
     parts.books.counts.writes += tally.writes;
     parts.books.counts.lose(&tally.dropped);
 }
 
-pub(crate) fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
+fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
     match flushed {
         Flushed::Waiting => {}
         Flushed::Gone => ending::lost(parts, conn, CloseReason::TransportError),
@@ -84,7 +142,7 @@ fn overflow(parts: &mut Parts, conn: ConnId) {
     }
 }
 
-pub(crate) fn close_overflowed(parts: &mut Parts) {
+fn close_overflowed(parts: &mut Parts) {
     for session in parts.line.polls.take_overflowed() {
         // The slot may have changed hands since.
         if parts.people.queue_overflows(session) {

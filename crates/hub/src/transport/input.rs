@@ -1,8 +1,9 @@
 //! Bytes of a connection: requests or frames, worked on as far as the turn has room, and kept where they are incomplete.
 
 use crate::books::close::CloseReason;
+use crate::books::limits::RESERVE_TIMEOUT;
 use crate::books::metrics::Limit;
-use crate::life::ending;
+use crate::life::{conns, ending};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::conn::{Conn, State};
@@ -10,8 +11,43 @@ use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
 use crate::transport::{http, pace, posts, stash, websocket};
 use std::net::IpAddr;
+use wire::growth;
 
-pub(crate) fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
+/// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
+pub(crate) fn open(parts: &mut Parts, peer: IpAddr) -> ConnId {
+    parts.books.counts.accepted += 1;
+    let conn = insert_conn(parts, peer);
+    conns::enter_address(parts, conn, peer);
+    conn
+}
+
+/// A connection was accepted beyond the process's bound, from the reserve. Sessions that exist come before newcomers, and
+/// health checks are answered on a full node; nobody else gets in. Its request must come soon, for the reserve is small.
+pub(crate) fn open_beyond(parts: &mut Parts, peer: IpAddr) -> ConnId {
+    let conn = open(parts, peer);
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.flags.beyond = Some(Limit::Conns);
+        let key = parts.line.conns.key(conn);
+        let timeout = parts.books.config.limits.handshake_timeout;
+        let due = parts.clock.after(timeout.min(RESERVE_TIMEOUT));
+        let timers = &mut parts.clock.timers.conns;
+        timers.arm_odd(ConnTimer::Handshake, due, key);
+    }
+    conn
+}
+
+/// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
+/// took its place on the way is the one too many.
+pub(crate) fn open_moved(parts: &mut Parts, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
+    let conn = insert_conn(parts, peer);
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        parts.access.count(&parts.books.config, slot, peer);
+        slot.flags.beyond = beyond;
+    }
+    conn
+}
+
+fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
     let conn = parts.line.conns.insert(Conn::new(peer)).id();
     let timeout = parts.books.config.limits.handshake_timeout;
     parts
@@ -20,11 +56,72 @@ pub(crate) fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
     conn
 }
 
+/// Bytes arrived. The buffer is scratch: frames are unmasked in it.
+pub(crate) fn bytes(stage: &mut Stage, conn: ConnId, buf: &mut [u8]) {
+    stage.parts.books.counts.bytes_in += buf.len() as u64;
+    let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
+        return;
+    };
+    if matches!(slot.state, State::Finishing | State::Linger) {
+        let parts = &mut stage.parts;
+        return parts.line.ignore(&mut parts.books.counts, conn, buf.len());
+    }
+    if let Some(mut input) = slot.input.take() {
+        growth::extend(&mut input, buf, usize::MAX);
+        process_owned(stage, conn, input);
+    } else {
+        let used = process(stage, conn, buf);
+        if used < buf.len() {
+            stash::stash(&mut stage.parts, conn, &buf[used..]);
+        }
+    }
+    hold_publisher(&mut stage.parts, conn);
+}
+
+/// Works on what an earlier turn left unread because it was full.
+pub(crate) fn resume(stage: &mut Stage) {
+    stage.parts.intake.release(&stage.parts.books.config.limits);
+    let mut waiting = stage.parts.intake.take_stalled().into_iter();
+    let mut passed_over = Vec::new();
+    while !stage.parts.line.is_full(&stage.parts.books.config.limits)
+        && let Some(conn) = waiting.next()
+    {
+        let flooded = stage
+            .parts
+            .line
+            .budget
+            .is_flooded(&stage.parts.books.config.limits);
+        if flooded && pace::floods(&stage.parts, conn) {
+            passed_over.push(conn);
+            continue;
+        }
+        let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
+            continue;
+        };
+        slot.flags.stalled = false;
+        if let Some(input) = slot.input.take() {
+            process_owned(stage, conn, input);
+            hold_publisher(&mut stage.parts, conn);
+        }
+        end_if_read(&mut stage.parts, conn);
+    }
+    passed_over.extend(waiting);
+    stage.parts.intake.put_back(passed_over);
+}
+
+/// The peer closed its sending side. What it sent before and waits here is worked on first.
+pub(crate) fn eof(parts: &mut Parts, conn: ConnId) {
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.flags.eof = true;
+        end_if_read(parts, conn);
+    }
+}
+
 #[expect(
     clippy::box_collection,
     reason = "it comes from and goes back to the connection's slot"
 )]
-pub(crate) fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
+fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
     let used = process(stage, conn, &mut input);
     if used == input.len() {
         return;
@@ -37,8 +134,13 @@ pub(crate) fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<
     stash::keep(&mut stage.parts, conn, input);
 }
 
+/// The connection broke.
+pub(crate) fn broken(parts: &mut Parts, conn: ConnId) {
+    ending::lost(parts, conn, CloseReason::TransportError);
+}
+
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
-pub(crate) fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
+fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
     let mut at = 0;
     pace::begin(&mut stage.parts);
     while at < data.len() {
@@ -106,7 +208,7 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
 }
 
 /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
-pub(crate) fn hold_publisher(parts: &mut Parts, conn: ConnId) {
+fn hold_publisher(parts: &mut Parts, conn: ConnId) {
     if parts.intake.waits_for_mailbox() {
         stash::stall(parts, conn, Limit::Mailbox);
         parts.intake.begin();
@@ -124,7 +226,7 @@ fn on_waiting(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
 }
 
 /// Nothing comes any more, and nothing waits for its turn or for a verdict: the end of the stream takes effect.
-pub(crate) fn end_if_read(parts: &mut Parts, conn: ConnId) {
+fn end_if_read(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };

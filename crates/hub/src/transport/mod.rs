@@ -13,6 +13,7 @@ pub(crate) mod polling;
 pub(crate) mod posts;
 pub(crate) mod sse;
 pub(crate) mod stash;
+pub(crate) mod tick;
 pub(crate) mod timers;
 pub(crate) mod upgrade;
 pub(crate) mod websocket;

@@ -1,0 +1,101 @@
+//! The beginning and the end of a turn: its time, what is due, what is announced, its account.
+
+use crate::access::tokens;
+use crate::cluster::{asking, send};
+use crate::hearing::{decisions, expiry};
+use crate::life::shedding;
+use crate::parts::Parts;
+use crate::rooms::membership::NewCount;
+use crate::seam::publish;
+use crate::seam::stage::Stage;
+use crate::tables::clock::Now;
+use crate::transport::{drain, flush, timers};
+
+/// Room counts are told to handlers and other shards this often.
+const ANNOUNCE_MS: u64 = 250;
+
+/// What a turn took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// From readiness to the end of the flush, microseconds.
+    pub us: u64,
+    /// Messages that wait in the shard's mailbox.
+    pub mailbox: usize,
+}
+
+/// Sets the time of the turn.
+pub(crate) fn begin(parts: &mut Parts, now: Now) {
+    let before = std::mem::replace(&mut parts.clock.now, now);
+    if now.leaps_from(before) {
+        tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
+    }
+    parts.books.begin_turn();
+    flush::count_deliveries(parts);
+    parts.line.budget.begin_turn();
+}
+
+/// Carries out what is due. `behind`: input of some connections is still unread, so their silence proves nothing and
+/// whatever would end them is put off.
+pub(crate) fn tick(stage: &mut Stage, behind: bool) {
+    let now = stage.parts.clock.now.mono_ms;
+    let behind = behind || stage.parts.intake.held_back() > 0;
+    stage.parts.clock.fall_behind(behind);
+    while let Some(due) = stage.parts.clock.timers.pop_due(now) {
+        timers::on_timer(stage, due);
+    }
+    expiry::expire_tokens(&mut stage.parts);
+    while let Some(id) = stage.parts.clock.timers.pop_ack_due(now) {
+        asking::ack_due(&mut stage.parts, id);
+    }
+    send::late_joins(&mut stage.parts);
+    // Announcing frees what is empty; handlers are told of the last socket while its namespace is still known.
+    decisions::settle(stage);
+    announce(stage);
+    drain::step(&mut stage.parts);
+    shedding::shed_slowest(&mut stage.parts);
+    decisions::settle(stage);
+}
+
+/// Tells handlers and other shards how many sockets rooms have now.
+fn announce(stage: &mut Stage) {
+    let now_ms = stage.parts.clock.now.mono_ms;
+    if now_ms < stage.parts.clock.announce_due_ms || !stage.parts.rooms.has_changes() {
+        return;
+    }
+    stage.parts.clock.announce_due_ms = now_ms + ANNOUNCE_MS;
+    for count in publish::announce_changes(&mut stage.parts) {
+        let NewCount {
+            namespace,
+            room,
+            members,
+            ..
+        } = count;
+        stage.call(None, |handler, cx| {
+            handler.room_count_changed(cx, &namespace, &room, members);
+        });
+    }
+}
+
+/// When the hub has something to do next, on the clock of `Now::mono_ms`.
+pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
+    let Now { mono_ms, wall_ms } = parts.clock.now;
+    let announce = (parts.rooms.has_changes()).then_some(parts.clock.announce_due_ms);
+    let expiry = parts.clock.expiries.next_due_s();
+    let expiry = expiry.map(|due_s| mono_ms + (due_s * 1000).saturating_sub(wall_ms));
+    let drain = parts.access.drain.next_due(mono_ms);
+    let join = send::next_late_join(parts);
+    let due = parts.clock.timers.next_due();
+    [due, announce, drain, expiry, join]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+/// Books the turn and publishes the counters.
+pub(crate) fn end(parts: &mut Parts, spent: Spent) {
+    parts.access.admission.turn_took(spent.us);
+    parts.books.counts.mailbox = spent.mailbox as u64;
+    parts.books.turn_took(spent.us);
+    flush::publish(parts);
+    parts.books.end_turn();
+}
