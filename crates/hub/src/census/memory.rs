@@ -168,8 +168,12 @@ mod tests {
     fn a_count_in_steps_comes_to_the_same() {
         let mut hub = hub();
         for _ in 0..3_000 {
-            let conn = hub.opened([127, 0, 0, 1].into());
-            hub.bytes(conn, &mut b"GET /half HTTP/1.1\r\n".to_vec());
+            let conn = input::open(&mut hub.stage.parts, [127, 0, 0, 1].into());
+            input::bytes(
+                &mut hub.stage,
+                conn,
+                &mut b"GET /half HTTP/1.1\r\n".to_vec(),
+            );
         }
         let (mut walk, mut steps) = (super::MemoryWalk::default(), 0);
         let parts = loop {
@@ -186,16 +190,20 @@ mod tests {
     fn each_part_sees_its_own_bytes() {
         let mut hub = hub();
         assert!(hub.memory().iter().all(|(_, bytes)| *bytes == 0));
-        let conn = hub.opened([127, 0, 0, 1].into());
+        let conn = input::open(&mut hub.stage.parts, [127, 0, 0, 1].into());
         let empty = part(&hub, "connections");
         assert!(empty > 0 && part(&hub, "timers") > 0);
-        hub.bytes(conn, &mut b"GET /half HTTP/1.1\r\n".to_vec());
+        input::bytes(
+            &mut hub.stage,
+            conn,
+            &mut b"GET /half HTTP/1.1\r\n".to_vec(),
+        );
         let reading = part(&hub, "connections");
         assert!((20..200).contains(&(reading - empty)), "{empty} {reading}");
         assert_eq!(part(&hub, "outboxes"), 0);
-        hub.bytes(conn, &mut b"bad\r\n\r\n".to_vec());
+        input::bytes(&mut hub.stage, conn, &mut b"bad\r\n\r\n".to_vec());
         assert!(part(&hub, "turn log") > 0);
-        hub.flush(&mut Blocked);
+        flush::run(&mut hub.stage, &mut Blocked);
         assert!(part(&hub, "outboxes") > 50);
         assert_eq!(part(&hub, "sockets"), 0);
     }
