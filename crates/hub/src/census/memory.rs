@@ -128,6 +128,7 @@ mod tests {
     use crate::seam::event::Event;
     use crate::seam::handler::Handler;
     use crate::tables::slot::SocketKey;
+    use crate::transport::{flush, input};
     use crate::{Hub, Identity};
     use std::io::IoSlice;
     use std::sync::Arc;
