@@ -1,4 +1,4 @@
-//! The entry points of a hub: everything a shard tells it and asks of it.
+//! A hub between its turns: how it is made, and what can be asked of it.
 
 use crate::access::trust::ProxyProtocol;
 use crate::books::config::Config;
@@ -16,6 +16,29 @@ use std::sync::Arc;
 use wire::http::Head;
 
 /// All realtime state of one shard.
+///
+/// # The contract
+///
+/// **What it is.** A state machine without I/O, clock or dice: input and time go in, effects and bytes come out. The same input at
+/// the same times with the same random bytes gives the same output, so production, simulation, fuzzing and transcripts run one code.
+///
+/// **How to drive it.** Only by turns. [`Hub::turn`] begins one at a time that never goes back; the [`Turn`](crate::Turn) takes input
+/// in any order and ends it. Between turns a hub can only be looked at, which costs nothing and changes nothing.
+///
+/// **When to drive it.** When there is input, when a connection can be written again, at [`next_deadline`](Self::next_deadline), and at
+/// once while [`has_stalled`](Self::has_stalled) says so: a turn ends before all its input is worked on when its share is spent.
+///
+/// **What it asks for.** Effects are carried out in the order given, before the next input: a slot that one of them freed may belong to
+/// the next connection. An [`Effect::Ask`](crate::Effect::Ask) is answered once, at any later time, or never: each question has a
+/// deadline. Letters to one other hub must arrive in the order in which they were sent. Letters between nodes may be lost; then the
+/// sender is told.
+///
+/// **What it keeps.** A connection is named by its [`ConnId`] from `opened` until an effect takes it away. Bytes of input are kept only
+/// while a message is incomplete or waits for its turn, and each of these buffers is bounded. What waits to be written is bounded per
+/// connection and for the process.
+///
+/// **Faults.** Nothing that a peer sends makes a hub panic. A handler that panics costs the session for which it was called. If the
+/// hub itself panics, its tables may be half changed: do not call it again.
 pub struct Hub {
     pub(crate) stage: Stage,
     /// A turn was begun and has not ended.
@@ -81,6 +104,7 @@ impl Hub {
             .is_some_and(|slot| slot.flags.stalled)
     }
 
+    /// Connections of this hub.
     pub fn conns(&self) -> usize {
         self.stage.parts.line.conns.len()
     }

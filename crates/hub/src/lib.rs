@@ -1,6 +1,8 @@
 //! All realtime state of one shard: sessions, sockets, rooms, fan-out, outboxes, acks, timers. Input in, effects out; time and
 //! randomness are passed in, so that the same code runs in production, in simulation, in fuzzing and in transcript tests.
 
+#![warn(missing_docs)]
+
 mod access;
 mod books;
 mod census;

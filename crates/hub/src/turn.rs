@@ -38,6 +38,7 @@ pub trait World: Sink {
 /// A connection that another shard read and gave away.
 #[derive(Debug)]
 pub struct Moved<'a> {
+    /// The client's address.
     pub peer: IpAddr,
     /// The bound that it is beyond.
     pub beyond: Option<Limit>,
@@ -70,6 +71,7 @@ impl<W: World> Turn<'_, W> {
         self.hub
     }
 
+    /// What the turn acts on.
     pub fn world(&mut self) -> &mut W {
         self.world
     }

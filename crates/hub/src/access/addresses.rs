@@ -67,6 +67,7 @@ impl Addresses {
         self.conns.len()
     }
 
+    /// Whether nobody is counted.
     pub fn is_empty(&self) -> bool {
         self.conns.is_empty()
     }

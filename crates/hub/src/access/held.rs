@@ -6,6 +6,7 @@ use std::collections::HashMap;
 /// What a handler says to an opening request, as Socket.IO's `allowRequest` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
+    /// It may open its session.
     Accept,
     /// 403 with this message, code 4 of Engine.IO.
     Refuse(String),

@@ -71,6 +71,7 @@ fn holds(names: &[String], room: &str) -> bool {
 /// A token that grants nothing: what its client is told, and what operators are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
+    /// What the client is told.
     pub denied: Denied,
     /// A word for the log.
     pub cause: &'static str,
@@ -99,6 +100,7 @@ pub enum Denied {
 }
 
 impl Denied {
+    /// All of them, in the order of the counters.
     pub const ALL: [Self; 4] = [
         Self::Missing,
         Self::Invalid,

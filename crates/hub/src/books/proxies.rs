@@ -8,27 +8,35 @@ use wire::http;
 /// What is believed, and of whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
+    /// Addresses of the proxies whose word is taken.
     pub trusted: Vec<Cidr>,
+    /// The header that they write.
     pub header: ClientHeader,
+    /// Whether their connections begin with a PROXY protocol header.
     pub protocol: ProxyProtocol,
 }
 
 /// The header that the proxies write. Never both: a proxy that writes one passes a client's own other one on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientHeader {
+    /// `X-Forwarded-For`.
     #[default]
     XForwardedFor,
     /// RFC 7239.
     Forwarded,
+    /// They write none that may be believed.
     None,
 }
 
 /// Whether connections of trusted proxies begin with a PROXY protocol header. Those of others never do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyProtocol {
+    /// No connection begins with one.
     #[default]
     Off,
+    /// A connection may begin with one.
     Optional,
+    /// Each connection must begin with one.
     Required,
 }
 
@@ -56,6 +64,7 @@ impl Cidr {
         Some(Self { network, bits })
     }
 
+    /// Whether the address is in the range.
     pub fn holds(&self, address: IpAddr) -> bool {
         let differs = match (self.network, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
@@ -69,6 +78,7 @@ impl Cidr {
 }
 
 impl Proxies {
+    /// Whether the address is one of a trusted proxy.
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|cidr| cidr.holds(address))
     }

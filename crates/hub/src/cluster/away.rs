@@ -56,6 +56,7 @@ impl Uplink {
 
 /// What a hub has for its way to other nodes, in order.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Piece<'a> {
     /// There are members of a key now. Who joined waits until `Letter::confirmed` brings the ticket.
     Hold { key: u64, ticket: u64 },
@@ -114,6 +115,7 @@ impl Parcel {
         self.bytes.len() + self.numbers.len() * 8 + self.items.len() * size_of::<Item>()
     }
 
+    /// What is in it, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.items.iter().map(|item| match item {
             Item::Hold(key, ticket) => Piece::Hold {

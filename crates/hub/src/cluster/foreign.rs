@@ -11,15 +11,21 @@ pub const ELSEWHERE: u16 = u16::MAX;
 /// What is to be done with the sockets of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deed {
+    /// The namespace in which it is done.
     pub namespace: String,
+    /// The rooms whose members it is about; with no users either, it is about the whole namespace.
     pub rooms: Vec<String>,
+    /// The users whose sockets it is about.
     pub users: Vec<String>,
+    /// Rooms whose members it is not about.
     pub except: Vec<String>,
+    /// What is done.
     pub what: What,
 }
 
 /// A question has the number of its round, and what it is waited for.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum What {
     Event(Event),
     Ask {
@@ -41,13 +47,17 @@ pub enum What {
 /// An event with all that it has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
+    /// Its name.
     pub name: String,
+    /// Its arguments and what their placeholders stand for.
     pub content: Answer,
+    /// Dropped, not queued, for clients that cannot take it this instant.
     pub volatile: bool,
 }
 
 /// A letter of one of our hubs, as other servers may hear it.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Overheard {
     Deed(Deed),
     /// To a question of theirs: a shard of ours, of so many.

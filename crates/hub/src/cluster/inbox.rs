@@ -22,6 +22,7 @@ pub struct Inbox {
 /// A letter, and the shards that it is for.
 #[derive(Debug)]
 pub struct Read {
+    /// What the letter says.
     pub letter: Arc<Letter>,
     shards: ShardSet,
 }
@@ -34,6 +35,7 @@ impl Read {
 }
 
 impl Inbox {
+    /// The inbox of a node with so many shards.
     pub fn new(process: &Process, node: u16, shards: u16) -> Self {
         Self {
             process: process.clone(),

@@ -12,8 +12,11 @@ use wire::base64url::Id20;
 /// A socket's id is the name of a room that holds just that socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Target<'a> {
+    /// The namespace of the sockets.
     pub namespace: &'a str,
+    /// Sockets in any of these rooms; with no users either, all sockets of the namespace.
     pub rooms: &'a [&'a str],
+    /// Sockets of any of these users.
     pub users: &'a [&'a str],
     /// Rooms (or socket ids) whose members are left out.
     pub except: &'a [&'a str],
@@ -104,7 +107,9 @@ pub struct RoundId {
 /// An answer to an event that asked for an ack: raw JSON elements and attachments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// Raw JSON elements, separated by commas.
     pub args: String,
+    /// What placeholders in them stand for.
     pub attachments: Vec<Vec<u8>>,
 }
 
@@ -118,7 +123,9 @@ impl Answer {
 /// A socket as `fetch` reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
+    /// The id of the socket.
     pub id: String,
+    /// The rooms that it is in.
     pub rooms: Vec<String>,
     /// Raw JSON; `{}` when a handler attached nothing.
     pub data: String,
@@ -127,6 +134,7 @@ pub struct Fetched {
 /// The sockets that a fetch found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
+    /// The sockets, in no order.
     pub sockets: Vec<Fetched>,
     /// `false`: a shard did not answer in time or could not be asked, or the list was too long.
     pub complete: bool,
@@ -154,6 +162,7 @@ pub struct Broadcast {
 
 /// What the asker of a round is told.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Response {
     /// So many sockets of a shard were asked, and so many got nothing.
     Delivered { asked: u64, undelivered: u64 },
@@ -247,9 +256,13 @@ pub enum RoomNews {
 /// What one hub writes to others.
 #[derive(Debug)]
 pub enum Letter {
+    /// Something to do with sockets.
     Order(Order),
+    /// Something about a round.
     Response(Reply),
+    /// Something about a room.
     Room(RoomNews),
+    /// Something that the link to other nodes reports.
     Uplink(Tidings),
 }
 
@@ -266,6 +279,7 @@ pub struct Reply {
 
 /// From the process's own way to other nodes.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Tidings {
     /// To the asker of a round: it went to these nodes; to none that it could not reach.
     Posted { round: u64, nodes: Vec<u16> },

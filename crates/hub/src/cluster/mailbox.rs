@@ -39,6 +39,7 @@ impl Loads {
         self.of(shard).messages.load(Ordering::Relaxed)
     }
 
+    /// Bytes that wait in the mailbox of a shard.
     pub fn bytes(&self, shard: u16) -> usize {
         self.of(shard).bytes.load(Ordering::Relaxed)
     }
@@ -58,6 +59,7 @@ impl Loads {
 
 /// What a message costs while it waits.
 pub trait Weigh {
+    /// Bytes that it keeps from others while it waits.
     fn bytes(&self) -> usize;
 }
 
@@ -118,6 +120,7 @@ pub fn waker(wake: impl Fn() + Send + Sync + 'static) -> Waker {
 }
 
 impl<T: Weigh> Sender<T> {
+    /// Puts a message into the mailbox, however full that is.
     pub fn send(&self, message: T) {
         self.put(message);
         self.wake();
@@ -152,6 +155,7 @@ impl<T: Weigh> Receiver<T> {
         self.0.awake.swap(true, Ordering::SeqCst);
     }
 
+    /// The next message.
     pub fn pop(&self) -> Option<T> {
         let message = self.0.queue.pop()?;
         let load = self.0.load();
@@ -160,10 +164,12 @@ impl<T: Weigh> Receiver<T> {
         Some(message)
     }
 
+    /// Messages that wait.
     pub fn len(&self) -> usize {
         self.0.loads.messages(self.0.shard)
     }
 
+    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

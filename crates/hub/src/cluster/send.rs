@@ -16,6 +16,7 @@ use wire::base64url::Id20;
 /// Who a publication is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
+    /// All receivers, on whichever node.
     Everyone,
     /// Other nodes cannot be reached, and too much waits for them: only this node's members got it.
     ThisNode,

@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// What the hubs of one process share.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Connections by address.
@@ -34,6 +35,7 @@ pub struct Process {
 }
 
 impl Process {
+    /// What hubs share under these rates.
     pub fn new(rates: &Rates) -> Self {
         Self {
             meters: Arc::new(Shared::new(rates)),

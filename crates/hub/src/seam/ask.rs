@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 /// What is asked outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Ask {
     /// Is this token good, and whose is it? Answered by [`Reply::Verified`].
     Verify { token: Token },

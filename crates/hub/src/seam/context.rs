@@ -3,10 +3,9 @@
 use crate::books::claims::Grants;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
-use crate::cluster::asking;
 use crate::cluster::letter::{Address, Order, Target, owned};
-use crate::cluster::send;
 use crate::cluster::wire::Ask;
+use crate::cluster::{asking, send};
 use crate::rooms::membership::is_room_name;
 use crate::seam::told::Collected;
 
@@ -38,11 +37,15 @@ use wire::{json, plain, socketio};
 /// What a socket is.
 #[derive(Clone, Debug)]
 pub struct SocketInfo<'a> {
+    /// The id that the client knows it by.
     pub id: String,
+    /// The namespace that it is in.
     pub namespace: &'a str,
+    /// The protocol that its client speaks.
     pub protocol: Protocol,
     /// `polling` or `websocket`, as of now.
     pub transport: &'static str,
+    /// The client's address, as trusted proxies tell it.
     pub peer: IpAddr,
     /// Query string of the opening request; empty unless handshakes are kept.
     pub query: &'a str,
@@ -55,11 +58,18 @@ pub struct SocketInfo<'a> {
 pub enum Rejection<'a> {
     /// `message` is for people: `Rate limit exceeded: 10 messages/second`.
     RateLimited {
+        /// For people.
         message: &'a str,
+        /// When the next one may pass.
         retry_after_s: u64,
     },
     /// Everything else; `code` is what plain clients see.
-    Refused { message: &'a str, code: &'a str },
+    Refused {
+        /// For people.
+        message: &'a str,
+        /// For programs.
+        code: &'a str,
+    },
 }
 
 impl<'a> Rejection<'a> {
@@ -81,12 +91,14 @@ pub struct About<'a> {
     pub field: Option<&'a str>,
 }
 
+/// What a handler acts with, for the time of one call.
 #[derive(Debug)]
 pub struct Context<'a> {
     pub(crate) parts: &'a mut Parts,
 }
 
 impl Context<'_> {
+    /// The time of the turn.
     pub fn now(&self) -> Now {
         let _inside = Inside::enter();
         self.parts.clock.now
@@ -278,6 +290,7 @@ impl Context<'_> {
         self.join(socket, room)
     }
 
+    /// Leaves a room; one that it is not in costs nothing.
     pub fn leave(&mut self, socket: SocketKey, room: &str) {
         let _inside = Inside::enter();
         if self.parts.people.socket(socket).is_some() {
@@ -300,6 +313,7 @@ impl Context<'_> {
         })
     }
 
+    /// Whether the socket is in a room.
     pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
         let _inside = Inside::enter();
         self.known(socket).is_some_and(|slot| {
@@ -352,6 +366,7 @@ impl Context<'_> {
         self.extra(socket, |extra| extra.data = Some(data.into()));
     }
 
+    /// The raw JSON that a handler attached.
     pub fn data(&self, socket: SocketKey) -> Option<&str> {
         let _inside = Inside::enter();
         self.known(socket)?.extra.as_ref()?.data.as_deref()
@@ -368,6 +383,7 @@ impl Context<'_> {
         Some(change(slot.extra.get_or_insert_default()))
     }
 
+    /// The id that the client knows the socket by.
     pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
         let _inside = Inside::enter();
         self.parts.people.sockets.live(socket).map(|slot| slot.id)
@@ -380,6 +396,7 @@ impl Context<'_> {
         Some(&self.parts.people.namespaces.get(slot.namespace)?.name)
     }
 
+    /// What the socket is, while it is connected.
     pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
         let _inside = Inside::enter();
         let slot = self.parts.people.socket(socket)?;
@@ -444,6 +461,7 @@ impl Context<'_> {
         asking::fetch(self.parts, target, millis(timeout), token);
     }
 
+    /// Lets all sockets of a target join rooms.
     pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
         let shards = send::shards_of(self.parts, of);
@@ -459,6 +477,7 @@ impl Context<'_> {
         orders::join_selected(self.parts, of, rooms);
     }
 
+    /// Lets all sockets of a target leave rooms.
     pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
         let shards = send::shards_of(self.parts, of);
@@ -473,6 +492,7 @@ impl Context<'_> {
         orders::leave_selected(self.parts, of, rooms);
     }
 
+    /// Ends the memberships of all sockets of a target; with `close` their sessions.
     pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
         let _inside = Inside::enter();
         let shards = send::shards_of(self.parts, of);

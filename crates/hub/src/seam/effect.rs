@@ -10,7 +10,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
+/// Something that a hub wants done.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Effect {
     /// Drop the connection now.
     Close { conn: ConnId },
@@ -43,6 +45,7 @@ pub enum Effect {
 
 /// A line of the connection log.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Notice {
     Connected {
         socket: Id20,
@@ -104,6 +107,7 @@ impl Brief {
         }
     }
 
+    /// As much of the name as was kept.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.len));
         std::str::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 /// A client asks to join a namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectRequest<'a> {
+    /// The namespace that it wants to join.
     pub namespace: &'a str,
     /// Raw JSON of the CONNECT payload; `{}` when there was none.
     pub auth: &'a str,
@@ -16,7 +17,9 @@ pub struct ConnectRequest<'a> {
     pub query: &'a str,
     /// Its header lines; none unless the handler [reads requests](crate::Handler::reads_requests).
     pub headers: HeaderLines<'a>,
+    /// The protocol that it speaks.
     pub protocol: Protocol,
+    /// The client's address, as trusted proxies tell it.
     pub peer: IpAddr,
     /// What its token says; `None` = it showed none, and none is needed.
     pub claims: Option<&'a Claims>,
@@ -26,6 +29,7 @@ pub struct ConnectRequest<'a> {
 /// Why a namespace was not joined: CONNECT_ERROR's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    /// For people.
     pub message: String,
     /// Raw JSON.
     pub data: Option<String>,
@@ -34,7 +38,9 @@ pub struct Refusal {
 /// What becomes of a client that wants to join a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
+    /// It joins.
     Admit,
+    /// It is told why not.
     Refuse(Refusal),
     /// The handler took a ticket ([`Context::postpone`](crate::Context::postpone)) and decides with it later ([`Context::decide`](crate::Context::decide)).
     Later,
@@ -58,6 +64,7 @@ impl Refusal {
         }
     }
 
+    /// There is no such namespace.
     pub fn invalid_namespace() -> Self {
         Self {
             message: "Invalid namespace".into(),
@@ -69,10 +76,12 @@ impl Refusal {
 /// An event from a client.
 #[derive(Debug)]
 pub struct Event<'a> {
+    /// Its name.
     pub name: &'a str,
     /// Raw JSON elements behind the name, separated by commas; empty when there are none. Attachments stand in it as
     /// Socket.IO placeholders.
     pub args: &'a str,
+    /// What placeholders in the arguments stand for.
     pub attachments: &'a [Vec<u8>],
     /// Room named by a plain client.
     pub room: Option<&'a str>,
@@ -97,6 +106,8 @@ impl AckTo {
 /// A message of such a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data<'a> {
+    /// UTF-8.
     Text(&'a str),
+    /// Bytes.
     Binary(&'a [u8]),
 }

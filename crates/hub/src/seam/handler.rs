@@ -64,6 +64,7 @@ pub trait Handler: Send {
     }
     /// The client has joined and was told so. `auth` is the raw JSON of its CONNECT payload.
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {}
+    /// A client sent an event.
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>);
     /// The socket is on its way out: it gets nothing any more, but its rooms, user and data can still be read.
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
@@ -105,5 +106,6 @@ pub trait Handler: Send {
 
 /// Builds one handler per shard.
 pub trait HandlerFactory: Send + Sync {
+    /// The handler of this shard.
     fn build(&self, shard: u16) -> Box<dyn Handler>;
 }

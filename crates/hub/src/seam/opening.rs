@@ -12,6 +12,7 @@ use wire::http::{self, Head};
 pub struct Request<'a> {
     pub(crate) head: &'a Head<'a>,
     pub(crate) conn: Key<ConnId>,
+    /// The protocol of the path that it asks for.
     pub protocol: Protocol,
     /// The client's address, as trusted proxies tell it.
     pub peer: IpAddr,

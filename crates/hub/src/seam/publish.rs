@@ -6,13 +6,11 @@
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
-use crate::cluster::send;
-use crate::cluster::send::Reach;
+use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::life::stream;
 use crate::parts::Parts;
-use crate::rooms::log::home;
-use crate::rooms::log::{Kept, Position};
+use crate::rooms::log::{Kept, Position, home};
 use crate::rooms::membership::NewCount;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::RoomKind;
@@ -38,8 +36,11 @@ pub enum Record<'a> {
 /// An event on its way to rooms. `record` needs rooms in `to`: what is for a whole namespace or for users is not kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Publication<'a> {
+    /// Whom it is for.
     pub to: Target<'a>,
+    /// What is sent.
     pub event: Emit<'a>,
+    /// What clients that join later get of it.
     pub record: Record<'a>,
 }
 

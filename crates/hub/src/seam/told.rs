@@ -34,6 +34,7 @@ pub(crate) enum Told {
 pub struct Collected {
     /// Fewer than `acked` if not all could be kept.
     pub answers: Vec<Answer>,
+    /// Sockets that answered.
     pub acked: u64,
     /// Sockets that got the event and did not answer in time.
     pub timed_out: u64,
