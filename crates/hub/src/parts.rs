@@ -18,7 +18,6 @@ use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::intake::Intake;
-use crate::tables::interest::Interest;
 use crate::tables::people::People;
 use std::sync::Arc;
 
@@ -61,7 +60,9 @@ impl Parts {
         let away = process.uplink.as_ref();
         let away = away.map(|uplink| Box::new(Away::new(me, uplink)));
         let mut people = People::default();
-        people.interest = Interest::new(away.is_some());
+        if away.is_some() {
+            people.watch_interest();
+        }
         Self {
             ids: Ids::new(me, entropy),
             clock: Clock::default(),

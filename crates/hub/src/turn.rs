@@ -261,7 +261,7 @@ impl<W: World> Turn<'_, W> {
         self.carry_out();
         self.flush();
         let spent = last(&mut self);
-        if !self.hub.stage.parts.line.log.dirty.is_empty() {
+        if self.hub.stage.parts.line.has_output() {
             self.flush();
         }
         self.world.wake();

@@ -30,8 +30,16 @@ impl Hub {
         self.stage.parts.check_sessions();
         self.stage.parts.check_sockets();
         self.stage.parts.check_rooms();
-        self.stage.parts.check_users();
-        self.stage.parts.check_namespaces();
+        let parts = &self.stage.parts;
+        parts.people.check_ids();
+        parts.people.check_users();
+        parts.check_questions();
+        parts.people.check_namespaces(|namespace| {
+            let rooms = parts.rooms.iter();
+            rooms
+                .filter(|(_, room)| room.namespace() == namespace)
+                .count()
+        });
         self.stage.parts.check_lists();
     }
 
@@ -42,7 +50,7 @@ impl Hub {
             sessions: self.stage.parts.people.sessions.len(),
             sockets: self.stage.parts.people.sockets.len(),
             rooms: self.stage.parts.rooms.len(),
-            namespaces: self.stage.parts.people.namespaces.len(),
+            namespaces: self.stage.parts.people.namespaces(),
         }
     }
 
@@ -57,9 +65,9 @@ impl Hub {
             .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
             .filter_map(|(_, room)| {
-                let namespace = self.stage.parts.people.namespaces.get(room.namespace())?;
+                let namespace = self.stage.parts.people.label(room.namespace())?;
                 let (name, here) = (room.name().to_string(), room.members().len() as u64);
-                Some((namespace.name.to_string(), name, here, room.total()))
+                Some((namespace.to_string(), name, here, room.total()))
             })
             .collect();
         rooms.sort();
@@ -126,7 +134,7 @@ impl Parts {
             .iter()
             .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
         let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
-        self.line.codecs.check_contexts(&kept);
+        self.line.check_windows(&kept);
         assert_eq!(
             self.books.counts.takeover_contexts,
             kept.len() as u64,
@@ -135,7 +143,6 @@ impl Parts {
     }
 
     fn check_sessions(&self) {
-        let mut engineio = 0;
         for (index, session) in self.people.sessions.iter() {
             let state = match session.protocol {
                 Protocol::EventStream => State::Stream,
@@ -164,7 +171,6 @@ impl Parts {
                 );
             }
             if session.protocol.is_engineio() {
-                engineio += 1;
                 assert_eq!(
                     self.people.find_session(&session.sid),
                     Some(index),
@@ -179,7 +185,6 @@ impl Parts {
             }
             self.check_sockets_of(index, session);
         }
-        assert_eq!(self.people.sids.len(), engineio, "entries of the sid table");
     }
 
     fn check_end(&self, session: SessionId, conn: Option<ConnId>, state: State) {
@@ -255,11 +260,6 @@ impl Parts {
             }
             assert_eq!(everyone, 1, "socket {index}: memberships in its namespace");
         }
-        assert_eq!(
-            self.people.socket_ids.len(),
-            self.people.sockets.len(),
-            "entries of the id table"
-        );
     }
 
     fn check_rooms(&self) {
@@ -270,7 +270,7 @@ impl Parts {
             let found = self.rooms.find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
-                self.people.namespaces.get(room.namespace()).is_some(),
+                self.people.label(room.namespace()).is_some(),
                 "room {:?}",
                 room.name()
             );
@@ -308,46 +308,6 @@ impl Parts {
         );
     }
 
-    fn check_users(&self) {
-        let mut members = 0;
-        for (index, user) in self.people.users.iter() {
-            assert_eq!(
-                self.people.users.find(user.namespace, &user.name),
-                Some(index),
-                "user {:?}",
-                user.name
-            );
-            assert_ne!(
-                user.first, None,
-                "user {:?} has nobody and is still here",
-                user.name
-            );
-            let mut at = user.first;
-            while let Some(id) = at {
-                let socket = self.people.sockets.get(id);
-                let socket = socket.unwrap_or_else(|| panic!("dead socket of {:?}", user.name));
-                assert_eq!(
-                    (socket.place.user, socket.namespace),
-                    (Some(index), user.namespace)
-                );
-                members += 1;
-                assert!(
-                    members <= self.people.sockets.len(),
-                    "the list of {:?} has no end",
-                    user.name
-                );
-                at = self.people.next_of_user(id);
-            }
-        }
-        let placed = self
-            .people
-            .sockets
-            .iter()
-            .filter(|(_, slot)| slot.place.user.is_some());
-        assert_eq!(members, placed.count(), "sockets of users");
-        self.check_questions();
-    }
-
     /// Gates of sessions and the questions that they wait for are pairs.
     fn check_questions(&self) {
         let (open, kept, booked) = self.asks.audit();
@@ -371,41 +331,10 @@ impl Parts {
         assert_eq!(joins.count(), gates, "gates of sessions");
     }
 
-    fn check_namespaces(&self) {
-        for (index, namespace) in self.people.namespaces.iter() {
-            let rooms = self
-                .rooms
-                .iter()
-                .filter(|(_, room)| room.namespace() == index)
-                .count();
-            assert_eq!(
-                namespace.rooms as usize, rooms,
-                "rooms of {}",
-                namespace.name
-            );
-            assert!(
-                rooms > 0,
-                "namespace {} is empty and still here",
-                namespace.name
-            );
-            assert_eq!(
-                self.people.find_namespace(&namespace.name),
-                Some(index),
-                "{}",
-                namespace.name
-            );
-        }
-        assert_eq!(
-            self.people.namespace_names.len(),
-            self.people.namespaces.len(),
-            "names of namespaces"
-        );
-    }
-
     /// Marks that say "is in a list" and the lists.
     fn check_lists(&self) {
         for (index, conn) in self.line.conns.iter() {
-            let waits = self.line.log.dirty.contains(&index);
+            let waits = self.line.is_dirty(index);
             assert!(
                 !conn.flags.dirty || waits,
                 "conn {index} will not be flushed"

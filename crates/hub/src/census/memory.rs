@@ -51,33 +51,21 @@ impl MemoryWalk {
 
     /// The parts, with the tables themselves and all that needs no walk.
     fn finish(&self, parts: &Parts) -> Footprint {
+        let [sessions, sockets, users] = parts.people.heap_bytes();
+        let [waiting, log, codecs] = parts.line.heap_bytes();
+        let asked = parts.clock.expiries.heap_bytes() + parts.asks.heap_bytes();
         vec![
             ("connections", parts.line.conns.heap_bytes() + self.conns),
-            (
-                "sessions",
-                parts.people.sessions.heap_bytes()
-                    + parts.people.sids.allocation_size()
-                    + self.sessions,
-            ),
-            (
-                "sockets",
-                parts.people.sockets.heap_bytes()
-                    + parts.people.socket_ids.allocation_size()
-                    + self.sockets,
-            ),
+            ("sessions", sessions + self.sessions),
+            ("sockets", sockets + self.sockets),
             ("rooms", parts.rooms.heap_bytes() + self.rooms),
-            (
-                "users",
-                parts.people.users.heap_bytes()
-                    + parts.clock.expiries.heap_bytes()
-                    + parts.asks.heap_bytes(),
-            ),
-            ("outboxes", self.outboxes + parts.line.pool.bytes() as usize),
+            ("users", users + asked),
+            ("outboxes", waiting + self.outboxes),
             ("history", parts.rooms.kept.heap_bytes()),
             ("rounds", parts.rounds.heap_bytes()),
             ("timers", parts.clock.timers.heap_bytes()),
-            ("turn log", parts.line.log.heap_bytes()),
-            ("deflate", parts.line.codecs.heap_bytes()),
+            ("turn log", log),
+            ("deflate", codecs),
         ]
     }
 }

@@ -5,7 +5,6 @@ use crate::books::metrics::Limit;
 use crate::dialect::speech::{Dialect, Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};
 use crate::output::line::Line;
-use crate::output::piece::Piece;
 use crate::tables::people::People;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::plain;
@@ -35,8 +34,7 @@ impl Speaker<'_> {
             return;
         };
         let (conn, variant) = (slot.conn, Variant::of(slot));
-        let mut message = std::mem::take(&mut self.line.scratch);
-        message.clear();
+        let mut message = self.line.buffer();
         variant.dialect.write(&mut message, word);
         let compression = &self.books.config.compression;
         let exempt = compression.exempt.holds(word.namespace, &[]);
@@ -47,7 +45,7 @@ impl Speaker<'_> {
             exempt: exempt || word.kind != PacketType::Ack && variant.framing != Framing::Polling,
         };
         self.carry(session, conn, variant, said);
-        self.line.scratch = message;
+        self.line.recycle(message);
     }
 
     /// Answers an event of a socket. What the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
@@ -56,12 +54,11 @@ impl Speaker<'_> {
             return;
         };
         let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
-        let Some(namespace) = self.people.namespaces.get(socket.namespace) else {
+        let Some(namespace) = self.people.label(socket.namespace) else {
             return;
         };
-        let namespace = &*namespace.name;
-        let mut message = std::mem::take(&mut self.line.scratch);
-        message.clear();
+        let namespace = &**namespace;
+        let mut message = self.line.buffer();
         let word = Word::ack(namespace, id, args, attachments);
         variant.dialect.write(&mut message, &word);
         let said = Said {
@@ -70,7 +67,7 @@ impl Speaker<'_> {
             exempt: self.books.config.compression.exempt.holds(namespace, &[]),
         };
         self.carry(session, conn, variant, said);
-        self.line.scratch = message;
+        self.line.recycle(message);
     }
 
     /// Tells a client of the plain protocol what is wrong; `false`: it speaks another protocol.
@@ -135,7 +132,7 @@ impl Speaker<'_> {
         exempt: bool,
     ) {
         let unit = Unit {
-            piece: Piece::new(text, &self.line.pool),
+            piece: self.line.piece(text),
             fate: Fate::Fixed,
             packets: packets as u32,
             exempt,

@@ -16,6 +16,7 @@ use crate::tables::session::Session;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
 use crate::tables::timer::SessionTimer;
 use std::net::IpAddr;
+use std::sync::Arc;
 use wire::socketio::PacketType;
 use wire::websocket::close;
 
@@ -46,11 +47,8 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
         return;
     }
     let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
-    if !matches!(how, Departure::Session(_))
-        && let Some(slot) = parts.people.sessions.get_mut(session)
-        && let Some(namespace) = parts.people.namespaces.get(namespace)
-    {
-        slot.rare.get_or_insert_default().part(&namespace.name);
+    if !matches!(how, Departure::Session(_)) {
+        parts.people.note_parted(session, namespace);
     }
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
@@ -151,10 +149,10 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
         return;
     };
     let session = socket.session;
-    let Some(namespace) = parts.people.namespaces.get(socket.namespace) else {
+    let Some(namespace) = parts.people.label(socket.namespace) else {
         return;
     };
-    let namespace = namespace.name.clone();
+    let namespace = Arc::clone(namespace);
     let word = Word::control(PacketType::Disconnect, &namespace, "");
     parts.speaker().say(session, &word);
 }

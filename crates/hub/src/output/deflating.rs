@@ -7,7 +7,8 @@ use crate::output::compression::Deflate;
 use crate::output::line::Line;
 use crate::output::log::Range;
 use crate::tables::slot::ConnId;
-use wire::http::Head;
+use std::borrow::Cow;
+use wire::http::{Encoding, Head};
 use wire::websocket::deflate::InflateError;
 use wire::websocket::extension::{self, Agreed, Willing};
 
@@ -122,7 +123,7 @@ impl Line {
     }
 
     /// Compresses frames into the log for many or the one for one; `None` if they are better sent as they are.
-    pub(crate) fn deflated_range(
+    fn deflated_range(
         &mut self,
         books: &mut Books,
         conn: ConnId,
@@ -139,5 +140,36 @@ impl Line {
         self.codecs
             .deflate(config, (conn, deflate), frames, out, &mut books.counts)
             .then(|| self.log.close(shared, start, fate))
+    }
+
+    /// The form of an event for connections that agreed on compression; `None` if the plain one is better. `plain` is that
+    /// form if it was made, and `write` makes it.
+    pub(crate) fn append_deflated(
+        &mut self,
+        books: &mut Books,
+        (conn, deflate): (ConnId, Deflate),
+        (shared, fate): (bool, Fate),
+        plain: Option<Range>,
+        write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>),
+    ) -> Option<Range> {
+        let mut frames = std::mem::take(&mut self.codecs.frames);
+        match plain {
+            Some(range) => frames.extend_from_slice(self.log.bytes(range)),
+            None => write(&mut frames, &mut self.scratch),
+        }
+        let range = self.deflated_range(books, conn, deflate, &frames, (shared, fate));
+        self.codecs.recycle_frames(frames);
+        range
+    }
+
+    /// A poll's answer as its client accepts it; the header line for it goes to `extra`.
+    pub(crate) fn encode_body<'a>(
+        &mut self,
+        books: &mut Books,
+        encoding: Option<Encoding>,
+        body: &'a [u8],
+        extra: &mut Vec<u8>,
+    ) -> Cow<'a, [u8]> {
+        self.codecs.encode_body(books, encoding, body, extra)
     }
 }

@@ -6,7 +6,10 @@ use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
 use crate::output::log::{Range, TurnLog};
-use crate::output::piece::Pool;
+use crate::output::outbox::Flushed;
+use crate::output::outbox::Sink;
+use crate::output::outbox::Tally;
+use crate::output::piece::{Piece, Pool};
 use crate::tables::clock::Clock;
 use crate::tables::conn::{Conn, State};
 use crate::tables::polls::Polls;
@@ -14,21 +17,21 @@ use crate::tables::session::Session;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{ConnId, SessionKey};
 use crate::tables::timer::ConnTimer;
-use std::hash::RandomState;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) conns: Slab<ConnId, Conn>,
-    pub(crate) log: TurnLog,
+    pub(super) log: TurnLog,
     /// What waits beyond the turn.
-    pub(crate) pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     /// Keys of events that replace each other. Clients choose what is hashed.
-    pub(crate) hasher: RandomState,
-    pub(crate) codecs: Codecs,
+    pub(super) hasher: RandomState,
+    pub(super) codecs: Codecs,
     /// Reused while encoding.
-    pub(crate) scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     pub(crate) budget: Budget,
     pub(crate) polls: Polls,
     /// No connection is accepted any more: behind an answer there is no other request.
@@ -187,5 +190,118 @@ impl Line {
     pub(crate) fn deflate_of(&self, conn: Option<ConnId>) -> Deflate {
         let slot = self.conns.get(conn);
         slot.map_or(Deflate::Off, |slot| slot.deflate)
+    }
+
+    // ---- the end of a turn --------------------------------------------------------------------------------------------
+
+    pub(crate) fn has_output(&self) -> bool {
+        !self.log.dirty.is_empty()
+    }
+
+    /// The connections with output.
+    pub(crate) fn take_dirty(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.log.dirty)
+    }
+
+    /// All output is with the kernel or in backlogs. `dirty` comes back, so that it need not be allocated again.
+    pub(crate) fn end_flush(&mut self, dirty: Vec<ConnId>) {
+        if dirty.capacity() > self.log.dirty.capacity() {
+            self.log.dirty = dirty;
+        }
+        self.log.clear();
+    }
+
+    /// Bytes of output of this turn.
+    pub(crate) fn log_bytes(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Bytes that wait in all outboxes.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.pool.bytes()
+    }
+
+    /// Writes what the turn has for a connection. `true`: the connection ends with it.
+    #[inline]
+    pub(crate) fn flush(
+        &mut self,
+        conn: ConnId,
+        sink: &mut dyn Sink,
+        mut bytes_max: usize,
+        tally: &mut Tally,
+    ) -> Option<(Flushed, bool)> {
+        let slot = self.conns.get_mut(conn)?;
+        if slot.flags.answering {
+            // The answer was bounded when it was a queue; here it waits for the kernel.
+            bytes_max = bytes_max.saturating_mul(4);
+        }
+        slot.flags.dirty = false;
+        let flushed = slot
+            .outbox
+            .flush(&mut self.log, conn, sink, bytes_max, tally);
+        Some((flushed, slot.state == State::Finishing))
+    }
+
+    // ---- buffers ------------------------------------------------------------------------------------------------------
+
+    /// An empty buffer to work in; [`Line::recycle`] takes it back.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.scratch);
+        buffer.clear();
+        buffer
+    }
+
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
+        self.scratch = buffer;
+    }
+
+    /// An empty buffer for an inflated message; [`Line::recycle_inflated`] takes it back.
+    pub(crate) fn inflated(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.codecs.inflated)
+    }
+
+    pub(crate) fn recycle_inflated(&mut self, buffer: Vec<u8>) {
+        self.codecs.recycle_inflated(buffer);
+    }
+
+    /// A copy that may wait beyond the turn.
+    pub(crate) fn piece(&self, bytes: &[u8]) -> Piece {
+        Piece::new(bytes, &self.pool)
+    }
+
+    /// The key of events that replace each other.
+    pub(crate) fn key_of(&self, event: impl Hash) -> u64 {
+        self.hasher.hash_one(event)
+    }
+
+    /// Appends one unit to a log. `write` gets the log and a buffer to work in.
+    #[inline]
+    pub(crate) fn append(
+        &mut self,
+        shared: bool,
+        fate: Fate,
+        write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>),
+    ) -> Range {
+        let log = self.log.bytes_mut(shared);
+        let start = log.len();
+        write(log, &mut self.scratch);
+        self.log.close(shared, start, fate)
+    }
+
+    // ---- for checks ---------------------------------------------------------------------------------------------------
+
+    pub(crate) fn is_dirty(&self, conn: ConnId) -> bool {
+        self.log.dirty.contains(&conn)
+    }
+
+    /// Panics unless just these connections keep a window.
+    pub(crate) fn check_windows(&self, conns: &[ConnId]) {
+        self.codecs.check_contexts(conns);
+    }
+
+    /// Bytes of what waits, of the turn's log, and of compressors.
+    pub(crate) fn heap_bytes(&self) -> [usize; 3] {
+        let waiting = self.pool.bytes() as usize;
+        [waiting, self.log.heap_bytes(), self.codecs.heap_bytes()]
     }
 }

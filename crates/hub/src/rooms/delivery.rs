@@ -8,10 +8,8 @@ use crate::dialect::speech::{Framing, Variant};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;
 use crate::output::log::Range;
-use crate::output::piece::Piece;
 use crate::rooms::outgoing::Outgoing;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
-use std::hash::BuildHasher;
 
 impl Speaker<'_> {
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
@@ -79,7 +77,7 @@ impl Speaker<'_> {
             let (mut message, mut packets) = (Vec::new(), Vec::new());
             variant.dialect.write(&mut message, &out.word());
             variant.wrap(&mut packets, &message, out.event.attachments);
-            Piece::new(&packets, &self.line.pool)
+            self.line.piece(&packets)
         });
         self.line.budget.deliver();
         self.books.counts.delivered[variant.metric()] += 1;
@@ -102,7 +100,7 @@ impl Speaker<'_> {
         }
         let (policy, member) = self.books.config.slow_events(out.namespace);
         let key = match policy {
-            SlowConsumer::Conflate => self.line.hasher.hash_one(out.conflation_key(member)),
+            SlowConsumer::Conflate => self.line.key_of(out.conflation_key(member)),
             _ => 0,
         };
         *out.fate.insert(Fate::Event { policy, key })
@@ -110,10 +108,9 @@ impl Speaker<'_> {
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
         let fate = self.fate_of(out);
-        let log = self.line.log.bytes_mut(out.shared);
-        let start = log.len();
-        write_event(log, &mut self.line.scratch, variant, out);
-        let range = self.line.log.close(out.shared, start, fate);
+        let range = self.line.append(out.shared, fate, |log, scratch| {
+            write_event(log, scratch, variant, out);
+        });
         out.made.frames[frame_slot(variant, Deflate::Off)] = Some(range);
         range
     }
@@ -134,22 +131,17 @@ impl Speaker<'_> {
             // There may be more like this one.
             plain = Some(self.encode(variant, out));
         }
-        let mut frames = std::mem::take(&mut self.line.codecs.frames);
-        match plain {
-            Some(range) => frames.extend_from_slice(self.line.log.bytes(range)),
-            None => write_event(&mut frames, &mut self.line.scratch, variant, out),
-        }
-        let shared = out.shared && !own;
-        let fate = self.fate_of(out);
-        let range =
-            match self
-                .line
-                .deflated_range(self.books, conn, deflate, &frames, (shared, fate))
-            {
-                Some(range) => range,
-                None => plain.unwrap_or_else(|| self.encode(variant, out)),
-            };
-        self.line.codecs.recycle_frames(frames);
+        let kind = (out.shared && !own, self.fate_of(out));
+        let made = self.line.append_deflated(
+            self.books,
+            (conn, deflate),
+            kind,
+            plain,
+            |frames, scratch| {
+                write_event(frames, scratch, variant, out);
+            },
+        );
+        let range = made.or(plain).unwrap_or_else(|| self.encode(variant, out));
         if let Some(made) = out.made.frames.get_mut(frame_slot(variant, deflate)) {
             *made = Some(range);
         }

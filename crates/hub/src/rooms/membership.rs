@@ -51,20 +51,15 @@ impl Rooms {
         }
         let label = people.add_room(namespace);
         let subject = kind.subject();
-        people
-            .interest
-            .note(&label, subject, name, Interested::Came);
+        people.note_interest(namespace, subject, name, Interested::Came);
         self.insert((namespace, &label), kind, name)
     }
 
     /// Forgets a room that has no members here, and its namespace with the last room.
     fn tidy(&mut self, people: &mut People, room: RoomId) {
         if let Some(room) = self.remove_if_empty(room) {
-            if let Some(label) = people.namespaces.get(room.namespace()) {
-                let subject = room.kind().subject();
-                let (label, name) = (&label.name, room.name());
-                people.interest.note(label, subject, name, Interested::Went);
-            }
+            let (namespace, subject) = (room.namespace(), room.kind().subject());
+            people.note_interest(namespace, subject, room.name(), Interested::Went);
             people.drop_room(room.namespace());
         }
     }
@@ -106,12 +101,8 @@ impl Rooms {
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.add_member(&mut people.sockets, index, room);
         let key = people.socket_key(index);
-        if let Some(label) = people.namespaces.get(namespace) {
-            let joined = |room| Interested::Joined(key, room);
-            people
-                .interest
-                .note(&label.name, Subject::Room, name, joined);
-        }
+        let joined = |room| Interested::Joined(key, room);
+        people.note_interest(namespace, Subject::Room, name, joined);
         Ok(())
     }
 
@@ -155,11 +146,11 @@ impl Rooms {
                 announce,
             } = change;
             if let Some(slot) = self.get(room)
-                && let Some(namespace) = people.namespaces.get(slot.namespace())
+                && let Some(namespace) = people.label(slot.namespace())
                 && tell
             {
                 told.push(NewCount {
-                    namespace: Arc::clone(&namespace.name),
+                    namespace: Arc::clone(namespace),
                     room: Arc::clone(slot.name()),
                     members: slot.total(),
                     announce,

@@ -8,6 +8,7 @@ use crate::cluster::wire::Ask;
 use crate::cluster::{asking, send};
 use crate::rooms::membership::is_room_name;
 use crate::seam::told::Collected;
+use std::sync::Arc;
 
 pub use crate::dialect::speech::Emit;
 use crate::life::ending;
@@ -143,11 +144,11 @@ impl Context<'_> {
         let Some(socket) = self.parts.people.socket(to) else {
             return;
         };
-        let Some(namespace) = self.parts.people.namespaces.get(socket.namespace) else {
+        let Some(namespace) = self.parts.people.label(socket.namespace) else {
             return;
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
-        let namespace = namespace.name.clone();
+        let namespace = Arc::clone(namespace);
         let mut out = Outgoing::new(&namespace, emit);
         out.ack = ack;
         out.about = about;
@@ -257,10 +258,10 @@ impl Context<'_> {
         let Some(slot) = self.parts.people.socket(socket) else {
             return;
         };
-        if let Some(namespace) = self.parts.people.namespaces.get(slot.namespace) {
+        if let Some(namespace) = self.parts.people.label(slot.namespace) {
             let notice = Notice::UnknownEvent {
                 socket: slot.id,
-                namespace: namespace.name.clone(),
+                namespace: Arc::clone(namespace),
                 event: Brief::new(event),
             };
             self.parts.outbound.effects.push(Effect::Log(notice));
@@ -393,7 +394,7 @@ impl Context<'_> {
     pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
         let _inside = Inside::enter();
         let slot = self.parts.people.sockets.live(socket)?;
-        Some(&self.parts.people.namespaces.get(slot.namespace)?.name)
+        Some(self.parts.people.label(slot.namespace)?)
     }
 
     /// What the socket is, while it is connected.
@@ -404,7 +405,7 @@ impl Context<'_> {
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
         Some(SocketInfo {
             id: slot.id.to_string(),
-            namespace: &self.parts.people.namespaces.get(slot.namespace)?.name,
+            namespace: self.parts.people.label(slot.namespace)?,
             protocol: session.protocol,
             transport: session.transport(),
             peer: session.peer,

@@ -173,10 +173,10 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
         return;
     };
     let (id, namespace, session) = (slot.id, slot.namespace, slot.session);
-    let Some(label) = parts.people.namespaces.get(namespace) else {
+    let Some(label) = parts.people.label(namespace) else {
         return;
     };
-    let label = label.name.clone();
+    let label = Arc::clone(label);
     let home = home_of(parts, &label, name);
     let after = stream::resumes(parts, session, name);
     if home == parts.ids.me.shard {

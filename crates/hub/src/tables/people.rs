@@ -1,5 +1,7 @@
 //! Who is here: sessions, their sockets, the users behind them, and the namespaces that they are in.
 
+mod audit;
+
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::interest::{Change, Interest, Subject};
@@ -16,22 +18,22 @@ use std::sync::Arc;
 use wire::base64url::Id20;
 
 #[derive(Debug)]
-pub(crate) struct Namespace {
-    pub(crate) name: Arc<str>,
+struct Namespace {
+    name: Arc<str>,
     /// Rooms (of all kinds) that exist in it.
-    pub(crate) rooms: u32,
+    rooms: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct People {
     pub(crate) sessions: Slab<SessionId, Session>,
     pub(crate) sockets: Slab<SocketId, Socket>,
-    pub(crate) sids: HashTable<SessionId>,
-    pub(crate) socket_ids: HashTable<SocketId>,
-    pub(crate) users: Users,
-    pub(crate) namespaces: Slab<NamespaceId, Namespace>,
-    pub(crate) namespace_names: HashMap<Arc<str>, NamespaceId>,
-    pub(crate) interest: Interest,
+    sids: HashTable<SessionId>,
+    socket_ids: HashTable<SocketId>,
+    users: Users,
+    namespaces: Slab<NamespaceId, Namespace>,
+    namespace_names: HashMap<Arc<str>, NamespaceId>,
+    interest: Interest,
     /// Of the last selection of sockets.
     mark: u32,
 }
@@ -255,6 +257,47 @@ impl People {
         {
             self.namespace_names.remove(&slot.name);
         }
+    }
+
+    pub(crate) fn label(&self, namespace: NamespaceId) -> Option<&Arc<str>> {
+        self.namespaces.get(namespace).map(|slot| &slot.name)
+    }
+
+    /// The session is not in this namespace any more; packets for it may still be on their way.
+    pub(crate) fn note_parted(&mut self, session: SessionId, namespace: NamespaceId) {
+        if let Some(slot) = self.sessions.get_mut(session)
+            && let Some(namespace) = self.namespaces.get(namespace)
+        {
+            slot.rare.get_or_insert_default().part(&namespace.name);
+        }
+    }
+
+    pub(crate) fn namespaces(&self) -> usize {
+        self.namespaces.len()
+    }
+
+    // ---- interest -----------------------------------------------------------------------------------------------------
+
+    /// Other nodes may exist: whom this hub has members for is noted from now on.
+    pub(crate) fn watch_interest(&mut self) {
+        self.interest = Interest::new(true);
+    }
+
+    /// Something about a room of a namespace that other nodes are to know.
+    pub(crate) fn note_interest(
+        &mut self,
+        namespace: NamespaceId,
+        subject: Subject,
+        name: &str,
+        change: impl FnOnce(u64) -> Change,
+    ) {
+        if let Some(slot) = self.namespaces.get(namespace) {
+            self.interest.note(&slot.name, subject, name, change);
+        }
+    }
+
+    pub(crate) fn take_interest(&mut self) -> impl Iterator<Item = Change> {
+        self.interest.take()
     }
 
     // ---- users --------------------------------------------------------------------------------------------------------

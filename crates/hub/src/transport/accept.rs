@@ -35,14 +35,13 @@ pub(crate) fn open_websocket(
         slot.session = Some(session);
     }
     if protocol.is_engineio() {
-        let mut open = std::mem::take(&mut stage.parts.line.scratch);
-        open.clear();
+        let mut open = stage.parts.line.buffer();
         begin::write_open(&stage.parts, session, &mut open);
         stage
             .parts
             .line
             .reply(conn, |out| frame::write_frame(out, OpCode::Text, &open));
-        stage.parts.line.scratch = open;
+        stage.parts.line.recycle(open);
     }
     heartbeat::start_session(&mut stage.parts, session);
     if matches!(protocol, Protocol::PlainJson | Protocol::PlainMsgpack) {

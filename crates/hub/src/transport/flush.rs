@@ -18,24 +18,21 @@ pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
     close_overflowed(&mut stage.parts);
     polling::answer_polls(&mut stage.parts);
     decisions::settle(stage);
-    if !stage.parts.line.log.dirty.is_empty() {
+    if stage.parts.line.has_output() {
         // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
         count_deliveries(&mut stage.parts);
         publish(&mut stage.parts);
     }
-    while !stage.parts.line.log.dirty.is_empty() {
-        let dirty = std::mem::take(&mut stage.parts.line.log.dirty);
+    let mut dirty = Vec::new();
+    while stage.parts.line.has_output() {
+        dirty = stage.parts.line.take_dirty();
         for conn in &dirty {
             flush_conn(&mut stage.parts, *conn, sink);
         }
         decisions::settle(stage);
         polling::answer_polls(&mut stage.parts);
-        if stage.parts.line.log.dirty.is_empty() {
-            stage.parts.line.log.dirty = dirty;
-            break;
-        }
     }
-    stage.parts.line.log.clear();
+    stage.parts.line.end_flush(dirty);
     count_deliveries(&mut stage.parts);
 }
 
@@ -51,7 +48,7 @@ pub(crate) fn publish(parts: &mut Parts) {
     counts.sessions = parts.people.sessions.len() as u64;
     counts.sockets = parts.people.live_sockets() as u64;
     counts.rooms = parts.rooms.len() as u64;
-    counts.waiting_bytes = parts.line.pool.bytes();
+    counts.waiting_bytes = parts.line.waiting_bytes();
     parts.books.publish();
 }
 
@@ -71,20 +68,11 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
 
 #[inline]
 fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
-    let (mut bytes_max, squeezed) = parts.line.outbox_bytes_max(&parts.books.config.limits);
-    let Some(slot) = parts.line.conns.get_mut(conn) else {
+    let (bytes_max, squeezed) = parts.line.outbox_bytes_max(&parts.books.config.limits);
+    let mut tally = Tally::default();
+    let Some((flushed, ends)) = parts.line.flush(conn, sink, bytes_max, &mut tally) else {
         return;
     };
-    if slot.flags.answering {
-        // The answer was bounded when it was a queue; here it waits for the kernel.
-        bytes_max = bytes_max.saturating_mul(4);
-    }
-    slot.flags.dirty = false;
-    let mut tally = Tally::default();
-    let flushed = slot
-        .outbox
-        .flush(&mut parts.line.log, conn, sink, bytes_max, &mut tally);
-    let ends = slot.state == State::Finishing;
     count_tally(parts, &tally);
     if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
         parts.books.counts.hit(Limit::WaitingBytes);

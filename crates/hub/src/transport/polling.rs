@@ -100,7 +100,7 @@ pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: Se
 /// Ends waiting polls that have something to bring; packets of a turn travel together. Answers that the turn's log has no
 /// room for come with the next turn.
 pub(crate) fn answer_polls(parts: &mut Parts) {
-    while parts.line.log.len() < LOG_BYTES_PER_TURN
+    while parts.line.log_bytes() < LOG_BYTES_PER_TURN
         && let Some(session) = parts.line.polls.next_ready()
     {
         let packets_max = parts.books.config.limits.poll_packets_max;
@@ -150,7 +150,6 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     extra.extend_from_slice(b"cache-control: no-store\r\n");
     let coded = parts
         .line
-        .codecs
         .encode_body(&mut parts.books, encoding, body, &mut extra);
     parts.answers().respond(conn, 200, TEXT, &extra, &coded);
     // A lost noop or close packet is no loss, and for a lost ping there is the pong timeout.
