@@ -4,10 +4,12 @@
 //! completely counts as interested in everything: a message may be sent needlessly, but never to too few.
 
 use crate::frame::NodeId;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Keys in one letter of a snapshot.
 const SNAPSHOT_KEYS: usize = 1_000;
+/// Joins under way that are remembered.
+const EXPECTED_MAX: usize = 4_096;
 
 /// Where to send a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Interest {
     changed: BTreeSet<u64>,
     peers: BTreeMap<NodeId, Theirs>,
     holders: HashMap<u64, Vec<NodeId>>,
+    /// Keys that peers may hold soon, and until when that is believed.
+    expected: VecDeque<(u64, u64, NodeId)>,
 }
 
 /// Makes sums of keys differ where keys differ (SplitMix64's finisher).
@@ -67,6 +71,22 @@ impl Interest {
                 self.changed.insert(key);
             }
         }
+    }
+
+    /// Something happened to own keys that the peers were not told.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Nodes that may hold keys soon.
+    pub(crate) fn expect(&mut self, nodes: &[NodeId], keys: &[u64], until_us: u64) {
+        for node in nodes {
+            let more = keys.iter().map(|key| (until_us, *key, *node));
+            self.expected.extend(more);
+        }
+        // Too many to remember: those that were asked first have had the most time.
+        let surplus = self.expected.len().saturating_sub(EXPECTED_MAX);
+        self.expected.drain(..surplus);
     }
 
     /// Changes that the peers must be told. Those of a key that came and went in between cancel out.
@@ -176,10 +196,22 @@ impl Interest {
         theirs.complete
     }
 
-    /// The nodes that hold any of the keys.
-    pub fn route(&self, keys: &[u64]) -> Route {
+    /// The nodes that hold any of the keys, and those that are named.
+    pub fn route(&mut self, keys: &[u64], named: &[NodeId], now_us: u64) -> Route {
+        while self
+            .expected
+            .front()
+            .is_some_and(|(until_us, ..)| *until_us <= now_us)
+        {
+            self.expected.pop_front();
+        }
+        let expected = self.expected.iter();
+        let expected =
+            expected.filter(|(_, key, node)| keys.contains(key) && self.peers.contains_key(node));
         let incomplete = self.peers.iter().filter(|(_, theirs)| !theirs.complete);
         let mut nodes: Vec<NodeId> = incomplete.map(|(node, _)| *node).collect();
+        nodes.extend(expected.map(|(_, _, node)| *node));
+        nodes.extend(named);
         for key in keys {
             let holders = self.holders.get(key).into_iter().flatten();
             nodes.extend(holders);
@@ -229,12 +261,12 @@ mod tests {
         for node in [B, NodeId(3), NodeId(4)] {
             interest.apply_snapshot(node, &[], true, true);
         }
-        assert_eq!(interest.route(&[9]), Route::Nodes(vec![A]));
+        assert_eq!(interest.route(&[9], &[], 0), Route::Nodes(vec![A]));
         interest.apply_snapshot(A, &[7], true, true);
-        assert_eq!(interest.route(&[9]), Route::Nodes(vec![]));
-        assert_eq!(interest.route(&[7]), Route::Nodes(vec![A]));
+        assert_eq!(interest.route(&[9], &[], 0), Route::Nodes(vec![]));
+        assert_eq!(interest.route(&[7], &[], 0), Route::Nodes(vec![A]));
         interest.doubt(A);
-        assert_eq!(interest.route(&[9]), Route::Nodes(vec![A]));
+        assert_eq!(interest.route(&[9], &[], 0), Route::Nodes(vec![A]));
     }
 
     #[test]
@@ -246,11 +278,23 @@ mod tests {
         }
         interest.apply(A, (7, true));
         interest.apply(B, (7, true));
-        assert_eq!(interest.route(&[7]), Route::Nodes(vec![A, B]));
+        assert_eq!(interest.route(&[7], &[], 0), Route::Nodes(vec![A, B]));
         interest.apply(NodeId(3), (7, true));
-        assert_eq!(interest.route(&[7]), Route::Flood);
+        assert_eq!(interest.route(&[7], &[], 0), Route::Flood);
         interest.remove(NodeId(3));
         assert_eq!(interest.holders(7), 2);
+    }
+
+    /// `socketsJoin` on another node, and at once a message to that room: it was sent to nobody there.
+    #[test]
+    fn a_node_that_was_asked_to_join_counts_as_a_holder() {
+        let mut interest = Interest::default();
+        interest.add(A);
+        interest.apply_snapshot(A, &[], true, true);
+        interest.expect(&[A, B], &[5], 1_000);
+        assert_eq!(interest.route(&[5], &[], 999), Route::Nodes(vec![A]));
+        assert_eq!(interest.route(&[6], &[], 999), Route::Nodes(vec![]));
+        assert_eq!(interest.route(&[5], &[], 1_000), Route::Nodes(vec![]));
     }
 
     #[test]

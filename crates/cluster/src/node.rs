@@ -17,6 +17,9 @@ const DIGEST_US: u64 = 10_000_000;
 /// Keys that went are told this late: members who leave and come back cost nothing then.
 const RELEASE_US: u64 = 250_000;
 
+/// A join that another node was asked for is carried out and told of within this time.
+const EXPECTED_US: u64 = 10_000_000;
+
 const PAYLOAD: u8 = 0;
 const CHANGES: u8 = 1;
 const DIGEST: u8 = 2;
@@ -56,6 +59,8 @@ pub struct Limits {
     pub outlet: outlet::Limits,
     /// Of what it receives from each publisher.
     pub inlet: inlet::Limits,
+    /// What anybody holds goes to everybody.
+    pub flood_always: bool,
 }
 
 #[derive(Debug)]
@@ -134,7 +139,10 @@ impl Node {
             .for_each(|node| self.tick(node, passed_us));
         if now_us >= self.heartbeat_us {
             self.heartbeat_us = now_us + HEARTBEAT_US;
-            self.beat();
+            // While the engine takes nothing, one heartbeat in the queue is as good as thousands.
+            if self.outlet.moved_since_beat() {
+                self.beat();
+            }
         }
         if now_us >= self.digest_us {
             self.digest_us = now_us + DIGEST_US;
@@ -478,21 +486,50 @@ impl Node {
             .flood(&tagged(DIGEST, &[count, digest]), self.now_us);
     }
 
-    /// Sends a letter to the nodes that hold any of the keys. Returns to how many inboxes it went; `None` = to all nodes.
+    /// Sends a letter to the nodes that hold any of the keys. Returns those.
     ///
     /// # Errors
     /// [`Refused::Full`]: nothing was sent.
-    pub fn send(&mut self, keys: &[u64], letter: &[u8]) -> Result<Option<usize>, Refused> {
+    pub fn send(&mut self, keys: &[u64], letter: &[u8]) -> Result<Vec<NodeId>, Refused> {
+        self.send_to(keys, &[], letter)
+    }
+
+    /// The same, and to the nodes of a list, as far as they are up.
+    ///
+    /// # Errors
+    /// [`Refused::Full`]: nothing was sent.
+    pub fn send_to(
+        &mut self,
+        keys: &[u64],
+        nodes: &[NodeId],
+        letter: &[u8],
+    ) -> Result<Vec<NodeId>, Refused> {
         let mut tagged = Vec::with_capacity(letter.len() + 1);
         tagged.push(PAYLOAD);
         tagged.extend_from_slice(letter);
-        match self.interest.route(keys) {
-            Route::Flood => self.outlet.flood(&tagged, self.now_us).map(|_| None),
-            Route::Nodes(nodes) => {
+        let up = |node: &&NodeId| self.neighbours.get(node).is_some_and(|there| there.up);
+        let nodes: Vec<NodeId> = nodes.iter().filter(up).copied().collect();
+        let everyone = self.limits.flood_always;
+        match self.interest.route(keys, &nodes, self.now_us) {
+            Route::Nodes(nodes) if nodes.is_empty() || !everyone => {
                 self.outlet.send(&nodes, &tagged, self.now_us)?;
-                Ok(Some(nodes.len()))
+                Ok(nodes)
+            }
+            _ => {
+                self.outlet.flood(&tagged, self.now_us)?;
+                Ok(self.peers().map(|peer| peer.node).collect())
             }
         }
+    }
+
+    /// These nodes were asked to let sockets join rooms: until they have said so themselves, they count as holders of the keys.
+    pub fn expect(&mut self, nodes: &[NodeId], keys: &[u64]) {
+        self.interest.expect(nodes, keys, self.now_us + EXPECTED_US);
+    }
+
+    /// By which position in the flood all changes of own keys are told; `None` = some are not.
+    pub fn told(&self) -> Option<u64> {
+        (!self.interest.has_changes()).then(|| self.outlet.next_flood() - 1)
     }
 
     // ---- the driver's side --------------------------------------------------------------------------------------------
@@ -539,6 +576,11 @@ impl Node {
     pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         let up = self.neighbours.values().filter(|neighbour| neighbour.up);
         up.map(|neighbour| neighbour.inlet.peer())
+    }
+
+    /// Bytes of frames that the engine has not taken yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.outlet.queued_bytes()
     }
 
     /// Counters of what was sent.

@@ -164,6 +164,9 @@ pub struct Outlet {
     repairing: bool,
     repairs: VecDeque<Repair>,
     sent: Sent,
+    /// Batches taken, and how many there were at the last heartbeat.
+    taken: u64,
+    beaten: Option<u64>,
 }
 
 impl Outlet {
@@ -185,6 +188,8 @@ impl Outlet {
             repairing: false,
             repairs: VecDeque::new(),
             sent: Sent::default(),
+            taken: 0,
+            beaten: None,
         }
     }
 
@@ -262,6 +267,12 @@ impl Outlet {
         // A letter larger than the bound passes when nothing else waits: it could never be sent otherwise.
         let full = waiting > self.limits.queue_bytes && self.queued_bytes > 0;
         if full { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    /// A heartbeat is about to be queued. `false`: nothing has left since the last one.
+    pub(crate) fn moved_since_beat(&mut self) -> bool {
+        let before = self.beaten.replace(self.taken);
+        before != Some(self.taken) || self.queue.is_empty()
     }
 
     /// Queues a frame that is never repaired.
@@ -413,6 +424,7 @@ impl Outlet {
         }
         if !self.queue.is_empty() {
             self.under_way += 1;
+            self.taken += 1;
             batch.extend(self.queue.drain(..));
         }
     }

@@ -535,3 +535,22 @@ fn nodes_that_die_and_come_back_disturb_no_others() {
     let outcome = play("deaths", faults);
     assert_eq!((outcome.missing, outcome.told), (0, 0));
 }
+
+/// An engine that was away for hours found a heartbeat for every quarter of a second of them.
+#[test]
+fn heartbeats_do_not_pile_up_while_the_engine_is_away() {
+    let me = Peer {
+        node: NodeId(1),
+        epoch: Epoch(1),
+    };
+    let mut node = Node::new(me, Limits::default());
+    for second in 1..3_600 {
+        node.begin(second * 1_000_000);
+    }
+    assert!(node.queued_bytes() < 10_000, "{}", node.queued_bytes());
+    let mut batch = Vec::new();
+    node.take(&mut batch);
+    node.published(&batch);
+    node.begin(3_601_000_000);
+    assert!(node.queued_bytes() > 0, "it goes on with a heartbeat");
+}
