@@ -1,7 +1,15 @@
 //! What connects the nodes of a cluster: an engine that carries bytes between them.
 
+mod driver;
 pub mod engine;
 pub mod feed;
 pub mod foreign;
+pub mod gauges;
+pub mod member;
 pub mod memory;
+mod number;
 pub mod redis;
+mod seal;
+
+pub use driver::Ended;
+pub use member::{Member, Office, Settings};

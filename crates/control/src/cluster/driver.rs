@@ -1,0 +1,412 @@
+//! The loop between the shards, the native plane and the engine. Everything that is there is taken in first; then what is to be
+//! published leaves in one batch. While it is under way the next one fills.
+
+use super::engine::{Engine, Held, Kind, Name, News, Publish, Published, Topic};
+use super::feed::Feed;
+use super::gauges::Gauges;
+use super::member::Office;
+use super::number::{Number, RENEWAL};
+use super::seal::Seal;
+use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::node::{Event, Limits, Node};
+use cluster::outlet::{Channel, Publish as Frame};
+use hub::{Letter, Parcel, Piece, Tidings, Uplink};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+/// Messages and parcels taken in before anything is published.
+const TAKEN_AT_ONCE: usize = 256;
+/// After a batch that the engine did not take the next one waits.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A node that leaves waits so long for its last frames to be taken.
+const LAST_WORDS: Duration = Duration::from_millis(1_500);
+
+/// Why a member is none any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to leave.
+    Left,
+    /// Another process has its number.
+    Superseded,
+}
+
+/// What a driver is made of.
+pub(super) struct Rig {
+    pub(super) prefix: String,
+    pub(super) secret: Option<String>,
+    pub(super) limits: Limits,
+    pub(super) number: Number,
+    pub(super) engine: Engine,
+    pub(super) feed: Feed,
+    pub(super) office: Office,
+    pub(super) uplink: Arc<Uplink>,
+    pub(super) gauges: Arc<Gauges>,
+    pub(super) parcels: UnboundedReceiver<Parcel>,
+}
+
+/// A join that waits for the other nodes: up to which position they must know this one's flood, and whose it is.
+struct Waiting {
+    position: Option<u64>,
+    shard: u16,
+    ticket: u64,
+}
+
+type Batch = (Vec<Frame>, Published, Instant);
+
+struct Driver {
+    rig: Rig,
+    node: Node,
+    seal: Seal,
+    kind: Kind,
+    me: NodeId,
+    started: Instant,
+    batches: JoinSet<Batch>,
+    joins: VecDeque<Waiting>,
+    up: bool,
+    paused_until: Instant,
+    ended: Option<Ended>,
+}
+
+/// Carries letters until asked to leave, or until another process has this node's number.
+pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
+    let mut driver = Driver::new(rig);
+    driver.listen();
+    let mut lease = tokio::time::interval(RENEWAL);
+    let mut renewals: JoinSet<bool> = JoinSet::new();
+    loop {
+        driver.step();
+        if let Some(ended) = driver.ended {
+            return ended;
+        }
+        let due = driver.due();
+        tokio::select! {
+            biased;
+            Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
+            Some(news) = driver.rig.feed.next() => driver.on_news(news),
+            Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(&parcel),
+            Some(lost) = renewals.join_next() => driver.on_renewal(lost.unwrap_or(false)),
+            _ = lease.tick() => {
+                let (engine, lease) = (driver.rig.engine.clone(), driver.rig.number.lease.clone());
+                renewals.spawn(async move { matches!(engine.hold(&lease).await, Ok(Held::Other(_))) });
+            }
+            () = sleep_until(due.into()) => {}
+            _ = &mut left => return driver.leave().await,
+        }
+    }
+}
+
+impl Driver {
+    fn new(rig: Rig) -> Self {
+        let me = Peer {
+            node: NodeId(rig.number.number),
+            epoch: Epoch(rig.number.epoch),
+        };
+        let now = Instant::now();
+        Self {
+            node: Node::new(me, rig.limits),
+            seal: Seal::new(rig.secret.as_deref()),
+            kind: rig.engine.native(),
+            me: me.node,
+            // The node's clock must not begin with 0.
+            started: now - Duration::from_millis(1),
+            batches: JoinSet::new(),
+            joins: VecDeque::new(),
+            up: false,
+            paused_until: now,
+            ended: None,
+            rig,
+        }
+    }
+
+    fn channel(&self, channel: Channel) -> Name {
+        let prefix = &self.rig.prefix;
+        let name = match channel {
+            Channel::Inbox(NodeId(number)) => format!("{prefix}{{n{number}}}"),
+            Channel::Flood => format!("{prefix}{{all}}"),
+        };
+        name.into_bytes().into()
+    }
+
+    fn listen(&self) {
+        let channels = [Channel::Flood, Channel::Inbox(self.me)];
+        let topics = channels.map(|channel| Topic::Channel(self.kind, self.channel(channel)));
+        self.rig.engine.subscribe(topics.to_vec());
+    }
+
+    /// Takes in what is there, and publishes what is to be published.
+    fn step(&mut self) {
+        self.node.begin(self.now_us());
+        for _ in 0..TAKEN_AT_ONCE {
+            let (news, parcel) = (self.rig.feed.next_now(), self.rig.parcels.try_recv().ok());
+            if news.is_none() && parcel.is_none() {
+                break;
+            }
+            news.into_iter().for_each(|news| self.on_news(news));
+            parcel.iter().for_each(|parcel| self.on_parcel(parcel));
+        }
+        self.hand_on();
+        self.confirm_joins();
+        self.publish();
+        self.count();
+    }
+
+    fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn due(&self) -> Instant {
+        let due = self.started + Duration::from_micros(self.node.due());
+        // Nothing can be published now.
+        if self.may_publish() {
+            due
+        } else {
+            due.max(self.paused_until).max(Instant::now() + PAUSE)
+        }
+    }
+
+    fn may_publish(&self) -> bool {
+        self.up && Instant::now() >= self.paused_until
+    }
+
+    // ---- from the engine ----------------------------------------------------------------------------------------------------
+
+    fn on_news(&mut self, news: News) {
+        match news {
+            News::Message(message) => match self.seal.open(&message.body) {
+                Some(frame) => self.node.arrived(frame),
+                None => Gauges::add(&self.rig.gauges.unreadable, 1),
+            },
+            News::Up => {
+                if !std::mem::replace(&mut self.up, true) {
+                    tracing::info!(node = self.me.0, "the cluster can be reached");
+                }
+            }
+            News::Down(trouble) => {
+                if std::mem::replace(&mut self.up, false) {
+                    tracing::warn!(node = self.me.0, %trouble, "the cluster cannot be reached: local clients are served, the rest waits");
+                }
+            }
+            News::Dropped(count) => {
+                tracing::warn!(
+                    count,
+                    "messages of the engine were dropped, and are asked for again"
+                );
+            }
+            News::Heard(_) | News::Unheard(_) => {}
+        }
+        let up = self.up;
+        self.rig.gauges.up.store(up, Ordering::Relaxed);
+    }
+
+    fn on_batch(&mut self, batch: Result<Batch, tokio::task::JoinError>) {
+        let Ok((frames, published, sent)) = batch else {
+            return;
+        };
+        self.rig.gauges.lag.observe(sent.elapsed());
+        if published.is_complete() {
+            return self.node.published(&frames);
+        }
+        // Receivers drop what they have already.
+        self.node.failed(frames);
+        self.paused_until = Instant::now() + PAUSE;
+        Gauges::add(&self.rig.gauges.failed, 1);
+        if let Some(trouble) = published.trouble {
+            tracing::debug!(%trouble, "a batch is published again");
+        }
+    }
+
+    fn on_renewal(&mut self, lost: bool) {
+        if lost {
+            self.ended = Some(Ended::Superseded);
+        }
+    }
+
+    // ---- to the shards ------------------------------------------------------------------------------------------------------
+
+    fn hand_on(&mut self) {
+        let events: Vec<Event> = self.node.events().collect();
+        for event in events {
+            match event {
+                Event::Letter { from, letter } => self.deliver(from.node, &letter),
+                Event::Lost { from, letters } => self.lost(from.node, letters),
+                Event::Up(peer) => tracing::info!(node = peer.node.0, "a node came"),
+                Event::Down(peer) => {
+                    let node = peer.node.0;
+                    tracing::info!(node, "a node went");
+                    let down = Arc::new(Letter::from(Tidings::Down { node }));
+                    for shard in 0..self.rig.office.shards {
+                        (self.rig.office.deliver)(shard, Arc::clone(&down));
+                    }
+                }
+                Event::Superseded(_) => self.ended = Some(Ended::Superseded),
+            }
+        }
+    }
+
+    fn deliver(&self, from: NodeId, letter: &[u8]) {
+        let office = &self.rig.office;
+        Gauges::add(&self.rig.gauges.received, 1);
+        match office.inbox.read(from.0, letter) {
+            Ok(read) => read
+                .shards()
+                .for_each(|shard| (office.deliver)(shard, Arc::clone(&read.letter))),
+            Err(problem) => {
+                Gauges::add(&self.rig.gauges.unreadable, 1);
+                tracing::debug!(node = from.0, ?problem, "a letter was skipped");
+            }
+        }
+    }
+
+    fn lost(&self, from: NodeId, letters: Option<u64>) {
+        let gauges = &self.rig.gauges;
+        match letters {
+            Some(letters) => Gauges::add(&gauges.lost, letters),
+            None => Gauges::add(&gauges.resyncs, 1),
+        }
+        tracing::warn!(
+            node = from.0,
+            letters,
+            "letters of a node are lost: cluster.ring_bytes held less than the time it was away"
+        );
+    }
+
+    /// Joins that all nodes know of by now. What waits is in order.
+    fn confirm_joins(&mut self) {
+        let mut confirmed: Vec<(u16, u64)> = Vec::new();
+        while let Some(join) = self.joins.front_mut() {
+            join.position = join.position.or_else(|| self.node.told());
+            if !join.position.is_some_and(|at| self.node.is_confirmed(at)) {
+                break;
+            }
+            let (shard, ticket) = (join.shard, join.ticket);
+            match confirmed.iter_mut().find(|(known, _)| *known == shard) {
+                Some((_, last)) => *last = ticket,
+                None => confirmed.push((shard, ticket)),
+            }
+            self.joins.pop_front();
+        }
+        for (shard, ticket) in confirmed {
+            self.tell(shard, Tidings::Confirmed { ticket });
+        }
+    }
+
+    fn tell(&self, shard: u16, tidings: Tidings) {
+        (self.rig.office.deliver)(shard, Arc::new(tidings.into()));
+    }
+
+    // ---- from the shards ----------------------------------------------------------------------------------------------------
+
+    fn on_parcel(&mut self, parcel: &Parcel) {
+        self.rig.uplink.took(parcel);
+        for piece in parcel.pieces() {
+            match piece {
+                Piece::Hold { key, ticket } => {
+                    // A full queue is no loss: the key is told of when there is room, and the join waits for that.
+                    let _ = self.node.hold(key);
+                    self.joins.push_back(Waiting {
+                        position: None,
+                        shard: parcel.shard(),
+                        ticket,
+                    });
+                }
+                Piece::Release { key } => self.node.release(key),
+                Piece::Letter {
+                    keys,
+                    nodes,
+                    expected,
+                    round,
+                    bytes,
+                } => {
+                    let nodes: Vec<NodeId> =
+                        nodes.iter().map(|node| NodeId(*node as u16)).collect();
+                    let sent = self.node.send_to(keys, &nodes, bytes);
+                    if let Ok(to) = &sent {
+                        self.node.expect(to, expected);
+                    } else {
+                        Gauges::add(&self.rig.gauges.refused, 1);
+                    }
+                    if let Some(round) = round {
+                        self.tell(parcel.shard(), posted(round, sent.ok()));
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- to the engine ------------------------------------------------------------------------------------------------------
+
+    fn publish(&mut self) {
+        if !self.may_publish() {
+            return;
+        }
+        let mut frames = Vec::new();
+        self.node.take(&mut frames);
+        if frames.is_empty() {
+            return;
+        }
+        let sealed = frames.iter().map(|frame| Publish {
+            kind: self.kind,
+            channel: self.channel(frame.channel),
+            body: self.seal.close(&frame.frame),
+        });
+        let sent = Instant::now();
+        let sealed: Vec<Publish> = sealed.collect();
+        let published = self.rig.engine.publish(&sealed);
+        self.batches
+            .spawn(async move { (frames, published.await, sent) });
+    }
+
+    fn count(&self) {
+        let (gauges, sent) = (&self.rig.gauges, self.node.sent());
+        let waiting = self.node.queued_bytes();
+        self.rig.uplink.engine_holds(waiting);
+        let refusals = self.node.refusals();
+        for (cell, value) in [
+            (&gauges.peers, self.node.peers().count() as u64),
+            (&gauges.letters, sent.letters),
+            (&gauges.frames, sent.frames),
+            (&gauges.bytes, sent.bytes),
+            (&gauges.repairs, sent.repairs),
+            (&gauges.gone, sent.gone),
+            (&gauges.ring_us, self.node.ring_us()),
+            (&gauges.queued_bytes, self.rig.uplink.waiting() as u64),
+            (&gauges.versions, refusals.versions),
+            (&gauges.malformed, refusals.malformed),
+        ] {
+            Gauges::set(cell, value);
+        }
+    }
+
+    /// The peers are told, what waits leaves, and the number is free.
+    async fn leave(mut self) -> Ended {
+        self.step();
+        self.node.leave();
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.node.queued_bytes() > 0 && Instant::now() < deadline {
+            self.step();
+            tokio::select! {
+                Some(batch) = self.batches.join_next() => self.on_batch(batch),
+                Some(news) = self.rig.feed.next() => self.on_news(news),
+                () = sleep_until(deadline.into()) => {}
+            }
+        }
+        let _ = self.rig.engine.release(&self.rig.number.lease).await;
+        Ended::Left
+    }
+}
+
+fn posted(round: u64, to: Option<Vec<NodeId>>) -> Tidings {
+    match to {
+        Some(to) => Tidings::Posted {
+            round,
+            nodes: to.into_iter().map(|node| node.0).collect(),
+        },
+        None => Tidings::Refused { round },
+    }
+}

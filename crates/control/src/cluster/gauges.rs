@@ -1,0 +1,63 @@
+//! What the way to other nodes counts, for the exporter.
+
+use crate::metrics::lag::Lag;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+macro_rules! gauges {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Written by the driver, read by the exporter.
+        #[derive(Debug, Default)]
+        pub struct Gauges {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+            /// The engine answers and the channels are heard.
+            pub up: AtomicBool,
+            /// From handing a batch to the engine to its answer.
+            pub lag: Lag,
+        }
+    };
+}
+
+gauges! {
+    /// Nodes that are up, this one not counted.
+    peers,
+    /// Letters sent, once for each receiver or flood.
+    letters,
+    /// Frames of letters sent.
+    frames,
+    /// Bytes of these frames.
+    bytes,
+    /// Letters that came.
+    received,
+    /// Frames sent again because a peer missed them.
+    repairs,
+    /// Questions for frames that were not kept any more.
+    gone,
+    /// Letters that were lost and could not be had again.
+    lost,
+    /// Times that nobody knows how many were lost.
+    resyncs,
+    /// Microseconds of traffic that can be repaired.
+    ring_us,
+    /// Bytes that wait for the engine, parcels included.
+    queued_bytes,
+    /// Letters refused because too much waited.
+    refused,
+    /// Batches that the engine did not take.
+    failed,
+    /// Messages with another secret, and letters that nobody can read.
+    unreadable,
+    /// Frames of another version.
+    versions,
+    /// Messages that were no frames.
+    malformed,
+}
+
+impl Gauges {
+    pub(super) fn set(cell: &AtomicU64, value: u64) {
+        cell.store(value, Ordering::Relaxed);
+    }
+
+    pub(super) fn add(cell: &AtomicU64, more: u64) {
+        cell.fetch_add(more, Ordering::Relaxed);
+    }
+}
