@@ -9,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     draining: Arc<AtomicBool>,
+    /// Other nodes cannot be reached.
+    cut_off: Arc<AtomicBool>,
 }
 
 impl Readiness {
@@ -17,17 +19,29 @@ impl Readiness {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// While other nodes cannot be reached, new clients are better off elsewhere.
+    pub fn set_cut_off(&self, cut_off: bool) {
+        self.cut_off.store(cut_off, Ordering::Release);
+    }
+
     pub fn is_ready(&self) -> bool {
-        !self.draining.load(Ordering::Acquire)
+        self.word() == "ready"
+    }
+
+    fn word(&self) -> &'static str {
+        if self.draining.load(Ordering::Acquire) {
+            "draining"
+        } else if self.cut_off.load(Ordering::Acquire) {
+            "cut off from the cluster"
+        } else {
+            "ready"
+        }
     }
 
     /// Status and body of `/ready`.
     pub(crate) fn answer(&self) -> (u16, String) {
-        let (status, word) = if self.is_ready() {
-            (200, "ready")
-        } else {
-            (503, "draining")
-        };
+        let word = self.word();
+        let status = if word == "ready" { 200 } else { 503 };
         (
             status,
             json!({ "status": word, "timestamp": now_ms() }).to_string(),

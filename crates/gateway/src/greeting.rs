@@ -11,7 +11,7 @@ const STOP: &str = "Ctrl-C";
 pub const HURRY: &str = "Ctrl-C or SIGTERM again ends it at once";
 
 /// The line that says: ready.
-pub fn say(loaded: &Loaded, shards: &Shards, admin: Option<SocketAddr>) {
+pub fn say(loaded: &Loaded, node: u16, shards: &Shards, admin: Option<SocketAddr>) {
     let config = &loaded.resolved;
     let secure = config.tls.iter().flat_map(|tls| &tls.listen);
     let wanted = config.server.listen.iter().chain(secure);
@@ -37,7 +37,7 @@ pub fn say(loaded: &Loaded, shards: &Shards, admin: Option<SocketAddr>) {
         file = loaded.file.as_deref().unwrap_or("none, built-in defaults"),
         profile = config.profile.name(),
         shards = config.server.shards,
-        node = config.server.node,
+        node,
         version = VERSION,
         stop = STOP,
         "listening"

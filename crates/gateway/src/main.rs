@@ -3,6 +3,7 @@
 
 mod api_key;
 mod cli;
+mod cluster;
 mod config;
 mod doctor;
 mod greeting;

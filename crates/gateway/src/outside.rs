@@ -45,6 +45,7 @@ impl Link {
     pub fn start(
         pages: Pages,
         verifier: Option<TokenDesk>,
+        parcels: Option<UnboundedSender<Parcel>>,
         log_connections: bool,
         loss: Arc<LogLoss>,
     ) -> io::Result<Self> {
@@ -58,7 +59,7 @@ impl Link {
             verifier,
             notices,
             log_connections,
-            parcels: None,
+            parcels,
             dropped,
             loss,
         })

@@ -1,5 +1,6 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
+use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::greeting;
 use crate::inside::Inside;
@@ -9,8 +10,9 @@ use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use control::admin::{Gate, ToShards};
+use control::cluster::{Ended, Member};
 use control::debug::Debugging;
 use control::identity::Verifier;
 use control::metrics::Exporter;
@@ -61,14 +63,19 @@ pub fn start<'a>(
     note_expiry(&facts, certificates.as_ref());
     let server = &loaded.resolved.server;
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
+    let mut member = join_cluster(&loaded, &facts)?;
     let shards = start_shards(
         &loaded.resolved,
+        member.as_ref(),
         unix,
         &facts,
         &runtime,
         verifier.clone(),
         certificates.as_ref(),
     )?;
+    if let Some(member) = &mut member {
+        cluster::open(member, &shards);
+    }
     // Nobody else sets it.
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
     if let Some(verifier) = &verifier {
@@ -81,7 +88,8 @@ pub fn start<'a>(
         }
         None => None,
     };
-    greeting::say(&loaded, &shards, admin_addr);
+    let node = node_number(&loaded.resolved, member.as_ref());
+    greeting::say(&loaded, node, &shards, admin_addr);
     drop(context);
     Ok(Node {
         request,
@@ -89,6 +97,7 @@ pub fn start<'a>(
         telemetry,
         facts,
         shards,
+        member,
         verifier,
         certificates,
         wishes,
@@ -106,6 +115,22 @@ fn control_runtime() -> Result<Runtime> {
     builder.build().context("cannot start the control plane")
 }
 
+fn node_number(config: &Resolved, member: Option<&Member>) -> u16 {
+    member.map_or(config.server.node.unwrap_or_default(), Member::number)
+}
+
+fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<Option<Member>> {
+    let config = &loaded.resolved;
+    let Some(cluster) = &config.cluster else {
+        return Ok(None);
+    };
+    // Ready as soon as the others can be reached.
+    facts.readiness.set_cut_off(true);
+    let hostname = config::hostname();
+    let member = cluster::join(cluster, config.server.node, &hostname, &facts.cluster)?;
+    Ok(Some(member))
+}
+
 fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
     let listener = TcpListener::bind(addr);
     let listener = listener.with_context(|| format!("cannot listen on {addr} (server.admin)"))?;
@@ -121,6 +146,7 @@ fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
 
 fn start_shards(
     config: &Resolved,
+    member: Option<&Member>,
     unix: Vec<UnixListener>,
     facts: &Arc<Facts>,
     runtime: &Runtime,
@@ -157,8 +183,8 @@ fn start_shards(
         listen: config.server.listen.clone(),
         unix,
         shards: config.server.shards,
-        node: config.server.node,
-        uplink: None,
+        node: node_number(config, member),
+        uplink: member.map(|member| Arc::clone(member.uplink())),
         hub: config.hub.clone(),
         pin: config.server.pin,
         conns_max,
@@ -176,7 +202,14 @@ fn start_shards(
         runtime: runtime.handle().clone(),
         verifier,
     });
-    let link = Link::start(pages, desk, config.log.connections, Arc::clone(&facts.log))?;
+    let parcels = member.map(Member::parcels);
+    let link = Link::start(
+        pages,
+        desk,
+        parcels,
+        config.log.connections,
+        Arc::clone(&facts.log),
+    )?;
     shard::start(settings, &rules, Arc::new(link)).context("cannot start the data plane")
 }
 
@@ -234,6 +267,7 @@ pub struct Node<'a> {
     telemetry: &'a Telemetry,
     facts: Arc<Facts>,
     shards: Shards,
+    member: Option<Member>,
     verifier: Option<Arc<Verifier>>,
     certificates: Option<Rotation>,
     wishes: Receiver<Wish>,
@@ -245,6 +279,10 @@ impl Node<'_> {
     /// Serves until asked to stop (`Ok`) or until something is beyond repair.
     pub fn run(mut self) -> Result<()> {
         let ended = self.serve();
+        // The last messages of clients that were told to go have left their shards by now.
+        if let Some(member) = &mut self.member {
+            member.leave();
+        }
         self.runtime.shutdown_timeout(PAGES_TIMEOUT);
         ended
     }
@@ -261,6 +299,12 @@ impl Node<'_> {
                 let pressure = &self.shards.process().pressure;
                 pressure.set_memory_percent(memory::percent(used, limit));
             }
+            if self.has_lost_its_number() {
+                self.drain()?;
+                bail!(
+                    "another process has this node's number in the cluster: start anew, with server.node = \"auto\" or another number"
+                );
+            }
             match self.wishes.try_recv() {
                 Ok(Wish::Stop) => return self.drain(),
                 Ok(Wish::Reload) => self.reload(),
@@ -272,6 +316,15 @@ impl Node<'_> {
                 note_expiry(&self.facts, self.certificates.as_ref());
             }
         }
+    }
+
+    /// Looks after the membership. A node without its number must stop: its ids are another's now.
+    fn has_lost_its_number(&self) -> bool {
+        let Some(member) = &self.member else {
+            return false;
+        };
+        self.facts.readiness.set_cut_off(!member.is_up());
+        member.has_ended() == Some(Ended::Superseded)
     }
 
     /// Not ready, no new clients; the others are told, closed over the window, and waited for.

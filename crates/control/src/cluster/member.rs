@@ -31,7 +31,10 @@ pub struct Settings {
     pub name: String,
     /// Frames carry a code made with it.
     pub secret: Option<String>,
-    pub limits: Limits,
+    /// Bytes of frames kept for nodes that miss some.
+    pub ring_bytes: usize,
+    /// What anybody wants goes to everybody.
+    pub flood_always: bool,
     /// Bytes that may wait before publishers are refused.
     pub queue_bytes: usize,
     /// How long the ack of a join waits for other nodes.
@@ -193,13 +196,24 @@ impl Seed {
             }
         };
         let _ = self.joined.send(Ok(number.number));
+        if let Ok(server) = engine.server().await {
+            let (name, version, mode) = (server.name, server.version, server.mode);
+            tracing::info!(node = number.number, %name, %version, mode, "joined the cluster");
+        }
+        let mut limits = Limits {
+            flood_always: settings.flood_always,
+            ..Limits::default()
+        };
+        limits.outlet.ring_bytes = settings.ring_bytes;
+        // Publishers are refused before, and are told.
+        limits.outlet.queue_bytes = settings.queue_bytes.saturating_mul(2);
         let Ok(office) = self.office.await else {
             return Ended::Left;
         };
         let rig = Rig {
             prefix: settings.prefix,
             secret: settings.secret,
-            limits: settings.limits,
+            limits,
             number,
             engine,
             feed,

@@ -3,11 +3,13 @@
 //!
 //! [`table`] is the one list of all metrics; [`text`] writes them for Prometheus, [`page`] for people.
 
+mod cluster;
 pub mod lag;
 pub mod node;
 #[cfg(test)]
 mod page;
 mod rate;
+mod row;
 mod table;
 mod text;
 

@@ -1,7 +1,7 @@
 //! What is known of this process outside its shards. The parts that know it write here, the exporter reads.
 
-use super::lag::Lag;
 use super::load;
+use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::identity::Verifier;
 use hub::addresses::Addresses;
@@ -28,8 +28,8 @@ pub struct Node {
     pub reloads: Reloads,
     /// When the certificate that expires first does so, in seconds since 1970; 0 if there is none.
     pub certificate_expiry: AtomicU64,
-    /// From handing a message to Redis to its confirmation.
-    pub publish_lag: Lag,
+    /// The way to other nodes.
+    pub cluster: Arc<Gauges>,
     /// What checks tokens, if anything does.
     pub verifier: OnceLock<Arc<Verifier>>,
     pub refused: Refused,

@@ -1,6 +1,7 @@
 //! `docs/metrics.md`: the table of metrics for people.
 
-use super::table::{GROUPS, Metric, label_values};
+use super::row::Metric;
+use super::table::{GROUPS, label_values};
 use std::fmt::Write as _;
 
 const INTRO: &str = "\

@@ -4,6 +4,7 @@
 //! To add a counter of the data plane: a field of `hub::metrics`, and a row here. Labels have values from a table of ours,
 //! never from a client.
 
+use super::row::{Group, Metric, counter, gauge, histogram};
 use super::{Samples, View, load};
 use crate::identity::{Figures, RESULTS};
 use hub::CloseReason;
@@ -11,79 +12,6 @@ use hub::claims::Denied;
 use hub::config::SlowConsumer;
 use hub::metrics::{DURATION_BOUNDS_MS, Dropped, Limit, Scope, TURN_BOUNDS_US, VARIANTS};
 use hub::tls::{TlsFailure, TlsHandshake};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-impl Kind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Metric {
-    /// As it is queried: counters with `_total`.
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    /// Name of its label; empty if it has none.
-    pub(super) label: &'static str,
-    pub(super) help: &'static str,
-    pub(super) read: fn(&View<'_>) -> Samples,
-}
-
-#[derive(Debug)]
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "titles are for docs/metrics.md, which a test makes"
-    )
-)]
-pub(super) struct Group {
-    pub(super) title: &'static str,
-    pub(super) intro: &'static str,
-    pub(super) metrics: &'static [Metric],
-}
-
-type Read = fn(&View<'_>) -> Samples;
-
-const fn metric(kind: Kind, name: &'static str, help: &'static str, read: Read) -> Metric {
-    Metric {
-        name,
-        kind,
-        label: "",
-        help,
-        read,
-    }
-}
-
-const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
-    metric(Kind::Gauge, name, help, read)
-}
-
-const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
-    metric(Kind::Counter, name, help, read)
-}
-
-const fn histogram(name: &'static str, help: &'static str, read: Read) -> Metric {
-    metric(Kind::Histogram, name, help, read)
-}
-
-impl Metric {
-    const fn by(mut self, label: &'static str) -> Metric {
-        self.label = label;
-        self
-    }
-}
 
 pub(super) const GROUPS: &[Group] = &[
     Group {
@@ -120,6 +48,11 @@ pub(super) const GROUPS: &[Group] = &[
         title: "Shards",
         intro: "The data-plane threads. `rate(sockeye_shard_busy_seconds_total[1m])` is the part of its core that a shard uses.",
         metrics: SHARDS,
+    },
+    Group {
+        title: "Cluster",
+        intro: "Other nodes, and the engine between them ([cluster.md](cluster.md)).",
+        metrics: super::cluster::CLUSTER,
     },
     Group {
         title: "Node",
@@ -171,7 +104,7 @@ const COMMON: &[Metric] = &[
     histogram(
         "redis_publish_lag_ms",
         "Time from handing a message to Redis to its confirmation, milliseconds; empty while no Redis adapter runs.",
-        |v| Samples::Histogram(v.node.publish_lag.buckets()),
+        |v| Samples::Histogram(v.node.cluster.lag.buckets()),
     ),
     gauge(
         "message_queue_depth",

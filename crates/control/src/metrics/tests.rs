@@ -1,7 +1,8 @@
 //! What a scrape says, in both formats, and that the table is sound.
 
 use super::node::{Bounds, Node};
-use super::table::{GROUPS, Kind};
+use super::row::Kind;
+use super::table::GROUPS;
 use super::*;
 use hub::CloseReason;
 use hub::metrics::Limit;
@@ -93,7 +94,7 @@ fn durations_are_cumulative_histograms_with_the_bounds_that_were_agreed() {
     shards[1].durations[1].store(2, Ordering::Relaxed);
     shards[1].durations[6].store(1, Ordering::Relaxed);
     shards[1].duration_us.store(1_500, Ordering::Relaxed);
-    node.publish_lag.observe(Duration::from_millis(30));
+    node.cluster.lag.observe(Duration::from_millis(30));
     let text = exporter.text(Format::Classic);
     let buckets = |name: &str| -> Vec<(String, f64)> {
         let start = format!("{name}_bucket{{le=\"");

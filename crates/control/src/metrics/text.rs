@@ -1,7 +1,8 @@
 //! The two text formats that Prometheus reads: OpenMetrics 1.0 for who asks for it, else the classic format 0.0.4. They
 //! differ in the names of counters' descriptions, in how bounds are written, and in the last line.
 
-use super::table::{GROUPS, Kind, Metric};
+use super::row::{Kind, Metric};
+use super::table::GROUPS;
 use super::{Buckets, Samples, View};
 use std::fmt::Write as _;
 

@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod cluster;
 mod edges;
 mod namespaces;
 mod operators;
@@ -15,6 +16,7 @@ use super::typed::{Bytes, NodeNumber, Section, Typed, Whole, choice, section};
 use super::value::{Kind, Value};
 pub use access::{Admission, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
+pub use cluster::{Adapter, Cluster, RedisMode, Routing};
 pub use edges::{Origins, Proxies};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
@@ -155,6 +157,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "When newcomers are asked to come later (503 with Retry-After), so that those who are here are served.",
     ),
     (
+        "cluster",
+        "Other nodes, and the engine between them. See docs/cluster.md.",
+    ),
+    (
         "admin",
         "The operators' listener (its address is `server.admin`).",
     ),
@@ -231,6 +237,7 @@ settings! {
     claims: Claims;
     rates: Rates;
     admission: Admission;
+    cluster: Cluster;
     admin: Admin;
     pages: Pages;
     log: Log;
@@ -328,8 +335,8 @@ section! {
             "Data-plane threads; 0 = one for each core.";
         pin: bool = "true",
             "Bind each data-plane thread to a core.";
-        node: NodeNumber = "0",
-            "Number of this node in every id it makes. `hostname` takes the number at the end of \
+        node: NodeNumber = "auto",
+            "Number of this node in every id it makes. `auto` takes any that no other node of the cluster has, and 0 without one; `hostname` takes the number at the end of \
              the host name, as Kubernetes gives it to a StatefulSet (`sockeye-3` is node 3).";
         drain_window: Duration = "5s"
             => live(),

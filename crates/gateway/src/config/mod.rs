@@ -20,9 +20,10 @@ mod units;
 mod value;
 mod variables;
 
+pub use keys::RedisMode;
 pub use layers::Flag;
 pub use problem::Problems;
-pub use resolve::{Auth, Log, LogFormat, Resolved, Tls};
+pub use resolve::{Auth, Cluster, Log, LogFormat, Resolved, Tls};
 pub use units::parse_duration;
 
 use layers::{Inputs, merge};
@@ -161,7 +162,7 @@ impl Loaded {
 }
 
 #[cfg(unix)]
-fn hostname() -> String {
+pub fn hostname() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
@@ -169,7 +170,7 @@ fn hostname() -> String {
 }
 
 #[cfg(not(unix))]
-fn hostname() -> String {
+pub fn hostname() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 

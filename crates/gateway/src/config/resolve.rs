@@ -3,6 +3,7 @@
 
 mod access;
 mod auth;
+mod cluster;
 mod relations;
 mod tls;
 
@@ -14,6 +15,7 @@ use super::typed::{Field, NodeNumber};
 use super::value::Value;
 pub use access::Admin;
 pub use auth::Auth;
+pub use cluster::Cluster;
 use hub::config::{Admission, Compression, Cors, Rates, Transports};
 use hub::trust::{Proxies, ProxyProtocol};
 use rules::Rules;
@@ -36,6 +38,8 @@ pub struct Resolved {
     pub profile: Profile,
     pub server: Server,
     pub tls: Option<Tls>,
+    /// None: this node is alone.
+    pub cluster: Option<Cluster>,
     pub hub: hub::config::Config,
     pub rules: Rules,
     pub auth: Auth,
@@ -57,7 +61,8 @@ pub struct Server {
     pub admin: Option<SocketAddr>,
     pub shards: usize,
     pub pin: bool,
-    pub node: u16,
+    /// None: any that is free in the cluster.
+    pub node: Option<u16>,
     pub drain_window: Duration,
     pub drain_grace: Duration,
     pub chat_page: bool,
@@ -93,6 +98,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         profile: *settings.top.profile,
         tls: resolver.tls(&server.listen),
         server,
+        cluster: resolver.cluster(),
         hub: hub::config::Config {
             auth: auth.hub.clone(),
             ..resolver.hub()
@@ -216,17 +222,19 @@ impl Resolver<'_> {
         addr
     }
 
-    fn node(&mut self) -> u16 {
+    fn node(&mut self) -> Option<u16> {
         let key = &self.settings.server.node;
-        if let NodeNumber::Given(number) = **key {
-            return number;
+        match **key {
+            NodeNumber::Given(number) => return Some(number),
+            NodeNumber::Free => return None,
+            NodeNumber::OfHostname => {}
         }
         let hostname = &self.machine.hostname;
         let ordinal = hostname
             .rsplit_once('-')
             .and_then(|(_, ordinal)| ordinal.parse().ok());
         match ordinal.filter(|number| u64::from(*number) <= super::value::NODE_MAX) {
-            Some(number) => number,
+            Some(number) => Some(number),
             None => {
                 let message = format!(
                     "cannot take the node number from host name {hostname:?}: it does not end in \
@@ -234,7 +242,7 @@ impl Resolver<'_> {
                     super::value::NODE_MAX
                 );
                 self.problem(key, message);
-                0
+                None
             }
         }
     }

@@ -45,7 +45,7 @@ fn nothing_configured_is_the_chat_profile() {
         config.server.admin,
         Some("127.0.0.1:9090".parse().expect("addr"))
     );
-    assert_eq!((config.server.shards, config.server.node), (2, 0));
+    assert_eq!((config.server.shards, config.server.node), (2, None));
     assert!(config.server.chat_page);
     assert_eq!(config.hub.ping_interval, Duration::from_secs(25));
     assert_eq!(config.hub.ping_timeout, Duration::from_secs(10));
@@ -129,8 +129,11 @@ fn a_wrong_address_is_named() {
 
 #[test]
 fn the_node_number_can_come_from_the_host_name() {
-    assert_eq!(resolved("[server]\nnode = 1023").server.node, 1023);
-    assert_eq!(resolved("[server]\nnode = \"hostname\"").server.node, 3);
+    assert_eq!(resolved("[server]\nnode = 1023").server.node, Some(1023));
+    assert_eq!(
+        resolved("[server]\nnode = \"hostname\"").server.node,
+        Some(3)
+    );
     let inputs = Inputs {
         file: Some((
             "s.toml".to_owned(),

@@ -188,6 +188,8 @@ pub enum NodeNumber {
     Given(u16),
     /// The number at the end of the host name.
     OfHostname,
+    /// Any that is free.
+    Free,
 }
 
 impl Typed for NodeNumber {
@@ -197,6 +199,7 @@ impl Typed for NodeNumber {
             Value::Integer(number) if *number <= NODE_MAX => {
                 u16::try_from(*number).ok().map(NodeNumber::Given)
             }
+            Value::Text(text) if text == "auto" => Some(NodeNumber::Free),
             Value::Text(_) => Some(NodeNumber::OfHostname),
             _ => None,
         }

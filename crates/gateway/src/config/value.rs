@@ -107,7 +107,9 @@ impl Kind {
                 json.ok().map(|_| Value::Json(text.to_owned()))
             }
             Kind::Secret => Some(Value::Secret(Secret::new(text))),
-            Kind::Node if text == "hostname" => Some(Value::Text(text.to_owned())),
+            Kind::Node if text == "hostname" || text == "auto" => {
+                Some(Value::Text(text.to_owned()))
+            }
             Kind::Node => Kind::Integer {
                 min: 0,
                 max: NODE_MAX,
@@ -131,7 +133,7 @@ impl Kind {
             Kind::List => "a list of strings".to_owned(),
             Kind::Rate => "a rate such as \"10/s\", \"100/60s\" or \"100/60s fixed\"".to_owned(),
             Kind::Json => "JSON as a string, or a table".to_owned(),
-            Kind::Node => format!("a whole number from 0 to {NODE_MAX}, or \"hostname\""),
+            Kind::Node => format!("a whole number from 0 to {NODE_MAX}, \"hostname\", or \"auto\""),
         }
     }
 }
@@ -240,6 +242,7 @@ mod tests {
             (Kind::List, "[\"a\", \"b\"]"),
             (Kind::Rate, "\"10/s\""),
             (Kind::Node, "\"hostname\""),
+            (Kind::Node, "\"auto\""),
             (Kind::Node, "1023"),
         ] {
             let value = read(kind, toml).expect(toml);

@@ -1,0 +1,108 @@
+//! Rows about other nodes.
+
+use super::row::{Metric, counter, gauge};
+use super::{Samples, View, load};
+use crate::cluster::gauges::Gauges;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn one(view: &View<'_>, cell: fn(&Gauges) -> &AtomicU64) -> Samples {
+    Samples::One(Some(load(cell(&view.node.cluster)) as f64))
+}
+
+pub(super) const CLUSTER: &[Metric] = &[
+    gauge(
+        "sockeye_cluster_up",
+        "1 while the engine answers and this node's channels are heard; 0 also for a node that is alone.",
+        |v| {
+            let up = v.node.cluster.up.load(Ordering::Relaxed);
+            Samples::One(Some(f64::from(u8::from(up))))
+        },
+    ),
+    gauge(
+        "sockeye_cluster_peers",
+        "Other nodes of the cluster that are up.",
+        |v| one(v, |c| &c.peers),
+    ),
+    counter(
+        "sockeye_cluster_away_total",
+        "Letters that shards wrote to other nodes, whether anybody there wanted them or not.",
+        |v| v.sum(|c| &c.sent_away),
+    ),
+    counter(
+        "sockeye_cluster_letters_total",
+        "Letters sent to other nodes, each counted once for every node it went to, or once if it went to all.",
+        |v| one(v, |c| &c.letters),
+    ),
+    counter(
+        "sockeye_cluster_frames_total",
+        "Frames that held them.",
+        |v| one(v, |c| &c.frames),
+    ),
+    counter(
+        "sockeye_cluster_bytes_total",
+        "Bytes of these frames.",
+        |v| one(v, |c| &c.bytes),
+    ),
+    counter(
+        "sockeye_cluster_received_total",
+        "Letters of other nodes that were handed to shards.",
+        |v| one(v, |c| &c.received),
+    ),
+    counter(
+        "sockeye_cluster_repairs_total",
+        "Frames sent again because a node missed them.",
+        |v| one(v, |c| &c.repairs),
+    ),
+    counter(
+        "sockeye_cluster_gone_total",
+        "Frames that a node missed and that were not kept any more (`cluster.ring_bytes`).",
+        |v| one(v, |c| &c.gone),
+    ),
+    counter(
+        "sockeye_cluster_lost_total",
+        "Letters of other nodes that were lost for good.",
+        |v| one(v, |c| &c.lost),
+    ),
+    counter(
+        "sockeye_cluster_resyncs_total",
+        "Times that a node had given this one up, so that nobody knows how many letters were lost.",
+        |v| one(v, |c| &c.resyncs),
+    ),
+    gauge(
+        "sockeye_cluster_ring_seconds",
+        "Traffic that is kept for nodes that miss some: the longest outage that costs no message.",
+        |v| Samples::One(Some(load(&v.node.cluster.ring_us) as f64 / 1e6)),
+    ),
+    gauge(
+        "sockeye_cluster_queued_bytes",
+        "Bytes that wait for the engine.",
+        |v| one(v, |c| &c.queued_bytes),
+    ),
+    counter(
+        "sockeye_cluster_refused_total",
+        "Letters that were refused because too much waited for the engine (`cluster.queue_bytes`).",
+        |v| {
+            let late = load(&v.node.cluster.refused);
+            Samples::One(Some(v.total(|c| &c.away_refused) + late as f64))
+        },
+    ),
+    counter(
+        "sockeye_cluster_failed_batches_total",
+        "Batches that the engine did not take; they are published again.",
+        |v| one(v, |c| &c.failed),
+    ),
+    counter(
+        "sockeye_cluster_unreadable_total",
+        "Messages of other nodes that were skipped: of another secret, damaged, or of a version or kind that is not known here.",
+        |v| {
+            let cells = &v.node.cluster;
+            let cells = [&cells.unreadable, &cells.versions, &cells.malformed];
+            Samples::One(Some(cells.map(load).iter().sum::<u64>() as f64))
+        },
+    ),
+    counter(
+        "sockeye_cluster_joins_unconfirmed_total",
+        "Joins whose clients were told before all nodes knew of them (`cluster.join_wait`).",
+        |v| v.sum(|c| &c.joins_unconfirmed),
+    ),
+];

@@ -1,0 +1,73 @@
+//! `[cluster]`: other nodes, and the engine between them.
+
+use super::EMPTY_LIST;
+use crate::config::typed::{Bytes, choice, section};
+use control::identity::Secret;
+use std::time::Duration;
+
+/// What carries messages between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adapter {
+    /// There are no other nodes.
+    Memory,
+    Redis,
+}
+
+/// How the Redis servers belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedisMode {
+    Single,
+    Sentinel,
+    Cluster,
+}
+
+/// Who gets what is for a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    Registry,
+    Broadcast,
+}
+
+choice! {
+    Adapter { "memory" => Adapter::Memory, "redis" => Adapter::Redis }
+    RedisMode { "single" => RedisMode::Single, "sentinel" => RedisMode::Sentinel, "cluster" => RedisMode::Cluster }
+    Routing { "registry" => Routing::Registry, "broadcast" => Routing::Broadcast }
+}
+
+section! {
+    /// Other nodes, and the engine between them.
+    Cluster = "cluster." {
+        adapter: Adapter = "memory",
+            "What carries messages between nodes: `redis`, or `memory` for a node that is alone.";
+        urls: Vec<String> = EMPTY_LIST,
+            "Servers of Redis (6.2 or newer) or Valkey, as `redis://HOST:PORT`, or `rediss://HOST:PORT` for TLS. Of Sentinels or a \
+             cluster, some are enough.";
+        mode: RedisMode = "single",
+            "`single`, `sentinel` (`urls` are those of Sentinels) or `cluster` (Redis 7.0 or newer).";
+        master: String = "mymaster",
+            "The name by which Sentinels know the master.";
+        user: Option<String> = "",
+            "User at Redis; unset means the default user.";
+        password: Option<Secret> = "",
+            "Its password.";
+        tls_ca: Option<String> = "",
+            "PEM file with the authorities to trust for `rediss://`; unset means those of the machine.";
+        tls_cert: Option<String> = "",
+            "PEM file with this node's own certificate, if Redis asks for one.";
+        tls_key: Option<String> = "",
+            "PEM file with the key of `tls_cert`.";
+        prefix: String = "sockeye:",
+            "Beginning of the names of all channels and keys. Nodes with the same prefix are one cluster.";
+        secret: Option<Secret> = "",
+            "Messages between nodes carry a code made with it, and those without are refused. Without it, \
+             a program that can publish to Redis can speak for every node.";
+        routing: Routing = "registry",
+            "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
+        join_wait: Duration = "50ms",
+            "How long the ack of a join waits at most until all nodes know of it.";
+        ring_bytes: Bytes = "64MiB",
+            "Messages kept for nodes that miss some. It must hold what is sent while Redis fails over.";
+        queue_bytes: Bytes = "32MiB",
+            "What may wait for Redis. Above it, publishers are told that other nodes cannot be reached.";
+    }
+}

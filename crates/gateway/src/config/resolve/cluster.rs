@@ -1,0 +1,90 @@
+//! `[cluster]`: what is needed to be a member.
+
+use super::Resolver;
+use crate::config::keys::{Adapter, RedisMode, Routing};
+use control::identity::Secret;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The cluster that this node belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    pub urls: Vec<String>,
+    pub mode: RedisMode,
+    pub master: String,
+    pub user: Option<String>,
+    pub password: Option<Secret>,
+    pub tls: TlsFiles,
+    pub prefix: String,
+    pub secret: Option<Secret>,
+    pub flood_always: bool,
+    pub join_wait: Duration,
+    pub ring_bytes: usize,
+    pub queue_bytes: usize,
+}
+
+/// Certificates for Redis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TlsFiles {
+    pub authorities: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+/// The longest that a client waits for the ack of a join.
+const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+impl Resolver<'_> {
+    pub(super) fn cluster(&mut self) -> Option<Cluster> {
+        let keys = &self.settings.cluster;
+        if *keys.adapter == Adapter::Memory {
+            if !keys.urls.is_empty() {
+                let message = "nothing uses it: set cluster.adapter = \"redis\"";
+                self.problem(&keys.urls, message);
+            }
+            return None;
+        }
+        if keys.urls.is_empty() {
+            let message = "needs a server: set cluster.urls = [\"redis://127.0.0.1:6379\"]";
+            self.problem(&keys.adapter, message);
+        }
+        for url in keys.urls.iter() {
+            if url.contains('@') {
+                let message = "put user and password into cluster.user and cluster.password: addresses are logged";
+                self.problem(&keys.urls, message);
+            }
+        }
+        if keys.prefix.is_empty() {
+            self.problem(&keys.prefix, "must not be empty");
+        }
+        if keys.tls_cert.is_some() != keys.tls_key.is_some() {
+            self.problem(&keys.tls_cert, "and cluster.tls_key need each other");
+        }
+        if *keys.join_wait > JOIN_WAIT_MAX {
+            self.problem(
+                &keys.join_wait,
+                "must be at most \"5s\": clients wait for it",
+            );
+        }
+        let folder = &self.machine.folder;
+        let file = |name: &Option<String>| name.as_ref().map(|name| folder.join(name));
+        Some(Cluster {
+            urls: keys.urls.clone(),
+            mode: *keys.mode,
+            master: keys.master.clone(),
+            user: keys.user.clone(),
+            password: keys.password.clone(),
+            tls: TlsFiles {
+                authorities: file(&keys.tls_ca),
+                certificate: file(&keys.tls_cert),
+                key: file(&keys.tls_key),
+            },
+            prefix: keys.prefix.clone(),
+            secret: keys.secret.clone(),
+            flood_always: *keys.routing == Routing::Broadcast,
+            join_wait: *keys.join_wait,
+            ring_bytes: keys.ring_bytes.get(),
+            queue_bytes: keys.queue_bytes.get(),
+        })
+    }
+}
