@@ -1,12 +1,10 @@
 //! What a handler can do. Everything is queued: nothing a handler does calls a handler.
 
-use crate::books::claims::Grants;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::wire::Ask;
 use crate::cluster::{asking, send};
-use crate::rooms::membership::is_room_name;
 use crate::seam::told::Collected;
 use std::sync::Arc;
 
@@ -14,10 +12,8 @@ pub use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::output::backlog::Fate;
 use crate::parts::Parts;
-use crate::rooms::directory::RoomName;
 use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
-use crate::rooms::room::RoomKind;
 use crate::seam::effect::Brief;
 use crate::seam::effect::Effect;
 use crate::seam::effect::Notice;
@@ -26,33 +22,12 @@ use crate::seam::inside::Inside;
 use crate::seam::told::Told;
 use crate::seam::{notices, orders};
 use crate::tables::clock::Now;
-use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionKey, SocketKey};
-use crate::tables::socket::{Extra, Socket};
-use std::net::IpAddr;
+use crate::tables::socket::Extra;
 use std::time::Duration;
 use wire::engineio::payload;
 use wire::websocket::frame::{self, OpCode};
 use wire::{json, plain, socketio};
-
-/// What a socket is.
-#[derive(Clone, Debug)]
-pub struct SocketInfo<'a> {
-    /// The id that the client knows it by.
-    pub id: String,
-    /// The namespace that it is in.
-    pub namespace: &'a str,
-    /// The protocol that its client speaks.
-    pub protocol: Protocol,
-    /// `polling` or `websocket`, as of now.
-    pub transport: &'static str,
-    /// The client's address, as trusted proxies tell it.
-    pub peer: IpAddr,
-    /// Query string of the opening request; empty unless handshakes are kept.
-    pub query: &'a str,
-    /// Raw JSON of the CONNECT payload; `{}` unless handshakes are kept.
-    pub auth: &'a str,
-}
 
 /// Why a client's event was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,43 +276,6 @@ impl Context<'_> {
         }
     }
 
-    /// What is read of a socket can be read until `Handler::disconnected` returns.
-    fn known(&self, socket: SocketKey) -> Option<&Socket> {
-        self.parts.people.sockets.live(socket)
-    }
-
-    /// Names of the rooms a socket is in, its own id first.
-    pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
-        let _inside = Inside::enter();
-        self.known(socket).map_or_else(Vec::new, |_| {
-            self.parts.rooms.names_of(&self.parts.people, socket.id())
-        })
-    }
-
-    /// Whether the socket is in a room.
-    pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
-        let _inside = Inside::enter();
-        self.known(socket).is_some_and(|slot| {
-            let room = self.parts.rooms.find(slot.namespace, RoomKind::Named, room);
-            room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
-        })
-    }
-
-    /// The name is (or was) the id of a socket: what is sent to that room is meant for that socket alone, so clients have no
-    /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
-    pub fn is_socket_id(&self, name: &str) -> bool {
-        let _inside = Inside::enter();
-        let id = wire::base64url::Id20::decode(name.as_bytes());
-        let wall_ms = self.parts.clock.now.wall_ms;
-        id.is_some_and(|id| self.parts.ids.is_socket(&id, wall_ms))
-    }
-
-    /// Whether a room may have that name.
-    pub fn is_room_name(&self, name: &str) -> bool {
-        let _inside = Inside::enter();
-        is_room_name(&self.parts.books.config.limits, name)
-    }
-
     /// Makes the socket one of a user's.
     pub fn set_user(&mut self, socket: SocketKey, user: &str) -> Result<(), JoinError> {
         let _inside = Inside::enter();
@@ -348,29 +286,10 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// The user a socket belongs to.
-    pub fn user(&self, socket: SocketKey) -> Option<&str> {
-        let _inside = Inside::enter();
-        self.known(socket)?;
-        self.parts.people.user_of(socket.id())
-    }
-
-    /// What the socket's token allows with rooms; `None` = it says nothing of them.
-    pub fn grants(&self, socket: SocketKey) -> Option<&Grants> {
-        let _inside = Inside::enter();
-        self.known(socket)?.extra.as_ref()?.grants.as_deref()
-    }
-
     /// Attaches raw JSON to a socket; `fetch` reports it.
     pub fn set_data(&mut self, socket: SocketKey, data: &str) {
         let _inside = Inside::enter();
         self.extra(socket, |extra| extra.data = Some(data.into()));
-    }
-
-    /// The raw JSON that a handler attached.
-    pub fn data(&self, socket: SocketKey) -> Option<&str> {
-        let _inside = Inside::enter();
-        self.known(socket)?.extra.as_ref()?.data.as_deref()
     }
 
     /// Lets `change` at what few sockets have.
@@ -382,36 +301,6 @@ impl Context<'_> {
         self.parts.people.socket(socket)?;
         let slot = self.parts.people.sockets.live_mut(socket)?;
         Some(change(slot.extra.get_or_insert_default()))
-    }
-
-    /// The id that the client knows the socket by.
-    pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
-        let _inside = Inside::enter();
-        self.parts.people.sockets.live(socket).map(|slot| slot.id)
-    }
-
-    /// The namespace a socket is in.
-    pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
-        let _inside = Inside::enter();
-        let slot = self.parts.people.sockets.live(socket)?;
-        Some(self.parts.people.label(slot.namespace)?)
-    }
-
-    /// What the socket is, while it is connected.
-    pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
-        let _inside = Inside::enter();
-        let slot = self.parts.people.socket(socket)?;
-        let session = self.parts.people.sessions.get(slot.session)?;
-        let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
-        Some(SocketInfo {
-            id: slot.id.to_string(),
-            namespace: self.parts.people.label(slot.namespace)?,
-            protocol: session.protocol,
-            transport: session.transport(),
-            peer: session.peer,
-            query: session.rare.as_ref().map_or("", |rare| &rare.query),
-            auth: auth.unwrap_or("{}"),
-        })
     }
 
     /// Ends the socket's membership in its namespace; with `close` the whole session.
@@ -509,18 +398,6 @@ impl Context<'_> {
         }
         send::send_away(self.parts, of, Ask::Disconnect { close });
         ending::disconnect_selected(self.parts, of, close);
-    }
-
-    /// Sockets in a room on all shards.
-    pub fn room_count(&self, namespace: &str, room: &str) -> u64 {
-        let _inside = Inside::enter();
-        let name = RoomName {
-            namespace,
-            kind: RoomKind::Named,
-            name: room,
-        };
-        let namespace = self.parts.people.find_namespace(namespace);
-        self.parts.rooms.total(namespace, name)
     }
 
     // ---- sessions without sockets ---------------------------------------------------------------------------------------

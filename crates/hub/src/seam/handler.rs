@@ -29,7 +29,7 @@ use crate::tables::slot::{SessionKey, SocketKey};
 /// turn. Events of one handler to one receiver arrive in the order in which they were sent.
 ///
 /// **Keys.** A [`SocketKey`] names its socket until `disconnected` returns; with an older one every call does nothing. Tokens are
-/// the handler's own numbers: the hub gives them back and looks at nothing in them. An [`AckTo`] and a
+/// the handler's own numbers: the hub gives them back and looks at nothing in them. An [`AckTo`](crate::AckTo) and a
 /// [`Ticket`](crate::Ticket) can be used once.
 ///
 /// **Bounds.** Each call that keeps something says so when there is no room for it (`false`, `None`, an error), and the handler

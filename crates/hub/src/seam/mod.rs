@@ -17,5 +17,6 @@ pub(crate) mod outbound;
 pub(crate) mod publish;
 pub mod question;
 pub(crate) mod questions;
+pub(crate) mod reading;
 pub(crate) mod stage;
 pub(crate) mod told;
