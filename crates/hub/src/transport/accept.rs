@@ -36,7 +36,12 @@ pub(crate) fn open_websocket(
     }
     if protocol.is_engineio() {
         let mut open = stage.parts.line.buffer();
-        begin::write_open(&stage.parts, session, &mut open);
+        begin::write_open(
+            &stage.parts.books.config,
+            &stage.parts.people,
+            session,
+            &mut open,
+        );
         stage
             .parts
             .line

@@ -1,11 +1,13 @@
 //! How a session begins, whatever carries it: the session made for a request, the header lines of the answer, the open packet.
 
 use crate::access::tokens::request_token;
+use crate::books::config::Config;
 use crate::output::answers;
-use crate::parts::Parts;
+use crate::output::line::Line;
 use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
 use crate::seam::stage::Stage;
 use crate::tables::id;
+use crate::tables::people::People;
 use crate::tables::session::{Protocol, RequestToken, Session};
 use crate::tables::slot::{ConnId, SessionId};
 use wire::engineio::{self, Query};
@@ -13,15 +15,15 @@ use wire::http::Head;
 
 /// A request as a handler sees it.
 pub(crate) fn request<'a>(
-    parts: &Parts,
+    line: &Line,
     conn: ConnId,
     head: &'a Head<'a>,
     protocol: Protocol,
 ) -> Request<'a> {
-    let slot = parts.line.conns.get(conn);
+    let slot = line.conns.get(conn);
     Request {
         head,
-        conn: parts.line.conns.key(conn),
+        conn: line.conns.key(conn),
         protocol,
         peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.peer),
     }
@@ -76,7 +78,7 @@ pub(crate) fn extra_headers(
     };
     let (protocol, sid) = (slot.protocol, slot.sid.encode());
     let sid = std::str::from_utf8(&sid).ok().filter(|_| opens);
-    let request = request(&stage.parts, conn, head, protocol);
+    let request = request(&stage.parts.line, conn, head, protocol);
     let mut headers = AnswerHeaders::default();
     stage.call_now(None, |handler, _| {
         handler.answering(&request, sid, &mut headers)
@@ -86,11 +88,11 @@ pub(crate) fn extra_headers(
 }
 
 /// Appends the open packet of a session.
-pub(crate) fn write_open(parts: &Parts, session: SessionId, out: &mut Vec<u8>) {
-    let Some(slot) = parts.people.sessions.get(session) else {
+pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, out: &mut Vec<u8>) {
+    let Some(slot) = people.sessions.get(session) else {
         return;
     };
-    let config = &parts.books.config;
+    let config = &config;
     let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
         &["websocket"]
     } else {

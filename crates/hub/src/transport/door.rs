@@ -3,6 +3,7 @@
 use crate::access::addresses::holder;
 use crate::access::origin;
 use crate::books::close::CloseReason;
+use crate::books::config::Config;
 use crate::books::metrics::{Limit, Scope};
 use crate::output::answers;
 use crate::parts::Parts;
@@ -125,7 +126,7 @@ fn handler_admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Pr
     if !stage.reads_requests {
         return true;
     }
-    let request = begin::request(&stage.parts, conn, head, protocol);
+    let request = begin::request(&stage.parts.line, conn, head, protocol);
     let decision = stage.call(None, |handler, cx| handler.opening(cx, &request));
     let failed = || Opening::Refuse("Internal error".to_owned());
     carry_out(
@@ -192,8 +193,8 @@ pub(crate) fn opening_due(parts: &mut Parts, conn: ConnId) {
 }
 
 /// With an allow-list, a browser's origin must be on it (requests without one do not come from pages).
-pub(crate) fn origin_allowed(parts: &Parts, head: &Head<'_>) -> bool {
-    let allowed = &parts.books.config.origins;
+pub(crate) fn origin_allowed(config: &Config, head: &Head<'_>) -> bool {
+    let allowed = &config.origins;
     allowed.is_empty()
         || head
             .values("origin")

@@ -1,10 +1,12 @@
 //! HOT PATH: the end of a turn. What it produced goes to the kernel, a few writes for each connection, and a client that cannot take
 //! it is dealt with.
 
+use crate::books::Books;
 use crate::books::close::CloseReason;
-use crate::books::metrics::Limit;
+use crate::books::metrics::{Counts, Limit};
 use crate::hearing::decisions;
 use crate::life::{conns, ending};
+use crate::output::line::Line;
 use crate::output::outbox::{Flushed, Sink, Tally};
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
@@ -20,7 +22,7 @@ pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
     decisions::settle(stage);
     if stage.parts.line.has_output() {
         // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
-        count_deliveries(&mut stage.parts);
+        count_deliveries(&mut stage.parts.books, &mut stage.parts.line);
         publish(&mut stage.parts);
     }
     let mut dirty = Vec::new();
@@ -33,12 +35,12 @@ pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
         polling::answer_polls(&mut stage.parts);
     }
     stage.parts.line.end_flush(dirty);
-    count_deliveries(&mut stage.parts);
+    count_deliveries(&mut stage.parts.books, &mut stage.parts.line);
 }
 
 /// Books the deliveries since the last flush and begins to count anew.
-pub(crate) fn count_deliveries(parts: &mut Parts) {
-    parts.books.counts.deliveries += parts.line.budget.flushed() as u64;
+pub(crate) fn count_deliveries(books: &mut Books, line: &mut Line) {
+    books.counts.deliveries += line.budget.flushed() as u64;
 }
 
 /// Shows the counters to whoever looks.
@@ -62,7 +64,7 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     }
     let mut tally = Tally::default();
     let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
-    count_tally(parts, &tally);
+    count_tally(&mut parts.books.counts, &tally);
     after_flush(parts, conn, flushed);
 }
 
@@ -73,7 +75,7 @@ fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     let Some((flushed, ends)) = parts.line.flush(conn, sink, bytes_max, &mut tally) else {
         return;
     };
-    count_tally(parts, &tally);
+    count_tally(&mut parts.books.counts, &tally);
     if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
         parts.books.counts.hit(Limit::WaitingBytes);
     }
@@ -82,10 +84,10 @@ fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     }
 }
 
-fn count_tally(parts: &mut Parts, tally: &Tally) {
-    parts.books.counts.bytes_out += tally.bytes;
-    parts.books.counts.writes += tally.writes;
-    parts.books.counts.lose(&tally.dropped);
+fn count_tally(counts: &mut Counts, tally: &Tally) {
+    counts.bytes_out += tally.bytes;
+    counts.writes += tally.writes;
+    counts.lose(&tally.dropped);
 }
 
 fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {

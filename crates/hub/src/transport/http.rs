@@ -1,14 +1,15 @@
 //! HTTP requests on realtime paths: which endpoint, which session, which shard.
 
 use crate::access::trust;
-use crate::books::config::PROBES;
+use crate::books::config::{Config, PROBES};
 use crate::books::metrics::Limit;
 use crate::life::conns;
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
 use crate::tables::conn::State;
-use crate::tables::id;
+use crate::tables::id::{self, Identity};
+use crate::tables::people::People;
 use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{accept, door, polling, posts, sse, stash, upgrade};
@@ -80,7 +81,7 @@ fn serve(
     beyond: Option<Limit>,
     data: &[u8],
 ) -> Option<usize> {
-    let endpoint = endpoint(&stage.parts, head);
+    let endpoint = endpoint(&stage.parts.books.config, head);
     if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
         stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
@@ -92,7 +93,7 @@ fn serve(
         },
         Endpoint::Engine(protocol) => {
             let query = Query::parse(head.query);
-            if let Some(owner) = foreign_owner(&stage.parts, &query) {
+            if let Some(owner) = foreign_owner(stage.parts.ids.me, &query) {
                 return Some(leave_hub(&mut stage.parts, conn, data, Some(owner)));
             }
             engine_request(stage, conn, head, &query, protocol);
@@ -107,8 +108,8 @@ fn serve(
     None
 }
 
-fn endpoint(parts: &Parts, head: &Head<'_>) -> Endpoint {
-    let config = &parts.books.config;
+fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
+    let config = &config;
     let is = |path: &Option<String>| path.as_deref() == Some(head.path);
     if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
         let bundle =
@@ -141,14 +142,14 @@ fn endpoint(parts: &Parts, head: &Head<'_>) -> Endpoint {
 }
 
 /// The shard of this process that owns the request's session, if it is not this one.
-fn foreign_owner(parts: &Parts, query: &Query<'_>) -> Option<u16> {
-    if parts.ids.me.shards == 1 {
+fn foreign_owner(me: Identity, query: &Query<'_>) -> Option<u16> {
+    if me.shards == 1 {
         return None;
     }
     let sid = query.sid.as_deref()?;
     let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
-    let ours = owner.node == parts.ids.me.node && owner.shard < parts.ids.me.shards;
-    (ours && owner.shard != parts.ids.me.shard).then_some(owner.shard)
+    let ours = owner.node == me.node && owner.shard < me.shards;
+    (ours && owner.shard != me.shard).then_some(owner.shard)
 }
 
 /// Gives the connection, with the request, to another shard or the control plane.
@@ -198,7 +199,7 @@ fn engine_request(
     query: &Query<'_>,
     protocol: Protocol,
 ) {
-    if !door::origin_allowed(&stage.parts, head) {
+    if !door::origin_allowed(&stage.parts.books.config, head) {
         stage
             .parts
             .answers()
@@ -212,7 +213,10 @@ fn engine_request(
     let websocket = query.transport == Some(Transport::WebSocket);
     // JSONP is not offered: its client cannot read what it would be given.
     let jsonp = !websocket && query.jsonp;
-    if query.transport.is_none() || jsonp || !transport_enabled(&stage.parts, head, websocket) {
+    if query.transport.is_none()
+        || jsonp
+        || !transport_enabled(&stage.parts.books.config, head, websocket)
+    {
         return stage
             .parts
             .answers()
@@ -231,7 +235,7 @@ fn engine_request(
     };
     let session =
         Id20::decode(sid.as_bytes()).and_then(|sid| stage.parts.people.find_session(&sid));
-    match session.filter(|session| speaks(&stage.parts, *session, protocol)) {
+    match session.filter(|session| speaks(&stage.parts.people, *session, protocol)) {
         None => stage
             .parts
             .answers()
@@ -247,8 +251,8 @@ fn engine_request(
     }
 }
 
-fn transport_enabled(parts: &Parts, head: &Head<'_>, websocket: bool) -> bool {
-    let transports = &parts.books.config.transports;
+fn transport_enabled(config: &Config, head: &Head<'_>, websocket: bool) -> bool {
+    let transports = &config.transports;
     if websocket {
         return transports.websocket;
     }
@@ -263,9 +267,8 @@ fn transport_enabled(parts: &Parts, head: &Head<'_>, websocket: bool) -> bool {
         .any(|part| agent.contains(&part.to_ascii_lowercase()))
 }
 
-fn speaks(parts: &Parts, session: SessionId, protocol: Protocol) -> bool {
-    parts
-        .people
+fn speaks(people: &People, session: SessionId, protocol: Protocol) -> bool {
+    people
         .sessions
         .get(session)
         .is_some_and(|slot| slot.protocol == protocol)
@@ -343,7 +346,7 @@ fn new_session_request(
 }
 
 fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
-    if !door::origin_allowed(&stage.parts, head) {
+    if !door::origin_allowed(&stage.parts.books.config, head) {
         stage
             .parts
             .answers()

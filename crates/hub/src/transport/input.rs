@@ -91,7 +91,7 @@ pub(crate) fn resume(stage: &mut Stage) {
             .line
             .budget
             .is_flooded(&stage.parts.books.config.limits);
-        if flooded && pace::floods(&stage.parts, conn) {
+        if flooded && pace::floods(&stage.parts.line, &stage.parts.people, conn) {
             passed_over.push(conn);
             continue;
         }
@@ -142,7 +142,7 @@ pub(crate) fn broken(parts: &mut Parts, conn: ConnId) {
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
 fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
     let mut at = 0;
-    pace::begin(&mut stage.parts);
+    pace::begin(&mut stage.parts.line, &mut stage.parts.intake);
     while at < data.len() {
         let used = match next_input(&mut stage.parts, conn) {
             Input::Ignored => return data.len(),
@@ -202,7 +202,7 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
         }
     };
     if used > 0 {
-        stash::input_complete(&mut stage.parts, conn);
+        stash::input_complete(&mut stage.parts.line, conn);
     }
     used
 }

@@ -1,19 +1,22 @@
 //! How much of a connection's input is worked on before others have their turn.
 
 use crate::books::metrics::Limit;
+use crate::output::line::Line;
 use crate::parts::Parts;
+use crate::tables::intake::Intake;
+use crate::tables::people::People;
 use crate::tables::slot::ConnId;
 
 /// Another connection's input is worked on from here.
-pub(crate) fn begin(parts: &mut Parts) {
-    parts.line.budget.begin_conn();
-    parts.intake.begin();
+pub(crate) fn begin(line: &mut Line, intake: &mut Intake) {
+    line.budget.begin_conn();
+    intake.begin();
 }
 
 /// A session of this connection had messages rejected of late.
-pub(crate) fn floods(parts: &Parts, conn: ConnId) -> bool {
-    let slot = parts.line.conns.get(conn);
-    let session = slot.and_then(|slot| parts.people.sessions.get(slot.session));
+pub(crate) fn floods(line: &Line, people: &People, conn: ConnId) -> bool {
+    let slot = line.conns.get(conn);
+    let session = slot.and_then(|slot| people.sessions.get(slot.session));
     session.is_some_and(|slot| slot.dues.rejections > 0)
 }
 

@@ -52,7 +52,12 @@ pub(crate) fn open_polling(stage: &mut Stage, conn: ConnId, head: &Head<'_>, pro
     }
     heartbeat::start_session(&mut stage.parts, session);
     let mut body = Vec::new();
-    begin::write_open(&stage.parts, session, &mut body);
+    begin::write_open(
+        &stage.parts.books.config,
+        &stage.parts.people,
+        session,
+        &mut body,
+    );
     let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
     stage

@@ -103,7 +103,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     };
     match chunked.decode(data, bytes_max) {
         Ok(used) if chunked.is_done() => {
-            stash::input_complete(&mut stage.parts, conn);
+            stash::input_complete(&mut stage.parts.line, conn);
             on_unchunked(stage, conn, chunked.body);
             used
         }

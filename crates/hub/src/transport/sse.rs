@@ -28,7 +28,7 @@ fn takes_events(head: &Head<'_>) -> bool {
 }
 
 pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
-    if !door::origin_allowed(&stage.parts, head) {
+    if !door::origin_allowed(&stage.parts.books.config, head) {
         return stage
             .parts
             .answers()

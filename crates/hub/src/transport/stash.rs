@@ -1,6 +1,7 @@
 //! Input that is incomplete or waits: kept with its connection, and its deadline seen to.
 
 use crate::books::metrics::Limit;
+use crate::output::line::Line;
 use crate::parts::Parts;
 use crate::tables::conn::State;
 use crate::tables::slot::ConnId;
@@ -25,8 +26,8 @@ pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
 }
 
 /// A request or message is complete: what is incomplete from now on is another one.
-pub(crate) fn input_complete(parts: &mut Parts, conn: ConnId) {
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
+pub(crate) fn input_complete(line: &mut Line, conn: ConnId) {
+    if let Some(slot) = line.conns.get_mut(conn) {
         slot.since_ms = 0;
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
         tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
     }
     parts.books.begin_turn();
-    flush::count_deliveries(parts);
+    flush::count_deliveries(&mut parts.books, &mut parts.line);
     parts.line.budget.begin_turn();
 }
 

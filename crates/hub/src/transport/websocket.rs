@@ -3,6 +3,7 @@
 //! HOT PATH: `on_frames` and `on_message` allocate nothing for whole text messages.
 
 use crate::books::close::CloseReason;
+use crate::books::config::Config;
 use crate::books::metrics::Limit;
 use crate::hearing::message;
 use crate::life::{ending, heartbeat};
@@ -104,7 +105,11 @@ fn begin_frames(parts: &mut Parts, conn: ConnId) -> Option<(Source, Assembler, L
         protocol,
         probes: state == State::Probe,
     };
-    Some((from, assembler, message_limits(parts, protocol, deflate)))
+    Some((
+        from,
+        assembler,
+        message_limits(&parts.books.config, protocol, deflate),
+    ))
 }
 
 /// Whether the read goes on behind a message: it may have ended the connection, upgraded it, or filled the turn.
@@ -136,8 +141,8 @@ fn end_frames(parts: &mut Parts, conn: ConnId, assembler: Assembler, complete: b
     }
 }
 
-fn message_limits(parts: &Parts, protocol: Protocol, deflate: bool) -> Limits {
-    let config = &parts.books.config;
+fn message_limits(config: &Config, protocol: Protocol, deflate: bool) -> Limits {
+    let config = &config;
     let message_bytes_max = match protocol {
         Protocol::PlainJson | Protocol::PlainMsgpack | Protocol::EventStream => {
             config.plain_max_payload
