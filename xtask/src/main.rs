@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod dist;
+mod faults;
 mod generate;
 mod install;
 mod law;
@@ -54,6 +55,15 @@ enum Command {
         #[arg(long)]
         no_install: bool,
     },
+    /// Play histories of nodes whose Redis fails, with each fault, and write their record (benchmarks/results/faults.md).
+    Faults {
+        /// Seeds for each of the seven faults.
+        #[arg(default_value_t = 15)]
+        seeds: u64,
+        /// `cluster-node-timeout` of Redis.
+        #[arg(long, default_value_t = 1_000)]
+        node_timeout_ms: u32,
+    },
     /// Measure: `sockeye-bench` with the release binary; further arguments are passed on.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -82,6 +92,10 @@ fn run(command: Command) -> Result<()> {
         Command::Tidy => tidy::run(),
         Command::Gen { check } => generate::run(check),
         Command::Test { only, no_install } => suite::run(&only, !no_install),
+        Command::Faults {
+            seeds,
+            node_timeout_ms,
+        } => faults::run(seeds, node_timeout_ms),
         Command::Bench { args } => bench::run(&args),
         Command::Dist => dist::run(),
         Command::Demo => bench::demo(),

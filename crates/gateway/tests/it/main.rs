@@ -5,6 +5,7 @@ mod attacks;
 mod cluster;
 mod e2e;
 mod edges;
+mod faults;
 mod harness;
 mod noise;
 mod observability;

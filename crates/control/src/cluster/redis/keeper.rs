@@ -120,7 +120,8 @@ impl Keeper {
             Event::Doubt => self.ears.doubt(topology),
             Event::Close => {}
             Event::Lane(addr, state) => {
-                if state.is_err() {
+                if let Err(trouble) = &state {
+                    tracing::debug!(%trouble, "Redis takes no messages");
                     self.look.notify_one();
                 }
                 if let Some(known) = self.lanes.get_mut(&addr) {
@@ -134,6 +135,7 @@ impl Keeper {
             Event::Resolved(resolved) => self.resolved(resolved),
             Event::EarOpened(addr, id, conn) => self.ears.opened(&addr, id, conn, topology),
             Event::EarLost(addr, id, trouble) => {
+                tracing::debug!(%trouble, "Redis is not heard");
                 self.look.notify_one();
                 self.ears.lost(&addr, id, trouble, topology);
             }
@@ -174,6 +176,13 @@ impl Keeper {
 
     /// Has a lane to each server of a topology, and to no other.
     fn adopt(&mut self, topology: Topology) {
+        if !self.topology.servers.is_empty() {
+            let masters: Vec<String> = topology.servers.iter().map(Addr::to_string).collect();
+            tracing::info!(
+                masters = masters.join(","),
+                "masters or slots of Redis have changed"
+            );
+        }
         let before = self.routes.load_full();
         let (settings, sender) = (&self.settings, &self.sender);
         let lane = |addr: &Addr| {

@@ -1,0 +1,114 @@
+//! Nothing is lost between nodes, whatever Redis goes through: three nodes, 5,000 numbered messages a second to rooms on one and on
+//! two other nodes, and one fault in the middle. Each message arrives once, in its publisher's order over both rooms.
+//!
+//! `FAULT_SEEDS=3..20` plays other histories than the first; `FAULT_RECORD=file` appends a line for each.
+
+mod fault;
+mod record;
+mod traffic;
+
+use crate::harness::Gateway;
+use fault::{Fault, Scene};
+use record::Record;
+use std::ops::Range;
+
+/// Histories to play.
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("FAULT_SEEDS") else {
+        return 0..1;
+    };
+    let bounds = text.split_once("..").and_then(|(first, end)| {
+        let bounds: (u64, u64) = (first.parse().ok()?, end.parse().ok()?);
+        Some(bounds)
+    });
+    let (first, end) = bounds.expect("FAULT_SEEDS=FIRST..END");
+    first..end
+}
+
+fn nothing_is_lost(fault: Fault) {
+    for seed in seeds() {
+        let mut scene = Scene::set(fault, seed);
+        let nodes = scene.start_nodes();
+        let record = play(&mut scene, &nodes, seed);
+        record.keep();
+        assert!(record.is_clean(), "seed {seed}: {record:?}");
+        for node in &nodes {
+            let lost = node.metric("sockeye_cluster_lost_total");
+            assert_eq!(
+                lost, 0.0,
+                "seed {seed}: the node itself says that messages are lost"
+            );
+        }
+    }
+}
+
+fn play(scene: &mut Scene, nodes: &[Gateway; 3], seed: u64) -> Record {
+    let traffic = traffic::Traffic::start(nodes, seed);
+    let outage = scene.happen();
+    let came = traffic.end();
+    Record::new(scene.fault(), seed, outage, came)
+}
+
+/// The ring holds less than the outage lasts: what cannot be had any more is counted to the letter, and the rest comes in order.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn what_cannot_be_repaired_is_counted() {
+    let mut scene = Scene::set(Fault::Cut, 0).with_ring("256KiB");
+    let nodes = scene.start_nodes();
+    let record = play(&mut scene, &nodes, 0);
+    let counted = nodes[1].metric("sockeye_cluster_lost_total");
+    // Both members on that node miss the same. The nodes' own letters, such as a digest, are counted as well.
+    let missed = record.lost() as f64 / 2.0;
+    assert!(
+        (missed..missed + 5.0).contains(&counted),
+        "{counted} of {record:?}"
+    );
+    assert!(missed > 0.0 && record.is_in_order(), "{record:?}");
+    let told = nodes[1].log();
+    let told = told
+        .iter()
+        .any(|line| line.contains("letters of a node are lost"));
+    assert!(told, "the log tells it");
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn subscribers_that_are_kicked_miss_nothing() {
+    nothing_is_lost(Fault::Kick);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_restart_of_redis_loses_nothing() {
+    nothing_is_lost(Fault::Restart);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_without_network_misses_nothing() {
+    nothing_is_lost(Fault::Cut);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_killed_master_loses_nothing() {
+    nothing_is_lost(Fault::Kill);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_frozen_master_loses_nothing() {
+    nothing_is_lost(Fault::Freeze);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_graceful_failover_loses_nothing() {
+    nothing_is_lost(Fault::Failover);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn slots_that_move_lose_nothing() {
+    nothing_is_lost(Fault::Migrate);
+}
