@@ -4,12 +4,14 @@ use crate::access::Access;
 use crate::books::Books;
 use crate::books::config::Config;
 use crate::books::metrics::Cells;
+use crate::clients::intake::Intake;
+use crate::clients::line::Line;
+use crate::clients::people::People;
+use crate::clients::speaker::Speaker;
 use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
-use crate::dialect::speaker::Speaker;
-use crate::output::answers::Answers;
-use crate::output::line::Line;
+use crate::life::answers::Answers;
 use crate::output::piece::Pool;
 use crate::rooms::fanout::Audience;
 use crate::rooms::room::Rooms;
@@ -17,8 +19,6 @@ use crate::seam::outbound::Outbound;
 use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
-use crate::tables::intake::Intake;
-use crate::tables::people::People;
 use std::sync::Arc;
 
 pub(crate) struct Parts {

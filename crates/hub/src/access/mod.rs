@@ -1,9 +1,9 @@
 //! Who may do how much: tokens, origins, proxies, addresses, rates, admission.
 
 use crate::access::held::Held;
+use crate::clients::conn::Conn;
 use crate::cluster::shared::{Distrusted, Process};
 use crate::config::Config;
-use crate::tables::conn::Conn;
 use crate::tables::slot::ConnId;
 use addresses::Addresses;
 use admission::Admission;

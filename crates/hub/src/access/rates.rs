@@ -3,7 +3,7 @@
 use crate::access::addresses::holder;
 use crate::access::gcra::{Exceeded, Gcra, Meters, Sender};
 use crate::books::metrics::Scope;
-use crate::tables::people::People;
+use crate::clients::people::People;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 
 /// Books an event with a limiter of the socket's session.

@@ -2,13 +2,13 @@
 
 use crate::books::claims::{Claims, Denied, Grants, Refused};
 use crate::books::config::Config;
+use crate::clients::people::People;
+use crate::clients::session::RequestToken;
+use crate::clients::socket::Extra;
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::tables::clock::Clock;
-use crate::tables::people::People;
-use crate::tables::session::RequestToken;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
-use crate::tables::socket::Extra;
 use std::borrow::Cow;
 use std::sync::Arc;
 use wire::http::{self, Head};

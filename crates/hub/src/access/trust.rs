@@ -2,10 +2,10 @@
 
 use crate::books::close::CloseReason;
 pub use crate::books::proxies::{Cidr, ClientHeader, Proxies, ProxyProtocol};
+use crate::clients::conn::State;
 use crate::life::conns;
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
-use crate::tables::conn::State;
 use crate::tables::slot::ConnId;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;

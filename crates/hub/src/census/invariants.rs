@@ -1,14 +1,14 @@
 //! What must hold between any two entry points, whatever peers did: every reference between the tables has its counterpart.
 //! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
 
+use crate::clients::conn::{Conn, State};
+use crate::clients::session::{Protocol, Session};
 use crate::dialect::speech::Framing;
 use crate::hub::Hub;
 use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::questions::Waiting;
-use crate::tables::conn::{Conn, State};
-use crate::tables::session::{Protocol, Session};
 use crate::tables::slot::{ConnId, Key, SessionId};
 
 /// How much of everything a hub holds.

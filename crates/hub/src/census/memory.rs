@@ -1,9 +1,9 @@
 //! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
 //! walk, so a shard walks them in steps, a few thousand slots a turn.
 
+use crate::clients::socket::{Membership, Socket};
 use crate::hub::Hub;
 use crate::parts::Parts;
-use crate::tables::socket::{Membership, Socket};
 
 /// Bytes by part.
 pub type Footprint = Vec<(&'static str, usize)>;

@@ -4,23 +4,10 @@
 use crate::dialect::speech::Emit;
 use crate::rooms::directory::Expected;
 use crate::rooms::log::{Kept, Position};
+pub use crate::rooms::target::Target;
 use crate::tables::id::Place;
 use std::sync::Arc;
 use wire::base64url::Id20;
-
-/// Who a message is for: the union of `rooms` and `users`, or everyone in the namespace when both are empty, less `except`.
-/// A socket's id is the name of a room that holds just that socket.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Target<'a> {
-    /// The namespace of the sockets.
-    pub namespace: &'a str,
-    /// Sockets in any of these rooms; with no users either, all sockets of the namespace.
-    pub rooms: &'a [&'a str],
-    /// Sockets of any of these users.
-    pub users: &'a [&'a str],
-    /// Rooms (or socket ids) whose members are left out.
-    pub except: &'a [&'a str],
-}
 
 /// `Target` on its way to another shard.
 #[derive(Clone, Debug)]

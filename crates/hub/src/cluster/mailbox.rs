@@ -3,59 +3,14 @@
 //! The bound is kept by the senders: a hub whose messages find a mailbox above its limit stops reading from its clients until
 //! that mailbox is short again, so nothing is dropped and nothing grows without end.
 
-use crate::books::limits::Limits;
+use crate::tables::loads::Load;
 use crossbeam_queue::SegQueue;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 pub use crate::books::limits::SHARDS_MAX;
-
-/// What waits in one mailbox. Each has a cache line of its own: all shards write here.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Load {
-    messages: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// What waits in the mailboxes of a process.
-#[derive(Debug)]
-pub struct Loads(Box<[Load; SHARDS_MAX]>);
-
-impl Default for Loads {
-    fn default() -> Self {
-        Self(Box::new(std::array::from_fn(|_| Load::default())))
-    }
-}
-
-impl Loads {
-    fn of(&self, shard: u16) -> &Load {
-        &self.0[usize::from(shard) % SHARDS_MAX]
-    }
-
-    /// Messages waiting (approximate while others send).
-    pub fn messages(&self, shard: u16) -> usize {
-        self.of(shard).messages.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that wait in the mailbox of a shard.
-    pub fn bytes(&self, shard: u16) -> usize {
-        self.of(shard).bytes.load(Ordering::Relaxed)
-    }
-
-    /// Above its bound: connections that send there wait.
-    pub fn is_long(&self, shard: u16, limits: &Limits) -> bool {
-        self.messages(shard) > limits.mailbox_messages_max
-            || self.bytes(shard) > limits.mailbox_bytes_max
-    }
-
-    /// Far above: too many connections sent one message each. Everybody waits.
-    pub fn is_overfull(&self, shard: u16, limits: &Limits) -> bool {
-        self.messages(shard) / 2 > limits.mailbox_messages_max
-            || self.bytes(shard) / 2 > limits.mailbox_bytes_max
-    }
-}
+pub use crate::tables::loads::Loads;
 
 /// What a message costs while it waits.
 pub trait Weigh {
@@ -178,6 +133,8 @@ impl<T: Weigh> Receiver<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::limits::Limits;
+    use std::sync::atomic::AtomicUsize;
 
     impl Weigh for u64 {
         fn bytes(&self) -> usize {

@@ -1,4 +1,3 @@
 //! What a message says, per protocol: Socket.IO packets and the plain protocol.
 
-pub(crate) mod speaker;
 pub(crate) mod speech;

@@ -1,6 +1,5 @@
 //! What can be said to a client, and the forms in which clients understand it: the words of a dialect, in frames or polling packets.
 
-use crate::tables::session::{Protocol, Session};
 use wire::engineio::payload;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::websocket::frame::{self, OpCode};
@@ -171,23 +170,6 @@ impl Variant {
         dialect: Dialect::SocketIo,
         framing: Framing::Polling,
     };
-
-    /// How a session is told things now.
-    pub(crate) fn of(session: &Session) -> Self {
-        let dialect = match session.protocol {
-            Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
-            Protocol::PlainMsgpack => Dialect::PlainMsgpack,
-            _ if session.flags.msgpack => Dialect::SocketIoMsgpack,
-            _ => Dialect::SocketIo,
-        };
-        let framing = match session.flags.b64 {
-            _ if session.polling.is_some() => Framing::Polling,
-            true if session.protocol.is_engineio() => Framing::Base64,
-            _ if session.protocol == Protocol::EventStream => Framing::EventStream,
-            _ => Framing::WebSocket,
-        };
-        Self { dialect, framing }
-    }
 
     /// Forms in which a message stands in frames: an event is encoded once for each.
     pub(crate) const FRAMED: usize = 8;

@@ -1,10 +1,10 @@
 //! A message of whatever protocol its session speaks.
 
 use crate::books::metrics::Dropped;
+use crate::clients::session::Protocol;
 use crate::hearing::{plain, socketio};
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
-use crate::tables::session::Protocol;
 use crate::tables::slot::SessionId;
 
 /// A message of whatever protocol the session speaks.

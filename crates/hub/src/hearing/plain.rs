@@ -1,10 +1,10 @@
 //! What clients of the plain protocol say: JSON or MessagePack messages become the same events as Socket.IO packets.
 
+use crate::clients::session::Protocol;
 use crate::hearing::{booking, expiry, socketio};
 use crate::seam::context::{About, Rejection};
 use crate::seam::event::{AckTo, Data, Event};
 use crate::seam::stage::Stage;
-use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SocketKey};
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};

@@ -3,6 +3,7 @@
 use crate::access::tokens;
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
+use crate::clients::session::RequestToken;
 use crate::hearing::{booking, joining, plain};
 use crate::life::{ending, opening, stream};
 use crate::parts::Parts;
@@ -13,7 +14,6 @@ use crate::seam::publish;
 use crate::seam::question;
 use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
-use crate::tables::session::RequestToken;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::websocket::close;
 

@@ -5,6 +5,7 @@
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::Parser;
 use crate::books::metrics::{Dropped, Limit};
+use crate::clients::session::Partial;
 use crate::cluster::asking;
 use crate::cluster::letter::Answer;
 use crate::hearing::{booking, expiry, joining};
@@ -13,7 +14,6 @@ use crate::parts::Parts;
 use crate::seam::event::{AckTo, Data, Event, Refusal};
 use crate::seam::gate;
 use crate::seam::stage::Stage;
-use crate::tables::session::Partial;
 use crate::tables::slot::{SessionId, SocketKey};
 use crate::tables::timer::SessionTimer;
 use std::mem;
@@ -104,9 +104,12 @@ fn announce_binary(parts: &mut Parts, session: SessionId, text: &str, packet: &P
     // One timer per session, however many packets: a peer must not fill the lane.
     if !mem::replace(&mut slot.flags.attachments_timer, true) {
         let timeout = parts.books.config.limits.message_timeout;
-        parts
-            .clock
-            .arm_session(&parts.people, SessionTimer::Attachments, timeout, session);
+        parts.people.arm(
+            &mut parts.clock,
+            SessionTimer::Attachments,
+            timeout,
+            session,
+        );
     }
 }
 

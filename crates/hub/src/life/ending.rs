@@ -2,6 +2,8 @@
 
 use crate::access::tokens;
 use crate::books::close::{CloseReason, Departure};
+use crate::clients::conn::State;
+use crate::clients::session::Session;
 use crate::cluster::asking;
 use crate::cluster::letter::Target;
 use crate::dialect::speech::Word;
@@ -11,8 +13,6 @@ use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::question;
 use crate::seam::told::Told;
-use crate::tables::conn::State;
-use crate::tables::session::Session;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
 use crate::tables::timer::SessionTimer;
 use std::net::IpAddr;
@@ -32,8 +32,7 @@ pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Sess
         abort_upgrade(parts, index, probe);
     }
     parts.access.admission.session_left();
-    let session = parts.people.remove_session(index)?;
-    parts.clock.session_ended(&parts.people);
+    let session = parts.people.remove_session(&mut parts.clock, index)?;
     Some(session)
 }
 
@@ -177,9 +176,12 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
     };
     slot.flags.closing = true;
     parts.line.polls.note_ready(session, &mut slot.flags);
-    parts
-        .clock
-        .arm_session(&parts.people, SessionTimer::PollClose, POLL_CLOSE, session);
+    parts.people.arm(
+        &mut parts.clock,
+        SessionTimer::PollClose,
+        POLL_CLOSE,
+        session,
+    );
 }
 
 /// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody

@@ -1,9 +1,9 @@
 //! Heartbeats: pings, the pongs that answer them, and other signs of life (protocol 3.4).
 
 use crate::books::close::CloseReason;
+use crate::clients::session::Protocol;
 use crate::life::{ending, stream};
 use crate::parts::Parts;
-use crate::tables::session::Protocol;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
 use wire::engineio::PacketType;
@@ -23,20 +23,18 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
     match slot.protocol {
         Protocol::SocketIo => {
             parts
-                .clock
-                .arm_session(&parts.people, SessionTimer::Ping, ping, session);
+                .people
+                .arm(&mut parts.clock, SessionTimer::Ping, ping, session);
             parts
-                .clock
-                .arm_session(&parts.people, SessionTimer::Connect, connect, session);
+                .people
+                .arm(&mut parts.clock, SessionTimer::Connect, connect, session);
         }
-        Protocol::EngineIo => {
-            parts
-                .clock
-                .arm_session(&parts.people, SessionTimer::Ping, ping, session)
-        }
+        Protocol::EngineIo => parts
+            .people
+            .arm(&mut parts.clock, SessionTimer::Ping, ping, session),
         _ => parts
-            .clock
-            .arm_session(&parts.people, SessionTimer::PlainPing, plain, session),
+            .people
+            .arm(&mut parts.clock, SessionTimer::PlainPing, plain, session),
     }
 }
 
@@ -67,9 +65,7 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
             parts.books.config.plain_ping_interval,
         )
     };
-    parts
-        .clock
-        .arm_session(&parts.people, kind, interval, session);
+    parts.people.arm(&mut parts.clock, kind, interval, session);
 }
 
 pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
@@ -96,8 +92,8 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     }
     let timeout = parts.books.config.ping_timeout;
     parts
-        .clock
-        .arm_session(&parts.people, SessionTimer::Pong, timeout, session);
+        .people
+        .arm(&mut parts.clock, SessionTimer::Pong, timeout, session);
 }
 
 pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
@@ -117,8 +113,8 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
         slot.heart.extended = true;
         slot.heart.pinged_ms = now;
         parts
-            .clock
-            .arm_session(&parts.people, SessionTimer::Pong, timeout, session);
+            .people
+            .arm(&mut parts.clock, SessionTimer::Pong, timeout, session);
         return;
     }
     ending::close_session(parts, session, CloseReason::PingTimeout);
@@ -139,7 +135,5 @@ pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     }
     let interval = parts.books.config.plain_ping_interval;
     let timer = SessionTimer::PlainPing;
-    parts
-        .clock
-        .arm_session(&parts.people, timer, interval, session);
+    parts.people.arm(&mut parts.clock, timer, interval, session);
 }

@@ -1,5 +1,6 @@
 //! The life of sessions and sockets: beginnings, signs of life, ends.
 
+pub(crate) mod answers;
 pub(crate) mod conns;
 pub(crate) mod ending;
 pub(crate) mod heartbeat;

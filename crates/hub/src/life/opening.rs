@@ -3,6 +3,7 @@
 use crate::books::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
+use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::dialect::speech::{Variant, Word};
 use crate::life::ending;
 use crate::parts::Parts;
@@ -10,7 +11,6 @@ use crate::rooms::room::RoomKind;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::Refusal;
 use crate::tables::slot::{SessionId, SocketKey};
-use crate::tables::socket::{Extra, Flags, Place, Socket};
 use smallvec::SmallVec;
 use wire::json;
 use wire::socketio::PacketType;
@@ -37,7 +37,7 @@ pub(crate) fn add_socket(
     });
     let carrier = parts.people.sessions.get(session);
     let conn = carrier.and_then(|slot| slot.conn);
-    let variant = carrier.map_or(Variant::ABSENT, Variant::of);
+    let variant = carrier.map_or(Variant::ABSENT, |slot| slot.variant());
     let deflate = parts.line.deflate_of(conn);
     let socket = parts.people.insert_socket(Socket {
         id,

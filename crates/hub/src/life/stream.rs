@@ -1,9 +1,9 @@
 //! The answer that an event stream is: its beginning, its heartbeat, its position in a room.
 
+use crate::clients::session::{Protocol, Stream};
 use crate::dialect::speech::Framing;
 use crate::parts::Parts;
 use crate::rooms::log::Position;
-use crate::tables::session::{Protocol, Stream};
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use crate::tables::timer::SessionTimer;
 use std::io::Write;
@@ -80,8 +80,8 @@ pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
     }
     let interval = parts.books.config.plain_ping_interval;
     parts
-        .clock
-        .arm_session(&parts.people, SessionTimer::PlainPing, interval, session);
+        .people
+        .arm(&mut parts.clock, SessionTimer::PlainPing, interval, session);
 }
 
 /// Where in a room an event stream goes on that has just joined it.

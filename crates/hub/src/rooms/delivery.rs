@@ -3,7 +3,7 @@
 //! HOT PATH: `deliver` allocates nothing once warm; no lock, no dyn.
 
 use crate::books::config::SlowConsumer;
-use crate::dialect::speaker::Speaker;
+use crate::clients::speaker::Speaker;
 use crate::dialect::speech::{Framing, Variant};
 use crate::output::backlog::{Fate, Unit};
 use crate::output::compression::Deflate;

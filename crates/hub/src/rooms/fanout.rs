@@ -2,10 +2,10 @@
 //!
 //! HOT PATH: `fan_out` allocates nothing once warm; no lock, no dyn.
 
-use crate::cluster::letter::Target;
-use crate::dialect::speaker::Speaker;
+use crate::clients::speaker::Speaker;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::{RoomKind, Rooms};
+use crate::rooms::target::Target;
 use crate::tables::slot::{NamespaceId, SocketId};
 
 /// What it takes to send something to the members of rooms.

@@ -3,10 +3,10 @@
 use crate::books::Books;
 use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
-use crate::cluster::letter::Target;
+use crate::clients::people::People;
 use crate::rooms::room::{Change, RoomKind, Rooms};
+use crate::rooms::target::Target;
 use crate::tables::interest::{Change as Interested, Subject};
-use crate::tables::people::People;
 use crate::tables::shards::ShardSet;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
 use std::sync::Arc;

@@ -7,3 +7,4 @@ pub(crate) mod log;
 pub(crate) mod membership;
 pub(crate) mod outgoing;
 pub(crate) mod room;
+pub(crate) mod target;

@@ -1,12 +1,12 @@
 //! An event on its way to sockets, and the encodings that were made of it.
 
-use crate::cluster::letter::Target;
 use crate::dialect::speech::{Emit, Variant, Word};
 use crate::output::backlog::Fate;
 use crate::output::compression::SHARED_FORMS;
 use crate::output::log::Range;
 use crate::output::piece::Piece;
 use crate::rooms::log::Position;
+use crate::rooms::target::Target;
 use std::hash::Hash;
 use wire::json;
 use wire::socketio::PacketType;

@@ -3,6 +3,7 @@
 
 mod members;
 
+use crate::clients::socket::Socket;
 pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::log::Log;
@@ -10,7 +11,6 @@ use crate::tables::id::Identity;
 use crate::tables::shards::ShardSet;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
-use crate::tables::socket::Socket;
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

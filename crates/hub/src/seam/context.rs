@@ -8,6 +8,7 @@ use crate::cluster::{asking, send};
 use crate::seam::told::Collected;
 use std::sync::Arc;
 
+use crate::clients::socket::Extra;
 pub use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::output::backlog::Fate;
@@ -23,7 +24,6 @@ use crate::seam::told::Told;
 use crate::seam::{notices, orders};
 use crate::tables::clock::Now;
 use crate::tables::slot::{SessionKey, SocketKey};
-use crate::tables::socket::Extra;
 use std::time::Duration;
 use wire::engineio::payload;
 use wire::websocket::frame::{self, OpCode};

@@ -1,5 +1,6 @@
 //! Decisions that a handler takes later, and questions that it asks outside.
 
+use crate::clients::conn::State;
 use crate::seam::ask::Ask;
 use crate::seam::context::Context;
 use crate::seam::effect::Effect;
@@ -8,7 +9,6 @@ use crate::seam::inside::Inside;
 use crate::seam::opening::{Opening, OpeningKey};
 use crate::seam::question;
 use crate::seam::questions::Asked;
-use crate::tables::conn::State;
 use crate::tables::slot::AskKey;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What a handler is told and answers: requests to join, events, decisions.
 
 use crate::books::claims::Claims;
+use crate::clients::session::Protocol;
 use crate::seam::opening::HeaderLines;
-use crate::tables::session::Protocol;
 use crate::tables::slot::{SessionId, SocketKey};
 use std::net::IpAddr;
 

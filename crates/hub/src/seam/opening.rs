@@ -2,7 +2,7 @@
 //! header lines to its answer and to all later ones of its session.
 
 pub use crate::access::held::Opening;
-use crate::tables::session::Protocol;
+use crate::clients::session::Protocol;
 use crate::tables::slot::{ConnId, Key};
 use std::net::IpAddr;
 use wire::http::{self, Head};

@@ -1,14 +1,14 @@
 //! What a handler can read of sockets and rooms.
 
 use crate::books::claims::Grants;
+use crate::clients::session::Protocol;
+use crate::clients::socket::Socket;
 use crate::rooms::directory::RoomName;
 use crate::rooms::membership::is_room_name;
 use crate::rooms::room::RoomKind;
 use crate::seam::context::Context;
 use crate::seam::inside::Inside;
-use crate::tables::session::Protocol;
 use crate::tables::slot::SocketKey;
-use crate::tables::socket::Socket;
 use std::net::IpAddr;
 
 /// What a socket is.

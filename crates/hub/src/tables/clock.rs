@@ -2,9 +2,7 @@
 
 use crate::books::limits::BEHIND_MAX_MS;
 use crate::tables::expiry::Expiries;
-use crate::tables::people::People;
-use crate::tables::slot::SessionId;
-use crate::tables::timer::{SessionTimer, Timers};
+use crate::tables::timer::Timers;
 use std::time::Duration;
 use wire::http::Date;
 
@@ -58,38 +56,6 @@ impl Clock {
     pub(crate) fn after(&self, delay: Duration) -> u64 {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         self.now.mono_ms.saturating_add(delay_ms)
-    }
-
-    /// Arms a timer of a session.
-    pub(crate) fn arm_session(
-        &mut self,
-        people: &People,
-        kind: SessionTimer,
-        delay: Duration,
-        session: SessionId,
-    ) {
-        let (due, key) = (self.after(delay), people.sessions.key(session));
-        let live = |key| people.sessions.live(key);
-        let timers = &mut self.timers.sessions;
-        match kind {
-            SessionTimer::Connect => {
-                timers.forget(kind, |key| live(key).is_none_or(|slot| slot.flags.joined));
-            }
-            SessionTimer::Pong => {
-                timers.forget(kind, |key| {
-                    live(key).is_none_or(|slot| !slot.heart.awaiting_pong)
-                });
-            }
-            _ => {}
-        }
-        timers.arm(kind, due, key);
-    }
-
-    /// A session is gone; its timers go with those of others.
-    pub(crate) fn session_ended(&mut self, people: &People) {
-        let sessions = &people.sessions;
-        let timers = &mut self.timers.sessions;
-        timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
     }
 
     /// The time of the turn in HTTP's words, made once a second.

@@ -1,11 +1,11 @@
 //! Opening handshakes of WebSockets: what is agreed on, and the session that begins.
 
+use crate::clients::conn::State;
+use crate::clients::session::Protocol;
 use crate::hearing::plain_joining;
 use crate::life::heartbeat;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
-use crate::tables::session::Protocol;
 use crate::tables::slot::ConnId;
 use crate::transport::begin;
 use wire::http::Head;

@@ -2,13 +2,13 @@
 
 use crate::access::tokens::request_token;
 use crate::books::config::Config;
-use crate::output::answers;
-use crate::output::line::Line;
+use crate::clients::line::Line;
+use crate::clients::people::People;
+use crate::clients::session::{Protocol, RequestToken, Session};
+use crate::life::answers;
 use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
 use crate::seam::stage::Stage;
 use crate::tables::id;
-use crate::tables::people::People;
-use crate::tables::session::{Protocol, RequestToken, Session};
 use crate::tables::slot::{ConnId, SessionId};
 use wire::engineio::{self, Query};
 use wire::http::Head;

@@ -1,13 +1,13 @@
 //! Shutting down politely: everyone is told, then connections are closed evenly over a window.
 
 use crate::books::close::CloseReason;
+use crate::clients::conn::State;
 use crate::dialect::speech::{Dialect, Framing};
 use crate::life::{ending, stream};
 use crate::parts::Parts;
 use crate::seam::context::{Context, Emit};
 use crate::seam::notices;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SocketId};
 use wire::plain;
 

@@ -4,14 +4,14 @@
 use crate::books::Books;
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Counts, Limit};
+use crate::clients::conn::State;
+use crate::clients::line::Line;
 use crate::hearing::decisions;
 use crate::life::{conns, ending};
-use crate::output::line::Line;
 use crate::output::outbox::{Flushed, Sink, Tally};
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
 use crate::tables::slot::ConnId;
 use crate::transport::polling;
 

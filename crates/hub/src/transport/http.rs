@@ -3,14 +3,14 @@
 use crate::access::trust;
 use crate::books::config::{Config, PROBES};
 use crate::books::metrics::Limit;
+use crate::clients::conn::State;
+use crate::clients::people::People;
+use crate::clients::session::Protocol;
 use crate::life::conns;
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
 use crate::tables::id::{self, Identity};
-use crate::tables::people::People;
-use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{accept, door, polling, posts, sse, stash, upgrade};
 use wire::base64url::Id20;

@@ -3,10 +3,10 @@
 use crate::books::close::CloseReason;
 use crate::books::limits::RESERVE_TIMEOUT;
 use crate::books::metrics::Limit;
+use crate::clients::conn::{Conn, State};
 use crate::life::{conns, ending};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
-use crate::tables::conn::{Conn, State};
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
 use crate::transport::{http, pace, posts, stash, websocket};

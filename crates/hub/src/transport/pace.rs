@@ -1,10 +1,10 @@
 //! How much of a connection's input is worked on before others have their turn.
 
 use crate::books::metrics::Limit;
-use crate::output::line::Line;
+use crate::clients::intake::Intake;
+use crate::clients::line::Line;
+use crate::clients::people::People;
 use crate::parts::Parts;
-use crate::tables::intake::Intake;
-use crate::tables::people::People;
 use crate::tables::slot::ConnId;
 
 /// Another connection's input is worked on from here.

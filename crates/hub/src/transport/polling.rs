@@ -1,12 +1,12 @@
 //! HTTP long-polling: one GET waits for packets, POSTs bring them (protocol 3.3, 3.6).
 
 use crate::books::limits::LOG_BYTES_PER_TURN;
+use crate::clients::conn::State;
+use crate::clients::polls::Sent;
+use crate::clients::session::{Polling, Protocol};
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
-use crate::tables::polls::Sent;
-use crate::tables::session::{Polling, Protocol};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::begin;
 use wire::engineio::{PacketType, RequestError, payload};

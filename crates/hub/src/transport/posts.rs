@@ -2,12 +2,12 @@
 
 use crate::books::limits::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
+use crate::clients::conn::State;
 use crate::hearing::message;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{begin, engine, pace, stash};
 use wire::engineio::{RequestError, payload};

@@ -1,13 +1,13 @@
 //! The plain protocol in Server-Sent Events (WHATWG HTML §9.2): a client that asks for rooms and hears what is said there. What it is
 //! told, and in which words, is no matter of this file; here are its request, the beginning of its answer, and its heartbeat.
 
+use crate::clients::conn::State;
+use crate::clients::session::{Protocol, Stream};
 use crate::hearing::plain_joining;
+use crate::life::answers;
 use crate::life::{heartbeat, stream};
-use crate::output::answers;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
-use crate::tables::session::{Protocol, Stream};
 use crate::tables::slot::ConnId;
 use crate::transport::{begin, door};
 use wire::engineio::RequestError;

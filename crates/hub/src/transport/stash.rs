@@ -1,9 +1,9 @@
 //! Input that is incomplete or waits: kept with its connection, and its deadline seen to.
 
 use crate::books::metrics::Limit;
-use crate::output::line::Line;
+use crate::clients::conn::State;
+use crate::clients::line::Line;
 use crate::parts::Parts;
-use crate::tables::conn::State;
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
 use wire::growth;

@@ -3,12 +3,12 @@
 use crate::access::tokens;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
+use crate::clients::conn::State;
 use crate::hearing::decisions;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::{ConnTimer, Due, SessionTimer};
 use crate::transport::{door, upgrade};

@@ -1,13 +1,12 @@
 //! The way of a polling session to a WebSocket: probe, upgrade, and what is carried over (protocol 3.5).
 
 use crate::books::close::CloseReason;
-use crate::dialect::speech::Variant;
+use crate::clients::conn::State;
+use crate::clients::session::Polling;
+use crate::clients::session::Probe;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
-use crate::tables::session::Polling;
-use crate::tables::session::Probe;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::{accept, begin, polling};
@@ -72,10 +71,12 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
         slot.session = Some(session);
     }
     let timeout = stage.parts.books.config.upgrade_timeout;
-    stage
-        .parts
-        .clock
-        .arm_session(&stage.parts.people, SessionTimer::Upgrade, timeout, session);
+    stage.parts.people.arm(
+        &mut stage.parts.clock,
+        SessionTimer::Upgrade,
+        timeout,
+        session,
+    );
 }
 
 /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
@@ -112,14 +113,14 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if std::mem::replace(&mut slot.heart.awaiting_pong, false) {
         let interval = parts.books.config.ping_interval;
         parts
-            .clock
-            .arm_session(&parts.people, SessionTimer::Ping, interval, session);
+            .people
+            .arm(&mut parts.clock, SessionTimer::Ping, interval, session);
     }
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     let (polling, base64) = (slot.polling.take(), slot.flags.b64);
-    let variant = Variant::of(slot);
+    let variant = slot.variant();
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
     }

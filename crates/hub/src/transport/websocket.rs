@@ -5,13 +5,13 @@
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
 use crate::books::metrics::Limit;
+use crate::clients::conn::State;
+use crate::clients::session::Protocol;
 use crate::hearing::message;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
-use crate::tables::conn::State;
-use crate::tables::session::Protocol;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{engine, pace, stash, upgrade};
 use wire::engineio;

@@ -1,9 +1,9 @@
 //! Members of a room: they come, follow until they have the room's history, and go.
 
 use super::Rooms;
+use crate::clients::socket::{Membership, Socket};
 use crate::tables::slab::Slab;
 use crate::tables::slot::{RoomId, SocketId};
-use crate::tables::socket::{Membership, Socket};
 
 impl Rooms {
     pub(crate) fn add_member(

@@ -2,10 +2,10 @@
 
 use crate::books::Books;
 use crate::books::metrics::Limit;
+use crate::clients::line::Line;
+use crate::clients::people::People;
 use crate::dialect::speech::{Dialect, Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};
-use crate::output::line::Line;
-use crate::tables::people::People;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::plain;
 use wire::socketio::PacketType;
@@ -33,7 +33,7 @@ impl Speaker<'_> {
         let Some(slot) = self.people.sessions.get(session) else {
             return;
         };
-        let (conn, variant) = (slot.conn, Variant::of(slot));
+        let (conn, variant) = (slot.conn, slot.variant());
         let mut message = self.line.buffer();
         variant.dialect.write(&mut message, word);
         let compression = &self.books.config.compression;
@@ -75,7 +75,7 @@ impl Speaker<'_> {
         let Some(slot) = self.people.sessions.get(session) else {
             return true;
         };
-        let (conn, variant, mut text) = (slot.conn, Variant::of(slot), Vec::new());
+        let (conn, variant, mut text) = (slot.conn, slot.variant(), Vec::new());
         match variant.dialect {
             Dialect::PlainJson => plain::write_error_json(&mut text, error),
             Dialect::PlainMsgpack => plain::write_error_msgpack(&mut text, error),

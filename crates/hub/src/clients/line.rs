@@ -2,6 +2,9 @@
 
 use crate::books::limits::{IGNORED_BYTES_MAX, Limits, SQUEEZED_BYTES_MAX};
 use crate::books::metrics::{Counts, Limit};
+use crate::clients::conn::{Conn, State};
+use crate::clients::polls::Polls;
+use crate::clients::session::Session;
 use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
@@ -11,9 +14,6 @@ use crate::output::outbox::Sink;
 use crate::output::outbox::Tally;
 use crate::output::piece::{Piece, Pool};
 use crate::tables::clock::Clock;
-use crate::tables::conn::{Conn, State};
-use crate::tables::polls::Polls;
-use crate::tables::session::Session;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{ConnId, SessionKey};
 use crate::tables::timer::ConnTimer;

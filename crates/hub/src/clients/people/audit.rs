@@ -1,6 +1,6 @@
 //! For tests and operators: whether the tables of people agree with each other, and the memory that they take.
 
-use crate::tables::people::People;
+use crate::clients::people::People;
 use crate::tables::slot::NamespaceId;
 
 impl People {

@@ -2,8 +2,8 @@
 //! place in a list are set together here.
 
 use crate::books::limits::Limits;
-use crate::cluster::mailbox::Loads;
-use crate::tables::conn::Conn;
+use crate::clients::conn::Conn;
+use crate::tables::loads::Loads;
 use crate::tables::slab::Slab;
 use crate::tables::slot::ConnId;
 use std::sync::Arc;

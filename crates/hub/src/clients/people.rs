@@ -2,19 +2,22 @@
 
 mod audit;
 
+use crate::clients::session::{Polling, Session};
+use crate::clients::socket::Socket;
+use crate::clients::users::Users;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
+use crate::tables::clock::Clock;
 use crate::tables::interest::{Change, Interest, Subject};
-use crate::tables::session::{Polling, Session};
 use crate::tables::slab::Slab;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
-use crate::tables::socket::Socket;
-use crate::tables::users::Users;
+use crate::tables::timer::SessionTimer;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::base64url::Id20;
 
 #[derive(Debug)]
@@ -76,8 +79,15 @@ impl People {
         index
     }
 
-    pub(crate) fn remove_session(&mut self, index: SessionId) -> Option<Session> {
+    /// Takes a session out, and timers of others that are gone with it.
+    pub(crate) fn remove_session(
+        &mut self,
+        clock: &mut Clock,
+        index: SessionId,
+    ) -> Option<Session> {
         let session = self.sessions.remove(index)?;
+        let (sessions, timers) = (&self.sessions, &mut clock.timers.sessions);
+        timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
         let hash = id_hash(&session.sid);
         if let Ok(entry) = self.sids.find_entry(hash, |other| *other == index) {
             entry.remove();
@@ -89,6 +99,31 @@ impl People {
     pub(crate) fn is_open(&self, session: SessionId) -> bool {
         let slot = self.sessions.get(session);
         slot.is_some_and(|slot| !slot.flags.closing)
+    }
+
+    /// Arms a timer of a session.
+    pub(crate) fn arm(
+        &self,
+        clock: &mut Clock,
+        kind: SessionTimer,
+        delay: Duration,
+        session: SessionId,
+    ) {
+        let (due, key) = (clock.after(delay), self.sessions.key(session));
+        let live = |key| self.sessions.live(key);
+        let timers = &mut clock.timers.sessions;
+        match kind {
+            SessionTimer::Connect => {
+                timers.forget(kind, |key| live(key).is_none_or(|slot| slot.flags.joined));
+            }
+            SessionTimer::Pong => {
+                timers.forget(kind, |key| {
+                    live(key).is_none_or(|slot| !slot.heart.awaiting_pong)
+                });
+            }
+            _ => {}
+        }
+        timers.arm(kind, due, key);
     }
 
     /// What a session keeps for polling, if it polls.

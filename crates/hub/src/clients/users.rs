@@ -1,9 +1,9 @@
 //! Users: all sockets of one uid in a namespace. Few users have more than one or two sockets, and an idle connection pays for
 //! each byte here, so a user's sockets are a list threaded through the sockets themselves.
 
+use crate::clients::socket::{Place, Socket};
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, SocketId, UserId};
-use crate::tables::socket::{Place, Socket};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 

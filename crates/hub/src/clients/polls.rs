@@ -1,6 +1,6 @@
 //! Long-polling between the turns and at the end of one. A mark in a slot and the place in a list are set together here.
 
-use crate::tables::session;
+use crate::clients::session;
 use crate::tables::slot::{ConnId, SessionId, SessionKey};
 use std::collections::{HashMap, VecDeque};
 

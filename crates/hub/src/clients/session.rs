@@ -2,6 +2,9 @@
 
 use crate::books::claims::Claims;
 use crate::books::limits::PARTED_MAX;
+use crate::dialect::speech::Dialect;
+use crate::dialect::speech::Framing;
+use crate::dialect::speech::Variant;
 use crate::output::backlog::Backlog;
 use crate::tables::slot::{AskId, ConnId, SocketId};
 use foldhash::fast::FixedState;
@@ -144,6 +147,23 @@ impl Session {
             joining: Joining::default(),
             dues: Dues::default(),
         }
+    }
+
+    /// How it is told things now.
+    pub(crate) fn variant(&self) -> Variant {
+        let dialect = match self.protocol {
+            Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
+            Protocol::PlainMsgpack => Dialect::PlainMsgpack,
+            _ if self.flags.msgpack => Dialect::SocketIoMsgpack,
+            _ => Dialect::SocketIo,
+        };
+        let framing = match self.flags.b64 {
+            _ if self.polling.is_some() => Framing::Polling,
+            true if self.protocol.is_engineio() => Framing::Base64,
+            _ if self.protocol == Protocol::EventStream => Framing::EventStream,
+            _ => Framing::WebSocket,
+        };
+        Variant { dialect, framing }
     }
 
     /// The WebSocket that probes for an upgrade.

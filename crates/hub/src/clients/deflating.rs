@@ -2,9 +2,9 @@
 
 use crate::books::Books;
 use crate::books::metrics::Limit;
+use crate::clients::line::Line;
 use crate::output::backlog::Fate;
 use crate::output::compression::Deflate;
-use crate::output::line::Line;
 use crate::output::log::Range;
 use crate::tables::slot::ConnId;
 use std::borrow::Cow;

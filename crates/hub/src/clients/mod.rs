@@ -1,0 +1,12 @@
+//! Whom the shard serves: connections, sessions, their sockets and users, and how each of them is told things.
+
+pub(crate) mod conn;
+pub(crate) mod deflating;
+pub(crate) mod intake;
+pub(crate) mod line;
+pub(crate) mod people;
+pub(crate) mod polls;
+pub(crate) mod session;
+pub(crate) mod socket;
+pub(crate) mod speaker;
+pub(crate) mod users;

@@ -1,0 +1,15 @@
+//! Who a message is for.
+
+/// Who a message is for: the union of `rooms` and `users`, or everyone in the namespace when both are empty, less `except`.
+/// A socket's id is the name of a room that holds just that socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Target<'a> {
+    /// The namespace of the sockets.
+    pub namespace: &'a str,
+    /// Sockets in any of these rooms; with no users either, all sockets of the namespace.
+    pub rooms: &'a [&'a str],
+    /// Sockets of any of these users.
+    pub users: &'a [&'a str],
+    /// Rooms (or socket ids) whose members are left out.
+    pub except: &'a [&'a str],
+}
