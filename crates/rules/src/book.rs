@@ -2,6 +2,7 @@
 
 use crate::config::{Action, EventRule, NamespaceRules, Rules};
 use crate::handler::RulesHandler;
+use foldhash::fast::FixedState;
 use hub::config::Rate;
 use hub::{Handler, HandlerFactory, Limiter};
 use std::collections::HashMap;
@@ -38,7 +39,8 @@ pub(crate) struct Namespace {
     /// Something of its rooms is kept for late joiners.
     pub(crate) history: bool,
     pub(crate) replays: Limiter,
-    pub(crate) events: HashMap<String, Rule>,
+    /// The configuration chose what is in it, so no client can make it slow, and a fast hash is enough.
+    pub(crate) events: HashMap<String, Rule, FixedState>,
     pub(crate) default: Rule,
 }
 
@@ -99,7 +101,7 @@ impl Compiler<'_> {
     fn namespace(&mut self, source: &NamespaceRules) -> Result<Namespace, (String, String)> {
         let mut rules = source.events.values().chain([&source.default_event]);
         let history = source.chat || rules.any(|rule| rule.history);
-        let mut events = HashMap::new();
+        let mut events = HashMap::with_hasher(FixedState::default());
         for (event, rule) in &source.events {
             let rule = self
                 .rule(rule, history)

@@ -92,7 +92,6 @@ pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, o
     let Some(slot) = people.sessions.get(session) else {
         return;
     };
-    let config = &config;
     let upgrades: &[&str] = if slot.polling.is_some() && config.transports.websocket {
         &["websocket"]
     } else {

@@ -109,7 +109,6 @@ fn serve(
 }
 
 fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
-    let config = &config;
     let is = |path: &Option<String>| path.as_deref() == Some(head.path);
     if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
         let bundle =

@@ -142,7 +142,6 @@ fn end_frames(parts: &mut Parts, conn: ConnId, assembler: Assembler, complete: b
 }
 
 fn message_limits(config: &Config, protocol: Protocol, deflate: bool) -> Limits {
-    let config = &config;
     let message_bytes_max = match protocol {
         Protocol::PlainJson | Protocol::PlainMsgpack | Protocol::EventStream => {
             config.plain_max_payload
