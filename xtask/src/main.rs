@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod directions;
 mod dist;
 mod faults;
 mod generate;

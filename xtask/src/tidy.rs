@@ -1,6 +1,6 @@
-//! Sizes and names. Limits are for people: a function that does not fit a screen is not read.
+//! Sizes, names and the direction of imports. Limits are for people: a function that does not fit a screen is not read.
 
-use crate::{links, repository};
+use crate::{directions, links, repository};
 use anyhow::{Result, bail};
 use std::fs;
 
@@ -25,6 +25,7 @@ pub fn run() -> Result<()> {
 
 pub fn violations() -> Result<Vec<String>> {
     let mut broken = links::broken()?;
+    broken.extend(directions::broken()?);
     for folder in [
         "crates",
         "xtask",
