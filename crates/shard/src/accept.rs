@@ -5,7 +5,7 @@ use crate::mail::Mail;
 use crate::reactor::Reactor;
 use crate::reactor::listener::{self, Listener};
 use crate::reactor::stream::Stream;
-use crate::tls::Session;
+use crate::tls::Tls;
 use hub::Turn;
 use hub::trust::ProxyProtocol;
 use rustix::io::Errno;
@@ -179,8 +179,8 @@ impl Door {
         if !self.secure.contains(&listener) {
             return self.admit(stream, peer, None, turn);
         }
-        match self.tls.as_ref().and_then(Session::new) {
-            Some(session) => self.admit(stream, peer, Some(session), turn),
+        match self.tls.as_ref().and_then(Tls::new) {
+            Some(tls) => self.admit(stream, peer, Some(tls), turn),
             None => turn.connection_shed(),
         }
     }
@@ -189,22 +189,22 @@ impl Door {
         &self,
         mut stream: Stream,
         peer: IpAddr,
-        session: Option<Box<Session>>,
+        tls: Option<Box<Tls>>,
         turn: &mut Turn<'_, Hands>,
     ) {
         let open = turn.world().open.load(Ordering::Relaxed);
         if open >= self.conns_max + self.conns_reserve {
             turn.connection_shed();
             // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
-            if session.is_none() {
+            if tls.is_none() {
                 let _ = stream.write(SHED);
             }
             return;
         }
         let preface = turn.hub().proxy_protocol(peer) != ProxyProtocol::Off;
         let adopt = |hands: &mut Hands, conn| {
-            let adopted = hands.adopt(stream, session, conn);
-            hands.sockets.set_preface(conn, preface);
+            let adopted = hands.adopt(stream, tls, conn);
+            hands.streams.set_preface(conn, preface);
             adopted
         };
         if open < self.conns_max {

@@ -3,8 +3,8 @@
 use crate::mail::{Answerer, Handover, Mail, Outside, Post};
 use crate::reactor::Reactor;
 use crate::reactor::stream::Stream;
-use crate::sockets::Sockets;
-use crate::tls::{SecureStream, Session};
+use crate::streams::Streams;
+use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Loads, Receiver};
 use hub::metrics::Cells;
 use hub::{ConnId, Effect, Identity, Sink, World, Written};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Hands {
     pub(crate) me: Identity,
     pub(crate) reactor: Reactor,
-    pub(crate) sockets: Sockets,
+    pub(crate) streams: Streams,
     pub(crate) mailbox: Receiver<Mail>,
     pub(crate) post: Post,
     pub(crate) loads: Arc<Loads>,
@@ -31,7 +31,7 @@ pub(crate) struct Hands {
 impl Sink for Hands {
     #[inline]
     fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        self.sockets.write(conn, slices)
+        self.streams.write(conn, slices)
     }
 }
 
@@ -39,7 +39,7 @@ impl World for Hands {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Close { conn } => self.close(conn),
-            Effect::Shutdown { conn } => self.sockets.shutdown(conn),
+            Effect::Shutdown { conn } => self.streams.shutdown(conn),
             Effect::Send { shard, letter } => {
                 self.post.leave(shard, Mail::Letter(letter));
             }
@@ -51,10 +51,10 @@ impl World for Hands {
                 beyond,
             } => {
                 debug_assert_ne!(shard, self.me.shard);
-                if let Some((stream, session)) = self.detach(conn) {
+                if let Some((stream, tls)) = self.detach(conn) {
                     let conn = Mail::Conn {
                         stream,
-                        session,
+                        tls,
                         peer,
                         read,
                         beyond,
@@ -82,45 +82,45 @@ impl Hands {
     pub(crate) fn adopt(
         &mut self,
         mut stream: Stream,
-        session: Option<Box<Session>>,
+        tls: Option<Box<Tls>>,
         conn: ConnId,
     ) -> bool {
         // Fails when epoll has no memory or watches left; then the connection cannot be served.
         let watched = self.reactor.watch(&mut stream, conn).is_ok();
-        self.sockets.insert(conn, stream, session);
+        self.streams.insert(conn, stream, tls);
         self.open.fetch_add(1, Ordering::Relaxed);
         watched
     }
 
     fn close(&mut self, conn: ConnId) {
-        self.sockets.close_notify(conn);
-        let Some((_, session)) = self.release(conn) else {
+        self.streams.close_notify(conn);
+        let Some((_, tls)) = self.release(conn) else {
             return;
         };
-        if let Some(mut session) = session {
-            session.dropped(&self.cells.tls);
+        if let Some(mut tls) = tls {
+            tls.dropped(&self.cells.tls);
         }
         self.released = true;
     }
 
-    fn release(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
-        let released = self.sockets.remove(conn)?;
+    fn release(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Tls>>)> {
+        let released = self.streams.remove(conn)?;
         self.open.fetch_sub(1, Ordering::Relaxed);
         Some(released)
     }
 
     /// Takes a connection off this shard's loop.
-    fn detach(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
-        let (mut stream, session) = self.release(conn)?;
+    fn detach(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Tls>>)> {
+        let (mut stream, tls) = self.release(conn)?;
         self.reactor.forget(&mut stream).ok()?;
-        Some((stream, session))
+        Some((stream, tls))
     }
 
     fn hand_over(&mut self, conn: ConnId, read: Vec<u8>, peer: IpAddr) {
-        if let Some((stream, session)) = self.detach(conn) {
+        if let Some((stream, tls)) = self.detach(conn) {
             self.outside.handover(Handover {
                 stream: stream.into(),
-                tls: session.map(SecureStream::new),
+                tls: tls.map(SecureStream::new),
                 read,
                 peer,
             });

@@ -12,7 +12,7 @@ mod reactor;
 mod read;
 mod secure;
 mod shards;
-mod sockets;
+mod streams;
 pub mod tls;
 mod turn;
 

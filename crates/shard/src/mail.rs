@@ -2,7 +2,7 @@
 
 use crate::memory::ShardMemory;
 use crate::reactor::stream::{Detached, Stream};
-use crate::tls::{SecureStream, Session};
+use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
 use hub::{Ask, AskKey, Letter, Notice, Parcel, Reply};
@@ -59,7 +59,7 @@ pub(crate) enum Mail {
     /// A connection whose request belongs here.
     Conn {
         stream: Stream,
-        session: Option<Box<Session>>,
+        tls: Option<Box<Tls>>,
         peer: IpAddr,
         read: Vec<u8>,
         beyond: Option<Limit>,

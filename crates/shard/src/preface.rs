@@ -4,7 +4,7 @@
 
 use crate::effects::Hands;
 use crate::read::Reader;
-use crate::sockets::Got;
+use crate::streams::Got;
 use hub::trust::ProxyProtocol;
 use hub::{ConnId, Turn};
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ impl Reader {
         match preface {
             Preface::Header(len, client) => {
                 // It is all there: this takes it in one read.
-                let taken = turn.world().sockets.read(conn, &mut self.buf[..len]);
+                let taken = turn.world().streams.read(conn, &mut self.buf[..len]);
                 debug_assert_eq!(taken, Got::Bytes(len));
                 if let Some(client) = client {
                     turn.introduced(conn, client);
@@ -44,16 +44,16 @@ impl Reader {
             }
             Preface::None => {}
             Preface::Unfinished => {
-                turn.world().sockets.set_ready(conn, false);
+                turn.world().streams.set_ready(conn, false);
                 return false;
             }
             Preface::End => {
-                turn.world().sockets.set_ready(conn, false);
+                turn.world().streams.set_ready(conn, false);
                 turn.eof(conn);
                 return false;
             }
             Preface::Reset => {
-                turn.world().sockets.set_ready(conn, false);
+                turn.world().streams.set_ready(conn, false);
                 turn.broken(conn);
                 return false;
             }
@@ -62,13 +62,13 @@ impl Reader {
                 return false;
             }
         }
-        turn.world().sockets.set_preface(conn, false);
-        turn.world().sockets.get_mut(conn).is_some()
+        turn.world().streams.set_preface(conn, false);
+        turn.world().streams.get_mut(conn).is_some()
     }
 
     fn peek_preface(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId) -> Preface {
         let window = &mut self.buf[..HEADER_BYTES_MAX];
-        let len = match turn.world().sockets.peek(conn, window) {
+        let len = match turn.world().streams.peek(conn, window) {
             Got::Bytes(len) => len,
             Got::Nothing => return Preface::Unfinished,
             Got::End => return Preface::End,
@@ -76,7 +76,7 @@ impl Reader {
         };
         match proxy::parse(&window[..len]) {
             Ok(Some(header)) => Preface::Header(header.len, header.client),
-            Ok(None) if turn.world().sockets.is_ending(conn) => Preface::End,
+            Ok(None) if turn.world().streams.is_ending(conn) => Preface::End,
             Ok(None) => Preface::Unfinished,
             Err(ProxyError::Absent) => match turn.hub().conn_proxy_protocol(conn) {
                 ProxyProtocol::Required => Preface::Missing,
@@ -88,11 +88,11 @@ impl Reader {
 
     /// Closes without a word to whom does not keep to the protocol, with one to whom does not speak it.
     fn turn_away(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId, say_why: bool) {
-        turn.world().sockets.set_ready(conn, false);
+        turn.world().streams.set_ready(conn, false);
         if say_why {
             // With input unread the end would be a reset, and the answer lost.
-            let _ = turn.world().sockets.read(conn, &mut self.buf);
-            turn.world().sockets.tell(conn, NO_HEADER);
+            let _ = turn.world().streams.read(conn, &mut self.buf);
+            turn.world().streams.tell(conn, NO_HEADER);
         }
         turn.misintroduced(conn);
     }

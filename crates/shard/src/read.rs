@@ -4,7 +4,7 @@
 
 use crate::effects::Hands;
 use crate::reactor::Readiness;
-use crate::sockets::Got;
+use crate::streams::Got;
 use hub::limits::Limits;
 use hub::{ConnId, Turn, Written};
 use std::collections::VecDeque;
@@ -56,24 +56,24 @@ impl Reader {
         readiness: Readiness,
     ) {
         if readiness.writable {
-            match turn.world().sockets.resume(conn) {
+            match turn.world().streams.resume(conn) {
                 Written::Bytes(_) => turn.writable(conn),
                 Written::Held(_) | Written::WouldBlock => {}
                 Written::Gone => turn.broken(conn),
             }
         }
-        let sockets = &mut turn.world().sockets;
+        let streams = &mut turn.world().streams;
         if readiness.ending {
-            sockets.set_ending(conn);
+            streams.set_ending(conn);
         }
-        if readiness.readable && sockets.set_ready(conn, true) {
+        if readiness.readable && streams.set_ready(conn, true) {
             self.enqueue(turn, conn);
         }
     }
 
     /// Puts a connection with something to read into its line.
     pub(crate) fn enqueue(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId) {
-        if turn.world().sockets.is_handshaking(conn) {
+        if turn.world().streams.is_handshaking(conn) {
             self.handshakes.push_back(conn);
         } else {
             self.ready.push_back(conn);
@@ -120,23 +120,23 @@ impl Reader {
         if turn.hub().is_ignored(conn) {
             return;
         }
-        if turn.world().sockets.expects_preface(conn) && !self.read_preface(turn, conn) {
+        if turn.world().streams.expects_preface(conn) && !self.read_preface(turn, conn) {
             return;
         }
-        if turn.world().sockets.is_secure(conn) {
+        if turn.world().streams.is_secure(conn) {
             return self.read_secure(turn, conn);
         }
-        let sockets = &mut turn.world().sockets;
-        let got = sockets.read(conn, &mut self.buf);
+        let streams = &mut turn.world().streams;
+        let got = streams.read(conn, &mut self.buf);
         // Bytes and the end of the stream may come as one event: then the end is still to be read.
         let more = match got {
-            Got::Bytes(n) => n == self.buf.len() || sockets.is_ending(conn),
+            Got::Bytes(n) => n == self.buf.len() || streams.is_ending(conn),
             Got::Nothing | Got::End | Got::Broken => false,
         };
         if more {
             self.ready.push_back(conn);
         } else {
-            sockets.set_ready(conn, false);
+            streams.set_ready(conn, false);
         }
         match got {
             Got::Bytes(n) => turn.bytes(conn, &mut self.buf[..n]),

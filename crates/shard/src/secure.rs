@@ -23,7 +23,7 @@ impl Reader {
                 break;
             };
             // What a proxy says of the client comes in the clear, before the hello.
-            if !turn.world().sockets.expects_preface(conn) || self.read_preface(turn, conn) {
+            if !turn.world().streams.expects_preface(conn) || self.read_preface(turn, conn) {
                 self.read_secure(turn, conn);
             }
             if started.elapsed() >= took {
@@ -35,25 +35,25 @@ impl Reader {
     /// Reads records once and tells the hub what they say.
     pub(crate) fn read_secure(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId) {
         let hands = turn.world();
-        let Some(received) = hands.sockets.receive(conn, &hands.cells.tls) else {
+        let Some(received) = hands.streams.receive(conn, &hands.cells.tls) else {
             return;
         };
         // Records and the end of the stream may come as one event: then the end is still to be read.
         let again = received.end.is_none() && !received.blocked;
-        if again && (received.more || hands.sockets.is_ending(conn)) {
+        if again && (received.more || hands.streams.is_ending(conn)) {
             self.enqueue(turn, conn);
         } else {
-            hands.sockets.set_ready(conn, false);
+            hands.streams.set_ready(conn, false);
         }
-        let mut plain = turn.world().sockets.take_plaintext();
+        let mut plain = turn.world().streams.take_plaintext();
         if !plain.is_empty() {
             turn.bytes(conn, &mut plain);
         }
-        turn.world().sockets.give_back(plain);
+        turn.world().streams.give_back(plain);
         match received.end {
             Some(End::Eof) => turn.eof(conn),
             Some(End::Broken) => {
-                turn.world().sockets.shutdown(conn);
+                turn.world().streams.shutdown(conn);
                 turn.broken(conn);
             }
             None => {}
@@ -65,7 +65,7 @@ impl Reader {
         if !door.speaks_tls() {
             return;
         }
-        let (sessions, bytes) = hands.sockets.sessions();
+        let (sessions, bytes) = hands.streams.sessions();
         let cells: &TlsCells = &hands.cells.tls;
         cells.sessions.store(sessions as u64, Ordering::Relaxed);
         cells.bytes.store(bytes as u64, Ordering::Relaxed);

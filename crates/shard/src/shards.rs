@@ -8,7 +8,7 @@ use crate::mail::{Mail, Outside, Post};
 use crate::memory::ShardMemory;
 use crate::reactor::{Reactor, listener};
 use crate::read::Reader;
-use crate::sockets::Sockets;
+use crate::streams::Streams;
 use crate::turn::Shard;
 use hub::mailbox::{Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::Cells;
@@ -210,7 +210,7 @@ impl Workshop {
         let hands = Hands {
             me,
             reactor: office.reactor,
-            sockets: Sockets::new(limits.read_bytes_per_turn),
+            streams: Streams::new(limits.read_bytes_per_turn),
             mailbox: office.receiver,
             post: Post::new(shards.mail.clone()),
             loads: Arc::clone(&shards.process.loads),

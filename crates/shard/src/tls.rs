@@ -36,7 +36,7 @@ const NOT_TLS: &[u8] =
     Connection: close\r\n\r\nThis port speaks TLS: use https:// or wss:// .\n";
 
 /// The TLS side of one connection.
-pub struct Session {
+pub struct Tls {
     conn: UnbufferedServerConnection,
     phase: Phase,
     /// Ciphertext of a record that is not complete; rustls may have worked on it already.
@@ -81,9 +81,9 @@ pub(crate) enum End {
     Broken,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
+        f.debug_struct("Tls")
             .field("phase", &self.phase)
             .field("incoming", &self.incoming.len())
             .field("outgoing", &(self.outgoing.len() - self.sent))
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-impl Session {
+impl Tls {
     /// `None` if rustls cannot (no randomness, no clock).
     pub(crate) fn new(config: &Arc<ServerConfig>) -> Option<Box<Self>> {
         let conn = UnbufferedServerConnection::new(Arc::clone(config)).ok()?;

@@ -134,13 +134,13 @@ impl Life {
             Mail::Accepted { stream, peer } => door.admit(stream, peer, None, turn),
             Mail::Conn {
                 stream,
-                session,
+                tls,
                 peer,
                 mut read,
                 beyond,
             } => {
-                let ended = session.as_ref().is_some_and(|session| session.is_ended());
-                let adopt = |hands: &mut Hands, conn| hands.adopt(stream, session, conn);
+                let ended = tls.as_ref().is_some_and(|tls| tls.is_ended());
+                let adopt = |hands: &mut Hands, conn| hands.adopt(stream, tls, conn);
                 let moved = Moved {
                     peer,
                     beyond,
@@ -166,8 +166,8 @@ impl Life {
         }
         let hands = turn.world();
         let own = vec![
-            ("streams", hands.sockets.heap_bytes()),
-            ("tls", hands.sockets.sessions().1),
+            ("streams", hands.streams.heap_bytes()),
+            ("tls", hands.streams.sessions().1),
             ("mailbox", hands.mailbox.len() * size_of::<Mail>()),
             ("buffers", reader.heap_bytes()),
         ];

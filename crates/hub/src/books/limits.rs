@@ -88,12 +88,12 @@ const _: () = assert!(TOKEN_BYTES_MAX <= HEAD_BYTES_MAX);
 pub struct Limits {
     /// A request head that is not complete by then closes the connection.
     pub handshake_timeout: Duration,
-    /// A started WebSocket message or POST body must be complete by then (F22, F25).
+    /// A started WebSocket message or POST body must be complete by then.
     pub message_timeout: Duration,
     /// An HTTP connection without a request is closed after this; longer than a heartbeat, because a client whose kept-alive
     /// connection is cut while it posts a pong takes it for a transport error.
     pub keep_alive_timeout: Duration,
-    /// A peer that does not answer our close frame is cut after this (F27-F29).
+    /// A peer that does not answer our close frame is cut after this.
     pub close_timeout: Duration,
     /// Fragments of one WebSocket message.
     pub fragments_max: u32,
@@ -106,13 +106,13 @@ pub struct Limits {
     pub attachments_max: usize,
     /// Packets in one polling payload the server sends, unless the client is JavaScript's (python-engineio refuses more than 16).
     pub poll_packets_max: usize,
-    /// Packets in one POST body (E11).
+    /// Packets in one POST body.
     pub post_packets_max: usize,
     /// Rooms one socket may be in.
     pub rooms_per_socket_max: usize,
     /// Bytes of a room name.
     pub room_name_bytes_max: usize,
-    /// Refused namespaces before the session is closed (E21).
+    /// Refused namespaces before the session is closed.
     pub namespace_refusals_max: u8,
     /// Namespaces one session may be connected to.
     pub sockets_per_session_max: usize,
@@ -136,14 +136,14 @@ pub struct Limits {
     pub mailbox_bytes_max: usize,
     /// WebSocket connections per shard that may keep a compression window; the next ones agree on compression without.
     pub takeover_contexts_max: usize,
-    /// Deliveries of one turn before its output is flushed and other connections get their turn (A16).
+    /// Deliveries of one turn before its output is flushed and other connections get their turn.
     pub deliveries_per_turn: usize,
-    /// Rejected messages of one connection per turn; what it sent behind them waits (A16).
+    /// Rejected messages of one connection per turn; what it sent behind them waits.
     pub rejections_per_turn: u32,
     /// Bytes read from one connection per turn (fairness, F30).
     pub read_bytes_per_turn: usize,
     /// Steps of TLS handshakes between two turns. They also get no more time than the turn took, but for one step: established
-    /// connections do not wait for the arithmetic of those that come (A13).
+    /// connections do not wait for the arithmetic of those that come.
     pub tls_handshakes_per_turn: usize,
 }
 

@@ -1,6 +1,6 @@
 //! A TLS connection that has left its shard: the same session, behind methods like those of a socket that does not block.
 
-use super::{Buffers, End, Session};
+use super::{Buffers, End, Tls};
 use hub::tls::TlsCells;
 use std::io::{self, Read, Write};
 
@@ -10,7 +10,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// A session with buffers of its own. Every method is given the socket; `WouldBlock` means what it means there.
 #[derive(Debug)]
 pub struct SecureStream {
-    session: Box<Session>,
+    session: Box<Tls>,
     buffers: Buffers,
     /// Plaintext in the buffers up to here is taken.
     taken: usize,
@@ -20,7 +20,7 @@ pub struct SecureStream {
 }
 
 impl SecureStream {
-    pub(crate) fn new(session: Box<Session>) -> Self {
+    pub(crate) fn new(session: Box<Tls>) -> Self {
         Self {
             ended: session.is_ended(),
             session,

@@ -1,7 +1,7 @@
 //! The sockets of a shard, by the hub's slot numbers.
 
 use crate::reactor::stream::Stream;
-use crate::tls::{Buffers, Received, Session};
+use crate::tls::{Buffers, Received, Tls};
 use hub::ConnId;
 use hub::tls::TlsCells;
 use hub::{Sink, Written};
@@ -9,7 +9,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
 #[derive(Debug, Default)]
-pub(crate) struct Sockets {
+pub(crate) struct Streams {
     streams: Vec<Option<Stream>>,
     /// One byte each, apart from the streams: beside them they would be padded to four.
     marks: Vec<Marks>,
@@ -20,7 +20,7 @@ pub(crate) struct Sockets {
 #[derive(Debug, Default)]
 struct Secure {
     /// By the same numbers; no longer than the highest that ever spoke TLS.
-    sessions: Vec<Option<Box<Session>>>,
+    sessions: Vec<Option<Box<Tls>>>,
     /// How many of them there are.
     open: usize,
     /// Bytes of records that they keep.
@@ -63,15 +63,15 @@ pub(crate) enum Got {
     Broken,
 }
 
-impl Sockets {
+impl Streams {
     /// Reads of TLS connections take up to `read_bytes`.
     pub(crate) fn new(read_bytes: usize) -> Self {
-        let mut sockets = Self::default();
-        sockets.secure.read_bytes = read_bytes;
-        sockets
+        let mut streams = Self::default();
+        streams.secure.read_bytes = read_bytes;
+        streams
     }
 
-    pub(crate) fn insert(&mut self, conn: ConnId, stream: Stream, session: Option<Box<Session>>) {
+    pub(crate) fn insert(&mut self, conn: ConnId, stream: Stream, tls: Option<Box<Tls>>) {
         let at = conn.index();
         if at >= self.streams.len() {
             self.streams.resize_with(at + 1, || None);
@@ -79,8 +79,8 @@ impl Sockets {
         }
         self.streams[at] = Some(stream);
         self.marks[at] = Marks::default();
-        if let Some(session) = session {
-            self.secure.insert(at, session);
+        if let Some(tls) = tls {
+            self.secure.insert(at, tls);
         }
     }
 
@@ -89,7 +89,7 @@ impl Sockets {
         self.streams.capacity() * size_of::<Option<Stream>>() + self.marks.capacity()
     }
 
-    pub(crate) fn remove(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Session>>)> {
+    pub(crate) fn remove(&mut self, conn: ConnId) -> Option<(Stream, Option<Box<Tls>>)> {
         let stream = self.streams.get_mut(conn.index())?.take()?;
         Some((stream, self.secure.remove(conn.index())))
     }
@@ -156,8 +156,8 @@ impl Sockets {
     /// The same of a TLS connection: what was read is in `plaintext`. `None` if it is none.
     pub(crate) fn receive(&mut self, conn: ConnId, cells: &TlsCells) -> Option<Received> {
         let stream = self.streams.get_mut(conn.index())?.as_mut()?;
-        self.secure.with(conn.index(), |session, buffers| {
-            session.receive(stream, buffers, cells)
+        self.secure.with(conn.index(), |tls, buffers| {
+            tls.receive(stream, buffers, cells)
         })
     }
 
@@ -178,7 +178,7 @@ impl Sockets {
     }
 
     pub(crate) fn is_handshaking(&self, conn: ConnId) -> bool {
-        self.secure.get(conn).is_some_and(Session::is_handshaking)
+        self.secure.get(conn).is_some_and(Tls::is_handshaking)
     }
 
     /// The kernel takes bytes again: records that wait come first. `Written::Bytes(0)` if none waits any more.
@@ -187,9 +187,9 @@ impl Sockets {
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Bytes(0);
         };
-        let resumed = self.secure.with(conn.index(), |session, _| {
-            let resumed = session.resume(stream);
-            if session.is_closing() && matches!(resumed, Ok(true)) {
+        let resumed = self.secure.with(conn.index(), |tls, _| {
+            let resumed = tls.resume(stream);
+            if tls.is_closing() && matches!(resumed, Ok(true)) {
                 let _ = stream.shutdown(Shutdown::Write);
             }
             resumed
@@ -205,16 +205,15 @@ impl Sockets {
     pub(crate) fn close_notify(&mut self, conn: ConnId) {
         let stream = self.streams.get_mut(conn.index());
         if let Some(stream) = stream.and_then(Option::as_mut) {
-            self.secure.with(conn.index(), |session, buffers| {
-                session.close(stream, buffers)
-            });
+            self.secure
+                .with(conn.index(), |tls, buffers| tls.close(stream, buffers));
         }
     }
 
     /// How many TLS connections there are, and the bytes they hold.
     pub(crate) fn sessions(&self) -> (usize, usize) {
         let secure = &self.secure;
-        let states = secure.open * Session::STATE_BYTES;
+        let states = secure.open * Tls::STATE_BYTES;
         (secure.open, states + secure.kept_bytes)
     }
 
@@ -224,9 +223,9 @@ impl Sockets {
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return;
         };
-        let said = self.secure.with(conn.index(), |session, buffers| {
-            session.close(stream, buffers)
-        });
+        let said = self
+            .secure
+            .with(conn.index(), |tls, buffers| tls.close(stream, buffers));
         if said != Some(false) {
             // Fails only when the peer is gone already, which the next read tells.
             let _ = stream.shutdown(Shutdown::Write);
@@ -247,7 +246,7 @@ fn got(mut read: impl FnMut() -> io::Result<usize>) -> Got {
 }
 
 impl Secure {
-    fn insert(&mut self, at: usize, session: Box<Session>) {
+    fn insert(&mut self, at: usize, tls: Box<Tls>) {
         if at >= self.sessions.len() {
             self.sessions.resize_with(at + 1, || None);
         }
@@ -255,41 +254,41 @@ impl Secure {
         self.buffers
             .get_or_insert_with(|| Box::new(Buffers::new(read_bytes)));
         self.open += 1;
-        self.kept_bytes += session.kept_bytes();
-        self.sessions[at] = Some(session);
+        self.kept_bytes += tls.kept_bytes();
+        self.sessions[at] = Some(tls);
     }
 
-    fn remove(&mut self, at: usize) -> Option<Box<Session>> {
-        let session = self.sessions.get_mut(at)?.take()?;
+    fn remove(&mut self, at: usize) -> Option<Box<Tls>> {
+        let tls = self.sessions.get_mut(at)?.take()?;
         self.open -= 1;
-        self.kept_bytes -= session.kept_bytes();
-        Some(session)
+        self.kept_bytes -= tls.kept_bytes();
+        Some(tls)
     }
 
-    fn get(&self, conn: ConnId) -> Option<&Session> {
+    fn get(&self, conn: ConnId) -> Option<&Tls> {
         self.sessions.get(conn.index())?.as_deref()
     }
 
     /// Works on the session of a connection, if it has one, and keeps the books.
     #[inline]
-    fn with<R>(&mut self, at: usize, f: impl FnOnce(&mut Session, &mut Buffers) -> R) -> Option<R> {
-        let session = self.sessions.get_mut(at)?.as_mut()?;
+    fn with<R>(&mut self, at: usize, f: impl FnOnce(&mut Tls, &mut Buffers) -> R) -> Option<R> {
+        let tls = self.sessions.get_mut(at)?.as_mut()?;
         let buffers = self.buffers.as_mut()?;
-        let before = session.kept_bytes();
-        let result = f(session, buffers);
-        self.kept_bytes = self.kept_bytes + session.kept_bytes() - before;
+        let before = tls.kept_bytes();
+        let result = f(tls, buffers);
+        self.kept_bytes = self.kept_bytes + tls.kept_bytes() - before;
         Some(result)
     }
 }
 
-impl Sink for Sockets {
+impl Sink for Streams {
     fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let stream = self.streams.get_mut(conn.index());
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Gone;
         };
-        if let Some(written) = self.secure.with(conn.index(), |session, buffers| {
-            session.write(stream, slices, buffers)
+        if let Some(written) = self.secure.with(conn.index(), |tls, buffers| {
+            tls.write(stream, slices, buffers)
         }) {
             return written;
         }
