@@ -3,8 +3,8 @@
 
 use crate::books::limits::Limits;
 use crate::clients::conn::Conn;
+use crate::clients::table::Table;
 use crate::tables::loads::Loads;
-use crate::tables::slab::Slab;
 use crate::tables::slot::ConnId;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Intake {
     }
 
     /// Goes on with what waits on a connection, if something does.
-    pub(crate) fn revive(&mut self, conns: &mut Slab<ConnId, Conn>, conn: ConnId) {
+    pub(crate) fn revive(&mut self, conns: &mut Table<ConnId, Conn>, conn: ConnId) {
         if let Some(slot) = conns.get_mut(conn)
             && slot.input.is_some()
         {

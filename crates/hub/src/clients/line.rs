@@ -5,6 +5,7 @@ use crate::books::metrics::{Counts, Limit};
 use crate::clients::conn::{Conn, State};
 use crate::clients::polls::Polls;
 use crate::clients::session::Session;
+use crate::clients::table::Table;
 use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
@@ -14,16 +15,16 @@ use crate::output::outbox::Sink;
 use crate::output::outbox::Tally;
 use crate::output::piece::{Piece, Pool};
 use crate::tables::clock::Clock;
-use crate::tables::slab::Slab;
 use crate::tables::slot::{ConnId, SessionKey};
 use crate::tables::timer::ConnTimer;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) conns: Slab<ConnId, Conn>,
+    pub(crate) conns: Table<ConnId, Conn>,
     pub(super) log: TurnLog,
     /// What waits beyond the turn.
     pub(super) pool: Arc<Pool>,
@@ -41,7 +42,7 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
         Self {
-            conns: Slab::default(),
+            conns: Table::default(),
             log: TurnLog::new(Arc::clone(&pool)),
             pool,
             hasher: RandomState::new(),
@@ -51,6 +52,13 @@ impl Line {
             polls: Polls::default(),
             answers_are_last: false,
         }
+    }
+
+    /// A connection comes. Its first request is waited for, but not for ever.
+    pub(crate) fn open(&mut self, clock: &mut Clock, limits: &Limits, peer: IpAddr) -> ConnId {
+        let conn = self.conns.insert(Conn::new(peer)).id();
+        self.arm(clock, ConnTimer::Handshake, limits.handshake_timeout, conn);
+        conn
     }
 
     /// Output that waits for the client of a session, in whatever way it is fetched.

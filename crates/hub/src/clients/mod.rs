@@ -9,4 +9,5 @@ pub(crate) mod polls;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod speaker;
+pub(crate) mod table;
 pub(crate) mod users;

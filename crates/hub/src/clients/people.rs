@@ -4,6 +4,7 @@ mod audit;
 
 use crate::clients::session::{Polling, Session};
 use crate::clients::socket::Socket;
+use crate::clients::table::Table;
 use crate::clients::users::Users;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
@@ -29,8 +30,8 @@ struct Namespace {
 
 #[derive(Debug, Default)]
 pub(crate) struct People {
-    pub(crate) sessions: Slab<SessionId, Session>,
-    pub(crate) sockets: Slab<SocketId, Socket>,
+    pub(crate) sessions: Table<SessionId, Session>,
+    pub(crate) sockets: Table<SocketId, Socket>,
     sids: HashTable<SessionId>,
     socket_ids: HashTable<SocketId>,
     users: Users,
@@ -159,6 +160,12 @@ impl People {
         if let Some(session) = self.sessions.get_mut(socket.session) {
             session.sockets.retain(|other| *other != index);
         }
+    }
+
+    /// The handler of a parted socket was told: its key names nothing from now on.
+    pub(crate) fn free_socket(&mut self, index: SocketId) {
+        let socket = self.sockets.remove(index);
+        debug_assert!(socket.is_none_or(|slot| slot.flags.gone), "{index} is here");
     }
 
     pub(crate) fn find_socket(&self, id: &Id20) -> Option<SocketId> {

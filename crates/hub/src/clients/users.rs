@@ -2,6 +2,7 @@
 //! each byte here, so a user's sockets are a list threaded through the sockets themselves.
 
 use crate::clients::socket::{Place, Socket};
+use crate::clients::table::Table;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{NamespaceId, SocketId, UserId};
 use hashbrown::HashTable;
@@ -83,7 +84,7 @@ impl Users {
     /// Makes a socket one of a user's; it stops being another's.
     pub(crate) fn enter(
         &mut self,
-        sockets: &mut Slab<SocketId, Socket>,
+        sockets: &mut Table<SocketId, Socket>,
         socket: SocketId,
         name: &str,
     ) {
@@ -108,7 +109,7 @@ impl Users {
         }
     }
 
-    pub(crate) fn leave(&mut self, sockets: &mut Slab<SocketId, Socket>, socket: SocketId) {
+    pub(crate) fn leave(&mut self, sockets: &mut Table<SocketId, Socket>, socket: SocketId) {
         let Some(slot) = sockets.get_mut(socket) else {
             return;
         };

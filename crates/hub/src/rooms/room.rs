@@ -4,6 +4,7 @@
 mod members;
 
 use crate::clients::socket::Socket;
+use crate::clients::table::Table;
 pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
 use crate::rooms::log::Log;
@@ -58,7 +59,7 @@ impl Room {
     }
 
     /// Lets two members change places.
-    fn swap(&mut self, sockets: &mut Slab<SocketId, Socket>, room: RoomId, a: usize, b: usize) {
+    fn swap(&mut self, sockets: &mut Table<SocketId, Socket>, room: RoomId, a: usize, b: usize) {
         if a == b {
             return;
         }

@@ -83,7 +83,7 @@ impl Stage {
                     });
                     ending::part_socket(&mut self.parts, socket.id());
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
-                    self.parts.people.sockets.remove(socket.id());
+                    self.parts.people.free_socket(socket.id());
                 }
                 Told::Answered { token, answer } => {
                     self.call_now(None, |handler, cx| {

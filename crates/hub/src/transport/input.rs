@@ -3,7 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::books::limits::RESERVE_TIMEOUT;
 use crate::books::metrics::Limit;
-use crate::clients::conn::{Conn, State};
+use crate::clients::conn::State;
 use crate::life::{conns, ending};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
@@ -16,7 +16,9 @@ use wire::growth;
 /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
 pub(crate) fn open(parts: &mut Parts, peer: IpAddr) -> ConnId {
     parts.books.counts.accepted += 1;
-    let conn = insert_conn(parts, peer);
+    let conn = parts
+        .line
+        .open(&mut parts.clock, &parts.books.config.limits, peer);
     conns::enter_address(parts, conn, peer);
     conn
 }
@@ -39,20 +41,13 @@ pub(crate) fn open_beyond(parts: &mut Parts, peer: IpAddr) -> ConnId {
 /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
 /// took its place on the way is the one too many.
 pub(crate) fn open_moved(parts: &mut Parts, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
-    let conn = insert_conn(parts, peer);
+    let conn = parts
+        .line
+        .open(&mut parts.clock, &parts.books.config.limits, peer);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         parts.access.count(&parts.books.config, slot, peer);
         slot.flags.beyond = beyond;
     }
-    conn
-}
-
-fn insert_conn(parts: &mut Parts, peer: IpAddr) -> ConnId {
-    let conn = parts.line.conns.insert(Conn::new(peer)).id();
-    let timeout = parts.books.config.limits.handshake_timeout;
-    parts
-        .line
-        .arm(&mut parts.clock, ConnTimer::Handshake, timeout, conn);
     conn
 }
 

@@ -2,13 +2,13 @@
 
 use super::Rooms;
 use crate::clients::socket::{Membership, Socket};
-use crate::tables::slab::Slab;
+use crate::clients::table::Table;
 use crate::tables::slot::{RoomId, SocketId};
 
 impl Rooms {
     pub(crate) fn add_member(
         &mut self,
-        sockets: &mut Slab<SocketId, Socket>,
+        sockets: &mut Table<SocketId, Socket>,
         socket: SocketId,
         room: RoomId,
     ) {
@@ -32,7 +32,7 @@ impl Rooms {
     /// Takes a member off a room's list; the last one moves into its place.
     pub(crate) fn remove_member(
         &mut self,
-        sockets: &mut Slab<SocketId, Socket>,
+        sockets: &mut Table<SocketId, Socket>,
         membership: Membership,
     ) {
         let Membership { room, at } = membership;
@@ -66,7 +66,7 @@ impl Rooms {
     /// A member waits for the room's history from now on. The answer must show this ticket.
     pub(crate) fn follow(
         &mut self,
-        sockets: &mut Slab<SocketId, Socket>,
+        sockets: &mut Table<SocketId, Socket>,
         socket: SocketId,
         room: RoomId,
     ) -> Option<u64> {
@@ -86,7 +86,7 @@ impl Rooms {
     /// The history with this ticket is there; `false` if the member does not wait for it.
     pub(crate) fn caught_up(
         &mut self,
-        sockets: &mut Slab<SocketId, Socket>,
+        sockets: &mut Table<SocketId, Socket>,
         socket: SocketId,
         room: RoomId,
         ticket: u64,
