@@ -2,6 +2,7 @@
 
 mod conns;
 mod disconnect;
+mod emit;
 mod guard;
 pub mod keys;
 
@@ -65,7 +66,8 @@ pub async fn serve(
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
-        .merge(disconnect::routes(shards))
+        .merge(disconnect::routes(shards.clone()))
+        .merge(emit::routes(shards))
         .merge(debug::routes())
         .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
         .with_state(Admin {

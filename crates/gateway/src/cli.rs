@@ -5,6 +5,7 @@
 
 use crate::config::{Flag, Request};
 use crate::doctor::Order;
+use crate::emit::EmitArgs;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -54,6 +55,12 @@ enum CommandArgs {
     /// Load tests: scenarios, comparisons, reports.
     #[command(subcommand)]
     Bench(Box<bench::cli::Command>),
+    Emit {
+        #[command(flatten)]
+        args: Box<EmitArgs>,
+        #[command(flatten)]
+        overrides: Overrides,
+    },
     /// Print a completion script: `sockeye completions bash > /etc/bash_completion.d/sockeye`.
     Completions {
         /// The shell it is for.
@@ -142,6 +149,7 @@ pub enum Command {
     Bench(Box<bench::cli::Command>),
     Token(Box<TokenArgs>),
     ApiKey(String),
+    Emit(Box<EmitArgs>, Request),
     Completions(clap_complete::Shell),
     Man(Option<PathBuf>),
 }
@@ -172,6 +180,7 @@ impl Cli {
             Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::Completions { shell }) => Command::Completions(shell),
             Some(CommandArgs::Man { folder }) => Command::Man(folder),
+            Some(CommandArgs::Emit { args, overrides }) => Command::Emit(args, overrides.request()),
             Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check(overrides) => ConfigCommand::Check {

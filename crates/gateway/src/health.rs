@@ -28,7 +28,7 @@ pub fn run(request: &Request) -> Result<()> {
 }
 
 /// A listener on every address of the machine is reached by loopback.
-fn reachable(mut addr: SocketAddr) -> SocketAddr {
+pub fn reachable(mut addr: SocketAddr) -> SocketAddr {
     match addr.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => addr.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => addr.set_ip(Ipv6Addr::LOCALHOST.into()),

@@ -6,6 +6,7 @@ mod cli;
 mod cluster;
 mod config;
 mod doctor;
+mod emit;
 mod greeting;
 mod health;
 mod inside;
@@ -24,6 +25,7 @@ mod unix;
 use clap::Parser;
 use cli::{Cli, Command};
 use config::Request;
+use control::cluster::engine::Trouble;
 use std::process::ExitCode;
 use telemetry::Telemetry;
 
@@ -45,6 +47,9 @@ fn main() -> ExitCode {
         Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Health(request) => ended(health::run(&request).map(|()| ExitCode::SUCCESS)),
+        Command::Emit(args, request) => {
+            ended(emit::run(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
         Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
         Command::Completions(shell) => done(shell::completions(shell)),
         Command::Man(folder) => done(shell::manual(folder.as_deref())),
@@ -90,6 +95,8 @@ fn boot(request: &Request) -> ExitCode {
     let started = serve::start(request, loaded, &telemetry);
     let (code, ended) = match started {
         Ok(node) => (1, node.run()),
+        // The engine of the cluster may be there the next time.
+        Err(error) if error.is::<Trouble>() => (1, Err(error)),
         Err(error) => (2, Err(error)),
     };
     if let Err(error) = ended {

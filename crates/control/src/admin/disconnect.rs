@@ -14,13 +14,17 @@ use std::sync::Arc;
 
 pub const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Hands a message to every shard.
+/// Hands an order to a shard, which tells all others.
 #[derive(Clone)]
 pub struct ToShards(Arc<dyn Fn(Letter) + Send + Sync>);
 
 impl ToShards {
     pub fn new(send: impl Fn(Letter) + Send + Sync + 'static) -> Self {
         Self(Arc::new(send))
+    }
+
+    pub(super) fn send(&self, letter: Letter) {
+        (self.0)(letter);
     }
 }
 
@@ -53,26 +57,36 @@ async fn disconnect(
     operator: Option<Extension<Operator>>,
     body: Bytes,
 ) -> Response {
-    // What changes something is for those with a key, also where looking needs none.
     let Some(Extension(Operator(operator))) = operator else {
-        let why = "an API key is needed: set admin.api_keys";
-        return reply(
-            403,
-            json!({ "error": "FORBIDDEN", "message": why }).to_string(),
-        );
+        return forbidden();
     };
     let order = match read(&body) {
         Ok(order) => order,
-        Err(why) => {
-            return reply(
-                400,
-                json!({ "error": "INVALID_REQUEST", "message": why }).to_string(),
-            );
-        }
+        Err(why) => return invalid(&why),
     };
     tracing::info!(operator, namespace = order.namespace, rooms = ?order.rooms, users = ?order.users, close = order.close, "disconnect ordered");
-    shards.0(letter(&order));
+    shards.send(letter(&order));
+    accepted()
+}
+
+pub(super) fn accepted() -> Response {
     reply(202, json!({ "accepted": true }).to_string())
+}
+
+/// What changes something is for those with a key, also where looking needs none.
+pub(super) fn forbidden() -> Response {
+    refusal(403, "FORBIDDEN", "an API key is needed: set admin.api_keys")
+}
+
+pub(super) fn invalid(why: &str) -> Response {
+    refusal(400, "INVALID_REQUEST", why)
+}
+
+fn refusal(status: u16, error: &str, why: &str) -> Response {
+    reply(
+        status,
+        json!({ "error": error, "message": why }).to_string(),
+    )
 }
 
 fn letter(order: &Order) -> Letter {

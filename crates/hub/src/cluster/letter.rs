@@ -251,6 +251,15 @@ pub enum Letter {
     Room(RoomNews),
     /// Something that the link to other nodes reports.
     Uplink(Tidings),
+    /// One shard carries it out for all shards and nodes.
+    Everywhere(Command),
+}
+
+/// What an operator wants done.
+#[derive(Debug)]
+pub enum Command {
+    Emit(Broadcast),
+    Disconnect { of: Address, close: bool },
 }
 
 /// To the asker of a round.
@@ -297,10 +306,22 @@ impl From<RoomNews> for Letter {
 }
 
 impl Letter {
-    /// Ends the sockets that are meant; with `close` their sessions, too.
+    /// Ends the sockets that are meant; with `close` their sessions, too. For one shard, which tells all others.
     pub fn disconnect(of: &Target<'_>, close: bool) -> Self {
         let of = Address::from(of);
-        Order::Disconnect { of, close }.into()
+        Self::Everywhere(Command::Disconnect { of, close })
+    }
+
+    /// Publishes an event. For one shard, which tells all others.
+    pub fn emit(to: &Target<'_>, event: &Emit<'_>) -> Self {
+        Self::Everywhere(Command::Emit(Broadcast {
+            to: Address::from(to),
+            name: event.name.to_owned(),
+            args: event.args.to_owned(),
+            attachments: event.attachments.to_vec(),
+            volatile: event.volatile,
+            at: None,
+        }))
     }
 
     /// Memory it takes while it waits. Shards that share a letter count it each: better too early than too late.
@@ -309,6 +330,8 @@ impl Letter {
             Self::Order(order) => order.bytes(),
             Self::Response(reply) => reply.response.bytes(),
             Self::Uplink(_) => 0,
+            Self::Everywhere(Command::Emit(broadcast)) => broadcast.bytes(),
+            Self::Everywhere(Command::Disconnect { of, .. }) => of.bytes(),
             Self::Room(RoomNews::Append(broadcast, kept) | RoomNews::Arrived(broadcast, kept)) => {
                 broadcast.bytes() + kept.as_ref().map_or(0, String::len)
             }

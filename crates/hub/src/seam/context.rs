@@ -385,19 +385,7 @@ impl Context<'_> {
     /// Ends the memberships of all sockets of a target; with `close` their sessions.
     pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
         let _inside = Inside::enter();
-        let shards = send::shards_of(self.parts, of);
-        if !shards.is_empty() {
-            send::send_all(
-                self.parts,
-                shards,
-                Order::Disconnect {
-                    of: Address::from(of),
-                    close,
-                },
-            );
-        }
-        send::send_away(self.parts, of, Ask::Disconnect { close });
-        ending::disconnect_selected(self.parts, of, close);
+        orders::disconnect_all(self.parts, of, close);
     }
 
     // ---- sessions without sockets ---------------------------------------------------------------------------------------

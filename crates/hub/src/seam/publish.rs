@@ -111,8 +111,8 @@ pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
     counts
 }
 
-/// Sends an event to all shards with receivers, this one included.
-fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
+/// Sends an event to all shards and nodes with receivers, this one included.
+pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     let shards = send::shards_of(parts, to);
     if !shards.is_empty() {
         send::send_all(parts, shards, Order::Broadcast(broadcast(to, event), None));

@@ -4,6 +4,9 @@ use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use client::full::SocketIo;
 use serde_json::{Value, json};
 use servers::Redis;
+use std::process::Command;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sockeye");
 
 /// A node of the cluster at a Redis. Clients join rooms by name; what they send goes to all their rooms.
 fn config(redis: &Redis, more: &str) -> String {
@@ -26,6 +29,10 @@ fn nodes<const N: usize>(redis: &Redis) -> [Gateway; N] {
 }
 
 fn all_up(nodes: &[Gateway]) {
+    all_up_of(&nodes.iter().collect::<Vec<_>>());
+}
+
+fn all_up_of(nodes: &[&Gateway]) {
     let others = nodes.len() as f64 - 1.0;
     for node in nodes {
         assert!(eventually(PATIENCE, || is_ready(node)), "ready");
@@ -92,4 +99,153 @@ fn a_restart_of_redis_costs_no_message() {
     assert_eq!(numbers(&mut there, 99), (1..100).collect::<Vec<u64>>());
     all_up(&nodes);
     assert_eq!(nodes[1].metric("sockeye_cluster_lost_total"), 0.0);
+}
+
+/// A message that was published right after the ack of a join missed the new member, whose node was not known to have one.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn what_is_published_after_the_ack_of_a_join_arrives() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = nodes(&redis);
+    for n in 0..25 {
+        let room = format!("room {n}");
+        let mut publisher = member(&nodes[1], &room);
+        let mut joiner = member(&nodes[0], &room);
+        publisher.emit("n", &[json!(n)]);
+        assert_eq!(numbers(&mut joiner, 1), [n]);
+    }
+    assert_eq!(
+        nodes[0].metric("sockeye_cluster_joins_unconfirmed_total"),
+        0.0
+    );
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_leaves_says_so_and_its_last_messages_arrive() {
+    let redis = Redis::start();
+    let mut nodes: [Gateway; 2] = nodes(&redis);
+    let (mut here, mut there) = (member(&nodes[0], "room"), member(&nodes[1], "room"));
+    let events: Vec<(&str, Vec<Value>)> = (0..200).map(|n| ("n", vec![json!(n)])).collect();
+    here.emit_all(&events);
+    nodes[0].terminate();
+    assert_eq!(numbers(&mut there, 200), (0..200).collect::<Vec<u64>>());
+    let status = nodes[0].exit_status(PATIENCE);
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    let peers = nodes[1].metric_settles("sockeye_cluster_peers", |peers| peers == 0.0);
+    assert_eq!(peers, Ok(0.0));
+    assert_eq!(nodes[1].metric("sockeye_cluster_lost_total"), 0.0);
+    let number = redis.ask(&["GET", "sockeye:{nodes}:0"]);
+    assert_eq!(number.trim(), "", "it is free again");
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_stands_still_is_gone_after_a_while_and_may_come_back() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = nodes(&redis);
+    nodes[0].signal(rustix::process::Signal::STOP);
+    let peers = nodes[1].metric_settles("sockeye_cluster_peers", |peers| peers == 0.0);
+    assert_eq!(peers, Ok(0.0));
+    assert!(is_ready(&nodes[1]));
+    nodes[0].signal(rustix::process::Signal::CONT);
+    all_up(&nodes);
+    let (mut here, mut there) = (member(&nodes[0], "room"), member(&nodes[1], "room"));
+    here.emit("n", &[json!(1)]);
+    assert_eq!(numbers(&mut there, 1), [1]);
+}
+
+/// Its ids are another's now.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_whose_number_is_taken_tells_its_clients_and_ends() {
+    let redis = Redis::start();
+    let [mut node] = nodes(&redis);
+    let mut client = member(&node, "room");
+    redis.ask(&["SET", "sockeye:{nodes}:0", "ffff another", "PX", "60000"]);
+    assert_eq!(client.until_closed().1, Some(1001));
+    let status = node.exit_status(PATIENCE);
+    assert_eq!(status.and_then(|status| status.code()), Some(1));
+    assert!(node.logged("this node's number", PATIENCE));
+}
+
+/// The next start may have better luck: exit 1, not 2.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_finds_no_redis_says_why_and_ends() {
+    let mut redis = Redis::start();
+    redis.kill();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("sockeye.toml");
+    std::fs::write(&file, config(&redis, "")).expect("write the configuration");
+    let mut command = Command::new(BINARY);
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--config",
+    ]);
+    let ended = command.arg(&file).output().expect("start sockeye");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains(&redis.addr()), "{said}");
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn publishers_are_told_when_too_much_waits_for_redis() {
+    let mut redis = Redis::start();
+    let node = Gateway::start(&config(&redis, "queue_bytes = \"20KB\""));
+    let other = Gateway::start(&config(&redis, ""));
+    all_up_of(&[&node, &other]);
+    let (mut here, mut beside) = (member(&node, "room"), member(&node, "room"));
+    let mut there = member(&other, "room");
+    redis.kill();
+    let told = (0..1_000u64).find_map(|n| {
+        let answer = here.ask("n", &[json!(n), json!("x".repeat(100))]);
+        (!answer.is_empty()).then(|| (n, answer))
+    });
+    let (refused, answer) = told.expect("a refusal");
+    assert!(
+        answer[0]["error"]
+            .as_str()
+            .is_some_and(|text| text.contains("Other nodes"))
+    );
+    assert!(node.metric("sockeye_cluster_refused_total") >= 1.0);
+    // The node's own members got that one too.
+    assert_eq!(numbers(&mut beside, refused + 1).len() as u64, refused + 1);
+    redis.restart();
+    let taken: Vec<u64> = (0..refused).collect();
+    assert_eq!(numbers(&mut there, refused), taken);
+}
+
+/// A program without a connection of its own reaches the clients of all nodes by any of them.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn sockeye_emit_reaches_a_room_on_all_nodes_and_needs_a_key() {
+    let redis = Redis::start();
+    let made = Command::new(BINARY).args(["api-key", "ci"]).output();
+    let made = String::from_utf8(made.expect("a key").stdout).expect("text");
+    let line = |name: &str| {
+        let line = made.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("a line").trim().to_owned()
+    };
+    let more = format!("[admin]\napi_keys = [{}]\n", line("entry"));
+    let nodes = [(); 2].map(|()| Gateway::start(&config(&redis, &more)));
+    all_up(&nodes);
+    let mut members = [&nodes[0], &nodes[1]].map(|node| member(node, "room"));
+    let emit = |key: &str| {
+        let mut command = Command::new(BINARY);
+        command.args(["emit", "n", "7", "--room", "room", "--key", key]);
+        let ended = command
+            .args(["--admin", &nodes[0].admin.to_string()])
+            .output();
+        ended.expect("run sockeye emit").status.code()
+    };
+    assert_eq!(emit("wrong"), Some(1));
+    assert_eq!(emit(&line("key")), Some(0));
+    for client in &mut members {
+        assert_eq!(numbers(client, 1), [7]);
+    }
 }
