@@ -88,6 +88,7 @@ impl Stream {
     /// Acknowledges every second segment (RFC 5681 §4.2) instead of each: otherwise an answer to
     /// every small message is most of what its reading costs. Until a segment stays alone for long.
     pub fn delay_acks(&self) {
+        #[cfg(target_os = "linux")]
         if let Some(stream) = &self.stream {
             // Only a hint: without it everything works as well.
             let _ = rustix::net::sockopt::set_tcp_quickack(stream, false);

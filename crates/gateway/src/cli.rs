@@ -235,6 +235,10 @@ impl Overrides {
 }
 
 #[cfg(test)]
+#[path = "cli_pages.rs"]
+mod pages;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::keys::Profile;

@@ -6,14 +6,15 @@ mod plan;
 mod processes;
 mod server;
 mod truth;
+#[path = "../websocket/mod.rs"]
 mod websocket;
 mod words;
 
 use bench::engine::Launcher;
 use bench::engine::identity::Identity;
 use bench::engine::{self, Options, Target};
-use bench::live::Observer;
-use bench::outcome::{self, Outcome, Second};
+use bench::live::Silent;
+use bench::outcome::{self, Outcome};
 use bench::scenario::Scenario;
 use plan::Plan;
 use processes::processes;
@@ -25,15 +26,6 @@ use truth::Truth;
 
 /// Longer than any delay of a plan: what is still under way at the end is waited for.
 const GRACE: Duration = Duration::from_secs(8);
-
-/// Nobody watches.
-struct Silent;
-
-impl Observer for Silent {
-    fn connecting(&mut self, _: bench::live::Progress) {}
-    fn second(&mut self, _: &Second) {}
-    fn note(&mut self, _: &str) {}
-}
 
 /// `users` in rooms of ten, each sending every `every_ms` to its room.
 fn scenario(protocol: &str, users: u32, every_ms: u32, ack: bool) -> String {

@@ -3,15 +3,17 @@
 
 use super::plan::{Fate, Plan};
 use super::truth::{MemberRecord, Truth, Written};
-use super::websocket::{Incoming, Reader, send};
+use super::websocket::{Frame, Head, Reader, bytes, text};
 use super::words::{Protocol, Request};
 use bench::clock::now_ns;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use wire::websocket::frame::OpCode;
+use tungstenite::protocol::CloseFrame;
+use tungstenite::protocol::frame::coding::CloseCode;
 
 /// Reads when a message was due from its body.
 pub type DueNs = fn(body: &str) -> u64;
@@ -116,10 +118,13 @@ impl Shared {
         let Ok(writer) = stream.try_clone() else {
             return;
         };
-        let Some((mut reader, target)) = Reader::accept(stream) else {
+        let Some(head) = Head::read(&stream) else {
             return;
         };
-        let protocol = Protocol::of_target(&target);
+        let Some(mut reader) = Reader::accept(stream, &head) else {
+            return;
+        };
+        let protocol = Protocol::of_target(head.target());
         let connection = {
             let mut state = self.state.lock().unwrap();
             state.connections += 1;
@@ -131,35 +136,26 @@ impl Shared {
             stream: &writer,
         };
         if let Some(greeting) = protocol.greeting() {
-            send(&writer, OpCode::Text, greeting);
+            send(&writer, greeting);
         }
-        loop {
-            match reader.next() {
-                // Centrifugo's clients put several commands into a frame, a line each; the other
-                // protocols have no line breaks.
-                Incoming::Text(frame) => {
-                    let lines = frame.split(|&byte| byte == b'\n');
-                    lines.for_each(|line| self.answer(&caller, line));
-                }
-                Incoming::Ping(payload) => {
-                    send(&writer, OpCode::Pong, &payload);
-                }
-                Incoming::End => break,
-            }
+        // Centrifugo's clients put several commands into a frame, a line each; the other protocols
+        // have no line breaks.
+        while let Some(text) = reader.next() {
+            text.split('\n').for_each(|line| self.answer(&caller, line));
         }
         self.state.lock().unwrap().leave(connection);
     }
 
-    fn answer(&self, caller: &Caller<'_>, message: &[u8]) {
+    fn answer(&self, caller: &Caller<'_>, message: &str) {
         let Caller {
             connection,
             protocol,
             stream,
         } = *caller;
-        let ack = |id, verb| send(stream, OpCode::Text, &protocol.ack(id, verb));
+        let ack = |id, verb| send(stream, &protocol.ack(id, verb));
         match protocol.read(message) {
             Request::Hello { reply } => {
-                send(stream, OpCode::Text, &reply);
+                send(stream, &reply);
             }
             Request::Join { room, id } => {
                 // Under the lock, so that no message overtakes the answer.
@@ -196,11 +192,7 @@ impl Shared {
         let count = state.truth.published;
         if let Some(id) = id {
             let given = !self.plan.drops_ack(connection, count)
-                && send(
-                    caller.stream,
-                    OpCode::Text,
-                    &caller.protocol.ack(id, "publish"),
-                );
+                && send(caller.stream, &caller.protocol.ack(id, "publish"));
             state.truth.count_ack(given);
         }
         let Some(room) = room.or_else(|| state.room_of(connection)) else {
@@ -300,7 +292,11 @@ impl State {
     /// Ends a member's connection for no reason (RFC 6455 §7.4.1: 1001, going away).
     fn cut(&mut self, at: usize) {
         if let Some(stream) = self.members[at].stream.take() {
-            send(&stream, OpCode::Close, &1001u16.to_be_bytes());
+            let end = CloseFrame {
+                code: CloseCode::Away,
+                reason: "".into(),
+            };
+            let _ = (&stream).write_all(&bytes(Frame::close(Some(end))));
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         for members in self.rooms.values_mut() {
@@ -332,7 +328,7 @@ impl Member {
         let mut waiting = std::mem::take(&mut self.overtaken);
         waiting.insert(0, delivery.clone());
         for one in waiting {
-            if send(stream, OpCode::Text, &one.frame) {
+            if send(stream, &one.frame) {
                 self.record.written.push(Written {
                     publisher: one.publisher,
                     number: one.number,
@@ -341,4 +337,9 @@ impl Member {
             }
         }
     }
+}
+
+/// The client may have hung up after its run: that is no error of the server.
+fn send(mut stream: &TcpStream, message: &[u8]) -> bool {
+    stream.write_all(&text(message)).is_ok()
 }

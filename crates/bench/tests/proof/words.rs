@@ -54,8 +54,7 @@ impl Protocol {
         (self == Protocol::SocketIo).then_some(open)
     }
 
-    pub fn read(self, message: &[u8]) -> Request {
-        let text = std::str::from_utf8(message).unwrap();
+    pub fn read(self, text: &str) -> Request {
         match self {
             Protocol::SocketIo => read_socket_io(text),
             Protocol::Plain => read_plain(text),

@@ -13,4 +13,6 @@ mod rig;
 mod secure;
 mod stream_server;
 mod verdicts;
+#[path = "../websocket/mod.rs"]
+mod websocket;
 mod windows;

@@ -3,11 +3,11 @@
 //! event streams with its own bytes, `slow` is answered after a while, `never` not at all, `twice` two times; `pieces` goes
 //! out in fragments, with a ping between them, `copied` two times.
 
+use super::websocket::{self, Data, Frame, Head, OpCode, Reader, bytes};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wire::websocket::frame::{OpCode, parse_header, unmask, write_frame};
 
 /// When `slow` is answered.
 const SLOW: Duration = Duration::from_millis(600);
@@ -46,71 +46,41 @@ impl StreamServer {
 
 fn serve(mut stream: TcpStream, room: &Mutex<Room>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buf = Vec::new();
-    let mut chunk = [0; 4096];
-    loop {
-        let count = stream.read(&mut chunk)?;
-        buf.extend_from_slice(&chunk[..count]);
-        let Some(head) = wire::http::parse_head(&buf).unwrap() else {
-            continue;
+    let Some(head) = Head::read(&stream) else {
+        return Ok(());
+    };
+    let target = head.target();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if path == "/ws" {
+        let writer = stream.try_clone()?;
+        let Some(mut reader) = Reader::accept(stream, &head) else {
+            return Ok(());
         };
-        if head.path == "/ws" {
-            let accept = wire::websocket::handshake::accept(&head).unwrap();
-            let mut answer = Vec::new();
-            wire::websocket::handshake::write_accept(&mut answer, &accept, None, b"");
-            stream.write_all(&answer)?;
-            let rest = buf.split_off(head.len);
-            return websocket(stream, rest, room);
+        while let Some(text) = reader.next() {
+            message(&writer, &text, room)?;
         }
-        if head.path == "/silent" {
-            // Ends when the client hangs up.
-            return stream.read_to_end(&mut buf).map(drop);
-        }
-        assert_eq!(head.header("accept"), Some(&b"text/event-stream"[..]));
-        let number = head
-            .query
-            .strip_prefix("n=")
-            .unwrap()
-            .parse::<u32>()
-            .unwrap();
-        let (kind, coding) = match number % 2 {
-            0 => (Kind::Events, ""),
-            _ => (Kind::ChunkedEvents, "Transfer-Encoding: chunked\r\n"),
-        };
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{coding}\r\n");
-        // In one step with the membership: what is sent from now on must arrive.
-        let mut room = room.lock().unwrap();
-        stream.write_all(answer.as_bytes())?;
-        room.members.push((kind, stream));
         return Ok(());
     }
-}
-
-fn websocket(mut stream: TcpStream, mut buf: Vec<u8>, room: &Mutex<Room>) -> std::io::Result<()> {
-    let mut chunk = [0; 4096];
-    loop {
-        while let Some(header) = parse_header(&buf).unwrap() {
-            let end = header.len + header.payload_len as usize;
-            if buf.len() < end {
-                break;
-            }
-            let rest = buf.split_off(end);
-            let mut payload = std::mem::replace(&mut buf, rest).split_off(header.len);
-            unmask(&mut payload, header.mask.unwrap());
-            if header.opcode == OpCode::Text {
-                message(&stream, &payload, room)?;
-            }
-        }
-        let count = stream.read(&mut chunk)?;
-        if count == 0 {
-            return Ok(());
-        }
-        buf.extend_from_slice(&chunk[..count]);
+    if path == "/silent" {
+        // Ends when the client hangs up.
+        return stream.read_to_end(&mut Vec::new()).map(drop);
     }
+    assert_eq!(head.header("accept"), Some("text/event-stream"));
+    let number: u32 = query.strip_prefix("n=").unwrap().parse().unwrap();
+    let (kind, coding) = match number % 2 {
+        0 => (Kind::Events, ""),
+        _ => (Kind::ChunkedEvents, "Transfer-Encoding: chunked\r\n"),
+    };
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{coding}\r\n");
+    // In one step with the membership: what is sent from now on must arrive.
+    let mut room = room.lock().unwrap();
+    stream.write_all(answer.as_bytes())?;
+    room.members.push((kind, stream));
+    Ok(())
 }
 
-fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Result<()> {
-    let value: serde_json::Value = serde_json::from_slice(text).unwrap();
+fn message(stream: &TcpStream, text: &str, room: &Mutex<Room>) -> std::io::Result<()> {
+    let value: serde_json::Value = serde_json::from_str(text).unwrap();
     let mut room = room.lock().unwrap();
     if value["type"] == "join" {
         room.members.push((Kind::WebSocket, stream.try_clone()?));
@@ -129,7 +99,7 @@ fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Resu
                 }
                 Kind::WebSocket => {
                     let copies = if name == "copied" { 2 } else { 1 };
-                    member.write_all(&frame(&event.to_string()).repeat(copies))
+                    member.write_all(&websocket::text(event.to_string().as_bytes()).repeat(copies))
                 }
                 Kind::Events => {
                     member.write_all(format!("event: {name}\ndata: {payload}\n\n").as_bytes())
@@ -155,31 +125,20 @@ fn message(stream: &TcpStream, text: &[u8], room: &Mutex<Room>) -> std::io::Resu
     };
     if let Some(id) = value.get("id") {
         let answer = format!("{{\"type\":\"ack\",\"id\":{id},\"payload\":null}}");
-        (&*stream).write_all(&frame(&answer).repeat(answers))?;
+        (&*stream).write_all(&websocket::text(answer.as_bytes()).repeat(answers))?;
     }
     Ok(())
 }
 
 /// Three fragments, the first of them empty, and a ping before the last (RFC 6455 §5.4).
 fn pieces(text: &str) -> Vec<u8> {
-    const FIN: u8 = 0x80;
     let (front, back) = text.split_at(text.len() / 2);
-    let mut out = Vec::new();
-    for (opcode, payload, is_last) in [
-        (OpCode::Text, "", false),
-        (OpCode::Continuation, front, false),
-        (OpCode::Ping, "still there?", true),
-        (OpCode::Continuation, back, true),
-    ] {
-        let at = out.len();
-        write_frame(&mut out, opcode, payload.as_bytes());
-        out[at] &= if is_last { !0 } else { !FIN };
-    }
-    out
-}
-
-fn frame(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_frame(&mut out, OpCode::Text, text.as_bytes());
-    out
+    let next = OpCode::Data(Data::Continue);
+    let pieces = [
+        Frame::message("", OpCode::Data(Data::Text), false),
+        Frame::message(front.to_owned(), next, false),
+        Frame::ping("still there?"),
+        Frame::message(back.to_owned(), next, true),
+    ];
+    pieces.map(bytes).concat()
 }
