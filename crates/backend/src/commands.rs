@@ -7,10 +7,30 @@ use crate::proto;
 use crate::proto::command::What;
 use crate::proto::item;
 use crate::state::Backend;
+use wire::json;
 
 /// Queries of one worker that wait for their answers.
 const QUERIES_MAX: usize = 65_536;
 const DATA_BYTES_MAX: usize = 16 << 10;
+
+/// What goes into packets to clients: a fault there would end their sessions.
+fn check(emit: &proto::Emit) -> Result<(), &'static str> {
+    if emit.event.is_empty() {
+        return Err("emit.event is empty");
+    }
+    if !are_elements(&emit.args) {
+        return Err("emit.args are no JSON elements separated by commas");
+    }
+    Ok(())
+}
+
+fn is_json(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok() && json::validate(text).is_ok()
+}
+
+fn are_elements(args: &[u8]) -> bool {
+    args.is_empty() || is_json(&[b"[", args, b"]"].concat())
+}
 
 impl Backend {
     pub(crate) fn command(&mut self, now_ms: u64, worker: u64, number: u64, what: What) {
@@ -29,6 +49,7 @@ impl Backend {
             What::Decision(decision) => return self.decide(worker, decision),
             What::Ack(ack) => return self.answer(worker, ack),
             What::Emit(emit) => {
+                check(&emit)?;
                 let to = self.route(emit.to.as_ref())?;
                 self.order(to, What::Emit(emit));
             }
@@ -46,13 +67,18 @@ impl Backend {
             }
             What::SetData(set) => {
                 let name = Name::parse(&set.socket).ok_or("set_data.socket is no socket's id")?;
+                if !is_json(set.data.as_bytes()) {
+                    return Err("set_data.data is no JSON");
+                }
                 if set.data.len() > DATA_BYTES_MAX {
                     return Err("set_data.data has more than 16 KiB");
                 }
                 self.order(To::Socket(name), What::SetData(set));
             }
             What::Ask(mut ask) => {
-                let target = ask.emit.as_ref().and_then(|emit| emit.to.as_ref());
+                let emit = ask.emit.as_ref().ok_or("ask.emit is missing")?;
+                check(emit)?;
+                let target = emit.to.as_ref();
                 let to = match self.route(target)? {
                     To::All => To::One,
                     to => to,
@@ -104,6 +130,9 @@ impl Backend {
 
     fn decide(&mut self, worker: u64, decision: proto::Decision) -> Result<(), &'static str> {
         let name = Name::parse(&decision.socket).ok_or("decision.socket is no socket's id")?;
+        if !decision.data.is_empty() && !is_json(decision.data.as_bytes()) {
+            return Err("decision.data is no JSON");
+        }
         let home = self.homes.get_mut(&name);
         let home = home.filter(|home| home.phase == Phase::Deciding && home.worker == Some(worker));
         let Some(home) = home else {
@@ -129,6 +158,9 @@ impl Backend {
 
     fn answer(&mut self, worker: u64, ack: proto::Ack) -> Result<(), &'static str> {
         let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
+        if !are_elements(&ack.args) {
+            return Err("ack.args are no JSON elements separated by commas");
+        }
         let home = self.homes.get_mut(&name);
         let home = home.filter(|home| home.worker == Some(worker));
         match home.and_then(|home| home.settle(ack.ack)) {

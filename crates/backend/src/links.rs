@@ -126,6 +126,13 @@ impl Backend {
         }
     }
 
+    /// The link may have room again.
+    pub fn look_at(&mut self, link: Link) {
+        if self.links.contains_key(&link) {
+            self.ready.insert(link);
+        }
+    }
+
     /// The next message for a link.
     pub fn poll(&mut self, now_ms: u64, link: Link) -> Option<proto::ToWorker> {
         let id = *self.links.get(&link)?;

@@ -76,6 +76,21 @@ pub enum Down {
     Do(What),
 }
 
+impl Down {
+    /// Memory that its texts take while it waits for a shard.
+    pub fn bytes(&self) -> usize {
+        let attached = |parts: &[bytes::Bytes]| parts.iter().map(|part| part.len()).sum::<usize>();
+        let emit = |emit: &proto::Emit| emit.args.len() + attached(&emit.attachments);
+        match self {
+            Self::Ack(ack) => ack.args.len() + attached(&ack.attachments),
+            Self::Do(What::Emit(what)) => emit(what),
+            Self::Do(What::Ask(ask)) => ask.emit.as_ref().map_or(0, emit),
+            Self::Do(What::SetData(set)) => set.data.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Which shards carry it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {

@@ -3,6 +3,7 @@
 
 pub mod admin;
 mod assets;
+pub mod backend;
 pub mod cluster;
 pub mod debug;
 pub mod flood;

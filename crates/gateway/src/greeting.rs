@@ -11,7 +11,13 @@ const STOP: &str = "Ctrl-C";
 pub const HURRY: &str = "Ctrl-C or SIGTERM again ends it at once";
 
 /// The line that says: ready.
-pub fn say(loaded: &Loaded, node: u16, shards: &Shards, admin: Option<SocketAddr>) {
+pub fn say(
+    loaded: &Loaded,
+    node: u16,
+    shards: &Shards,
+    admin: Option<SocketAddr>,
+    workers: Option<SocketAddr>,
+) {
     let config = &loaded.resolved;
     let secure = config.tls.iter().flat_map(|tls| &tls.listen);
     let wanted = config.server.listen.iter().chain(secure);
@@ -34,6 +40,7 @@ pub fn say(loaded: &Loaded, node: u16, shards: &Shards, admin: Option<SocketAddr
             .as_ref()
             .map(|_| list(shards.tls_addrs()).join(",")),
         admin = admin.map_or("off".to_owned(), |addr| addr.to_string()),
+        workers = workers.map(|addr| addr.to_string()),
         file = loaded.file.as_deref().unwrap_or("none, built-in defaults"),
         profile = config.profile.name(),
         shards = config.server.shards,

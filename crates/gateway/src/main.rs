@@ -21,6 +21,7 @@ mod telemetry;
 mod tls;
 mod token;
 mod unix;
+mod workers;
 
 use clap::Parser;
 use cli::{Cli, Command};

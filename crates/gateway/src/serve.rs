@@ -10,6 +10,7 @@ use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
+use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
 use control::admin::{Gate, ToShards};
 use control::cluster::{Ended, Member};
@@ -63,14 +64,17 @@ pub fn start<'a>(
     note_expiry(&facts, certificates.as_ref());
     let server = &loaded.resolved.server;
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
+    let workers = loaded.resolved.backends.as_ref().map(Counter::open);
+    let workers = workers.transpose()?;
     let mut member = join_cluster(&loaded, &facts)?;
+    let rules = make_rules(&loaded.resolved, workers.as_ref())?;
     let shards = start_shards(
         &loaded.resolved,
         member.as_ref(),
+        &rules,
         unix,
         &facts,
-        &runtime,
-        verifier.clone(),
+        token_desk(&runtime, verifier.as_ref()),
         certificates.as_ref(),
     )?;
     if let Some(member) = &mut member {
@@ -89,7 +93,9 @@ pub fn start<'a>(
         None => None,
     };
     let node = node_number(&loaded.resolved, member.as_ref());
-    greeting::say(&loaded, node, &shards, admin_addr);
+    let workers = workers.map(|workers| workers.serve(&loaded.resolved, node, &shards, &facts));
+    let workers = workers.transpose()?;
+    greeting::say(&loaded, node, &shards, admin_addr, workers);
     drop(context);
     Ok(Node {
         request,
@@ -144,13 +150,30 @@ fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
     verifier.context("cannot check tokens")
 }
 
+fn token_desk(runtime: &Runtime, verifier: Option<&Arc<Verifier>>) -> Option<TokenDesk> {
+    verifier.map(|verifier| TokenDesk {
+        runtime: runtime.handle().clone(),
+        verifier: Arc::clone(verifier),
+    })
+}
+
+fn make_rules(config: &Resolved, workers: Option<&Counter>) -> Result<RulesFactory> {
+    let compile = |text: &str| {
+        let schema = control::schema::compile(text)?;
+        Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
+    };
+    let lines = workers.map(Counter::lines).unwrap_or_default();
+    let rules = RulesFactory::with_backends(&config.rules, &compile, &lines);
+    rules.map_err(anyhow::Error::msg)
+}
+
 fn start_shards(
     config: &Resolved,
     member: Option<&Member>,
+    rules: &RulesFactory,
     unix: Vec<UnixListener>,
     facts: &Arc<Facts>,
-    runtime: &Runtime,
-    verifier: Option<Arc<Verifier>>,
+    desk: Option<TokenDesk>,
     certificates: Option<&Rotation>,
 ) -> Result<Shards> {
     let pages = Pages::new(
@@ -166,11 +189,6 @@ fn start_shards(
         Some(rate) => pages.limited(rate, Arc::clone(facts)),
         None => pages,
     };
-    let compile = |text: &str| {
-        let schema = control::schema::compile(text)?;
-        Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
-    };
-    let rules = RulesFactory::new(&config.rules, &compile).map_err(anyhow::Error::msg)?;
     let descriptors = descriptor_limit();
     let for_clients = descriptors_for_clients(descriptors);
     let conns_max = config.hub.limits.conns_max.min(for_clients);
@@ -198,10 +216,6 @@ fn start_shards(
                 config: files.config(),
             }),
     };
-    let desk = verifier.map(|verifier| TokenDesk {
-        runtime: runtime.handle().clone(),
-        verifier,
-    });
     let parcels = member.map(Member::parcels);
     let link = Link::start(
         pages,
@@ -210,7 +224,7 @@ fn start_shards(
         config.log.connections,
         Arc::clone(&facts.log),
     )?;
-    shard::start(settings, &rules, Arc::new(link)).context("cannot start the data plane")
+    shard::start(settings, rules, Arc::new(link)).context("cannot start the data plane")
 }
 
 /// What the operators' listener asks of those who come.

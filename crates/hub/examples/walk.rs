@@ -35,6 +35,7 @@ impl World for Taker {
 
 fn hub() -> Hub {
     let namespace = NamespaceRules {
+        backend: None,
         chat: false,
         client_joins: false,
         auto_join: Vec::new(),

@@ -20,6 +20,7 @@ use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
 use std::sync::Arc;
+use wire::base64url::Id20;
 
 pub(crate) struct Parts {
     pub(crate) books: Books,
@@ -77,6 +78,10 @@ impl Parts {
             outbound: Outbound::default(),
             books: Books::new(config, cells),
         }
+    }
+
+    pub(crate) fn new_socket_id(&mut self) -> Id20 {
+        self.ids.socket(self.clock.now.wall_ms)
     }
 
     // ---- lenses -------------------------------------------------------------------------------------------------------

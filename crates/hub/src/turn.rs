@@ -23,6 +23,7 @@ use crate::tables::clock::Now;
 use crate::tables::slot::{AskKey, ConnId};
 use crate::transport::tick::{self, Spent};
 use crate::transport::{drain, flush, input};
+use std::any::Any;
 use std::net::IpAddr;
 
 /// What a hub acts on: the shard's sockets and mailboxes, or a simulation of them.
@@ -181,6 +182,13 @@ impl<W: World> Turn<'_, W> {
     /// The answer to `Effect::Ask`.
     pub fn answered(&mut self, key: AskKey, reply: Reply) {
         self.take_in(|stage, _| decisions::answered(stage, key, reply));
+    }
+
+    /// Something for the handler (`Handler::outside`).
+    pub fn outside(&mut self, word: Box<dyn Any + Send>) {
+        self.take_in(|stage, _| {
+            stage.call(None, |handler, cx| handler.outside(cx, word));
+        });
     }
 
     /// Takes no more sessions and closes those that are here within this time.

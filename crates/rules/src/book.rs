@@ -2,10 +2,11 @@
 
 use crate::config::{Action, EventRule, NamespaceRules, Rules};
 use crate::handler::RulesHandler;
+use crate::line::Line;
 use foldhash::fast::FixedState;
 use hub::config::Rate;
 use hub::{Handler, HandlerFactory, Limiter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub(crate) struct Rule {
 }
 
 pub(crate) struct Namespace {
+    pub(crate) backend: Option<Arc<dyn Line>>,
     pub(crate) chat: bool,
     pub(crate) client_joins: bool,
     pub(crate) auto_join: Vec<String>,
@@ -73,9 +75,19 @@ impl HandlerFactory for RulesFactory {
 impl RulesFactory {
     /// Compiles the rules. The error names namespace and event.
     pub fn new(rules: &Rules, compile: &Compile<'_>) -> Result<Self, String> {
+        Self::with_backends(rules, compile, &BTreeMap::new())
+    }
+
+    /// The same with ways to the backends that namespaces name.
+    pub fn with_backends(
+        rules: &Rules,
+        compile: &Compile<'_>,
+        lines: &BTreeMap<String, Arc<dyn Line>>,
+    ) -> Result<Self, String> {
         let mut compiler = Compiler {
             limiters: 0,
             compile,
+            lines,
         };
         let mut namespaces = Vec::new();
         for (name, source) in &rules.namespaces {
@@ -95,6 +107,7 @@ struct Compiler<'a> {
     /// Limiters made so far; each has a number of its own in a session.
     limiters: u32,
     compile: &'a Compile<'a>,
+    lines: &'a BTreeMap<String, Arc<dyn Line>>,
 }
 
 impl Compiler<'_> {
@@ -110,7 +123,12 @@ impl Compiler<'_> {
         }
         let default = self.rule(&source.default_event, history);
         let default = default.map_err(|error| ("*".to_owned(), error))?;
+        let line = source
+            .backend
+            .as_ref()
+            .and_then(|name| self.lines.get(name));
         Ok(Namespace {
+            backend: line.cloned(),
             chat: source.chat,
             client_joins: source.client_joins,
             auto_join: source.auto_join.clone(),

@@ -13,6 +13,8 @@ pub struct Rules {
 /// The rules of one namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamespaceRules {
+    /// Name of the backend that decides who may join, and gets the events of action [`Action::Backend`].
+    pub backend: Option<String>,
     /// The chat profile: everyone is in room `global`, `chat-message` is checked, stamped and broadcast.
     pub chat: bool,
     /// Clients may `emit("join", room)` / `emit("leave", room)`.
@@ -68,7 +70,7 @@ pub enum Action {
     },
     /// Send the arguments back: through the ack if the client asked for one, else as the same event.
     Reply,
-    /// Hand to a backend (a later release; refused by `config check` until then).
+    /// Goes to the namespace's backend.
     Backend,
     /// Goes nowhere.
     Drop,

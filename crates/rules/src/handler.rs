@@ -2,12 +2,15 @@
 
 use crate::book::{Book, Namespace, Rule};
 use crate::config::{Action, BuiltIn};
+use crate::desk::Desk;
+use crate::line::Word;
 use crate::{chat, rooms};
 use hub::{
-    ConnectRequest, Context, Decision, Emit, Event, Handler, Publication, Record, Refusal,
-    SocketKey, Target, notices,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
+    Publication, Record, Refusal, SocketKey, Target, notices,
 };
 use smallvec::SmallVec;
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 use wire::json;
@@ -16,11 +19,16 @@ pub(crate) struct RulesHandler {
     book: Arc<Book>,
     /// Namespace found last: most processes have one.
     last: usize,
+    desk: Desk,
 }
 
 impl RulesHandler {
     pub(crate) fn new(book: Arc<Book>) -> Self {
-        Self { book, last: 0 }
+        Self {
+            book,
+            last: 0,
+            desk: Desk::default(),
+        }
     }
 
     fn find(&mut self, namespace: &str) -> Option<usize> {
@@ -37,10 +45,18 @@ impl RulesHandler {
 }
 
 impl Handler for RulesHandler {
-    fn connecting(&mut self, _cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
-        match self.find(request.namespace) {
-            Some(_) => Decision::Admit,
-            None => Decision::Refuse(Refusal::invalid_namespace()),
+    fn reads_requests(&self) -> bool {
+        let mut namespaces = self.book.namespaces.iter();
+        namespaces.any(|(_, namespace)| namespace.backend.is_some())
+    }
+
+    fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
+        let Some(at) = self.find(request.namespace) else {
+            return Decision::Refuse(Refusal::invalid_namespace());
+        };
+        match &self.book.namespaces[at].1.backend {
+            Some(line) => self.desk.connecting(cx, request, line),
+            None => Decision::Admit,
         }
     }
 
@@ -49,6 +65,9 @@ impl Handler for RulesHandler {
             return;
         };
         let (_, namespace) = &self.book.namespaces[at];
+        if namespace.backend.is_some() {
+            self.desk.connected(cx, socket);
+        }
         let replays = namespace.history && rooms::may_replay_on_connect(cx, socket, namespace);
         for room in &namespace.auto_join {
             // A configured room has a checked name.
@@ -83,6 +102,7 @@ impl Handler for RulesHandler {
         let Some(built_in) = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces)) else {
             return match rule.check(event.args) {
                 Err(error) => refuse(cx, socket, event, &error, "INVALID_PAYLOAD"),
+                Ok(()) if rule.action == Action::Backend => self.desk.event(cx, socket, event),
                 Ok(()) => rule.apply(cx, socket, name, event, own.is_some()),
             };
         };
@@ -93,6 +113,39 @@ impl Handler for RulesHandler {
             BuiltIn::Join => rooms::join(cx, socket, event, namespace),
             BuiltIn::Leave => rooms::leave(cx, socket, event),
             BuiltIn::ChatMessage => chat::message(cx, socket, name, event),
+        }
+    }
+
+    fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
+        self.desk.disconnecting(cx, socket, reason);
+    }
+
+    fn acked(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _socket: SocketKey,
+        token: u64,
+        args: &str,
+        attachments: &[Vec<u8>],
+    ) {
+        self.desk.acked(token, args, attachments);
+    }
+
+    fn ack_timed_out(&mut self, _cx: &mut Context<'_>, _socket: SocketKey, token: u64) {
+        self.desk.ack_timed_out(token);
+    }
+
+    fn collected(&mut self, _cx: &mut Context<'_>, token: u64, collected: Collected) {
+        self.desk.collected(token, collected);
+    }
+
+    fn found(&mut self, _cx: &mut Context<'_>, token: u64, found: Found) {
+        self.desk.found(token, found);
+    }
+
+    fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
+        if let Ok(word) = word.downcast::<Word>() {
+            self.desk.carry_out(cx, *word);
         }
     }
 
@@ -153,7 +206,8 @@ impl Rule {
                 Some(ack) => cx.ack(ack, event.args, event.attachments),
                 None => cx.emit(socket, &as_emit(&event)),
             },
-            Action::Backend => refuse(cx, socket, event, "No backend is connected", "NO_BACKEND"),
+            // The desk has it.
+            Action::Backend => {}
             Action::Drop if named => {
                 cx.drop_event();
                 if let Some(ack) = event.ack {

@@ -7,8 +7,11 @@
 mod book;
 mod chat;
 mod config;
+mod desk;
 mod handler;
+mod line;
 mod rooms;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
+pub use line::{Line, Word};

@@ -19,4 +19,4 @@ mod turn;
 pub use mail::{Answerer, Handover, Outside};
 pub use memory::ShardMemory;
 pub use reactor::stream::Detached;
-pub use shards::{Inspector, Settings, ShardDied, Shards, Tls, start};
+pub use shards::{Inspector, Settings, ShardDied, Shards, Tls, ToHandlers, start};

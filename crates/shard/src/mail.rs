@@ -7,6 +7,7 @@ use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
 use hub::{Ask, AskKey, Letter, Notice, Parcel, Reply};
 use rustls::ServerConfig;
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
 
@@ -68,6 +69,11 @@ pub(crate) enum Mail {
     Answer {
         key: AskKey,
         reply: Reply,
+    },
+    /// Something for the shard's handler, and what it costs while it waits.
+    Outside {
+        word: Box<dyn Any + Send>,
+        bytes: usize,
     },
     /// Certificates for new handshakes.
     Tls(Arc<ServerConfig>),
@@ -136,6 +142,7 @@ impl Weigh for Mail {
             + match self {
                 Self::Letter(letter) => letter.bytes(),
                 Self::Conn { read, .. } => read.len(),
+                Self::Outside { bytes, .. } => *bytes,
                 _ => 0,
             }
     }

@@ -10,10 +10,12 @@ use crate::reactor::{Reactor, listener};
 use crate::read::Reader;
 use crate::streams::Streams;
 use crate::turn::Shard;
-use hub::mailbox::{Receiver, SHARDS_MAX, Sender, mailbox};
+use hub::limits::Limits;
+use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
 use hub::metrics::Cells;
 use hub::{HandlerFactory, Hub, Identity, Letter, Process, Uplink};
 use rustls::ServerConfig;
+use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -89,6 +91,31 @@ impl Inspector {
         let mut shards: Vec<ShardMemory> = std::iter::from_fn(next).collect();
         shards.sort_by_key(|shard| shard.shard);
         shards
+    }
+}
+
+/// Brings the shards' handlers what the process has for them ([`hub::Handler::outside`]).
+#[derive(Clone, Debug)]
+pub struct ToHandlers {
+    mail: Vec<Sender<Mail>>,
+    loads: Arc<Loads>,
+}
+
+impl ToHandlers {
+    pub fn shards(&self) -> u16 {
+        self.mail.len() as u16
+    }
+
+    /// In order with all that is sent to this shard. `bytes`: what the word costs while it waits.
+    pub fn send(&self, shard: u16, word: Box<dyn Any + Send>, bytes: usize) {
+        if let Some(mail) = self.mail.get(usize::from(shard)) {
+            mail.send(Mail::Outside { word, bytes });
+        }
+    }
+
+    /// Some shard has more in its mailbox than it may; those who can wait should.
+    pub fn are_behind(&self, limits: &Limits) -> bool {
+        (0..self.shards()).any(|shard| self.loads.is_long(shard, limits))
     }
 }
 
@@ -343,6 +370,14 @@ impl Shards {
             if let Some(mail) = mail.get(usize::from(shard)) {
                 mail.send(Mail::Letter(letter));
             }
+        }
+    }
+
+    /// The way to the handlers of all shards.
+    pub fn to_handlers(&self) -> ToHandlers {
+        ToHandlers {
+            mail: self.mail.clone(),
+            loads: Arc::clone(&self.process.loads),
         }
     }
 

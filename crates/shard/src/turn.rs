@@ -150,6 +150,7 @@ impl Life {
                 turn.moved_here(moved, adopt);
             }
             Mail::Answer { key, reply } => turn.answered(key, reply),
+            Mail::Outside { word, .. } => turn.outside(word),
             Mail::Tls(config) => door.set_tls(config),
             // Listeners stay until everyone was told to go: who comes back early hears when to.
             Mail::Drain { window_ms } => turn.drain(window_ms),

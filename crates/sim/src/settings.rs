@@ -41,6 +41,7 @@ pub(crate) fn rules(rooms: usize) -> Rules {
         (format!("say-{room}"), rule(action))
     };
     let main = NamespaceRules {
+        backend: None,
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),

@@ -3,6 +3,7 @@
 //!
 //! [`table`] is the one list of all metrics; [`text`] writes them for Prometheus, [`page`] for people.
 
+mod backends;
 mod cluster;
 pub mod lag;
 pub mod node;
@@ -12,6 +13,7 @@ mod rate;
 mod row;
 mod table;
 mod text;
+mod tokens;
 
 pub use text::Format;
 

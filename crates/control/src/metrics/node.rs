@@ -1,10 +1,12 @@
 //! What is known of this process outside its shards. The parts that know it write here, the exporter reads.
 
 use super::load;
+use crate::backend::Figures;
 use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::identity::Verifier;
 use hub::addresses::Addresses;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -33,6 +35,8 @@ pub struct Node {
     /// What checks tokens, if anything does.
     pub verifier: OnceLock<Arc<Verifier>>,
     pub refused: Refused,
+    /// Backends by name, if there are any.
+    pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
 }
 
 /// HTTP requests that the control plane refused.

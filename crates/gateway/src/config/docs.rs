@@ -48,7 +48,9 @@ pub fn markdown() -> String {
 /// The commented file: every key with its default, switched off by a `#` without a space.
 pub fn toml() -> String {
     let mut text = String::from(TOML_INTRO);
-    for (section, intro) in SECTIONS.iter().filter(|(name, _)| *name != "namespaces") {
+    let by_name = ["backends", "namespaces"];
+    let fixed = SECTIONS.iter();
+    for (section, intro) in fixed.filter(|(name, _)| !by_name.contains(name)) {
         text.push('\n');
         comment(&mut text, intro);
         if !section.is_empty() {
@@ -201,6 +203,15 @@ const TOML_EXAMPLE: &str = "
 #   room = \"board\"                 # unset: every room the sender is in
 #   rate = \"10/s\"
 #   schema = { type = \"object\", required = [\"x\", \"y\"] }
+#
+# A namespace whose logic is outside (docs/backends.md):
+#
+#   [workers]
+#   listen = \"127.0.0.1:9091\"
+#   [backends.kitchen]
+#   api_keys = [\"cook:0000000000000000000000000000000000000000000000000000000000000000\"]   # `sockeye api-key cook`
+#   [namespaces.\"/kitchen\"]
+#   backend = \"kitchen\"
 ";
 
 /// Whether a file of the repository is as it was made last; with UPDATE=1 in the environment it is made anew.
@@ -279,6 +290,8 @@ mod tests {
         assert_eq!(problems, []);
         let config = resolve(&layer, &Machine::default()).expect("resolved");
         assert!(config.rules.namespaces["/game"].events.contains_key("move"));
+        let backend = config.rules.namespaces["/kitchen"].backend.as_deref();
+        assert_eq!(backend, Some("kitchen"));
     }
 
     #[test]

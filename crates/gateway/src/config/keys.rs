@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod backends;
 mod cluster;
 mod edges;
 mod namespaces;
@@ -16,6 +17,7 @@ use super::typed::{Bytes, NodeNumber, Section, Typed, Whole, choice, section};
 use super::value::{Kind, Value};
 pub use access::{Admission, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
+pub use backends::{Backend, Workers};
 pub use cluster::{Adapter, Cluster, RedisMode, Routing};
 pub use edges::{Origins, Proxies};
 use hub::config::{Parser, SlowConsumer};
@@ -170,6 +172,14 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     ("log", "One line per notable moment, on stderr."),
     (
+        "workers",
+        "Where programs attach that hold the logic of namespaces. See docs/backends.md.",
+    ),
+    (
+        "backends",
+        "Logic outside: each table `[backends.NAME]` is a backend, for which any number of workers attach.",
+    ),
+    (
         "namespaces",
         "Built-in rules: what a client event does without any backend.",
     ),
@@ -213,7 +223,7 @@ macro_rules! settings {
         }
 
         pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let sections = [$(<$section>::keys(),)* namespaces::keys()];
+            let sections = [$(<$section>::keys(),)* backends::Backend::all_keys(), namespaces::keys()];
             sections.into_iter().flatten().collect()
         });
     };
@@ -241,6 +251,7 @@ settings! {
     admin: Admin;
     pages: Pages;
     log: Log;
+    workers: Workers;
 }
 
 impl Key {

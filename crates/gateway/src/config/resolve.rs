@@ -3,6 +3,7 @@
 
 mod access;
 mod auth;
+mod backends;
 mod cluster;
 mod relations;
 mod tls;
@@ -50,6 +51,7 @@ pub struct Resolved {
     pub page_rate: Option<control::page::PageRate>,
     pub serve_client: bool,
     pub log: Log,
+    pub backends: Option<control::backend::Config>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +112,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         page_rate: resolver.page_rate(),
         serve_client: *settings.origins.serve_client,
         log: resolver.log(),
+        backends: resolver.backends(),
     };
     resolver.relations(&resolved);
     if resolver.problems.is_empty() {
@@ -285,6 +288,8 @@ impl Resolver<'_> {
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),
+            // Workers are told what a client said when it came.
+            keep_handshake: *self.settings.workers.listen != "off",
             // What only programs built on the hub switch on.
             ..hub::config::Config::default()
         }

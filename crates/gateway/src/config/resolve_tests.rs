@@ -192,7 +192,7 @@ fn rules_of_an_event() {
 #[test]
 fn rules_that_can_not_work_are_refused() {
     let event = |text: &str| problem(&format!("[namespaces.\"/\".events.move]\n{text}"));
-    assert!(event("action = \"backend\"").contains("later release"));
+    assert!(event("action = \"backend\"").contains("the namespace has no backend"));
     assert!(event("rate = \"5/250ms\"").contains("a second or more"));
     assert!(event("room = \"\"").contains("1 to 256 bytes, not 0"));
     assert!(problem("[namespaces.\"/x\"]\nauto_join = [\"\"]").contains("room's name"));
@@ -354,4 +354,35 @@ fn origins_may_have_a_star_for_names_below() {
     assert_eq!(config.hub.cors_max_age, Duration::from_secs(600));
     assert!(problem("[socketio]\norigins = [\"https://a.example/\"]").contains("origin"));
     assert!(problem("[socketio]\norigins = [\"*\"]").contains("origin \"*\""));
+}
+
+const KITCHEN: &str = "[backends.kitchen]\napi_keys = [\"cook:0000000000000000000000000000000000000000000000000000000000000000\"]\n";
+
+#[test]
+fn backends_that_can_not_work_are_refused() {
+    let with =
+        |listen: &str, more: &str| problem(&format!("[workers]\nlisten = {listen:?}\n{more}"));
+    assert!(problem(KITCHEN).contains("no worker of [backends.kitchen] can attach"));
+    assert!(with("192.0.2.1:9091", KITCHEN).contains("must be a loopback address"));
+    assert!(with("here", KITCHEN).contains("workers.listen"));
+    let keyless = "[backends.kitchen]\nwindow = \"1MiB\"";
+    assert!(with("127.0.0.1:9091", keyless).contains("sockeye api-key NAME"));
+    let unknown = "[namespaces.\"/\"]\nbackend = \"cellar\"";
+    assert!(problem(unknown).contains("there is no backend \"cellar\""));
+}
+
+/// A profile's rules are for servers without a backend: `join` and `message` of a client must reach the worker.
+#[test]
+fn a_profile_takes_no_event_from_a_backend() {
+    let text = format!(
+        "[workers]\nlisten = \"127.0.0.1:0\"\n{KITCHEN}[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
+         [namespaces.\"/\".events.local]\naction = \"reply\"\n"
+    );
+    for profile in Profile::ALL {
+        let rules = resolved(&format!("profile = {:?}\n{text}", profile.name())).rules;
+        let rules = &rules.namespaces["/"];
+        assert!(!rules.chat && !rules.client_joins, "{profile:?}");
+        assert_eq!(rules.default_event.action, Action::Backend);
+        assert_eq!(rules.events.keys().collect::<Vec<_>>(), ["local"]);
+    }
 }

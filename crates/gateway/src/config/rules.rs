@@ -120,7 +120,7 @@ fn events<'a>(layer: &'a Layer, namespace: &str) -> Vec<&'a str> {
 }
 
 /// The operator's own names directly below a table, in order.
-fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str> {
+pub(super) fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str> {
     let named = layer
         .named
         .iter()
@@ -159,13 +159,67 @@ impl Reader<'_> {
         for room in keys.auto_join.iter() {
             self.check_room(&keys.auto_join.path, room);
         }
-        NamespaceRules {
+        let mut rules = NamespaceRules {
+            backend: self.backend(&keys.backend),
             chat: *keys.chat,
             client_joins: *keys.client_joins,
             auto_join: keys.auto_join.clone(),
             events: rules,
             default_event: self.event(&Event::default_of(self.layer, name)),
+        };
+        if rules.backend.is_some() {
+            self.leave_to_backend(name, &mut rules);
+        } else {
+            self.check_backend_actions(name, &rules);
         }
+        rules
+    }
+
+    fn backend(&mut self, key: &Field<Option<String>>) -> Option<String> {
+        let backend = (**key).clone()?;
+        if !names_below(self.layer, &["backends"]).contains(&backend.as_str()) {
+            let message =
+                format!("there is no backend {backend:?}: add a table [backends.{backend}]");
+            self.problem(&key.path, message);
+        }
+        Some(backend)
+    }
+
+    /// A backend gets every event but those that the operator gave a rule: what a profile says of the namespace is for servers
+    /// without a backend.
+    fn leave_to_backend(&self, name: &str, rules: &mut NamespaceRules) {
+        let says = |path: &[&str]| self.is_operators(&[&["namespaces", name], path].concat());
+        rules.chat &= says(&["chat"]);
+        rules.client_joins &= says(&["client_joins"]);
+        rules.events.retain(|event, _| says(&["events", event]));
+        if !says(&["default", "action"]) {
+            rules.default_event.action = Action::Backend;
+        }
+    }
+
+    fn check_backend_actions(&mut self, name: &str, rules: &NamespaceRules) {
+        let events = rules.events.iter();
+        let events = events.filter(|(_, rule)| rule.action == Action::Backend);
+        let mut keys: Vec<Event> = events
+            .map(|(event, _)| Event::of(self.layer, name, event))
+            .collect();
+        if rules.default_event.action == Action::Backend {
+            keys.push(Event::default_of(self.layer, name));
+        }
+        for key in keys {
+            let message = format!("the namespace has no backend: set namespaces.{name:?}.backend");
+            self.problem(&key.action.path, message);
+        }
+    }
+
+    /// The operator said something here or below, rather than a default or a profile.
+    fn is_operators(&self, path: &[&str]) -> bool {
+        let place = Path::new(path);
+        let mut settings = self.layer.settings.iter();
+        settings.any(|(own, setting)| {
+            own.0.starts_with(&place.0)
+                && !matches!(setting.source, Source::Default | Source::Profile(_))
+        })
     }
 
     /// What clients send may not look like the gateway's own word.
@@ -237,12 +291,7 @@ impl Reader<'_> {
             Reaction::Rooms => Action::Rooms { room, echo },
             Reaction::Reply => Action::Reply,
             Reaction::Drop => Action::Drop,
-            Reaction::Backend => {
-                let message = "action \"backend\" comes with a later release; use \"rooms\", \
-                               \"reply\" or \"drop\"";
-                self.problem(&keys.action.path, message.to_owned());
-                Action::Backend
-            }
+            Reaction::Backend => Action::Backend,
         }
     }
 
@@ -303,7 +352,7 @@ impl Reader<'_> {
 }
 
 /// Blames the setting at a path, or the first one below it when it is a table.
-fn problem(layer: &Layer, place: &Path, message: String) -> Problem {
+pub(super) fn problem(layer: &Layer, place: &Path, message: String) -> Problem {
     let below = layer
         .settings
         .iter()

@@ -2,6 +2,7 @@
 //! the harness is compiled and linked once; each folder is one subject.
 
 mod attacks;
+mod backend;
 mod cluster;
 mod e2e;
 mod edges;

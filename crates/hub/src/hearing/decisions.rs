@@ -74,8 +74,8 @@ fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal
     }
     match pending.waiting {
         Waiting::Join(join) => joining::on_joining_decided(stage, session, *join, decision),
-        Waiting::Begin(claims) => {
-            plain_joining::on_beginning_decided(stage, session, claims, decision)
+        Waiting::Begin(claims, socket) => {
+            plain_joining::on_beginning_decided(stage, session, claims, socket, decision)
         }
         Waiting::Refresh { .. } | Waiting::Nobody => {}
     }
@@ -97,7 +97,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
     }
     match pending.waiting {
         Waiting::Join(join) => joining::on_join_verdict(stage, session, *join, verdict),
-        Waiting::Begin(_) => {
+        Waiting::Begin(..) => {
             let conn = plain_joining::set_asking(&mut stage.parts, session, false);
             match verdict {
                 Ok(claims) => plain_joining::begin_plain(stage, session, Some(&claims)),

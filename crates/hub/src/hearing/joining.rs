@@ -19,6 +19,7 @@ use crate::seam::{notices, question};
 use crate::tables::slot::SessionId;
 use std::mem;
 use std::sync::Arc;
+use wire::base64url::Id20;
 use wire::socketio::PacketType;
 
 /// The client may be let in, as far as its token goes.
@@ -29,22 +30,26 @@ pub(crate) fn join_namespace(
     auth: &str,
     claims: Option<&Claims>,
 ) {
-    match ask_handler(stage, session, namespace, auth, claims) {
+    let id = stage.parts.new_socket_id();
+    match ask_handler(stage, session, id, namespace, auth, claims) {
         Some(Decision::Later) => {
             let mut join = Join::new(namespace, auth.into());
             join.claims = claims.cloned();
+            join.socket = Some(id);
             await_decision(stage, session, join);
         }
-        Some(Decision::Admit) => enter(stage, session, namespace, auth, claims),
+        Some(Decision::Admit) => enter(stage, session, Some(id), namespace, auth, claims),
         Some(Decision::Refuse(refusal)) => keep_out(&mut stage.parts, session, namespace, &refusal),
         None => {}
     }
 }
 
 /// The same for a client that waited before a gate for its token's sake.
-fn join_from_gate(stage: &mut Stage, session: SessionId, join: Join) {
+fn join_from_gate(stage: &mut Stage, session: SessionId, mut join: Join) {
+    let id = stage.parts.new_socket_id();
+    join.socket = Some(id);
     let claims = join.claims.as_ref();
-    match ask_handler(stage, session, &join.namespace, &join.auth, claims) {
+    match ask_handler(stage, session, id, &join.namespace, &join.auth, claims) {
         Some(Decision::Later) => await_decision(stage, session, join),
         Some(Decision::Admit) => on_joining_decided(stage, session, join, Ok(())),
         Some(Decision::Refuse(refusal)) => {
@@ -85,6 +90,7 @@ pub(crate) fn on_joining_decided(
         Ok(()) => enter(
             stage,
             session,
+            join.socket,
             &join.namespace,
             &join.auth,
             join.claims.as_ref(),
@@ -106,6 +112,7 @@ pub(crate) fn on_joining_decided(
 fn enter(
     stage: &mut Stage,
     session: SessionId,
+    id: Option<Id20>,
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
@@ -114,7 +121,7 @@ fn enter(
     if !stage.parts.people.is_open(session) {
         return;
     }
-    let socket = opening::add_socket(&mut stage.parts, session, namespace, auth, claims);
+    let socket = opening::add_socket(&mut stage.parts, session, id, namespace, auth, claims);
     if let Some(claims) = claims {
         tokens::grant(&mut stage.parts, socket, claims);
     }
@@ -211,7 +218,7 @@ fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Den
         };
         return opening::refuse_namespace(parts, session, namespace, &refusal);
     }
-    let id = parts.ids.socket(parts.clock.now.wall_ms);
+    let id = parts.new_socket_id();
     let connect = format!("{{\"sid\":\"{id}\"}}");
     let error = format!("{{\"message\":\"{}\"}}", denied.message());
     let error = Word {
@@ -244,6 +251,7 @@ pub(crate) fn has_room_for_socket(parts: &mut Parts, session: SessionId) -> bool
 pub(crate) fn ask_handler(
     stage: &mut Stage,
     session: SessionId,
+    socket: Id20,
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
@@ -255,6 +263,7 @@ pub(crate) fn ask_handler(
         (mem::take(&mut rare.query), mem::take(&mut rare.headers))
     });
     let request = ConnectRequest {
+        socket,
         namespace,
         auth,
         query: &query,

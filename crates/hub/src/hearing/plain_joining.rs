@@ -15,6 +15,7 @@ use crate::seam::question;
 use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
+use wire::base64url::Id20;
 use wire::websocket::close;
 
 /// A plain session begins: its token came with the request.
@@ -31,7 +32,7 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
             begin_plain(stage, session, None);
         };
     };
-    let waiting = Waiting::Begin(None);
+    let waiting = Waiting::Begin(None, None);
     match question::ask_about(&mut stage.parts, session, Token::from(token), waiting) {
         Ok(()) => drop(set_asking(&mut stage.parts, session, true)),
         Err(denied) => {
@@ -63,13 +64,14 @@ pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
 
 pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<&Claims>) {
     let namespace = stage.parts.books.config.plain_namespace.clone();
-    match joining::ask_handler(stage, session, &namespace, "{}", claims) {
-        Some(Decision::Admit) => enter_plain(stage, session, claims),
+    let id = stage.parts.new_socket_id();
+    match joining::ask_handler(stage, session, id, &namespace, "{}", claims) {
+        Some(Decision::Admit) => enter_plain(stage, session, Some(id), claims),
         Some(Decision::Refuse(refusal)) => keep_out_plain(&mut stage.parts, session, &refusal),
         Some(Decision::Later) => match stage.parts.asks.take_ticket() {
             Some(key) => {
                 let claims = claims.cloned().map(Box::new);
-                question::wait_for(&mut stage.parts, key, Waiting::Begin(claims));
+                question::wait_for(&mut stage.parts, key, Waiting::Begin(claims, Some(id)));
                 set_asking(&mut stage.parts, session, true);
             }
             None => keep_out_plain(&mut stage.parts, session, &Refusal::unavailable()),
@@ -91,11 +93,12 @@ pub(crate) fn on_beginning_decided(
     stage: &mut Stage,
     session: SessionId,
     claims: Option<Box<Claims>>,
+    socket: Option<Id20>,
     decision: Result<(), Refusal>,
 ) {
     let conn = set_asking(&mut stage.parts, session, false);
     match decision {
-        Ok(()) => enter_plain(stage, session, claims.as_deref()),
+        Ok(()) => enter_plain(stage, session, socket, claims.as_deref()),
         Err(refusal) => keep_out_plain(&mut stage.parts, session, &refusal),
     }
     if let Some(conn) = conn {
@@ -103,12 +106,12 @@ pub(crate) fn on_beginning_decided(
     }
 }
 
-fn enter_plain(stage: &mut Stage, session: SessionId, claims: Option<&Claims>) {
+fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: Option<&Claims>) {
     if !stage.parts.people.is_open(session) {
         return;
     }
     let namespace = stage.parts.books.config.plain_namespace.clone();
-    let socket = opening::add_socket(&mut stage.parts, session, &namespace, "{}", claims);
+    let socket = opening::add_socket(&mut stage.parts, session, id, &namespace, "{}", claims);
     if let Some(claims) = claims {
         tokens::grant(&mut stage.parts, socket, claims);
     }

@@ -12,13 +12,15 @@ use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::Refusal;
 use crate::tables::slot::{SessionId, SocketKey};
 use smallvec::SmallVec;
+use wire::base64url::Id20;
 use wire::json;
 use wire::socketio::PacketType;
 
-/// Makes the socket of a session in a namespace.
+/// Makes the socket of a session in a namespace. `id`: the handler was told that this will be its id.
 pub(crate) fn add_socket(
     parts: &mut Parts,
     session: SessionId,
+    id: Option<Id20>,
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
@@ -27,7 +29,7 @@ pub(crate) fn add_socket(
     let room = parts
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
-    let id = parts.ids.socket(parts.clock.now.wall_ms);
+    let id = id.unwrap_or_else(|| parts.new_socket_id());
     let keep = parts.books.config.keep_handshake && auth != "{}";
     let extra = keep.then(|| {
         Box::new(Extra {

@@ -351,6 +351,24 @@ impl Context<'_> {
         asking::fetch(self.parts, target, millis(timeout), token);
     }
 
+    /// Puts this shard's sockets of a target into rooms.
+    pub fn join_here(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        orders::join_selected(self.parts, of, rooms);
+    }
+
+    /// Takes this shard's sockets of a target out of rooms.
+    pub fn leave_here(&mut self, of: &Target<'_>, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        orders::leave_selected(self.parts, of, rooms);
+    }
+
+    /// Ends this shard's sockets of a target; with `close` their sessions, too.
+    pub fn disconnect_here(&mut self, of: &Target<'_>, close: bool) {
+        let _inside = Inside::enter();
+        ending::disconnect_selected(self.parts, of, close);
+    }
+
     /// Lets all sockets of a target join rooms.
     pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();

@@ -5,10 +5,13 @@ use crate::clients::session::Protocol;
 use crate::seam::opening::HeaderLines;
 use crate::tables::slot::{SessionId, SocketKey};
 use std::net::IpAddr;
+use wire::base64url::Id20;
 
 /// A client asks to join a namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectRequest<'a> {
+    /// Id of its socket, if it is let in.
+    pub socket: Id20,
     /// The namespace that it wants to join.
     pub namespace: &'a str,
     /// Raw JSON of the CONNECT payload; `{}` when there was none.

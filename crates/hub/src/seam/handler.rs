@@ -9,6 +9,7 @@ use crate::seam::event::{ConnectRequest, Data, Decision, Event, Refusal};
 use crate::seam::opening::{AnswerHeaders, Opening, Request};
 use crate::seam::told::Collected;
 use crate::tables::slot::{SessionKey, SocketKey};
+use std::any::Any;
 
 /// What a shard calls.
 ///
@@ -100,6 +101,8 @@ pub trait Handler: Send {
     fn message(&mut self, cx: &mut Context<'_>, session: SessionKey, data: Data<'_>) {}
     /// Answer to [`Context::ask_outside`]; `None` = nobody answered in time.
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {}
+    /// Something that the process has for this handler from outside the shard.
+    fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {}
     /// The process is shutting down: sockets are still connected and may be told.
     fn draining(&mut self, cx: &mut Context<'_>) {}
 }

@@ -2,6 +2,7 @@
 
 use crate::books::claims::Claims;
 use std::sync::Arc;
+use wire::base64url::Id20;
 use wire::socketio::{self, Packet, PacketType};
 
 /// A client before a gate.
@@ -11,6 +12,8 @@ pub(crate) struct Join {
     /// The raw CONNECT payload.
     pub(crate) auth: Arc<str>,
     pub(crate) claims: Option<Claims>,
+    /// Id of its socket, if it is let in: the handler knows it already.
+    pub(crate) socket: Option<Id20>,
     held: Vec<Held>,
     held_bytes: usize,
 }
@@ -63,6 +66,7 @@ impl Join {
             namespace: namespace.into(),
             auth,
             claims: None,
+            socket: None,
             held: Vec::new(),
             held_bytes: 0,
         }

@@ -6,6 +6,7 @@ use crate::books::metrics::Limit;
 use crate::seam::join::Join;
 use crate::tables::slab::Slab;
 use crate::tables::slot::{AskId, AskKey, SessionKey, SocketKey};
+use wire::base64url::Id20;
 
 /// Who answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,8 @@ pub(crate) enum Waiting {
     /// A client that wants to join a namespace, and what it sent there meanwhile.
     Join(Box<Join>),
     /// A plain session that wants to begin.
-    Begin(Option<Box<Claims>>),
+    /// The second is the id of its socket, once the handler knows it.
+    Begin(Option<Box<Claims>>, Option<Id20>),
     /// A socket that wants to stay beyond the end of its token. `ack`: id of the client's ack.
     Refresh { socket: SocketKey, ack: Option<u64> },
     /// No client.

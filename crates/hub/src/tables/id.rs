@@ -22,6 +22,13 @@ pub struct Place {
     pub shard: u16,
 }
 
+impl Place {
+    /// Where the socket with this id is; `None` = it is no socket's id.
+    pub fn of_socket(id: &str) -> Option<Self> {
+        Id20::decode(id.as_bytes()).map(|id| socket_owner(&id))
+    }
+}
+
 impl Identity {
     /// Where it stands.
     pub fn place(self) -> Place {

@@ -20,6 +20,7 @@ fn rules() -> Rules {
         })
     };
     let main = NamespaceRules {
+        backend: None,
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),

@@ -205,6 +205,7 @@ fn histories_of_two_rooms_do_not_replace_each_other() {
         })
     };
     let main = NamespaceRules {
+        backend: None,
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),

@@ -368,6 +368,7 @@ pub fn lab_rules() -> Rules {
         },
     );
     let main = NamespaceRules {
+        backend: None,
         chat: false,
         client_joins: true,
         auto_join: vec!["hall".to_owned()],
@@ -375,6 +376,7 @@ pub fn lab_rules() -> Rules {
         default_event: rule(Action::Reply),
     };
     let lab = NamespaceRules {
+        backend: None,
         chat: false,
         client_joins: false,
         auto_join: Vec::new(),
@@ -393,6 +395,7 @@ pub fn chat_rules() -> Rules {
         echo: false,
     });
     let chat = NamespaceRules {
+        backend: None,
         chat: true,
         client_joins: true,
         auto_join: Vec::new(),

@@ -45,8 +45,13 @@ macro_rules! table {
     };
 }
 
+pub(super) use table;
+
 table! {
     Namespace {
+        backend: Option<String> = "",
+            "Name of the backend (`[backends.NAME]`) whose workers decide who may join, and get every event that has no rule \
+             here. What a profile says of the namespace does not count then.";
         chat: bool = "false",
             "The chat events: every socket is in room `global`, `chat-message` is checked, stamped with an \
              id and sent to its room, members are told how many they are.";
@@ -75,7 +80,7 @@ table! {
     Event {
         action: Reaction = "rooms",
             "`rooms` sends the event on to the members of a room, `reply` back to its sender, \
-             `drop` nowhere; `backend` is for a later release. For `chat-message`, `join` and `leave` an action \
+             `drop` nowhere, `backend` to the namespace's backend. For `chat-message`, `join` and `leave` an action \
              replaces what the gateway does itself; a rule without one refines it.";
         room: Option<String> = "",
             "Room for `rooms`; unset means every room the sender is in.";

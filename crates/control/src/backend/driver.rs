@@ -1,0 +1,242 @@
+//! The task that owns the state of one backend: news of shards and frames of workers go in, one after the other.
+
+use super::ToShards;
+use super::figures::Figures;
+use super::queue::{Inlet, Outlet};
+use crate::admin::keys::ApiKeys;
+use backend::proto::{FromWorker, Hello, ToWorker, Welcome};
+use backend::{Backend, Denied, Link, Settings, To};
+use rules::Line;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{Notify, oneshot};
+use tonic::Status;
+
+/// Messages that a link's connection has not taken yet. More stay in the backend's state, where they are counted.
+const LINK_MESSAGES: usize = 4;
+/// Frames of all workers that wait for the driver: beyond them the workers' streams are not read.
+const FRAMES: usize = 64;
+/// News that are taken in before workers get something.
+const BATCH: usize = 256;
+const TICK: Duration = Duration::from_millis(20);
+/// How often it looks whether shards have caught up.
+const PAUSE: Duration = Duration::from_millis(1);
+
+pub(super) type Outbox = Sender<Result<ToWorker, Status>>;
+
+/// From the service to a driver.
+pub(super) enum Letter {
+    Attach {
+        hello: Hello,
+        outbox: Outbox,
+        answer: oneshot::Sender<Result<Link, Denied>>,
+    },
+    Frame(Link, FromWorker),
+    Detached(Link),
+}
+
+/// Where the service leaves letters for a backend.
+#[derive(Clone)]
+pub(super) struct Desk {
+    pub(super) keys: ApiKeys,
+    pub(super) letters: Sender<Letter>,
+    /// A link's connection took a message.
+    pub(super) room: Arc<Notify>,
+}
+
+impl Desk {
+    pub(super) fn new(keys: ApiKeys, room: Arc<Notify>) -> (Self, Receiver<Letter>) {
+        let (letters, receiver) = mpsc::channel(FRAMES);
+        let desk = Self {
+            keys,
+            letters,
+            room,
+        };
+        (desk, receiver)
+    }
+}
+
+pub(super) struct Driver {
+    backend: Backend,
+    node: u16,
+    line: Arc<dyn Line>,
+    figures: Arc<Figures>,
+    shards: Arc<dyn ToShards>,
+    started: Instant,
+    links: HashMap<Link, Outbox>,
+    links_made: u64,
+}
+
+impl Driver {
+    pub(super) fn new(
+        settings: Settings,
+        node: u16,
+        inlet: Arc<Inlet>,
+        figures: Arc<Figures>,
+        shards: Arc<dyn ToShards>,
+    ) -> Self {
+        Self {
+            backend: Backend::new(settings),
+            node,
+            line: inlet,
+            figures,
+            shards,
+            started: Instant::now(),
+            links: HashMap::new(),
+            links_made: 0,
+        }
+    }
+
+    pub(super) async fn run(
+        mut self,
+        mut news: Outlet,
+        mut letters: Receiver<Letter>,
+        room: Arc<Notify>,
+    ) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut words = Vec::with_capacity(BATCH);
+        loop {
+            tokio::select! {
+                taken = news.take(&mut words, BATCH) => {
+                    if taken == 0 {
+                        return;
+                    }
+                    let now_ms = self.now_ms();
+                    for (up, _) in words.drain(..) {
+                        self.backend.up(now_ms, up);
+                    }
+                }
+                letter = letters.recv() => {
+                    let Some(letter) = letter else { return };
+                    self.take(letter);
+                }
+                _ = ticks.tick() => {
+                    let now_ms = self.now_ms();
+                    self.backend.tick(now_ms);
+                    self.figures.publish(&self.backend);
+                }
+                () = room.notified() => {
+                    self.links.keys().for_each(|link| self.backend.look_at(*link));
+                }
+            }
+            self.deliver();
+            while self.shards.are_behind() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        // Zero would be before everything.
+        1 + self.started.elapsed().as_millis() as u64
+    }
+
+    fn take(&mut self, letter: Letter) {
+        let now_ms = self.now_ms();
+        match letter {
+            Letter::Attach {
+                hello,
+                outbox,
+                answer,
+            } => {
+                self.links_made += 1;
+                let link = Link(self.links_made);
+                let welcome = self.backend.attach(now_ms, link, &hello);
+                let welcomed = welcome.map(|welcome| self.welcome(&hello, link, welcome, outbox));
+                // The worker may be gone again: then its stream says so.
+                let _ = answer.send(welcomed.map(|()| link));
+            }
+            Letter::Frame(link, frame) => {
+                if let Err(stray) = self.backend.received(now_ms, link, frame) {
+                    self.end(link, stray.message());
+                    self.backend.detached(now_ms, link);
+                }
+            }
+            Letter::Detached(link) => {
+                self.links.remove(&link);
+                self.backend.detached(now_ms, link);
+            }
+        }
+    }
+
+    fn welcome(&mut self, hello: &Hello, link: Link, welcome: Welcome, outbox: Outbox) {
+        let (backend, instance) = (&hello.backend, &hello.instance);
+        tracing::info!(
+            backend,
+            instance,
+            resumed = welcome.resumed,
+            "worker attached"
+        );
+        let message = ToWorker {
+            welcome: Some(Welcome {
+                node: u32::from(self.node),
+                ..welcome
+            }),
+            ..ToWorker::default()
+        };
+        // The channel is new and has room.
+        let _ = outbox.try_send(Ok(message));
+        self.links.insert(link, outbox);
+    }
+
+    /// Tells a worker why its link ends.
+    fn end(&mut self, link: Link, message: &'static str) {
+        if let Some(outbox) = self.links.remove(&link) {
+            tracing::warn!(cause = message, "worker sent away");
+            let _ = outbox.try_send(Err(Status::failed_precondition(message)));
+        }
+    }
+
+    fn deliver(&mut self) {
+        for out in self.backend.take_out() {
+            match out.to {
+                To::Socket(name) => {
+                    if let Some(shard) = self.shards.shard_of(name.as_str()) {
+                        self.shards.send(shard, &self.line, out.down);
+                    }
+                }
+                To::All => {
+                    for shard in 0..self.shards.shards() {
+                        self.shards.send(shard, &self.line, out.down.clone());
+                    }
+                }
+                To::One => self.shards.send(0, &self.line, out.down),
+            }
+        }
+        for link in self.backend.take_ended() {
+            self.end(
+                link,
+                "cannot go on: this worker was silent for too long, or attached again",
+            );
+        }
+        for link in self.backend.take_farewells() {
+            if let Some(outbox) = self.links.remove(&link) {
+                let message = ToWorker {
+                    goodbye: true,
+                    ..ToWorker::default()
+                };
+                tokio::spawn(async move { outbox.send(Ok(message)).await });
+            }
+        }
+        let now_ms = self.now_ms();
+        for link in self.backend.take_ready() {
+            let Some(outbox) = self.links.get(&link) else {
+                continue;
+            };
+            while let Ok(room) = outbox.try_reserve() {
+                match self.backend.poll(now_ms, link) {
+                    Some(message) => room.send(Ok(message)),
+                    None => break,
+                }
+            }
+        }
+    }
+}
+
+/// A link's messages on their way to its connection.
+pub(super) fn outbox() -> (Outbox, Receiver<Result<ToWorker, Status>>) {
+    mpsc::channel(LINK_MESSAGES)
+}

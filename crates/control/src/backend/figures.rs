@@ -1,0 +1,43 @@
+//! Figures of one backend, for the exporter.
+
+use backend::Backend;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug, Default)]
+pub struct Figures {
+    pub workers: AtomicU64,
+    pub sockets: AtomicU64,
+    pub parked: AtomicU64,
+    /// What is kept for workers.
+    pub bytes: AtomicU64,
+    pub events: AtomicU64,
+    pub redelivered: AtomicU64,
+    pub moved: AtomicU64,
+    pub refused_absent: AtomicU64,
+    pub refused_busy: AtomicU64,
+    pub refused_unanswered: AtomicU64,
+    /// Refused by shards, because more waited than the backend had room for.
+    pub refused_early: AtomicU64,
+    pub late: AtomicU64,
+}
+
+impl Figures {
+    pub(super) fn publish(&self, backend: &Backend) {
+        let counts = backend.counts();
+        for (cell, value) in [
+            (&self.workers, backend.workers() as u64),
+            (&self.sockets, backend.sockets() as u64),
+            (&self.parked, backend.parked() as u64),
+            (&self.bytes, backend.bytes() as u64),
+            (&self.events, counts.events),
+            (&self.redelivered, counts.redelivered),
+            (&self.moved, counts.moved),
+            (&self.refused_absent, counts.refused_absent),
+            (&self.refused_busy, counts.refused_busy),
+            (&self.refused_unanswered, counts.refused_unanswered),
+            (&self.late, counts.late),
+        ] {
+            cell.store(value, Ordering::Relaxed);
+        }
+    }
+}

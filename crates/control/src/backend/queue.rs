@@ -1,0 +1,78 @@
+//! From shards to a backend: a queue that is bounded by bytes. News of ends and answers always fit, for losing them would leave
+//! somebody waiting; there are no more of them than of sockets and queries.
+
+use super::figures::Figures;
+use backend::{Settings, Up};
+use rules::Line;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// What a word costs beside its bytes.
+const WORD_BYTES: usize = 256;
+
+pub(super) struct Inlet {
+    words: UnboundedSender<(Up, usize)>,
+    waiting: Arc<AtomicUsize>,
+    bytes_max: usize,
+    connect_timeout: Duration,
+    figures: Arc<Figures>,
+}
+
+pub(super) struct Outlet {
+    words: UnboundedReceiver<(Up, usize)>,
+    waiting: Arc<AtomicUsize>,
+}
+
+pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet) {
+    let (sender, receiver) = unbounded_channel();
+    let waiting = Arc::<AtomicUsize>::default();
+    let inlet = Inlet {
+        words: sender,
+        waiting: Arc::clone(&waiting),
+        bytes_max: settings.queue_bytes_max,
+        connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
+        figures,
+    };
+    let outlet = Outlet {
+        words: receiver,
+        waiting,
+    };
+    (inlet, outlet)
+}
+
+impl Line for Inlet {
+    fn up(&self, up: Up) -> bool {
+        let (bytes, may_wait) = match &up {
+            Up::Event(event) => {
+                let attached: usize = event.attachments.iter().map(|bytes| bytes.len()).sum();
+                (event.event.len() + event.args.len() + attached, false)
+            }
+            Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
+            _ => (0, true),
+        };
+        let bytes = WORD_BYTES + bytes;
+        if !may_wait && self.waiting.load(Ordering::Relaxed) + bytes > self.bytes_max {
+            self.figures.refused_early.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        // The other end goes when the process ends.
+        self.words.send((up, bytes)).is_ok()
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+}
+
+impl Outlet {
+    /// Waits for news, and takes some of it.
+    pub(super) async fn take(&mut self, into: &mut Vec<(Up, usize)>, max: usize) -> usize {
+        let taken = self.words.recv_many(into, max).await;
+        let bytes = into.iter().map(|(_, bytes)| bytes).sum();
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        taken
+    }
+}

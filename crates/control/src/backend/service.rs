@@ -1,0 +1,177 @@
+//! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
+
+use super::driver::{Desk, Letter, Outbox, outbox};
+use backend::proto::{FromWorker, Hello, ToWorker};
+use backend::{Denied, Link};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{Notify, oneshot};
+use tonic::body::Body;
+use tonic::codegen::http::{Request as HttpRequest, Response as HttpResponse};
+use tonic::codegen::tokio_stream::Stream;
+use tonic::server::{Grpc, NamedService, StreamingService};
+use tonic::{Request, Response, Status, Streaming};
+
+/// A worker's first message comes by then.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// One message of a worker.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+pub(super) struct Workers(Arc<BTreeMap<String, Desk>>);
+
+impl Workers {
+    pub(super) fn new(desks: BTreeMap<String, Desk>) -> Self {
+        Self(Arc::new(desks))
+    }
+
+    async fn attach(self, request: Request<Streaming<FromWorker>>) -> Result<Messages, Status> {
+        let headers = request.metadata().clone().into_headers();
+        let mut frames = request.into_inner();
+        let first = tokio::time::timeout(HELLO_TIMEOUT, frames.message()).await;
+        let first = first.map_err(|_| {
+            Status::deadline_exceeded("cannot attach: the first message did not come within 5 s")
+        })??;
+        let hello = first.and_then(|message| message.hello);
+        let hello = hello.ok_or_else(|| {
+            Status::invalid_argument("cannot attach: the first message has no `hello`")
+        })?;
+        let desk = self.0.get(&hello.backend);
+        // A key of one backend tells nothing about the names of others.
+        let desk = desk.filter(|desk| desk.keys.identify(&headers).is_some());
+        let desk = desk.cloned().ok_or_else(|| {
+            tracing::warn!(backend = hello.backend, "worker refused: unknown backend or key");
+            Status::unauthenticated(
+                "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
+            )
+        })?;
+        let (outbox, messages) = outbox();
+        let link = introduce(&desk, hello, outbox).await?;
+        let room = Arc::clone(&desk.room);
+        tokio::spawn(read(desk, link, frames));
+        Ok(Messages { messages, room })
+    }
+}
+
+async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, Status> {
+    let (answer, answered) = oneshot::channel();
+    let letter = Letter::Attach {
+        hello,
+        outbox,
+        answer,
+    };
+    let stopping = || Status::unavailable("cannot attach: the gateway is stopping");
+    desk.letters.send(letter).await.map_err(|_| stopping())?;
+    let link = answered.await.map_err(|_| stopping())?;
+    link.map_err(|denied| match denied {
+        Denied::Crowd => Status::resource_exhausted(denied.message()),
+        Denied::Instance | Denied::Received => Status::invalid_argument(denied.message()),
+    })
+}
+
+/// Hands on what a worker says until its stream ends. The queue to the driver is short: while it is full, nothing is read.
+async fn read(desk: Desk, link: Link, mut frames: Streaming<FromWorker>) {
+    while let Ok(Some(frame)) = frames.message().await {
+        if desk.letters.send(Letter::Frame(link, frame)).await.is_err() {
+            return;
+        }
+    }
+    let _ = desk.letters.send(Letter::Detached(link)).await;
+}
+
+/// What a worker is sent.
+pub(super) struct Messages {
+    messages: Receiver<Result<ToWorker, Status>>,
+    room: Arc<Notify>,
+}
+
+impl Stream for Messages {
+    type Item = Result<ToWorker, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let message = self.messages.poll_recv(cx);
+        if message.is_ready() {
+            self.room.notify_one();
+        }
+        message
+    }
+}
+
+type Later<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+
+impl StreamingService<FromWorker> for Workers {
+    type Response = ToWorker;
+    type ResponseStream = Messages;
+    type Future = Later<Response<Messages>, Status>;
+
+    fn call(&mut self, request: Request<Streaming<FromWorker>>) -> Self::Future {
+        let workers = self.clone();
+        Box::pin(async move { workers.attach(request).await.map(Response::new) })
+    }
+}
+
+impl NamedService for Workers {
+    const NAME: &'static str = "sockeye.worker.v1.Workers";
+}
+
+impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
+    type Response = HttpResponse<Body>;
+    type Error = Infallible;
+    type Future = Later<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<Body>) -> Self::Future {
+        let workers = self.clone();
+        Box::pin(async move {
+            if request.uri().path() != "/sockeye.worker.v1.Workers/Attach" {
+                return Ok(Status::unimplemented(
+                    "the one method is sockeye.worker.v1.Workers/Attach",
+                )
+                .into_http());
+            }
+            let codec = tonic_prost::ProstCodec::<ToWorker, FromWorker>::default();
+            let mut grpc = Grpc::new(codec).max_decoding_message_size(MESSAGE_BYTES_MAX);
+            Ok(grpc.streaming(workers, request).await)
+        })
+    }
+}
+
+/// Accepts workers until the process ends.
+pub(super) async fn serve(listener: TcpListener, workers: Workers) {
+    let incoming = Incoming(listener);
+    let server = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(PING_INTERVAL))
+        .http2_keepalive_timeout(Some(2 * PING_INTERVAL))
+        .tcp_nodelay(true)
+        .add_service(workers);
+    if let Err(error) = server.serve_with_incoming(incoming).await {
+        tracing::error!(%error, "the listener for workers ended");
+    }
+}
+
+struct Incoming(TcpListener);
+
+impl Stream for Incoming {
+    type Item = std::io::Result<tokio::net::TcpStream>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_accept(cx).map(|accepted| {
+            let stream = accepted.map(|(stream, _)| stream);
+            if let Ok(stream) = &stream {
+                // Small frames go both ways: none waits for the next. A failure costs time only.
+                let _ = stream.set_nodelay(true);
+            }
+            Some(stream)
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Metrics of backends.
+
+use super::row::{Metric, counter, gauge};
+use super::{Samples, View, load};
+use crate::backend::Figures;
+use std::sync::atomic::AtomicU64;
+
+pub(super) const BACKENDS: &[Metric] = &[
+    gauge("sockeye_backend_workers", "Workers that are attached.", |v| {
+        sum(v, |f| &f.workers)
+    }),
+    gauge(
+        "sockeye_backend_sockets",
+        "Sockets that backends have, those that wait for the decision included.",
+        |v| sum(v, |f| &f.sockets),
+    ),
+    gauge(
+        "sockeye_backend_parked_sockets",
+        "Sockets of these that have no worker now.",
+        |v| sum(v, |f| &f.parked),
+    ),
+    gauge(
+        "sockeye_backend_kept_bytes",
+        "What is kept until workers have handled it.",
+        |v| sum(v, |f| &f.bytes),
+    ),
+    counter(
+        "sockeye_backend_events_total",
+        "Events of clients taken in for workers.",
+        |v| sum(v, |f| &f.events),
+    ),
+    counter(
+        "sockeye_backend_redelivered_total",
+        "Events sent once more, because their worker was lost before it had handled them.",
+        |v| sum(v, |f| &f.redelivered),
+    ),
+    counter(
+        "sockeye_backend_moved_total",
+        "Sockets given to another worker.",
+        |v| sum(v, |f| &f.moved),
+    ),
+    counter(
+        "sockeye_backend_refused_total",
+        "Events and newcomers refused: no worker came in time, too much waited, or no answer came in time.",
+        |v| {
+            let reasons: [(&str, Read); 4] = [
+                ("absent", |f| &f.refused_absent),
+                ("busy", |f| &f.refused_busy),
+                ("busy_shard", |f| &f.refused_early),
+                ("unanswered", |f| &f.refused_unanswered),
+            ];
+            let counts = reasons.map(|(name, read)| (name.to_owned(), total(v, read)));
+            Samples::Labelled(counts.into())
+        },
+    )
+    .by("reason"),
+    counter(
+        "sockeye_backend_late_total",
+        "Answers and decisions of workers that nobody waited for any more.",
+        |v| sum(v, |f| &f.late),
+    ),
+];
+
+type Read = fn(&Figures) -> &AtomicU64;
+
+fn total(view: &View<'_>, read: Read) -> f64 {
+    let backends = view.node.backends.get();
+    let all = backends.iter().flat_map(|backends| backends.values());
+    all.map(|figures| load(read(figures)) as f64).sum()
+}
+
+fn sum(view: &View<'_>, read: Read) -> Samples {
+    Samples::One(Some(total(view, read)))
+}

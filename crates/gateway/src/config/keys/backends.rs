@@ -1,0 +1,57 @@
+//! The keys of `[workers]` and `[backends.NAME]`.
+
+use super::namespaces::table;
+use super::{EMPTY_LIST, Key};
+use crate::config::raw::{Layer, Path};
+use crate::config::typed::{Bytes, Field, Typed, section};
+use std::time::Duration;
+
+section! {
+    /// Where workers attach.
+    Workers = "workers." {
+        listen: String = "off",
+            "Address for workers (gRPC), `IP:PORT`; `off` for none. Each backend is a table of its own, `[backends.NAME]`.";
+        plaintext: bool = "false",
+            "Workers may attach without TLS on an address that is not a loopback one: their keys and all events can be read on the \
+             way.";
+    }
+}
+
+table! {
+    /// One backend.
+    Backend {
+        api_keys: Vec<String> = EMPTY_LIST,
+            "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. At least one is needed.";
+        connect_timeout: Duration = "10s",
+            "A client whose CONNECT no worker has decided by then gets CONNECT_ERROR `service unavailable`.";
+        rehome_after: Duration = "500ms",
+            "A worker whose link broke may come back for so long; then its sockets move to others.";
+        silent_after: Duration = "10s",
+            "A worker that says nothing for so long is lost.";
+        slow_after: Duration = "5s",
+            "A worker that handles nothing of what it has for so long gets no more sockets. While all are like that, one \
+             newcomer a second is let through.";
+        answer_timeout: Duration = "30s",
+            "A client that waits for the ack of an event gets it by then, or an error.";
+        park_timeout: Duration = "60s",
+            "Events wait so long for a worker to come; then their clients are told that no backend is connected.";
+        close_when_absent: bool = "false",
+            "Clients that were without a worker for `park_timeout` are closed.";
+        window: Bytes = "1MiB",
+            "What one worker may have got and not handled. A slow worker gets no more.";
+        queue_max: Bytes = "64MiB",
+            "What may be kept for the workers of this backend. Events above it are refused (`BACKEND_BUSY`).";
+        socket_max: Bytes = "64KiB",
+            "The same for one socket. A single larger event is let through.";
+    }
+}
+
+impl Backend {
+    pub fn of(layer: &Layer, name: &str) -> Self {
+        Backend::read(layer, &["backends", name])
+    }
+
+    pub fn all_keys() -> Vec<Key> {
+        Backend::keys("backends.*")
+    }
+}

@@ -1,0 +1,33 @@
+//! `[workers]` and `[backends]`, for the control plane.
+
+use super::Resolver;
+use crate::config::{backends, edges};
+use control::backend::Config;
+
+impl Resolver<'_> {
+    pub(super) fn backends(&mut self) -> Option<Config> {
+        let (kitchens, problems) = backends::read(self.layer);
+        self.problems.extend(problems);
+        let keys = &self.settings.workers;
+        if *keys.listen == "off" {
+            if let Some(name) = kitchens.keys().next() {
+                let message = format!(
+                    "no worker of [backends.{name}] can attach: set an address, such as \"127.0.0.1:9091\""
+                );
+                self.problem(&keys.listen, message);
+            }
+            return None;
+        }
+        let Some(listen) = edges::address(&keys.listen) else {
+            let message = format!("{}, or \"off\"", edges::needs_addr(&keys.listen));
+            self.problem(&keys.listen, message);
+            return None;
+        };
+        if !listen.ip().is_loopback() && !*keys.plaintext {
+            let message = "workers attach without TLS, so this must be a loopback address; put a proxy with TLS in front, or set \
+                           workers.plaintext in a network that nobody listens to";
+            self.problem(&keys.listen, message);
+        }
+        Some(Config { listen, kitchens })
+    }
+}

@@ -1,0 +1,87 @@
+//! The listener for workers, and the way of their commands to the shards.
+
+use crate::config::Resolved;
+use anyhow::{Context, Result};
+use backend::Down;
+use control::backend::{Backends, Config, ToShards};
+use control::metrics::node::Node as Facts;
+use hub::Place;
+use hub::limits::Limits;
+use rules::{Line, Word};
+use shard::{Shards, ToHandlers};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Where workers will attach: bound before anything begins, so that an address in use is a start that fails.
+#[derive(Debug)]
+pub struct Counter {
+    listener: TcpListener,
+    backends: Backends,
+}
+
+impl Counter {
+    pub fn open(config: &Config) -> Result<Self> {
+        let addr = config.listen;
+        let listener = TcpListener::bind(addr);
+        let listener =
+            listener.with_context(|| format!("cannot listen on {addr} (workers.listen)"))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener,
+            backends: Backends::new(config),
+        })
+    }
+
+    pub fn lines(&self) -> BTreeMap<String, Arc<dyn Line>> {
+        self.backends.lines()
+    }
+
+    /// Begins to serve; returns the address.
+    pub fn serve(
+        self,
+        config: &Resolved,
+        node: u16,
+        shards: &Shards,
+        facts: &Facts,
+    ) -> Result<SocketAddr> {
+        let addr = self.listener.local_addr()?;
+        // Nobody else sets it.
+        let _ = facts.backends.set(self.backends.figures());
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let handlers = Handlers {
+            to: shards.to_handlers(),
+            limits: config.hub.limits.clone(),
+        };
+        self.backends.serve(listener, node, Arc::new(handlers));
+        Ok(addr)
+    }
+}
+
+/// What a word costs beside its bytes.
+const WORD_BYTES: usize = size_of::<Word>();
+
+struct Handlers {
+    to: ToHandlers,
+    limits: Limits,
+}
+
+impl ToShards for Handlers {
+    fn shards(&self) -> u16 {
+        self.to.shards()
+    }
+
+    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down) {
+        let bytes = WORD_BYTES + down.bytes();
+        let line = Arc::clone(line);
+        self.to.send(shard, Box::new(Word { line, down }), bytes);
+    }
+
+    fn shard_of(&self, socket: &str) -> Option<u16> {
+        Place::of_socket(socket).map(|place| place.shard)
+    }
+
+    fn are_behind(&self) -> bool {
+        self.to.are_behind(&self.limits)
+    }
+}

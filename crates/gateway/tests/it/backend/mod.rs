@@ -1,0 +1,248 @@
+//! Logic outside: the real binary, workers over real gRPC streams, and what clients see while workers work, freeze, leave, lose
+//! their links and die.
+
+mod troubles;
+mod worker;
+
+use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};
+use backend::proto::command::What as Order;
+use backend::proto::{self, FromWorker, Hello};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+use worker::{Worker, emit, open, target};
+
+/// A key for workers, and its entry.
+static KEY: LazyLock<(String, String)> =
+    LazyLock::new(|| control::admin::keys::generate("kitchen").expect("a key"));
+
+/// A gateway whose main namespace has a backend.
+struct Kitchen {
+    gateway: Gateway,
+    workers: SocketAddr,
+}
+
+impl Kitchen {
+    /// `more`: keys of the backend.
+    fn open(more: &str) -> Kitchen {
+        let config = format!(
+            "[server]\nshards = 4\n[workers]\nlisten = \"127.0.0.1:0\"\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
+             [namespaces.\"/\".events.local]\naction = \"reply\"\n\
+             [backends.kitchen]\napi_keys = [{:?}]\n{more}\n",
+            KEY.1
+        );
+        let gateway = Gateway::start_with(&config, &["--profile", "socket.io"]);
+        let log = gateway.log();
+        let line = log.iter().find(|line| line.contains("\"listening\""));
+        let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
+        let workers = line["workers"].as_str().expect("an address");
+        Kitchen {
+            workers: workers.parse().expect("an address"),
+            gateway,
+        }
+    }
+
+    fn worker(&self, instance: &str) -> Worker {
+        Worker::attach(self.workers, &KEY.0, instance)
+    }
+
+    fn client(&self) -> SocketIo {
+        let mut client = SocketIo::connect(self.gateway.addr);
+        assert_eq!(
+            client.expect("hello"),
+            [json!(client.sid)],
+            "its id from the start"
+        );
+        client
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        self.gateway.metric(name)
+    }
+}
+
+#[test]
+fn a_worker_is_the_logic_of_a_namespace() {
+    let kitchen = Kitchen::open("");
+    let worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    let said = json!(["echo", 1, {"a": [null, "\u{1f980}"]}]);
+    assert_eq!(client.ask(1, &said), json!([1, {"a": [null, "\u{1f980}"]}]));
+    // A rule comes before the worker.
+    assert_eq!(client.ask(2, &json!(["local", "x"])), json!(["x"]));
+    let connects = worker.memory().connects.clone();
+    assert_eq!(connects[0].socket, client.sid);
+    assert_eq!(connects[0].address, "127.0.0.1");
+    let upgrade = connects[0].headers.iter();
+    assert!(
+        upgrade
+            .clone()
+            .any(|header| header.name.eq_ignore_ascii_case("upgrade"))
+    );
+    assert!(
+        connects[0].query.contains("EIO=4"),
+        "{:?}",
+        connects[0].query
+    );
+}
+
+#[test]
+fn a_client_that_the_worker_refuses_is_told_why() {
+    let kitchen = Kitchen::open("");
+    let _worker = kitchen.worker("a");
+    let mut client = SocketIo::open(kitchen.gateway.addr);
+    client.send(r#"40{"bad":true}"#);
+    let reply = client.packet();
+    assert_eq!(reply, r#"44{"message":"not you","data":{"code":7}}"#);
+    client.send("40{}");
+    assert!(
+        client.packet().starts_with("40{"),
+        "another try is another try"
+    );
+}
+
+#[test]
+fn rooms_of_a_worker_are_those_of_all_shards() {
+    let kitchen = Kitchen::open("");
+    let worker = kitchen.worker("a");
+    let mut clients: Vec<_> = (0..12).map(|_| kitchen.client()).collect();
+    clients[0].emit(&json!(["news", "soup"]));
+    for client in &mut clients {
+        assert_eq!(client.expect("news"), [json!("soup")]);
+    }
+    // A join, a broadcast and a leave behind each other, on whatever shards the sockets are.
+    let ids: Vec<String> = clients.iter().map(|client| client.sid.clone()).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    for round in 0..50 {
+        let membership = proto::Membership {
+            of: Some(target(&ids[..6])),
+            rooms: vec!["bar".to_owned()],
+        };
+        worker.say(Order::Join(membership.clone()));
+        worker.say(emit(&["bar"], "round", &json!([round])));
+        worker.say(Order::Leave(membership));
+        worker.say(emit(&["bar"], "late", &json!([round])));
+    }
+    worker.say(emit(&[], "end", &json!([])));
+    for (at, client) in clients.iter_mut().enumerate() {
+        let rounds = if at < 6 { 0..50 } else { 0..0 };
+        for round in rounds {
+            assert_eq!(client.packet(), format!(r#"42["round",{round}]"#));
+        }
+        assert_eq!(client.packet(), r#"42["end"]"#);
+    }
+}
+
+#[test]
+fn a_worker_asks_all_and_finds_all() {
+    let kitchen = Kitchen::open("");
+    let _worker = kitchen.worker("a");
+    let mut clients: Vec<_> = (0..5).map(|_| kitchen.client()).collect();
+    clients[0].emit(&json!(["survey"]));
+    for (at, client) in clients.iter_mut().enumerate() {
+        let question = client.packet_starting("42");
+        let id: String = question[2..]
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        client.send(&format!("43{id}[{at}]"));
+    }
+    let mut said = clients[0].expect("answered");
+    said[0]
+        .as_array_mut()
+        .expect("answers")
+        .sort_by_key(ToString::to_string);
+    assert_eq!(said, [json!([[0], [1], [2], [3], [4]]), json!(0)]);
+    clients[1].emit(&json!(["who"]));
+    let found = clients[1].expect("who");
+    let found = found[0].as_array().expect("sockets");
+    assert_eq!(found.len(), 5);
+    let own = found
+        .iter()
+        .find(|socket| socket[0] == clients[1].sid.as_str());
+    let own = own.expect("the asker");
+    assert_eq!(own[2], json!({"cook": true}));
+    assert!(
+        own[1]
+            .as_array()
+            .expect("rooms")
+            .contains(&json!("kitchen")),
+        "{own}"
+    );
+}
+
+#[test]
+fn the_end_of_a_socket_is_told_with_its_rooms_and_its_reason() {
+    let kitchen = Kitchen::open("");
+    let worker = kitchen.worker("a");
+    let mut kicked = kitchen.client();
+    let left = kitchen.client();
+    kicked.emit(&json!(["kick"]));
+    assert_eq!(kicked.packet(), "41");
+    let (kicked, gone) = (kicked.sid.clone(), left.sid.clone());
+    drop(left);
+    assert!(eventually(PATIENCE, || worker.memory().gone.len() == 2));
+    let memory = worker.memory();
+    let reason = |id: &str| {
+        let mut all = memory.gone.iter();
+        let gone = all.find(|gone| gone.socket == id).expect("told");
+        assert!(gone.rooms.iter().any(|room| room == "kitchen"), "{gone:?}");
+        gone.reason.clone()
+    };
+    assert_eq!(reason(&kicked), "server namespace disconnect");
+    assert!(reason(&gone).starts_with("transport"), "{}", reason(&gone));
+}
+
+#[test]
+fn what_a_worker_says_wrongly_reaches_no_client_and_comes_back_as_an_error() {
+    let kitchen = Kitchen::open("");
+    let worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    let broken = |args: &'static str| {
+        Order::Emit(proto::Emit {
+            to: Some(target(&[])),
+            event: "x".to_owned(),
+            args: args.into(),
+            ..proto::Emit::default()
+        })
+    };
+    for args in ["]", "1,", "{", "\"a", "1 2"] {
+        worker.say(broken(args));
+    }
+    worker.say(emit(&[], "sound", &json!([1])));
+    assert_eq!(client.packet(), r#"42["sound",1]"#);
+    assert!(eventually(PATIENCE, || worker.memory().failed.len() == 5));
+    let failed = worker.memory().failed.clone();
+    assert!(failed[0].message.contains("emit.args"), "{failed:?}");
+}
+
+#[test]
+fn a_worker_without_the_key_is_sent_away() {
+    let kitchen = Kitchen::open("");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("a runtime");
+    let attempt = |key: &str, backend: &str, instance: &str| {
+        let hello = Hello {
+            backend: backend.to_owned(),
+            instance: instance.to_owned(),
+            ..Hello::default()
+        };
+        let first = FromWorker {
+            hello: Some(hello),
+            ..FromWorker::default()
+        };
+        runtime.block_on(async {
+            let (_frames, mut messages) = open(kitchen.workers, key, first).await?;
+            messages.message().await
+        })
+    };
+    let code = |attempt: Result<_, tonic::Status>| attempt.err().map(|status| status.code());
+    assert_eq!(code(attempt(&KEY.0, "kitchen", "a")), None);
+    let wrong = Some(tonic::Code::Unauthenticated);
+    assert_eq!(code(attempt("sockeye_wrong", "kitchen", "a")), wrong);
+    assert_eq!(code(attempt(&KEY.0, "cellar", "a")), wrong);
+    let invalid = Some(tonic::Code::InvalidArgument);
+    assert_eq!(code(attempt(&KEY.0, "kitchen", "")), invalid);
+}

@@ -1,0 +1,415 @@
+//! What a shard has to do with backends: it tells them of their sockets, and does what they want.
+
+use crate::line::{Line, Word};
+use backend::proto::command::What;
+use backend::{Down, Name, Up, Why, proto};
+use bytes::Bytes;
+use hub::{
+    About, AckTo, Answer, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
+    Event, Found, Protocol, Refusal, Rejection, SocketKey, Target, Ticket,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The backend's own refusal comes before the hub's.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How far a socket is.
+enum Stage {
+    /// Its backend decides.
+    Waiting(Ticket),
+    /// It was let in; the hub makes the socket.
+    Admitted,
+    In(SocketKey),
+}
+
+struct Member {
+    line: Arc<dyn Line>,
+    stage: Stage,
+    /// Answers that its client waits for.
+    acks: HashMap<u64, AckTo>,
+}
+
+#[derive(Default)]
+pub(crate) struct Desk {
+    members: HashMap<Name, Member>,
+    /// Queries of backends, by our tokens.
+    queries: HashMap<u64, (Arc<dyn Line>, u64)>,
+    numbers: u64,
+    /// Was let in by the last decision.
+    admitted: Option<Name>,
+}
+
+impl Desk {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    // ---- up -------------------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn connecting(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &ConnectRequest<'_>,
+        line: &Arc<dyn Line>,
+    ) -> Decision {
+        let unavailable = Decision::Refuse(Refusal::unavailable());
+        let connect = as_connect(request);
+        let Some(name) = Name::parse(&connect.socket) else {
+            return unavailable;
+        };
+        let Some(ticket) = cx.postpone(request, line.connect_timeout() + GRACE) else {
+            return unavailable;
+        };
+        if !line.up(Up::Connect(connect)) {
+            return unavailable;
+        }
+        let member = Member {
+            line: Arc::clone(line),
+            stage: Stage::Waiting(ticket),
+            acks: HashMap::new(),
+        };
+        self.members.insert(name, member);
+        Decision::Later
+    }
+
+    pub(crate) fn connected(&mut self, cx: &Context<'_>, socket: SocketKey) {
+        let Some(name) = name_of(cx, socket) else {
+            return;
+        };
+        self.admitted.take_if(|admitted| *admitted == name);
+        if let Some(member) = self.members.get_mut(&name) {
+            member.stage = Stage::In(socket);
+        }
+    }
+
+    pub(crate) fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let name = name_of(cx, socket);
+        let number = self.number();
+        let Some((name, member)) = name.and_then(|name| Some((name, self.members.get_mut(&name)?)))
+        else {
+            return refuse(cx, socket, event.ack, Why::Absent);
+        };
+        let up = proto::Event {
+            socket: name.as_str().to_owned(),
+            event: event.name.to_owned(),
+            args: Bytes::copy_from_slice(event.args.as_bytes()),
+            attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
+            ack: event.ack.as_ref().map_or(0, |_| number),
+        };
+        if !member.line.up(Up::Event(up)) {
+            return refuse(cx, socket, event.ack, Why::Busy);
+        }
+        if let Some(ack) = event.ack {
+            member.acks.insert(number, ack);
+        }
+    }
+
+    pub(crate) fn disconnecting(
+        &mut self,
+        cx: &Context<'_>,
+        socket: SocketKey,
+        reason: DisconnectReason,
+    ) {
+        let name = name_of(cx, socket);
+        if let Some(name) = name
+            && let Some(member) = self.members.remove(&name)
+        {
+            gone(&member, name, reason.as_str(), cx.rooms(socket));
+        }
+    }
+
+    pub(crate) fn acked(&mut self, token: u64, args: &str, attachments: &[Vec<u8>]) {
+        let answer = proto::Answer {
+            args: Bytes::copy_from_slice(args.as_bytes()),
+            attachments: attachments.iter().cloned().map(Bytes::from).collect(),
+        };
+        self.answer(token, vec![answer], 0);
+    }
+
+    pub(crate) fn ack_timed_out(&mut self, token: u64) {
+        self.answer(token, Vec::new(), 1);
+    }
+
+    pub(crate) fn collected(&mut self, token: u64, collected: Collected) {
+        let kept = collected.answers.len() as u64;
+        let missing = collected.timed_out + collected.gone + collected.undelivered;
+        let lost = collected.acked.saturating_sub(kept);
+        let answers = collected.answers.into_iter().map(as_answer).collect();
+        self.answer(token, answers, missing + lost);
+    }
+
+    fn answer(&mut self, token: u64, answers: Vec<proto::Answer>, missing: u64) {
+        if let Some((line, query)) = self.queries.remove(&token) {
+            line.up(Up::Answers(proto::Answers {
+                query,
+                answers,
+                missing,
+            }));
+        }
+    }
+
+    pub(crate) fn found(&mut self, token: u64, found: Found) {
+        let Some((line, query)) = self.queries.remove(&token) else {
+            return;
+        };
+        let sockets = found.sockets.into_iter().map(|socket| proto::Member {
+            socket: socket.id,
+            rooms: socket.rooms,
+            data: socket.data,
+        });
+        line.up(Up::Found(proto::Found {
+            query,
+            sockets: sockets.collect(),
+            incomplete: !found.complete,
+        }));
+    }
+
+    // ---- down -----------------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn carry_out(&mut self, cx: &mut Context<'_>, word: Word) {
+        self.drop_unmade();
+        match word.down {
+            Down::Decide { socket, decision } => self.decide(cx, socket, decision),
+            Down::Ack(ack) => self.on_ack(cx, &ack),
+            Down::Refuse { socket, ack, why } => {
+                if let Some(member) = self.members.get_mut(&socket)
+                    && let Stage::In(key) = member.stage
+                {
+                    let ack = member.acks.remove(&ack);
+                    refuse(cx, key, ack, why);
+                }
+            }
+            Down::Describe { socket } => self.describe(cx, socket),
+            Down::Close { socket } => {
+                if let Some(key) = self.key(&socket) {
+                    cx.disconnect(key, true);
+                }
+            }
+            Down::Do(what) => self.order(cx, &word.line, what),
+        }
+    }
+
+    /// A client was let in and ended in the same moment: there is no socket, and the backend believes that there is one.
+    fn drop_unmade(&mut self) {
+        if let Some(name) = self.admitted.take()
+            && let Some(member) = self.members.remove(&name)
+        {
+            gone(&member, name, "transport close", Vec::new());
+        }
+    }
+
+    fn key(&self, name: &Name) -> Option<SocketKey> {
+        match self.members.get(name)?.stage {
+            Stage::In(key) => Some(key),
+            Stage::Waiting(_) | Stage::Admitted => None,
+        }
+    }
+
+    fn decide(&mut self, cx: &mut Context<'_>, name: Name, decision: Result<(), backend::Refusal>) {
+        let Some(member) = self.members.get_mut(&name) else {
+            return;
+        };
+        let Stage::Waiting(ticket) = std::mem::replace(&mut member.stage, Stage::Admitted) else {
+            return;
+        };
+        let admits = decision.is_ok();
+        let decision = decision.map_err(|refusal| Refusal {
+            message: refusal.message,
+            data: refusal.data,
+        });
+        let waited = cx.decide(ticket, decision);
+        if admits && waited {
+            self.admitted = Some(name);
+        } else if let Some(member) = self.members.remove(&name)
+            && admits
+        {
+            gone(&member, name, "transport close", Vec::new());
+        }
+    }
+
+    fn on_ack(&mut self, cx: &mut Context<'_>, ack: &proto::Ack) {
+        let name = Name::parse(&ack.socket);
+        let member = name.and_then(|name| self.members.get_mut(&name));
+        if let Some(to) = member.and_then(|member| member.acks.remove(&ack.ack)) {
+            let attachments = as_vecs(&ack.attachments);
+            cx.ack(to, text(&ack.args), &attachments);
+        }
+    }
+
+    fn describe(&mut self, cx: &Context<'_>, socket: Name) {
+        if let Some(member) = self.members.get(&socket)
+            && let Stage::In(key) = member.stage
+        {
+            member.line.up(Up::Described {
+                socket,
+                rooms: cx.rooms(key),
+                data: cx.data(key).unwrap_or("{}").to_owned(),
+            });
+        }
+    }
+
+    fn order(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, what: What) {
+        match what {
+            What::Emit(emit) => {
+                let attachments = as_vecs(&emit.attachments);
+                let one = self.only(emit.to.as_ref());
+                let message = as_emit(&emit, &attachments);
+                match one {
+                    Some(key) => cx.emit(key, &message),
+                    None => with(emit.to.as_ref(), |to| cx.broadcast_here(to, &message)),
+                }
+            }
+            What::Join(join) => with(join.of.as_ref(), |of| {
+                cx.join_here(of, &borrowed(&join.rooms));
+            }),
+            What::Leave(leave) => with(leave.of.as_ref(), |of| {
+                cx.leave_here(of, &borrowed(&leave.rooms));
+            }),
+            What::Disconnect(end) => {
+                with(end.of.as_ref(), |of| cx.disconnect_here(of, end.close));
+            }
+            What::SetData(set) => {
+                let name = Name::parse(&set.socket);
+                if let Some(key) = name.and_then(|name| self.key(&name)) {
+                    cx.set_data(key, &set.data);
+                }
+            }
+            What::Ask(ask) => self.ask(cx, line, &ask),
+            What::Fetch(fetch) => {
+                let token = self.number();
+                self.queries.insert(token, (Arc::clone(line), fetch.query));
+                let timeout = millis(fetch.timeout_ms);
+                with(fetch.of.as_ref(), |of| cx.fetch(of, timeout, token));
+            }
+            // These are the backend's own business.
+            What::Decision(_) | What::Ack(_) => {}
+        }
+    }
+
+    fn ask(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, ask: &proto::Ask) {
+        let Some(emit) = &ask.emit else { return };
+        let token = self.number();
+        self.queries.insert(token, (Arc::clone(line), ask.query));
+        let attachments = as_vecs(&emit.attachments);
+        let message = as_emit(emit, &attachments);
+        let timeout = millis(ask.timeout_ms);
+        match self.only(emit.to.as_ref()) {
+            Some(key) => {
+                if !cx.ask(key, &message, timeout, token) {
+                    self.answer(token, Vec::new(), 1);
+                }
+            }
+            None => with(emit.to.as_ref(), |to| {
+                cx.collect(to, &message, timeout, token);
+            }),
+        }
+    }
+
+    /// The one socket that is meant, if it is here.
+    fn only(&self, target: Option<&proto::Target>) -> Option<SocketKey> {
+        let target = target.filter(|target| target.except.is_empty())?;
+        match target.rooms.as_slice() {
+            [only] => self.key(&Name::parse(only)?),
+            _ => None,
+        }
+    }
+}
+
+fn gone(member: &Member, name: Name, reason: &str, rooms: Vec<String>) {
+    // A line takes news of ends whatever waits for it.
+    member.line.up(Up::Gone(proto::Gone {
+        socket: name.as_str().to_owned(),
+        reason: reason.to_owned(),
+        rooms,
+    }));
+}
+
+/// Tells a client that its event is not carried out.
+fn refuse(cx: &mut Context<'_>, socket: SocketKey, ack: Option<AckTo>, why: Why) {
+    let (message, code) = match why {
+        Why::Absent => ("No backend is connected", "NO_BACKEND"),
+        Why::Busy => ("The backend has too much to do", "BACKEND_BUSY"),
+        Why::Unanswered => ("The backend did not answer in time", "BACKEND_TIMEOUT"),
+    };
+    let about = About {
+        id: ack.as_ref().map(AckTo::id),
+        field: None,
+    };
+    cx.reject_message(socket, Rejection::Refused { message, code }, about);
+    if let Some(ack) = ack {
+        cx.ack_error(ack, message);
+    }
+}
+
+fn name_of(cx: &Context<'_>, socket: SocketKey) -> Option<Name> {
+    let id = cx.id(socket)?.encode();
+    Name::parse(std::str::from_utf8(&id).ok()?)
+}
+
+fn as_connect(request: &ConnectRequest<'_>) -> proto::Connect {
+    let headers = request.headers.iter().map(|(name, value)| proto::Header {
+        name: name.to_owned(),
+        value: Bytes::copy_from_slice(value),
+    });
+    proto::Connect {
+        socket: request.socket.to_string(),
+        namespace: request.namespace.to_owned(),
+        auth: Bytes::copy_from_slice(request.auth.as_bytes()),
+        query: request.query.to_owned(),
+        headers: headers.collect(),
+        address: request.peer.to_string(),
+        user: request
+            .claims
+            .map_or_else(String::new, |claims| claims.uid.clone()),
+        protocol: match request.protocol {
+            Protocol::SocketIo => "socketio".to_owned(),
+            _ => "plain".to_owned(),
+        },
+    }
+}
+
+fn as_emit<'a>(emit: &'a proto::Emit, attachments: &'a [Vec<u8>]) -> Emit<'a> {
+    Emit {
+        name: &emit.event,
+        args: text(&emit.args),
+        attachments,
+        volatile: emit.volatile,
+    }
+}
+
+fn as_answer(answer: Answer) -> proto::Answer {
+    proto::Answer {
+        args: answer.args.into(),
+        attachments: answer.attachments.into_iter().map(Bytes::from).collect(),
+    }
+}
+
+/// The backend has checked it.
+fn text(args: &[u8]) -> &str {
+    std::str::from_utf8(args).unwrap_or_default()
+}
+
+fn as_vecs(attachments: &[Bytes]) -> Vec<Vec<u8>> {
+    attachments.iter().map(|bytes| bytes.to_vec()).collect()
+}
+
+fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn millis(timeout_ms: u32) -> Duration {
+    Duration::from_millis(u64::from(timeout_ms))
+}
+
+fn with(target: Option<&proto::Target>, use_it: impl FnOnce(&Target<'_>)) {
+    let Some(target) = target else { return };
+    use_it(&Target {
+        namespace: &target.namespace,
+        rooms: &borrowed(&target.rooms),
+        users: &[],
+        except: &borrowed(&target.except),
+    });
+}

@@ -1,0 +1,28 @@
+//! The way from a shard to the backends that hold the logic of its namespaces.
+
+use backend::{Down, Up};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A backend as shards see it. Implemented outside; called in the middle of a turn, so it must not block.
+pub trait Line: Send + Sync {
+    /// Something for the backend. `false`: too much waits for it already.
+    fn up(&self, up: Up) -> bool;
+    /// How long it decides about newcomers at most.
+    fn connect_timeout(&self) -> Duration;
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.down.fmt(f)
+    }
+}
+
+/// What a backend has for the handler of a shard: [`hub::Handler::outside`] gets it in a box.
+pub struct Word {
+    /// Whose it is: answers go there.
+    pub line: Arc<dyn Line>,
+    /// What is to be done.
+    pub down: Down,
+}
