@@ -117,11 +117,26 @@ fn inside(text: &str, open: char, close: char) -> &str {
         .unwrap_or_default()
 }
 
+/// From behind the opening quote of a valid string to behind the closing one. What is inside was checked before: there is no need
+/// to look at every byte again.
+fn behind_string(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        match text[at] {
+            b'"' => return Some(at + 1),
+            _ => at += 2,
+        }
+    }
+}
+
 /// Takes one value and the separator behind it from the front of `rest`.
 fn take_value<'a>(rest: &mut &'a str, separator: u8) -> Option<&'a str> {
     let bytes = rest.as_bytes();
     let start = skip_space(bytes, 0);
-    let end = skip_value(bytes, start).ok()?;
+    let end = match bytes.get(start) {
+        Some(b'"') => behind_string(bytes, start + 1)?,
+        _ => skip_value(bytes, start).ok()?,
+    };
     let value = rest.get(start..end)?;
     let behind = skip_space(bytes, end);
     let next = behind + usize::from(bytes.get(behind) == Some(&separator));
