@@ -74,22 +74,30 @@ pub struct Kept {
 const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Kept {
-    /// Bytes in use. What the allocator keeps is given back before: a newcomer must not be turned away for memory that
-    /// somebody else had.
-    pub fn look(&mut self) -> u64 {
+    /// Memory in use, percent of the limit. From `bound` on newcomers are turned away or clients closed, which must not happen for
+    /// memory that somebody else had: before it is said that the bound is reached, all that is free goes back.
+    pub fn look(&mut self, limit: Option<u64>, bound: u8) -> u8 {
         if self
             .given_back
             .is_none_or(|at| at.elapsed() >= GIVE_BACK_INTERVAL)
         {
-            shard::heap::give_back();
+            shard::heap::give_back(false);
             self.given_back = Some(Instant::now());
         }
-        resident().unwrap_or(0)
+        let Some(limit) = limit else {
+            return 0;
+        };
+        let used = percent(resident().unwrap_or(0), limit);
+        if used < bound {
+            return used;
+        }
+        shard::heap::give_back(true);
+        percent(resident().unwrap_or(0), limit)
     }
 }
 
 /// Memory in percent of the limit.
-pub fn percent(used: u64, limit: u64) -> u8 {
+fn percent(used: u64, limit: u64) -> u8 {
     u8::try_from(u128::from(used) * 100 / u128::from(limit.max(1))).unwrap_or(u8::MAX)
 }
 

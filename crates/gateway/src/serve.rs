@@ -303,16 +303,17 @@ impl Node<'_> {
 
     fn serve(&mut self) -> Result<()> {
         let memory_max = memory::limit(self.loaded.resolved.memory_max);
+        let bounds = &self.loaded.resolved.hub.admission;
+        let bounds = [bounds.memory_percent_max, bounds.memory_percent_shed];
+        let bound = bounds.into_iter().filter(|bound| *bound > 0).min();
+        let bound = bound.unwrap_or(u8::MAX);
         let mut kept = memory::Kept::default();
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
                 return ended.context("cannot go on");
             }
-            let used = kept.look();
-            if let Some(limit) = memory_max {
-                let pressure = &self.shards.process().pressure;
-                pressure.set_memory_percent(memory::percent(used, limit));
-            }
+            let pressure = &self.shards.process().pressure;
+            pressure.set_memory_percent(kept.look(memory_max, bound));
             if self.has_lost_its_number() {
                 self.drain()?;
                 bail!(

@@ -32,7 +32,7 @@ section! {
         ask_max: Duration = "2s",
             "Mean time to verify a token above which newcomers wait; `0s` = no bound.";
         memory_percent_max: Whole<0, 100> = "90",
-            "Memory in use, percent of `memory_max`, from which newcomers wait; 0 = no bound.";
+            "Memory in use, percent of `memory_max`, from which newcomers wait; what is free goes back to the system first; 0 = no bound.";
         memory_percent_shed: Whole<0, 100> = "95",
             "The same for closing the clients with the most unread output; 0 = never.";
         memory_max: Option<Bytes> = "",

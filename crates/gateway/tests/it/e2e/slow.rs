@@ -2,7 +2,8 @@
 //! messages; the other members of the room notice nothing.
 
 use super::client::{Encoding, Packet, Plain, Polling, SocketIo, Transport};
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::client::poll_request;
+use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -243,6 +244,34 @@ fn members_that_do_not_read_share_what_waits_and_its_memory_is_given_back() {
     assert!(back, "{left} bytes are still held");
     SocketIo::websocket(gateway.addr, "/", json!({}));
     assert_eq!(gateway.metric("sockeye_admission_refused_total"), 0.0);
+}
+
+/// An allocator that keeps for an hour what was freed: nobody uses that memory, and nobody is turned away for it.
+#[test]
+fn newcomers_were_turned_away_for_memory_that_was_free() {
+    const WAITING: u64 = 80 << 20;
+    let settings = "profile = \"socket.io\"\n[server]\nshards = 1\n[limits]\noutbox_bytes_max = \"256MiB\"\n\
+                    waiting_bytes_max = \"256MiB\"\n[admission]\nmemory_percent_shed = 0\n";
+    let used = Gateway::start(settings).memory();
+    let bound = used + WAITING / 2;
+    let settings = format!("{settings}memory_max = {}\n", bound * 10 / 9);
+    let gateway = Gateway::start_in(&settings, &[("MIMALLOC_PURGE_DELAY", "3600000")]);
+    let comes_in = || RawConn::exchange(gateway.addr, poll_request("")).status;
+    assert_eq!(comes_in(), 200);
+    let slow = slow_client(gateway.addr);
+    let mut publisher = SocketIo::websocket(gateway.addr, "/", json!({}));
+    publisher.ask("join", &["flood".into()]);
+    let filler = Value::from("x".repeat(512 * 1024));
+    for n in 0..WAITING / (512 * 1024) {
+        publisher.emit("flood", &[n.into(), filler.clone()]);
+    }
+    assert!(eventually(PATIENCE, || comes_in() == 503), "memory is full");
+    drop(slow);
+    assert!(
+        eventually(PATIENCE, || comes_in() == 200),
+        "{} bytes are resident, newcomers wait from {bound} on",
+        gateway.memory()
+    );
 }
 
 /// The namespace's own policy and key, on the real binary: nobody who polls late is told of prices that are past.

@@ -40,20 +40,30 @@ type Reader = Arc<Mutex<()>>;
 impl Gateway {
     /// Starts with this configuration file; the addresses are free ports of loopback.
     pub fn start(config: &str) -> Gateway {
-        Gateway::launch(config, None, &[])
+        Gateway::launch(config, None, &[], &[])
+    }
+
+    /// Starts with more variables in its environment.
+    pub fn start_in(config: &str, environment: &[(&str, &str)]) -> Gateway {
+        Gateway::launch(config, None, &[], environment)
     }
 
     /// Starts with more command line flags.
     pub fn start_with(config: &str, flags: &[&str]) -> Gateway {
-        Gateway::launch(config, None, flags)
+        Gateway::launch(config, None, flags, &[])
     }
 
     /// Starts in a process that may hold this many descriptors.
     pub fn start_limited(config: &str, descriptors: u32) -> Gateway {
-        Gateway::launch(config, Some(descriptors), &[])
+        Gateway::launch(config, Some(descriptors), &[], &[])
     }
 
-    fn launch(config: &str, descriptors: Option<u32>, flags: &[&str]) -> Gateway {
+    fn launch(
+        config: &str,
+        descriptors: Option<u32>,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Gateway {
         let beside = Beside::wait();
         raise_descriptor_limit();
         let files = tempfile::tempdir().expect("a temporary folder");
@@ -71,6 +81,7 @@ impl Gateway {
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         command.arg("--config").arg(&path).args(flags);
         command
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
