@@ -128,6 +128,8 @@ pub struct Inlet {
     inbox: Track,
     flood: Track,
     held_bytes: usize,
+    /// A frame that was asked for came since the last tick: the publisher is repairing.
+    repaired: bool,
     received: Received,
 }
 
@@ -141,6 +143,7 @@ impl Inlet {
             inbox: Track::default(),
             flood: Track::default(),
             held_bytes: 0,
+            repaired: false,
             received: Received::default(),
         }
     }
@@ -176,6 +179,7 @@ impl Inlet {
         };
         let (track, other) = self.tracks(letters.stream);
         other.top = other.top.max(other_before);
+        let was_asked_for = track.asked.is_some_and(|(_, to)| letters.first <= to);
         track.top = track.top.max(letters.last());
         if letters.last() <= track.got || track.held.contains_key(&letters.first) {
             self.received.duplicates += 1;
@@ -193,6 +197,7 @@ impl Inlet {
             return;
         }
         self.held_bytes += held.bytes;
+        self.repaired |= was_asked_for;
         let (track, _) = self.tracks(letters.stream);
         track.held.insert(letters.first, held);
         self.hand_on(out);
@@ -314,6 +319,8 @@ impl Inlet {
         if self.lane.is_none() {
             return asks;
         }
+        // Both sequences wait for the same repairs: nothing is given up while some come.
+        let stalled = working && !std::mem::take(&mut self.repaired);
         for stream in [Stream::Inbox, Stream::Flood] {
             let patience_us = self.limits.patience_us;
             let (track, _) = self.tracks(stream);
@@ -321,7 +328,10 @@ impl Inlet {
                 track.asked = None;
                 continue;
             };
-            let waited_us = track.wait(from, if working { passed_us } else { 0 });
+            if !stalled && working {
+                track.waiting.1 = 0;
+            }
+            let waited_us = track.wait(from, if stalled { passed_us } else { 0 });
             // Frames before the hole may wait for the other sequence: they come first.
             if waited_us >= patience_us && from == track.got + 1 {
                 self.give_up(stream, from, to, out);
@@ -335,7 +345,6 @@ impl Inlet {
         asks
     }
 
-    /// Gives up all that is missing now, and hands on the rest in order.
     /// Gives up all that is missing now, and hands on the rest in order.
     pub fn give_up_all(&mut self, out: &mut Vec<Output>) {
         loop {
@@ -366,5 +375,65 @@ impl Inlet {
     /// Whether everything that is known to exist was handed on.
     pub fn is_complete(&self) -> bool {
         self.inbox.got >= self.inbox.top && self.flood.got >= self.flood.top
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{self, Epoch, Frame, NodeId};
+    use crate::outlet::{Outlet, Publish};
+
+    const TICK_US: u64 = 100_000;
+
+    fn peer(node: u16) -> Peer {
+        let epoch = Epoch(1);
+        let node = NodeId(node);
+        Peer { node, epoch }
+    }
+
+    fn arrive(inlet: &mut Inlet, publish: &Publish, out: &mut Vec<Output>) {
+        if let Ok((_, Frame::Letters(letters))) = frame::read(&publish.frame) {
+            inlet.letters(&letters, out);
+        }
+    }
+
+    /// Repairs of one sequence took longer than the patience, and those of the other one, which waited behind them, were given up.
+    #[test]
+    fn a_long_repair_of_one_sequence_gave_the_other_one_up() {
+        let (mut outlet, mut inlet) = (
+            Outlet::new(peer(0), Default::default()),
+            Inlet::new(peer(0), Limits::default()),
+        );
+        outlet.add(peer(1), 0);
+        let mut frames = Vec::new();
+        for now_us in 0..60 {
+            outlet.send(&[NodeId(1)], b"near", now_us).expect("room");
+            outlet.flood(b"wide", now_us).expect("room");
+            outlet.take(&mut frames, now_us + 1_000);
+        }
+        outlet.take(&mut frames, 1_000_000);
+        let (flood, inbox): (Vec<&Publish>, Vec<&Publish>) = frames
+            .iter()
+            .partition(|publish| publish.channel == crate::outlet::Channel::Flood);
+        assert!(flood.len() >= 60 && inbox.len() >= 60);
+        let (known, mut out) = (outlet.known().next().expect("a lane"), Vec::new());
+        inlet.heartbeat(outlet.flood_position(), Some(known), &mut out);
+        let mut now_us = 0;
+        // One frame comes at each tick: first all of one sequence, which takes six seconds, then all of the other.
+        for publish in inbox.into_iter().chain(flood) {
+            now_us += TICK_US;
+            inlet.tick(now_us, TICK_US, true, &mut out);
+            arrive(&mut inlet, publish, &mut out);
+        }
+        inlet.tick(now_us + TICK_US, TICK_US, true, &mut out);
+        assert_eq!((inlet.received().lost, out.len()), (0, 120));
+        // What nobody repairs is given up after all.
+        inlet.heartbeat(outlet.flood_position() + 1, Some(known), &mut out);
+        for _ in 0..25 {
+            now_us += TICK_US;
+            inlet.tick(now_us, TICK_US, true, &mut out);
+        }
+        assert_eq!(inlet.received().lost, 1);
     }
 }

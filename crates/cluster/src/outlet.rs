@@ -396,8 +396,9 @@ impl Outlet {
             self.sent.repairs += 1;
             self.enqueue(Channel::Inbox(repair.asker), frame);
             repair.next = last + 1;
+            // In turns: a receiver needs both sequences, and others wait as well.
             if repair.next <= repair.to {
-                self.repairs.push_front(repair);
+                self.repairs.push_back(repair);
             }
         }
     }
