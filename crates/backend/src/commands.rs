@@ -141,8 +141,8 @@ impl Backend {
         };
         let socket = name;
         if decision.admit {
-            home.phase = Phase::In;
-            home.admitted = true;
+            let freed = home.admit();
+            self.release_bytes(freed);
             let decision = Ok(());
             self.tell(name, Down::Decide { socket, decision });
             return Ok(());

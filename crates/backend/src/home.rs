@@ -81,7 +81,7 @@ pub(crate) struct Home {
     pub(crate) since_ms: u64,
     /// What waits while it has no worker.
     pub(crate) held: VecDeque<Entry>,
-    /// Handled events whose clients still wait for the answer: they come again if the worker is lost.
+    /// Handled items whose clients still wait for the answer: they come again if the worker is lost.
     pub(crate) owed: Vec<Entry>,
     /// Numbers of the answers that its client waits for.
     pub(crate) open: BTreeSet<u64>,
@@ -104,6 +104,22 @@ impl Home {
             open: BTreeSet::new(),
             bytes: 0,
         }
+    }
+
+    /// Its client waits for what the worker makes of a handled item.
+    pub(crate) fn waits_for(&self, entry: &Entry) -> bool {
+        let decides = self.phase == Phase::Deciding && entry.introduces();
+        decides || entry.ack().is_some_and(|ack| self.open.contains(&ack))
+    }
+
+    /// The decision came: nothing of the CONNECT is kept. Returns what that frees.
+    pub(crate) fn admit(&mut self) -> usize {
+        self.phase = Phase::In;
+        self.admitted = true;
+        let at = self.owed.iter().position(Entry::introduces);
+        let freed = at.map_or(0, |at| self.owed.remove(at).bytes);
+        self.bytes = self.bytes.saturating_sub(freed);
+        freed
     }
 
     /// An answer came or will not come: nothing of the event is kept. `None`: nobody waits for it.

@@ -243,7 +243,7 @@ impl Backend {
     fn done(&mut self, entry: Entry) {
         let home = entry.about.and_then(|name| self.homes.get_mut(&name));
         if let Some(home) = home
-            && entry.ack().is_some_and(|ack| home.open.contains(&ack))
+            && home.waits_for(&entry)
         {
             return home.owed.push(entry);
         }

@@ -3,6 +3,8 @@
 
 mod play;
 
+use backend::proto::item::What;
+use backend::{Backend, Link, Settings, Up, proto};
 use play::{Play, Trouble};
 
 fn seeds(trouble: Trouble) {
@@ -61,4 +63,36 @@ fn all_troubles_at_once() {
         stalls: true,
         leaves: true,
     });
+}
+
+/// A worker had said that it handled the CONNECT, asked somebody whether to let the client in, and died: nobody decided any more.
+#[test]
+fn a_newcomer_whose_worker_died_before_it_decided_was_refused() {
+    let mut backend = Backend::new(Settings::default());
+    let hello = |instance: &str| proto::Hello {
+        instance: instance.to_owned(),
+        ..proto::Hello::default()
+    };
+    backend.attach(1, Link(1), &hello("a")).expect("welcome");
+    let connect = proto::Connect {
+        socket: "0".repeat(20),
+        namespace: "/".to_owned(),
+        ..proto::Connect::default()
+    };
+    backend.up(1, Up::Connect(connect));
+    assert_eq!(
+        backend.poll(1, Link(1)).map(|sent| sent.items.len()),
+        Some(1)
+    );
+    let handled = proto::FromWorker {
+        handled: 1,
+        ..proto::FromWorker::default()
+    };
+    backend.received(2, Link(1), handled).expect("in order");
+    backend.attach(3, Link(2), &hello("b")).expect("welcome");
+    backend.detached(4, Link(1));
+    backend.tick(4 + Settings::default().rehome_after_ms);
+    let sent = backend.poll(600, Link(2)).expect("the CONNECT comes again");
+    assert!(sent.items[0].redelivered);
+    assert!(matches!(sent.items[0].what, Some(What::Connect(_))));
 }

@@ -54,6 +54,8 @@ struct Process {
     kept: VecDeque<(u64, proto::Command)>,
     /// Answers that it gives later.
     owes: Vec<(String, u64)>,
+    /// Decisions that it makes later.
+    decides: Vec<Order>,
     sockets: BTreeSet<String>,
     stalled_until: u64,
     back_at: u64,
@@ -118,6 +120,7 @@ impl Play {
             commands: 0,
             kept: VecDeque::new(),
             owes: Vec::new(),
+            decides: Vec::new(),
             sockets: BTreeSet::new(),
             stalled_until: 0,
             back_at: self.now,
@@ -231,6 +234,8 @@ impl Play {
                         "seed {}: decided twice",
                         self.seed
                     );
+                    let unavailable = matches!(&decision, Err(refusal) if refusal.message == "service unavailable");
+                    assert!(!unavailable, "seed {}: nobody decided", self.seed);
                     client.admitted = Some(decision.is_ok());
                 }
                 Down::Ack(ack) if !client.gone => {
@@ -343,6 +348,7 @@ impl Play {
             process.kept.clear();
             process.inbox.clear();
             process.owes.clear();
+            process.decides.clear();
             process.sockets.clear();
         }
         process.welcomed = true;
@@ -413,6 +419,7 @@ impl Play {
         }
         let process = &mut self.processes[at];
         if self.rng.bool() {
+            commands.append(&mut process.decides);
             let owes = process.owes.drain(..);
             commands.extend(owes.map(|(socket, ack)| {
                 Order::Ack(proto::Ack {
@@ -446,11 +453,17 @@ impl Play {
         match item.what.expect("an item") {
             What::Connect(connect) => {
                 process.sockets.insert(connect.socket.clone());
-                commands.push(Order::Decision(proto::Decision {
+                let decision = Order::Decision(proto::Decision {
                     socket: connect.socket,
                     admit: self.rng.u8(..) > 20,
                     ..proto::Decision::default()
-                }));
+                });
+                // Some have to ask somebody first.
+                if self.rng.bool() {
+                    commands.push(decision);
+                } else {
+                    process.decides.push(decision);
+                }
             }
             What::Resume(resume) => {
                 let connect = resume.connect.expect("what the client said");
