@@ -100,7 +100,7 @@ impl Meters {
         }
     }
 
-    /// Makes a socket one of a user's. What its session owes is booked with the user that it had.
+    /// Makes a socket one of a user's. The session's unbooked messages are booked with the user that it had before.
     pub(crate) fn set_user(&self, people: &mut People, now_us: u64, socket: SocketId, name: &str) {
         if let Some(session) = people.sockets.get(socket).map(|slot| slot.session) {
             self.book_rest(people, now_us, session, Some(socket));

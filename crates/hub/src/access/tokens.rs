@@ -67,7 +67,7 @@ pub(crate) fn refresh(
     }
     refresh_request_token(people, session, claims);
     set_grants(people, socket, claims.grants.as_ref());
-    // Whoever had no end before needs none. Who waits for the old time is looked at then, the others at a heartbeat.
+    // A socket without an end stays without one. A socket that waits for its old end is looked at then; the others, at a heartbeat.
     if let Some(slot) = people.sockets.live_mut(socket)
         && before_s > 0
     {
@@ -107,7 +107,7 @@ pub(crate) fn look_at_all_tokens(config: &Config, clock: &mut Clock, people: &mu
     }
 }
 
-/// At a heartbeat: who of the session is to be warned before the next one.
+/// At a heartbeat: finds the sockets of a session that must be warned before the next one.
 pub(crate) fn look_at_tokens(
     config: &Config,
     clock: &mut Clock,

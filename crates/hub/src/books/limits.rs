@@ -60,7 +60,7 @@ pub(crate) const PARTED_MAX: usize = 32;
 pub(crate) const REFRESHES: u32 = 30;
 pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
 
-/// Bytes of the answers and lists that all open rounds of a shard keep, and of one shard's list for a fetch. What is above
+/// Bytes of the answers and lists that all open rounds of a shard keep, and of one shard's list for a fetch. All that is above
 /// it is left out, and the result says that it is not complete.
 pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 

@@ -8,7 +8,7 @@ use crate::parts::Parts;
 /// Bytes by part.
 pub type Footprint = Vec<(&'static str, usize)>;
 
-/// How far a count has come. What comes and goes meanwhile is counted or not.
+/// How far a count has come. Slots that come or go meanwhile may be missed.
 #[derive(Debug, Default)]
 pub struct MemoryWalk {
     table: usize,

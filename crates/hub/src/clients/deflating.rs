@@ -122,7 +122,7 @@ impl Line {
         self.codecs.recycle_frames(frames);
     }
 
-    /// Compresses frames into the log for many or the one for one; `None` if they are better sent as they are.
+    /// Compresses frames into the shared log or the private one; `None` if they are better sent as they are.
     fn deflated_range(
         &mut self,
         books: &mut Books,

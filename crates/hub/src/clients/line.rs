@@ -181,8 +181,8 @@ impl Line {
         }
     }
 
-    /// Bytes behind the end. What was on its way when the peer was told is no offence. A peer that goes on floods: it is not read
-    /// any more, which costs nothing, and not cut before its time, for then it would be back at once.
+    /// Bytes behind the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
+    /// not read any more, which costs nothing, and not cut before its time, for then it would be back at once.
     pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
         let Some(slot) = self.conns.get_mut(conn) else {
             return;

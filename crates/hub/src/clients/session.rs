@@ -321,7 +321,7 @@ pub(crate) struct Rare {
     pub(crate) query: Box<str>,
     /// Its header lines, when the handler reads requests.
     pub(crate) headers: Box<[u8]>,
-    /// Limiter states by number. Who leaves a namespace and comes back finds them as they were.
+    /// Limiter states by number. A client that leaves a namespace and comes back finds them as they were.
     rates: SmallVec<[(u32, u64); 2]>,
     parted: Parted,
     /// Namespaces that it was not let into.

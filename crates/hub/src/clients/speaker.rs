@@ -48,7 +48,7 @@ impl Speaker<'_> {
         self.line.recycle(message);
     }
 
-    /// Answers an event of a socket. What the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
+    /// Answers an event of a socket. All that the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
     pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
         let Some(socket) = self.people.socket(to) else {
             return;

@@ -26,7 +26,7 @@ pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Sess
     meters.book_rest(&mut parts.people, now_us, index, None);
     let probe = parts.people.sessions.get(index)?.probe();
     question::forget_questions(parts, index);
-    // What is still in flight for it must not reach whoever gets the slot next.
+    // Nothing that is still in flight for it may reach the next owner of the slot.
     release_polling(parts, index);
     if let Some(probe) = probe {
         abort_upgrade(parts, index, probe);
@@ -243,7 +243,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
 }
 
 fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {
-    // Of who was in, a line tells that it left.
+    // A client that was let in has a line of its own when it leaves.
     let joined = parts
         .people
         .sessions
