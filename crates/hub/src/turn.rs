@@ -88,16 +88,12 @@ impl<W: World> Turn<'_, W> {
     }
 
     fn carry_out(&mut self) {
-        while !self.hub.stage.parts.outbound.effects.is_empty() {
-            let mut effects = std::mem::take(&mut self.hub.stage.parts.outbound.effects);
+        while self.hub.stage.parts.outbound.has_effects() {
+            let mut effects = self.hub.stage.parts.outbound.take_effects();
             for effect in effects.drain(..) {
                 self.world.carry_out(effect);
             }
-            // The emptied list goes back, so that it need not be allocated again.
-            let outbound = &mut self.hub.stage.parts.outbound;
-            if outbound.effects.is_empty() {
-                outbound.effects = effects;
-            }
+            self.hub.stage.parts.outbound.recycle(effects);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::clients::people::People;
 use crate::clients::session::RequestToken;
 use crate::clients::socket::Extra;
 use crate::parts::Parts;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::Notice;
 use crate::tables::clock::Clock;
 use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::borrow::Cow;
@@ -83,7 +83,7 @@ pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refuse
     if let Some(slot) = parts.people.sessions.get(session) {
         let (peer, cause) = (slot.peer, refused.cause);
         let notice = Notice::TokenRefused { peer, cause };
-        parts.outbound.effects.push(Effect::Log(notice));
+        parts.outbound.log(notice);
     }
 }
 

@@ -5,7 +5,7 @@ pub use crate::books::proxies::{Cidr, ClientHeader, Proxies, ProxyProtocol};
 use crate::clients::conn::State;
 use crate::life::conns;
 use crate::parts::Parts;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::Notice;
 use crate::tables::slot::ConnId;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
         parts.books.counts.shed += 1;
         parts.books.counts.close(reason);
         let notice = Notice::Refused { peer, reason };
-        parts.outbound.effects.push(Effect::Log(notice));
+        parts.outbound.log(notice);
     }
     conns::drop_conn(parts, conn);
 }
@@ -70,6 +70,6 @@ fn tell_distrusted(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let names_client = names.any(|name| head.values(name).next().is_some());
     if names_client && !told.swap(true, Ordering::Relaxed) {
         let notice = Notice::DistrustedProxy { peer };
-        parts.outbound.effects.push(Effect::Log(notice));
+        parts.outbound.log(notice);
     }
 }

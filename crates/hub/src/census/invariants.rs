@@ -225,11 +225,7 @@ impl Parts {
     }
 
     fn check_sockets(&self) {
-        assert!(
-            self.outbound.told.is_empty(),
-            "the handler was not told {} things",
-            self.outbound.told.len()
-        );
+        assert!(!self.outbound.has_news(), "the handler was not told all");
         for (index, socket) in self.people.sockets.iter() {
             assert!(!socket.flags.gone, "socket {index} is gone and still here");
             assert_eq!(

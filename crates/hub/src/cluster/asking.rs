@@ -69,7 +69,7 @@ pub(crate) fn acked(
 pub(crate) fn forget_acks(parts: &mut Parts, socket: SocketKey) {
     for news in parts.rounds.gone(socket) {
         match news {
-            News::Handler(told) => parts.outbound.told.push_back(told),
+            News::Handler(told) => parts.outbound.tell(told),
             News::Asker(round, response) => respond(parts, round, response),
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn forget_acks(parts: &mut Parts, socket: SocketKey) {
 /// A deadline has come.
 pub(crate) fn ack_due(parts: &mut Parts, id: u64) {
     let told = parts.rounds.due(id);
-    parts.outbound.told.extend(told);
+    parts.outbound.tell_all(told);
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
 }
 
@@ -104,7 +104,7 @@ fn respond(parts: &mut Parts, round: RoundId, response: Response) {
 /// Something about a round or fetch of ours.
 pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
     let told = parts.rounds.respond(reply, &mut parts.books.counts);
-    parts.outbound.told.extend(told);
+    parts.outbound.tell_all(told);
 }
 
 /// The way to other nodes says something.
@@ -113,7 +113,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
         return send::joins_confirmed(parts, *ticket);
     }
     let told = parts.rounds.on_tidings(tidings);
-    parts.outbound.told.extend(told);
+    parts.outbound.tell_all(told);
 }
 
 /// Opens a round of so many shards, and of other nodes if there are any.
@@ -160,7 +160,7 @@ pub(crate) fn collect(
     ) else {
         let collected = Collected::default();
         let told = Told::Collected { token, collected };
-        return parts.outbound.told.push_back(told);
+        return parts.outbound.tell(told);
     };
     if !shards.is_empty() {
         let broadcast = Broadcast {
@@ -240,7 +240,7 @@ pub(crate) fn fetch(parts: &mut Parts, target: &Target<'_>, timeout_ms: u64, tok
     let Some(round) = round else {
         here.complete &= alone;
         let told = Told::Found { token, found: here };
-        return parts.outbound.told.push_back(told);
+        return parts.outbound.tell(told);
     };
     if !shards.is_empty() {
         let of = Address::from(target);

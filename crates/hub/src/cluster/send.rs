@@ -84,7 +84,7 @@ pub(crate) fn send_all(parts: &mut Parts, shards: ShardSet, letter: impl Into<Le
         {
             parts.intake.wait_for(shard);
         }
-        parts.outbound.effects.push(Effect::Send {
+        parts.outbound.push(Effect::Send {
             shard,
             letter: Arc::clone(&letter),
         });
@@ -133,7 +133,7 @@ pub(crate) fn respond_away(parts: &mut Parts, of: RoundId, response: &Response) 
 pub(crate) fn post_parcel(parts: &mut Parts) {
     note_interest(parts);
     if let Some(parcel) = parts.away.as_mut().and_then(|away| away.take()) {
-        parts.outbound.effects.push(Effect::Away(parcel));
+        parts.outbound.push(Effect::Away(parcel));
     }
 }
 

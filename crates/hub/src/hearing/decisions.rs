@@ -7,6 +7,7 @@ use crate::hearing::{expiry, joining, plain_joining, socketio};
 use crate::seam::ask::Reply;
 use crate::seam::event::Refusal;
 use crate::seam::join::Held;
+use crate::seam::outbound::Next;
 use crate::seam::question;
 use crate::seam::questions::{Asked, Pending, Waiting};
 use crate::seam::stage::Stage;
@@ -44,11 +45,7 @@ fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
                 Reply::Answered(answer) => answer,
                 Reply::Verified(_) => None,
             };
-            stage
-                .parts
-                .outbound
-                .told
-                .push_back(Told::Answered { token, answer });
+            stage.parts.outbound.tell(Told::Answered { token, answer });
         }
         // A ticket is not answered from outside.
         (Asked::Handler, _) => on_decision(stage, pending, Err(Refusal::unavailable())),
@@ -118,13 +115,10 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
 pub(crate) fn settle(stage: &mut Stage) {
     loop {
         stage.tell();
-        let outbound = &mut stage.parts.outbound;
-        if let Some((session, held)) = outbound.released.pop_front() {
-            released(stage, session, &held);
-        } else if let Some((key, decision)) = outbound.decided.pop_front() {
-            decided(stage, key, decision);
-        } else {
-            return;
+        match stage.parts.outbound.next() {
+            Some(Next::Released(session, held)) => released(stage, session, &held),
+            Some(Next::Decided(key, decision)) => decided(stage, key, decision),
+            None => return,
         }
     }
 }

@@ -104,8 +104,7 @@ pub(crate) fn on_joining_decided(
         }
     }
     let key = stage.parts.people.sessions.key(session);
-    let released = &mut stage.parts.outbound.released;
-    released.extend(held.map(|packet| (key, packet)));
+    stage.parts.outbound.release(key, held);
 }
 
 /// The client is let in.

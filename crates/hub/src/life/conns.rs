@@ -36,7 +36,7 @@ pub(crate) fn drop_conn(parts: &mut Parts, conn: ConnId) {
         if slot.flags.inflates {
             parts.line.forget_deflate(&mut parts.books, conn);
         }
-        parts.outbound.effects.push(Effect::Close { conn });
+        parts.outbound.push(Effect::Close { conn });
     }
 }
 

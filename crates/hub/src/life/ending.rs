@@ -10,7 +10,7 @@ use crate::dialect::speech::Word;
 use crate::life::conns;
 use crate::output::backlog::Backlog;
 use crate::parts::Parts;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::Notice;
 use crate::seam::question;
 use crate::seam::told::Told;
 use crate::tables::slot::{ConnId, SessionId, SocketId};
@@ -63,10 +63,10 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
         peer,
         how,
     };
-    parts.outbound.effects.push(Effect::Log(notice));
+    parts.outbound.log(notice);
     let (socket, reason) = (parts.people.socket_key(index), how.disconnect_reason());
     let told = Told::Disconnected { socket, reason };
-    parts.outbound.told.push_back(told);
+    parts.outbound.tell(told);
 }
 
 /// What a retired socket keeps until its handler has seen it: its rooms and its user.
@@ -258,10 +258,7 @@ fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {
 pub(crate) fn log_refused(parts: &mut Parts, session: SessionId, reason: CloseReason) {
     if let Some(slot) = parts.people.sessions.get(session) {
         let peer = slot.peer;
-        parts
-            .outbound
-            .effects
-            .push(Effect::Log(Notice::Refused { peer, reason }));
+        parts.outbound.log(Notice::Refused { peer, reason });
     }
 }
 

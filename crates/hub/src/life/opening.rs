@@ -8,7 +8,7 @@ use crate::dialect::speech::{Variant, Word};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::Notice;
 use crate::seam::event::Refusal;
 use crate::tables::slot::{SessionId, SocketKey};
 use smallvec::SmallVec;
@@ -69,7 +69,7 @@ pub(crate) fn add_socket(
         protocol: slot.protocol.name(),
         uid: claims.map(|claims| claims.uid.as_str().into()),
     };
-    parts.outbound.effects.push(Effect::Log(notice));
+    parts.outbound.log(notice);
     socket
 }
 

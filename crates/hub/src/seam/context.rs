@@ -16,7 +16,6 @@ use crate::parts::Parts;
 use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::effect::Brief;
-use crate::seam::effect::Effect;
 use crate::seam::effect::Notice;
 use crate::seam::event::{AckTo, Data};
 use crate::seam::inside::Inside;
@@ -103,7 +102,7 @@ impl Context<'_> {
         let reserved = socketio::reserved(emit.name);
         if let Some(name) = reserved {
             let notice = Notice::ReservedEvent { name };
-            self.parts.outbound.effects.push(Effect::Log(notice));
+            self.parts.outbound.log(notice);
         }
         reserved.is_none()
     }
@@ -239,7 +238,7 @@ impl Context<'_> {
                 namespace: Arc::clone(namespace),
                 event: Brief::new(event),
             };
-            self.parts.outbound.effects.push(Effect::Log(notice));
+            self.parts.outbound.log(notice);
         }
     }
 
@@ -337,8 +336,7 @@ impl Context<'_> {
             let collected = Collected::default();
             self.parts
                 .outbound
-                .told
-                .push_back(Told::Collected { token, collected });
+                .tell(Told::Collected { token, collected });
             return;
         }
         let mut out = Outgoing::event(target, emit);

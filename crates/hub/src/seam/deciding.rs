@@ -39,8 +39,7 @@ impl Context<'_> {
         if !self.parts.asks.is_open(key) {
             return false;
         }
-        let decided = &mut self.parts.outbound.decided;
-        decided.push_back((key, decision));
+        self.parts.outbound.decide(key, decision);
         true
     }
 
@@ -54,7 +53,7 @@ impl Context<'_> {
             return false;
         };
         let ask = Ask::Handler { question };
-        self.parts.outbound.effects.push(Effect::Ask { key, ask });
+        self.parts.outbound.push(Effect::Ask { key, ask });
         true
     }
 

@@ -1,6 +1,6 @@
 //! What waits to leave the hub's tables: effects for the shard, news for the handler, and what it decided.
 
-use crate::seam::effect::Effect;
+use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::Refusal;
 use crate::seam::join::Held;
 use crate::seam::told::Told;
@@ -11,9 +11,82 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
     /// Decisions of the handler that are not carried out yet.
-    pub(crate) decided: VecDeque<(AskKey, Result<(), Refusal>)>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) told: VecDeque<Told>,
+    decided: VecDeque<(AskKey, Result<(), Refusal>)>,
+    effects: Vec<Effect>,
+    told: VecDeque<Told>,
     /// Packets that waited before a gate, in order; the decision is there.
-    pub(crate) released: VecDeque<(SessionKey, Held)>,
+    released: VecDeque<(SessionKey, Held)>,
+}
+
+/// What the handler decided or held back, in the order in which it is carried out.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// A packet that waited before a gate.
+    Released(SessionKey, Held),
+    Decided(AskKey, Result<(), Refusal>),
+}
+
+impl Outbound {
+    /// The shard is to do something.
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Operators are to know something.
+    pub(crate) fn log(&mut self, notice: Notice) {
+        self.effects.push(Effect::Log(notice));
+    }
+
+    /// The handler is to know something.
+    pub(crate) fn tell(&mut self, told: Told) {
+        self.told.push_back(told);
+    }
+
+    pub(crate) fn tell_all(&mut self, told: impl IntoIterator<Item = Told>) {
+        self.told.extend(told);
+    }
+
+    /// The handler decided.
+    pub(crate) fn decide(&mut self, key: AskKey, decision: Result<(), Refusal>) {
+        self.decided.push_back((key, decision));
+    }
+
+    /// Packets that waited for a decision go on.
+    pub(crate) fn release(&mut self, session: SessionKey, held: impl Iterator<Item = Held>) {
+        self.released.extend(held.map(|packet| (session, packet)));
+    }
+
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Gives an emptied list back, so that it need not be allocated again.
+    pub(crate) fn recycle(&mut self, effects: Vec<Effect>) {
+        if self.effects.is_empty() {
+            self.effects = effects;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.told.is_empty()
+    }
+
+    pub(crate) fn next_news(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    /// Packets that waited come before later decisions.
+    pub(crate) fn next(&mut self) -> Option<Next> {
+        let released = self.released.pop_front();
+        let released = released.map(|(session, held)| Next::Released(session, held));
+        released.or_else(|| {
+            let (key, decision) = self.decided.pop_front()?;
+            Some(Next::Decided(key, decision))
+        })
+    }
 }

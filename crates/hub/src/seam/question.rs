@@ -103,6 +103,6 @@ pub(crate) fn ask_about(
         .ok_or(Denied::Unavailable)?;
     wait_for(parts, key, waiting);
     let ask = Ask::Verify { token };
-    parts.outbound.effects.push(Effect::Ask { key, ask });
+    parts.outbound.push(Effect::Ask { key, ask });
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::context::Context;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::Notice;
 use crate::seam::handler::Handler;
 use crate::seam::inside::Inside;
 use crate::seam::told::Told;
@@ -36,7 +36,7 @@ impl Stage {
         f: impl FnOnce(&mut dyn Handler, &mut Context<'_>) -> R,
     ) -> Option<R> {
         // What happened before is told before.
-        if !self.parts.outbound.told.is_empty() {
+        if self.parts.outbound.has_news() {
             self.tell();
         }
         self.call_now(session, f)
@@ -66,16 +66,13 @@ impl Stage {
             && let Some(slot) = self.parts.people.sessions.get(session)
         {
             let peer = slot.peer;
-            self.parts
-                .outbound
-                .effects
-                .push(Effect::Log(Notice::HandlerPanic { peer }));
+            self.parts.outbound.log(Notice::HandlerPanic { peer });
             ending::close_session(&mut self.parts, session, CloseReason::InternalError);
         }
     }
 
     pub(crate) fn tell(&mut self) {
-        while let Some(told) = self.parts.outbound.told.pop_front() {
+        while let Some(told) = self.parts.outbound.next_news() {
             match told {
                 Told::Disconnected { socket, reason } => {
                     self.call_now(None, |handler, cx| {

@@ -108,7 +108,7 @@ fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
                 if slot.flags.eof {
                     conns::drop_conn(parts, conn);
                 } else {
-                    parts.outbound.effects.push(Effect::Shutdown { conn });
+                    parts.outbound.push(Effect::Shutdown { conn });
                 }
             }
         }

@@ -170,7 +170,7 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
     let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
     let proxy = parts.access.forget_proxy(conn);
     conns::release_conn(parts, conn);
-    parts.outbound.effects.push(match shard {
+    parts.outbound.push(match shard {
         Some(shard) => {
             parts.books.counts.moved += 1;
             Effect::Move {

@@ -7,7 +7,7 @@ use crate::clients::conn::State;
 use crate::hearing::decisions;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
-use crate::seam::effect::{Effect, Notice};
+use crate::seam::effect::Notice;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::{ConnTimer, Due, SessionTimer};
@@ -170,10 +170,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
         }
         State::Head => {
             parts.books.counts.close(reason);
-            parts
-                .outbound
-                .effects
-                .push(Effect::Log(Notice::Refused { peer, reason }));
+            parts.outbound.log(Notice::Refused { peer, reason });
             if let Some(slot) = parts.line.conns.get_mut(conn) {
                 slot.flags.keep_alive = false;
             }
