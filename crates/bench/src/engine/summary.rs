@@ -317,8 +317,12 @@ impl Summary {
 
     fn close_timeline(&mut self, settled: &Settled) {
         let by_second = &settled.account.expected_by_second;
-        for (second, expected) in self.outcome.timeline.iter_mut().zip(by_second) {
-            second.expected = *expected;
+        let timeline = &mut self.outcome.timeline;
+        for (at, expected) in by_second.iter().enumerate() {
+            // What was sent behind the last second that is told belongs to it.
+            if let Some(last) = timeline.len().checked_sub(1) {
+                timeline[at.min(last)].expected += expected;
+            }
         }
         self.cut_last_phase();
         // Rates are of the phases: the time in which users are brought in has none.
@@ -328,7 +332,7 @@ impl Summary {
             && (end as usize) < self.outcome.timeline.len()
         {
             // Seconds of waiting for stragglers are no part of the run, unless something came.
-            let is_still = |s: &Second| s.received + s.acked + s.connects == 0;
+            let is_still = |s: &Second| s.expected + s.received + s.acked + s.connects == 0;
             while self.outcome.timeline.len() > end as usize
                 && self.outcome.timeline.last().is_some_and(is_still)
             {
@@ -554,5 +558,23 @@ mod tests {
         summary.second(&[second(1, 1)]);
         summary.cut_last_phase();
         assert_eq!(summary.sums[0].row.duration_s, 1.5);
+    }
+
+    /// On a busy machine a message was sent after the last second that a worker told of, and stood in no second.
+    #[test]
+    fn what_was_sent_at_the_last_moment_is_in_the_timeline() {
+        let mut summary = begun();
+        summary.phase_begins(0, "go", 0, 1.0);
+        summary.second(&[second(0, 1)]);
+        let mut settled = Settled::default();
+        settled.account.expected_by_second = vec![7, 2];
+        summary.close_timeline(&settled);
+        let expected: Vec<u64> = summary
+            .outcome
+            .timeline
+            .iter()
+            .map(|s| s.expected)
+            .collect();
+        assert_eq!(expected, [9]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::check::{check_payload, socket_io_event};
 use super::fields::{Fields, Reader, Value, in_order, integer};
-use super::problem::{Problem, Problems, suggestion};
+use super::problem::{Problem, Problems};
 use super::steps::{FlowReader, Names};
 use super::template::{Template, Variable};
 use super::value;
@@ -287,20 +287,8 @@ fn read_endpoint(
     fields: &Fields<'_>,
     outer: Option<&Endpoint>,
 ) -> Option<Endpoint> {
-    let choice = |names: &'static [&'static str], noun: &'static str| {
-        move |text: &str| {
-            let hint = suggestion(text, names.iter().copied());
-            format!("{text:?} is no {noun}{hint}")
-        }
-    };
-    let unknown = choice(&Protocol::NAMES, "protocol");
-    let protocol = reader.text(fields, "protocol", |text| {
-        Protocol::named(text).ok_or_else(|| unknown(text))
-    });
-    let unknown = choice(&Transport::NAMES, "transport");
-    let transport = reader.text(fields, "transport", |text| {
-        Transport::named(text).ok_or_else(|| unknown(text))
-    });
+    let protocol = reader.text(fields, "protocol", Protocol::named);
+    let transport = reader.text(fields, "transport", Transport::named);
     let path = reader.template(fields, "path");
     let namespace = reader.text(fields, "namespace", |text| match text.starts_with('/') {
         true => Ok(text.to_owned()),

@@ -402,53 +402,47 @@ impl Scenario {
     }
 }
 
-impl Protocol {
-    pub const NAMES: [&'static str; 5] = ["socket.io", "websocket", "sse", "centrifugo", "bare"];
+/// Each with its name and the path that servers usually serve it at, in the order of the type.
+const PROTOCOLS: [(Protocol, &str, &str); 5] = [
+    (Protocol::SocketIo, "socket.io", "/socket.io/"),
+    (Protocol::WebSocket, "websocket", "/ws"),
+    (Protocol::Sse, "sse", "/sse"),
+    (Protocol::Centrifugo, "centrifugo", "/connection/websocket"),
+    (Protocol::Bare, "bare", "/"),
+];
 
-    pub fn named(name: &str) -> Option<Protocol> {
-        match name {
-            "socket.io" => Some(Protocol::SocketIo),
-            "websocket" => Some(Protocol::WebSocket),
-            "sse" => Some(Protocol::Sse),
-            "centrifugo" => Some(Protocol::Centrifugo),
-            "bare" => Some(Protocol::Bare),
-            _ => None,
-        }
+impl Protocol {
+    /// The protocol of that name; the error says which there are.
+    pub fn named(name: &str) -> Result<Protocol, String> {
+        let named = PROTOCOLS.map(|(protocol, own, _)| (own, protocol));
+        chosen(name, "protocol", &named)
     }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Protocol::SocketIo => "socket.io",
-            Protocol::WebSocket => "websocket",
-            Protocol::Sse => "sse",
-            Protocol::Centrifugo => "centrifugo",
-            Protocol::Bare => "bare",
-        }
+        PROTOCOLS[self as usize].1
     }
 
-    /// Path that servers usually serve it at.
     pub fn usual_path(self) -> &'static str {
-        match self {
-            Protocol::SocketIo => "/socket.io/",
-            Protocol::WebSocket => "/ws",
-            Protocol::Sse => "/sse",
-            Protocol::Centrifugo => "/connection/websocket",
-            Protocol::Bare => "/",
-        }
+        PROTOCOLS[self as usize].2
     }
 }
 
 impl Transport {
-    pub const NAMES: [&'static str; 3] = ["websocket", "polling", "upgrade"];
-
-    pub fn named(name: &str) -> Option<Transport> {
-        match name {
-            "websocket" => Some(Transport::WebSocket),
-            "polling" => Some(Transport::Polling),
-            "upgrade" => Some(Transport::Upgrade),
-            _ => None,
-        }
+    pub fn named(name: &str) -> Result<Transport, String> {
+        let named = [
+            ("websocket", Transport::WebSocket),
+            ("polling", Transport::Polling),
+            ("upgrade", Transport::Upgrade),
+        ];
+        chosen(name, "transport", &named)
     }
+}
+
+fn chosen<T: Copy>(name: &str, noun: &str, named: &[(&str, T)]) -> Result<T, String> {
+    let found = named.iter().find(|(own, _)| *own == name);
+    let hint = || problem::suggestion(name, named.iter().map(|(own, _)| *own));
+    let chosen = found.map(|(_, chosen)| *chosen);
+    chosen.ok_or_else(|| format!("{name:?} is no {noun}{}", hint()))
 }
 
 #[cfg(test)]

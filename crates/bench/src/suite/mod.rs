@@ -3,6 +3,7 @@
 
 mod cases;
 
+use crate::compare::parse_server;
 use crate::engine::{self, Launcher, Options, Target};
 use crate::live::Silent;
 use crate::outcome::{self, CaseResult, Contestant, Outcome, ResultFile, Suite};
@@ -56,7 +57,7 @@ pub struct SuiteArgs {
     /// Leave the Node peers out.
     #[arg(long)]
     no_node: bool,
-    /// A server that already runs: `name=protocol,url,pid` (socket.io or bare).
+    /// A server that already runs: `name=url,pid`, with `,protocol=bare` if it does not speak Socket.IO.
     #[arg(long = "server", value_parser = parse_external)]
     external: Vec<Contender>,
     /// Folder with the peers and Sockeye's configuration.
@@ -282,24 +283,17 @@ fn contenders(args: &SuiteArgs, program: &Path, prefix: &[String]) -> Result<Vec
 }
 
 fn parse_external(text: &str) -> Result<Contender, String> {
-    let wanted = || format!("{text:?} is not name=protocol,url,pid");
-    let (name, rest) = text.split_once('=').ok_or_else(wanted)?;
-    let fields: Vec<&str> = rest.split(',').collect();
-    let [protocol, url, pid] = fields[..] else {
-        return Err(wanted());
+    let server = parse_server(text)?;
+    let ([url], [pid]) = (&server.urls[..], &server.pids[..]) else {
+        return Err(format!("{text:?} is not name=url,pid,protocol=…"));
     };
     let kind = Kind::External {
-        url: url.to_owned(),
-        pid: pid
-            .parse()
-            .map_err(|error| format!("pid {pid:?}: {error}"))?,
-        protocol: Protocol::named(protocol)
-            .ok_or_else(|| format!("there is no protocol {protocol:?}"))?,
+        url: url.clone(),
+        pid: *pid,
+        protocol: server.protocol.unwrap_or(Protocol::SocketIo),
     };
-    Ok(Contender {
-        name: name.into(),
-        kind,
-    })
+    let name = server.name;
+    Ok(Contender { name, kind })
 }
 
 /// Installs the packages of a Node peer when they are missing.
@@ -325,7 +319,7 @@ mod tests {
 
     #[test]
     fn external_servers_are_given_in_one_word() {
-        let contender = parse_external("uws=bare,http://127.0.0.1:9001,4711").unwrap();
+        let contender = parse_external("uws=http://127.0.0.1:9001,4711,protocol=bare").unwrap();
         assert_eq!(contender.name, "uws");
         let Kind::External { url, pid, protocol } = contender.kind else {
             panic!("not external")
@@ -334,7 +328,7 @@ mod tests {
             (&*url, pid, protocol),
             ("http://127.0.0.1:9001", 4711, Protocol::Bare)
         );
-        assert!(parse_external("uws=bare,127.0.0.1:9001").is_err());
-        assert!(parse_external("uws=carrier-pigeon,127.0.0.1:9001,1").is_err());
+        assert!(parse_external("uws=127.0.0.1:9001,protocol=bare").is_err());
+        assert!(parse_external("uws=127.0.0.1:9001,1,protocol=carrier-pigeon").is_err());
     }
 }
