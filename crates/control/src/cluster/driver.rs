@@ -235,7 +235,10 @@ impl Driver {
             match event {
                 Event::Letter { from, letter } => self.deliver(from.node, &letter),
                 Event::Lost { from, letters } => self.lost(from.node, letters),
-                Event::Up(peer) => tracing::info!(node = peer.node.0, "a node came"),
+                Event::Up(peer) => {
+                    self.rig.uplink.meets(peer.node.0);
+                    tracing::info!(node = peer.node.0, "a node came");
+                }
                 Event::Down(peer) => {
                     let node = peer.node.0;
                     tracing::info!(node, "a node went");

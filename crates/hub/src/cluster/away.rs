@@ -9,7 +9,7 @@ use crate::tables::interest::{Change, Subject, key};
 use ::wire::base64url::Id20;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What the hubs of a process share with its way to other nodes.
@@ -21,7 +21,12 @@ pub struct Uplink {
     engine: AtomicUsize,
     bytes_max: usize,
     join_wait_ms: u64,
+    /// A bit for each node that was ever met.
+    met: [AtomicU64; NODES / 64],
 }
+
+/// Node numbers that an id has room for.
+const NODES: usize = 1024;
 
 impl Uplink {
     /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long the ack of a join waits for other nodes.
@@ -31,7 +36,20 @@ impl Uplink {
             engine: AtomicUsize::new(0),
             bytes_max,
             join_wait_ms: join_wait.as_millis() as u64,
+            met: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    /// A node is there: ids may be those of its sockets, also after it went.
+    pub fn meets(&self, node: u16) {
+        if let Some(word) = self.met.get(usize::from(node) / 64) {
+            word.fetch_or(1 << (node % 64), Ordering::Relaxed);
+        }
+    }
+
+    fn has_met(&self, node: u16) -> bool {
+        let word = self.met.get(usize::from(node) / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (node % 64)) != 0)
     }
 
     /// A parcel was taken in.
@@ -178,6 +196,11 @@ impl Away {
 
     pub(crate) fn is_full(&self) -> bool {
         self.uplink.is_full()
+    }
+
+    /// Whether this may be the id of a socket of another node.
+    pub(crate) fn is_socket(&self, id: &Id20, wall_ms: u64) -> bool {
+        self.uplink.has_met(id::socket_owner(id).node) && id::may_be_socket(id, wall_ms)
     }
 
     /// What is to leave now.

@@ -59,7 +59,11 @@ impl Context<'_> {
         let _inside = Inside::enter();
         let id = wire::base64url::Id20::decode(name.as_bytes());
         let wall_ms = self.parts.clock.now.wall_ms;
-        id.is_some_and(|id| self.parts.ids.is_socket(&id, wall_ms))
+        let away = self.parts.away.as_ref();
+        id.is_some_and(|id| {
+            let elsewhere = away.is_some_and(|away| away.is_socket(&id, wall_ms));
+            elsewhere || self.parts.ids.is_socket(&id, wall_ms)
+        })
     }
 
     /// Whether a room may have that name.

@@ -15,6 +15,7 @@ enum Heard {
     Collected(Collected),
     Found(Found),
     Reached(Reach),
+    IsId(bool),
 }
 
 /// Does what clients say: the event's name is the verb, its first argument the room.
@@ -77,6 +78,7 @@ impl Handler for Obedient {
                 cx.join(socket, room).expect("a good name");
                 cx.replay(socket, room);
             }
+            "is an id" => self.note(Heard::IsId(cx.is_socket_id(room))),
             "leave" => cx.leave(socket, room),
             "be" => cx.set_user(socket, room).expect("it is here"),
             "to" => publish(
@@ -180,6 +182,9 @@ fn a_socket_is_found_by_its_id() {
         panic!("one list")
     };
     for socket in &found.sockets {
+        let ask = format!("42[\"is an id\",\"{}\"]", socket.id);
+        nodes.say(0, clients[0].1, &ask);
+        assert_eq!(handler.heard().last(), Some(&Heard::IsId(true)));
         nodes.say(0, clients[0].1, &format!("42[\"to\",\"{}\"]", socket.id));
     }
     // Not to itself.

@@ -31,6 +31,7 @@ impl Nodes {
             let mut process = Process::new(&config.rates);
             let join_wait = Duration::from_millis(JOIN_WAIT_MS);
             let uplink = Arc::new(Uplink::new(UPLINK_BYTES_MAX, join_wait));
+            (1..=count).for_each(|node| uplink.meets(node));
             process.uplink = Some(Arc::clone(&uplink));
             let shards = usize::from(SHARDS);
             Process_ {

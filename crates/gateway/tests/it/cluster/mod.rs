@@ -204,7 +204,7 @@ fn publishers_are_told_when_too_much_waits_for_redis() {
     redis.kill();
     let told = (0..1_000u64).find_map(|n| {
         let answer = here.ask("n", &[json!(n), json!("x".repeat(100))]);
-        (!answer.is_empty()).then(|| (n, answer))
+        (!answer.is_empty()).then_some((n, answer))
     });
     let (refused, answer) = told.expect("a refusal");
     assert!(
@@ -248,4 +248,16 @@ fn sockeye_emit_reaches_a_room_on_all_nodes_and_needs_a_key() {
     for client in &mut members {
         assert_eq!(numbers(client, 1), [7]);
     }
+}
+
+/// The room of a socket's id is that client's alone: a client of another node could join it and listen.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_client_of_another_node_joined_the_room_of_a_socket() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = nodes(&redis);
+    let victim = member(&nodes[0], "room");
+    let mut stranger = member(&nodes[1], "room");
+    let answer = stranger.ask("join", &[json!(victim.id)]);
+    assert_eq!(answer, [json!({"error": "Invalid room name"})]);
 }
