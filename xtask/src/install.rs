@@ -147,7 +147,8 @@ pub fn tools(needs: &[For]) -> Result<()> {
     let needed = TOOLS.iter().filter(|tool| needs.contains(&tool.first_for));
     install(&needed.collect::<Vec<_>>())?;
     // The runners in conformance/ install what they need beside themselves.
-    npm("web")
+    npm("web")?;
+    npm("sdk/node")
 }
 
 pub fn browser() -> Result<()> {

@@ -77,6 +77,7 @@ pub const ENTRIES: &[Entry] = &[
         run: Run::Autobahn(autobahn),
     },
     beside("browser", browser),
+    beside("node workers", node_workers),
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
@@ -187,6 +188,13 @@ fn browser() -> Step {
         .in_folder("web")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .takes("2 min")
+}
+
+fn node_workers() -> Step {
+    Step::new("node workers", "npm run --silent test")
+        .in_folder("sdk/node")
+        .env("SOCKEYE", &built("ci/sockeye").display().to_string())
+        .takes("20 s")
 }
 
 fn what_is_installed() -> Step {

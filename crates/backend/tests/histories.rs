@@ -1,5 +1,5 @@
 //! Seeded histories: clients come, speak, wait for answers and go; workers handle, stand still, lose their links, die and leave.
-//! `SEED=17 cargo test -p backend` repeats one.
+//! `SIM_SEED=17 cargo test -p backend` repeats one.
 
 mod play;
 
@@ -8,9 +8,12 @@ use backend::{Backend, Link, Settings, Up, proto};
 use play::{Play, Trouble};
 
 fn seeds(trouble: Trouble) {
-    let one = std::env::var("SEED").ok();
-    let one = one.map(|seed| seed.parse::<u64>().expect("SEED is a number"));
-    let seeds = one.map_or(0..60, |seed| seed..seed + 1);
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse::<u64>().expect("a number"))
+    };
+    let many = number("SIM_SEEDS").unwrap_or(60);
+    let seeds = number("SIM_SEED").map_or(0..many, |seed| seed..seed + 1);
     for seed in seeds {
         let mut play = Play::new(seed, trouble);
         play.run();

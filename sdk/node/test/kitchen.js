@@ -1,0 +1,24 @@
+// A worker process for tests: `node kitchen.js GATEWAY KEY`.
+import { Server } from "../src/index.js";
+
+const [gateway, key] = process.argv.slice(2);
+const io = new Server({ gateway, key, backend: "kitchen" });
+io.use((socket, next) => {
+  const refused = socket.handshake.auth.bad && Object.assign(new Error("not you"), { data: { code: 7 } });
+  setTimeout(() => next(refused || undefined), 5);
+});
+io.on("connection", (socket) => {
+  if (!socket.recovered) {
+    socket.join("kitchen");
+    socket.data.since = "start";
+    socket.emit("hello", socket.id);
+  }
+  socket.on("count", (n, done) => done(n, socket.redelivered));
+  socket.on("echo", (value, done) => done(value));
+  socket.on("news", (value) => socket.to("kitchen").emit("news", value));
+  socket.on("survey", async (done) => done(await io.timeout(5_000).to("kitchen").emitWithAck("question")));
+  socket.on("who", async (done) => done((await io.fetchSockets()).map(({ id, data }) => [id, data])));
+});
+process.on("SIGTERM", () => io.close().then(() => process.exit(0)));
+await io.ready;
+console.log("ready");

@@ -1,0 +1,137 @@
+// The library against the real gateway, with stock clients. SOCKEYE names the binary.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createConnection, createServer } from "node:net";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { after, before, test } from "node:test";
+import { io as connect } from "socket.io-client";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const BINARY = process.env.SOCKEYE ?? here("../../../target/debug/sockeye");
+const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
+const digest = (await import("node:crypto")).createHash("sha256").update(KEY).digest("hex");
+const children = [];
+let addresses;
+
+async function lines(child, stream, wanted) {
+  children.push(child);
+  for await (const line of createInterface({ input: child[stream] })) if (line.includes(wanted)) return line;
+  throw new Error(`no line with ${wanted}`);
+}
+
+/** A way to the gateway that can be cut. */
+async function wire() {
+  const ends = new Set();
+  const server = createServer((near) => {
+    const [host, port] = addresses.workers.split(":");
+    const far = createConnection(Number(port), host);
+    for (const [end, other] of [[near, far], [far, near]]) {
+      ends.add(end);
+      end.pipe(other);
+      end.on("error", () => other.destroy());
+      end.on("close", () => ends.delete(end) && other.destroy());
+    }
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const cut = () => ends.forEach((end) => end.destroy());
+  return { address: `127.0.0.1:${server.address().port}`, cut, close: () => (server.close(), cut()) };
+}
+
+async function worker(address = addresses.workers) {
+  const child = spawn(process.execPath, [here("./kitchen.js"), address, KEY], { stdio: ["ignore", "pipe", "inherit"] });
+  await lines(child, "stdout", "ready");
+  return child;
+}
+
+async function client(auth = {}) {
+  const socket = connect(`http://${addresses.addresses.split(",")[0]}`, { transports: ["websocket"], auth, forceNew: true });
+  socket.on("question", (done) => done(socket.id));
+  await new Promise((resolve, reject) => {
+    socket.once("hello", resolve);
+    socket.once("connect_error", reject);
+  });
+  return socket;
+}
+
+before(async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "sockeye-")), "sockeye.toml");
+  writeFileSync(
+    file,
+    `profile = "socket.io"\n[workers]\nlisten = "127.0.0.1:0"\n[log]\nformat = "json"\n[backends.kitchen]\nsocket_max = "1MiB"\nrehome_after = "2s"\n` +
+      `api_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n`,
+  );
+  const args = ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+  const gateway = spawn(BINARY, args, { stdio: ["ignore", "ignore", "pipe"] });
+  addresses = JSON.parse(await lines(gateway, "stderr", '"listening"'));
+  gateway.stderr.resume();
+});
+
+after(() => children.forEach((child) => child.kill("SIGKILL")));
+
+test("handlers, rooms, acks, middleware, fetchSockets and a worker killed with -9", async () => {
+  const first = await worker();
+  await assert.rejects(client({ bad: true }), (error) => error.message === "not you" && error.data.code === 7);
+  const clients = await Promise.all(Array.from({ length: 6 }, () => client()));
+  const lost = [];
+  clients.forEach((socket) => socket.on("disconnect", (reason) => lost.push(reason)));
+  const bytes = Buffer.from([1, 2, 3]);
+  assert.deepEqual(await clients[0].emitWithAck("echo", { bytes }), { bytes });
+  const news = clients.slice(1).map((socket) => once(socket, "news"));
+  clients[0].emit("news", "soup");
+  assert.deepEqual(await Promise.all(news), Array(5).fill(["soup"]));
+  assert.deepEqual((await clients[0].emitWithAck("survey")).sort(), clients.map(({ id }) => id).sort());
+  const who = await clients[0].emitWithAck("who");
+  assert.deepEqual(who.map(([, data]) => data), Array(6).fill({ since: "start" }));
+
+  // Under load, killed in the middle; no other worker is there yet.
+  const answers = [];
+  const say = (from, to) => {
+    for (let n = from; n < to; n++) for (const socket of clients) answers.push(new Promise((done) => socket.emit("count", n, (m) => done([n, m]))));
+  };
+  say(0, 200);
+  first.kill("SIGKILL");
+  say(200, 400);
+  const second = await worker();
+  say(400, 600);
+  for (const [said, answered] of await Promise.all(answers)) assert.equal(answered, said);
+  assert.deepEqual((await clients[0].emitWithAck("who")).map(([, data]) => data), Array(6).fill({ since: "start" }));
+
+  // A deploy: the old worker hands over and ends by itself.
+  const third = await worker();
+  second.kill("SIGTERM");
+  const [code] = await once(second, "exit");
+  assert.equal(code, 0);
+  assert.deepEqual(await clients[1].emitWithAck("echo", "still"), "still");
+  third.kill("SIGKILL");
+  assert.deepEqual(lost, []);
+  clients.forEach((socket) => socket.disconnect());
+});
+
+test("a link that is cut under load loses nothing and repeats nothing", async () => {
+  const way = await wire();
+  const only = await worker(way.address);
+  const clients = await Promise.all(Array.from({ length: 4 }, () => client()));
+  const lost = [];
+  clients.forEach((socket) => socket.on("disconnect", (reason) => lost.push(reason)));
+  const answers = [];
+  for (let n = 0; n < 300; n++) {
+    for (const socket of clients) {
+      answers.push(new Promise((done) => socket.emit("count", n, (m, redelivered) => done([n, m, redelivered]))));
+    }
+    if (n % 100 === 50) way.cut();
+    if (n % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (const [said, answered, redelivered] of await Promise.all(answers)) {
+    assert.equal(answered, said);
+    assert.equal(redelivered, false);
+  }
+  assert.deepEqual(lost, []);
+  clients.forEach((socket) => socket.disconnect());
+  only.kill("SIGKILL");
+  way.close();
+});
