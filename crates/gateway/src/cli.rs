@@ -81,7 +81,13 @@ enum CommandArgs {
 #[derive(Debug, Subcommand)]
 enum ConfigArgs {
     /// Report every problem; ends with 1 if there is one.
-    Check(Overrides),
+    Check {
+        #[command(flatten)]
+        overrides: Overrides,
+        /// Also connect to what the configuration names: Redis.
+        #[arg(long)]
+        online: bool,
+    },
     /// Print every setting with its source.
     Show {
         #[command(flatten)]
@@ -156,7 +162,7 @@ pub enum Command {
 
 #[derive(Debug)]
 pub enum ConfigCommand {
-    Check { request: Request },
+    Check { request: Request, online: bool },
     Show { request: Request, json: bool },
     Reference { page: Page },
 }
@@ -183,8 +189,9 @@ impl Cli {
             Some(CommandArgs::Emit { args, overrides }) => Command::Emit(args, overrides.request()),
             Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
-                ConfigArgs::Check(overrides) => ConfigCommand::Check {
+                ConfigArgs::Check { overrides, online } => ConfigCommand::Check {
                     request: overrides.request(),
+                    online,
                 },
                 ConfigArgs::Show { overrides, json } => ConfigCommand::Show {
                     request: overrides.request(),

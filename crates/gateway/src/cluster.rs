@@ -3,6 +3,7 @@
 use crate::config::Cluster;
 use crate::config::RedisMode;
 use anyhow::{Context, Result};
+use control::cluster::engine::Server;
 use control::cluster::gauges::Gauges;
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
@@ -40,6 +41,20 @@ pub fn join(
     let redis = engine(cluster)?;
     let member = Member::join(settings, Arc::clone(gauges), move || redis::open(redis));
     Ok(member?)
+}
+
+/// Connects to the engine, once, and asks what it is.
+pub fn look(cluster: &Cluster) -> Result<Server> {
+    let redis = engine(cluster)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the control plane")?;
+    let asked = runtime.block_on(async {
+        let (engine, _feed) = redis::open(redis).await?;
+        engine.server().await
+    });
+    Ok(asked?)
 }
 
 fn engine(cluster: &Cluster) -> Result<Redis> {

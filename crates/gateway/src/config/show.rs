@@ -3,8 +3,9 @@
 use super::docs;
 use super::layers::merge;
 use super::raw::{Layer, Path, Setting, Source};
-use super::{Request, inspect};
+use super::{Cluster, Request, inspect};
 use crate::cli::{ConfigCommand, Page};
+use control::cluster::engine::Server;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 pub fn run(command: &ConfigCommand) -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     match command {
-        ConfigCommand::Check { request } => check(&mut out, request),
+        ConfigCommand::Check { request, online } => check(&mut out, request, *online),
         ConfigCommand::Show { request, json } => show(&mut out, request, *json),
         ConfigCommand::Reference { page } => {
             let text = match page {
@@ -25,7 +26,7 @@ pub fn run(command: &ConfigCommand) -> io::Result<ExitCode> {
     }
 }
 
-fn check(out: &mut impl Write, request: &Request) -> io::Result<ExitCode> {
+fn check(out: &mut impl Write, request: &Request, online: bool) -> io::Result<ExitCode> {
     match super::load(request) {
         Ok(loaded) => {
             let from = loaded
@@ -36,10 +37,32 @@ fn check(out: &mut impl Write, request: &Request) -> io::Result<ExitCode> {
                 writeln!(out, "warning: {doubt}")?;
             }
             writeln!(out, "configuration is valid ({from})")?;
-            Ok(ExitCode::SUCCESS)
+            match &loaded.resolved.cluster {
+                Some(cluster) if online => check_engine(out, cluster),
+                _ => Ok(ExitCode::SUCCESS),
+            }
         }
         Err(problems) => {
             writeln!(out, "{problems}")?;
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn check_engine(out: &mut impl Write, cluster: &Cluster) -> io::Result<ExitCode> {
+    match crate::cluster::look(cluster) {
+        Ok(server) => {
+            let Server {
+                name,
+                version,
+                mode,
+                ..
+            } = server;
+            writeln!(out, "cluster.urls answer: {name} {version}, {mode}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problem) => {
+            writeln!(out, "cluster.urls: {problem:#}")?;
             Ok(ExitCode::from(1))
         }
     }

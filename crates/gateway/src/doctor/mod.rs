@@ -3,6 +3,7 @@
 
 mod cgroup;
 mod checks;
+mod engine;
 mod kernel;
 mod memory;
 mod report;
@@ -57,6 +58,10 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
     let mut findings = vec![configuration(&loaded)];
     findings.extend(certificates(&loaded));
     findings.extend(checks::examine(&snapshot, &need));
+    // A snapshot of another machine says nothing of what this one can reach.
+    if order.from.is_none() {
+        findings.extend(engine::examine(&loaded));
+    }
     let report = report::Report {
         connections: need.connections,
         in_container: snapshot.in_container(),

@@ -21,6 +21,8 @@ pub struct Remark {
     /// What would be better; `None` = it is well.
     pub wanted: Option<String>,
     pub why: &'static str,
+    /// What to do.
+    pub fix: &'static str,
 }
 
 /// Judges what a server says of itself.
@@ -34,6 +36,7 @@ pub fn judge(server: &Server) -> Vec<Remark> {
             true => "not tested: subscriptions may behave otherwise when a server fails",
             false => "",
         },
+        fix: "use Redis 6.2 or later, or Valkey",
     }];
     remarks.extend(server.pubsub_buffer.map(judge_buffer));
     remarks.extend(server.node_timeout.map(|timeout| Remark {
@@ -42,6 +45,7 @@ pub fn judge(server: &Server) -> Vec<Remark> {
         wanted: (timeout > NODE_TIMEOUT_MAX)
             .then(|| format!("{} ms or less", NODE_TIMEOUT_MAX.as_millis())),
         why: "messages between nodes wait until a replica has taken over, two to four seconds after this time",
+        fix: "redis-cli CONFIG SET cluster-node-timeout 5000, at every node",
     }));
     remarks
 }
@@ -70,6 +74,7 @@ fn judge_buffer(buffer: Buffer) -> Remark {
                 "a node that stands still for longer than this lasts is thrown out, and asks for what it missed"
             }
         },
+        fix: "redis-cli CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\", at every server",
     }
 }
 
