@@ -2,13 +2,11 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
-use crate::cluster::letter::{Address, Order, Target, owned};
-use crate::cluster::wire::Ask;
+use crate::clients::socket::Extra;
+use crate::cluster::letter::Target;
 use crate::cluster::{asking, send};
-use crate::seam::told::Collected;
 use std::sync::Arc;
 
-use crate::clients::socket::Extra;
 pub use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::output::backlog::Fate;
@@ -19,7 +17,6 @@ use crate::seam::effect::Brief;
 use crate::seam::effect::Notice;
 use crate::seam::event::{AckTo, Data};
 use crate::seam::inside::Inside;
-use crate::seam::told::Told;
 use crate::seam::{notices, orders};
 use crate::tables::clock::Now;
 use crate::tables::slot::{SessionKey, SocketKey};
@@ -318,37 +315,6 @@ impl Context<'_> {
         }
     }
 
-    // ---- many sockets, on every shard -----------------------------------------------------------------------------------
-
-    /// Sends an event to this shard's sockets of a target only.
-    pub fn broadcast_here(&mut self, target: &Target<'_>, emit: &Emit<'_>) {
-        let _inside = Inside::enter();
-        if self.may_emit(emit) {
-            let mut out = Outgoing::event(target, emit);
-            self.parts.audience().fan_out(target, &mut out);
-        }
-    }
-
-    /// Sends an event that wants an ack to everyone the target means; `Handler::collected` follows.
-    pub fn collect(&mut self, target: &Target<'_>, emit: &Emit<'_>, timeout: Duration, token: u64) {
-        let _inside = Inside::enter();
-        if !self.may_emit(emit) {
-            let collected = Collected::default();
-            self.parts
-                .outbound
-                .tell(Told::Collected { token, collected });
-            return;
-        }
-        let mut out = Outgoing::event(target, emit);
-        asking::collect(self.parts, target, &mut out, millis(timeout), token);
-    }
-
-    /// Asks all shards for the sockets a target means; `Handler::found` follows.
-    pub fn fetch(&mut self, target: &Target<'_>, timeout: Duration, token: u64) {
-        let _inside = Inside::enter();
-        asking::fetch(self.parts, target, millis(timeout), token);
-    }
-
     /// Puts this shard's sockets of a target into rooms.
     pub fn join_here(&mut self, of: &Target<'_>, rooms: &[&str]) {
         let _inside = Inside::enter();
@@ -365,43 +331,6 @@ impl Context<'_> {
     pub fn disconnect_here(&mut self, of: &Target<'_>, close: bool) {
         let _inside = Inside::enter();
         ending::disconnect_selected(self.parts, of, close);
-    }
-
-    /// Lets all sockets of a target join rooms.
-    pub fn join_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
-        let _inside = Inside::enter();
-        let shards = send::shards_of(self.parts, of);
-        if !shards.is_empty() {
-            let letter = Order::Join {
-                of: Address::from(of),
-                rooms: owned(rooms),
-                expected: self.parts.rooms.expect(of.namespace, rooms),
-            };
-            send::send_all(self.parts, shards, letter);
-        }
-        send::send_away(self.parts, of, Ask::Join(rooms));
-        orders::join_selected(self.parts, of, rooms);
-    }
-
-    /// Lets all sockets of a target leave rooms.
-    pub fn leave_all(&mut self, of: &Target<'_>, rooms: &[&str]) {
-        let _inside = Inside::enter();
-        let shards = send::shards_of(self.parts, of);
-        if !shards.is_empty() {
-            let letter = Order::Leave {
-                of: Address::from(of),
-                rooms: owned(rooms),
-            };
-            send::send_all(self.parts, shards, letter);
-        }
-        send::send_away(self.parts, of, Ask::Leave(rooms));
-        orders::leave_selected(self.parts, of, rooms);
-    }
-
-    /// Ends the memberships of all sockets of a target; with `close` their sessions.
-    pub fn disconnect_all(&mut self, of: &Target<'_>, close: bool) {
-        let _inside = Inside::enter();
-        orders::disconnect_all(self.parts, of, close);
     }
 
     // ---- sessions without sockets ---------------------------------------------------------------------------------------
@@ -452,6 +381,6 @@ impl Context<'_> {
 }
 
 /// Milliseconds of a timeout; those of the longest are no number.
-fn millis(timeout: Duration) -> u64 {
+pub(crate) fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }

@@ -139,6 +139,7 @@ mod tests {
         let sources = [
             include_str!("context.rs"),
             include_str!("limiter.rs"),
+            include_str!("many.rs"),
             include_str!("reading.rs"),
             include_str!("deciding.rs"),
             include_str!("../hearing/booking.rs"),

@@ -10,6 +10,7 @@ pub(crate) mod handler;
 pub(crate) mod inside;
 pub(crate) mod join;
 pub(crate) mod limiter;
+pub(crate) mod many;
 pub mod notices;
 pub(crate) mod opening;
 pub(crate) mod orders;
