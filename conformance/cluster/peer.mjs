@@ -1,6 +1,6 @@
 // A Node Socket.IO server in a cluster, its clients, and an emitter, driven by lines of JSON.
 //
-//   node peer.mjs --redis redis://127.0.0.1:6379 --adapter classic|sharded|streams|none [--namespaces /,/lab]
+//   node peer.mjs --redis redis://127.0.0.1:6379 --adapter classic|sharded|streams|none [--namespaces /,/lab] [--cluster]
 //
 // Its first line is {"port":N}. Each line of input is a command {"id":1,"do":"emit",…}; its answer is {"id":1,"ok":…} or
 // {"id":1,"error":"…"}. In between it tells what clients and the server hear: {"client":"c1","event":"ev","args":[…]} and
@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { createAdapter, createShardedAdapter } from "@socket.io/redis-adapter";
 import { Emitter } from "@socket.io/redis-emitter";
 import { createAdapter as createStreamsAdapter } from "@socket.io/redis-streams-adapter";
-import { createClient } from "redis";
+import { createClient, createCluster } from "redis";
 import { Server } from "socket.io";
 import { io as connectClient } from "socket.io-client";
 
@@ -21,13 +21,15 @@ const { values: settings } = parseArgs({
     adapter: { type: "string", default: "classic" },
     namespaces: { type: "string", default: "/" },
     specific: { type: "boolean", default: false },
+    cluster: { type: "boolean", default: false },
   },
 });
 
 const tell = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 async function connect() {
-  const client = createClient({ url: settings.redis });
+  const url = settings.redis;
+  const client = settings.cluster ? createCluster({ rootNodes: [{ url }] }) : createClient({ url });
   client.on("error", (error) => console.error(`redis: ${error.message}`));
   await client.connect();
   return client;

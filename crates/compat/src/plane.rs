@@ -281,6 +281,22 @@ impl Plane {
         }
     }
 
+    /// A hub of ours has its first member of a room (`came`), or had its last. Servers with the sharded adapter say things to rooms in
+    /// channels of their own, which are listened to while there is such a server.
+    pub fn room(&mut self, namespace: &str, room: &str, came: bool) {
+        if !clustered::has_channel(self.settings.mode, room) {
+            return;
+        }
+        let Some(space) = self.spaces.get_mut(namespace) else {
+            return;
+        };
+        let is_heard = space.sides[Dialect::Sharded as usize].was_there;
+        if space.note_room(room, came) && is_heard {
+            let topics = vec![Topic::Sharded(self.names.room(namespace, room))];
+            self.tasks.push(listen(came, topics));
+        }
+    }
+
     /// Subscribers were counted; `None` = Redis did not answer.
     pub fn counted(&mut self, namespace: &str, counted: Option<Counted>, now_ms: u64) {
         let Some(space) = self.spaces.get_mut(namespace) else {
@@ -318,16 +334,21 @@ impl Plane {
                 let tail = side.tail.take(now_ms);
                 missed.extend(tail.map(|letter| (dialect, letter)));
             }
-            side.was_there = is_there;
+            if is_there != side.was_there && dialect == Dialect::Sharded {
+                let rooms = space.rooms.keys();
+                let topics = rooms.map(|room| Topic::Sharded(self.names.room(namespace, room)));
+                let topics: Vec<Topic> = topics.collect();
+                if !topics.is_empty() {
+                    self.tasks.push(listen(is_there, topics));
+                }
+            }
+            space.side(dialect).was_there = is_there;
         }
         let streams = space.sides[Dialect::Streams as usize].was_there;
         if streams != space.is_in_streams {
             space.is_in_streams = streams;
             let topics = space::streams_topics(&self.names, &self.settings, namespace);
-            self.tasks.push(match streams {
-                true => Task::Subscribe(topics),
-                false => Task::Unsubscribe(topics),
-            });
+            self.tasks.push(listen(streams, topics));
         }
         for (dialect, letter) in missed {
             self.write(dialect, &letter);
@@ -599,6 +620,13 @@ impl Plane {
                     .for_each(|side| side.tail.trim(now_ms));
             }
         }
+    }
+}
+
+fn listen(begins: bool, topics: Vec<Topic>) -> Task {
+    match begins {
+        true => Task::Subscribe(topics),
+        false => Task::Unsubscribe(topics),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::names::Names;
 use crate::plane::{Counted, Dialect, Round, Settings, Topic};
 use crate::presence::{Presence, Tail};
 use crate::verb::{Letter, Verb};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a namespace remembers of its last second, in each dialect. What is larger is not told to a server that appears.
@@ -40,6 +41,8 @@ pub(crate) struct Space {
     is_counting: bool,
     /// We take part in the streams adapter's questions: only while there is one, because they count us.
     pub(crate) is_in_streams: bool,
+    /// Rooms that hubs of ours have members of, and how many hubs.
+    pub(crate) rooms: HashMap<Box<str>, u32>,
 }
 
 impl Space {
@@ -55,11 +58,36 @@ impl Space {
             counted_ms: None,
             is_counting: false,
             is_in_streams: false,
+            rooms: HashMap::new(),
         }
     }
 
     pub(crate) fn side(&mut self, dialect: Dialect) -> &mut Side {
         &mut self.sides[dialect as usize]
+    }
+
+    /// Whether the room came for the first hub, or went for the last.
+    pub(crate) fn note_room(&mut self, room: &str, came: bool) -> bool {
+        let hubs = self.rooms.get_mut(room);
+        match (hubs, came) {
+            (Some(hubs), true) => {
+                *hubs += 1;
+                false
+            }
+            (Some(1), false) => {
+                self.rooms.remove(room);
+                true
+            }
+            (Some(hubs), false) => {
+                *hubs -= 1;
+                false
+            }
+            (None, true) => {
+                self.rooms.insert(room.into(), 1);
+                true
+            }
+            (None, false) => false,
+        }
     }
 
     /// Whether servers are to be counted now; if so, they are being counted from now on.

@@ -460,6 +460,27 @@ fn no_question_of_the_streams_adapter_reaches_a_classic_server() {
 }
 
 #[test]
+fn rooms_with_channels_of_their_own_are_heard_while_there_is_a_sharded_server() {
+    let mut plane = plane();
+    let topic = |room: &str| Topic::Sharded(format!("socket.io#/lab#{room}#"));
+    plane.room(LAB, "r1", true);
+    plane.room(LAB, "Zc7f0ch5oTBIRcgBAAAA", true);
+    assert_eq!(plane.take(), [], "nobody speaks there");
+    plane.counted(LAB, servers(Dialect::Sharded, 1), 1_000);
+    assert_eq!(plane.take(), [Task::Subscribe(vec![topic("r1")])]);
+    // A second hub has members, and the first has none any more.
+    plane.room(LAB, "r1", true);
+    plane.room(LAB, "r1", false);
+    plane.room(LAB, "r2", true);
+    assert_eq!(plane.take(), [Task::Subscribe(vec![topic("r2")])]);
+    plane.room(LAB, "r1", false);
+    assert_eq!(plane.take(), [Task::Unsubscribe(vec![topic("r1")])]);
+    plane.tick(61_000);
+    let tasks = plane.take();
+    assert_eq!(tasks[0], Task::Unsubscribe(vec![topic("r2")]));
+}
+
+#[test]
 fn a_node_that_is_no_member_neither_listens_nor_writes() {
     let mut plane = with(|settings| settings.membership = [Membership::Never; 3]);
     plane.say(LAB, broadcast("ev"), 100);

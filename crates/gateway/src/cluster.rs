@@ -1,9 +1,12 @@
 //! Joining a cluster, and what its end means for this process.
 
-use crate::config::Cluster;
 use crate::config::RedisMode;
+use crate::config::{Cluster, Compat};
 use anyhow::{Context, Result};
-use control::cluster::engine::Server;
+use compat::plane::{self, Membership};
+use compat::verb::own_uid;
+use control::cluster::engine::{Server, Trouble};
+use control::cluster::foreign::{self, Ear};
 use control::cluster::gauges::Gauges;
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
@@ -12,6 +15,8 @@ use hub::Inbox;
 use shard::Shards;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::runtime::Runtime;
 
 /// Finds the engine and takes a node number. `number`: the one that is configured.
 pub fn join(
@@ -32,6 +37,7 @@ pub fn join(
         queue_bytes: cluster.queue_bytes,
         flood_always: cluster.flood_always,
         join_wait: cluster.join_wait,
+        names_rooms: cluster.compat.sharded != Membership::Never,
     };
     if cluster.secret.is_none() {
         tracing::warn!(
@@ -96,11 +102,53 @@ fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
 }
 
 /// From now on letters of other nodes reach the shards.
-pub fn open(member: &mut Member, shards: &Shards) {
+pub fn open(member: &mut Member, shards: &Shards, foreign: Option<Ear>) {
     let count = shards.metrics().len() as u16;
     member.open(Office {
         inbox: Inbox::new(shards.process(), member.number(), count),
         shards: count,
         deliver: Box::new(shards.postman()),
+        foreign,
     });
+}
+
+/// Listens to servers of other kinds on a connection of its own.
+pub fn hear_others(
+    cluster: &Cluster,
+    namespaces: Vec<String>,
+    member: &Member,
+    shards: &Shards,
+    runtime: &Runtime,
+    gauges: &Arc<foreign::Gauges>,
+) -> Result<Option<Ear>> {
+    if !cluster.compat.is_wanted() {
+        return Ok(None);
+    }
+    let count = shards.metrics().len() as u16;
+    let plan = foreign::Plan {
+        settings: compat(&cluster.compat, member.number()),
+        namespaces,
+        inbox: Inbox::new(shards.process(), member.number(), count),
+        postman: Box::new(shards.postman()),
+        gauges: Arc::clone(gauges),
+    };
+    let redis = engine(cluster)?;
+    let ear = runtime.block_on(async {
+        let opened = redis::open(redis).await?;
+        Ok::<Ear, Trouble>(foreign::start(opened, plan).await)
+    });
+    Ok(Some(ear?))
+}
+
+fn compat(compat: &Compat, node: u16) -> plane::Settings {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let epoch = since.map_or(1, |since| since.as_micros() as u64);
+    plane::Settings {
+        prefix: compat.prefix.clone(),
+        uid: own_uid(node, epoch),
+        // The stream is not read yet.
+        membership: [compat.classic, compat.sharded, Membership::Never],
+        mode: compat.mode,
+        python: compat.python,
+    }
 }

@@ -78,7 +78,7 @@ pub fn start<'a>(
         certificates.as_ref(),
     )?;
     if let Some(member) = &mut member {
-        cluster::open(member, &shards);
+        open_to_others(&loaded.resolved, member, &shards, &runtime, &facts)?;
     }
     // Nobody else sets it.
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
@@ -135,6 +135,24 @@ fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<Option<Member>> {
     let hostname = config::hostname();
     let member = cluster::join(cluster, config.server.node, &hostname, &facts.cluster)?;
     Ok(Some(member))
+}
+
+/// From now on nodes and servers of other kinds reach the shards.
+fn open_to_others(
+    config: &Resolved,
+    member: &mut Member,
+    shards: &Shards,
+    runtime: &Runtime,
+    facts: &Facts,
+) -> Result<()> {
+    let Some(cluster) = &config.cluster else {
+        return Ok(());
+    };
+    let namespaces = config.rules.namespaces.keys().cloned().collect();
+    let gauges = &facts.foreign;
+    let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, gauges)?;
+    cluster::open(member, shards, ear);
+    Ok(())
 }
 
 fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {

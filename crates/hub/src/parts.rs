@@ -61,8 +61,8 @@ impl Parts {
         let away = process.uplink.as_ref();
         let away = away.map(|uplink| Box::new(Away::new(me, uplink)));
         let mut people = People::default();
-        if away.is_some() {
-            people.watch_interest();
+        if let Some(uplink) = &process.uplink {
+            people.watch_interest(uplink.watch());
         }
         Self {
             ids: Ids::new(me, entropy),

@@ -10,6 +10,7 @@ use super::seal::Seal;
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish as Frame};
+use hub::foreign::ELSEWHERE;
 use hub::{Letter, Parcel, Piece, Tidings, Uplink};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -319,6 +320,15 @@ impl Driver {
                     });
                 }
                 Piece::Release { key } => self.node.release(key),
+                Piece::Room {
+                    came,
+                    namespace,
+                    room,
+                } => {
+                    if let Some(ear) = &self.rig.office.foreign {
+                        ear.room(came, namespace, room);
+                    }
+                }
                 Piece::Letter {
                     keys,
                     nodes,
@@ -326,8 +336,14 @@ impl Driver {
                     round,
                     bytes,
                 } => {
-                    let nodes: Vec<NodeId> =
-                        nodes.iter().map(|node| NodeId(*node as u16)).collect();
+                    let elsewhere = self.rig.office.foreign.as_ref().is_some_and(|ear| {
+                        ear.hear(parcel.shard(), keys, nodes, round.is_some(), bytes)
+                    });
+                    let nodes = nodes.iter().map(|node| *node as u16);
+                    let nodes: Vec<NodeId> = nodes
+                        .filter(|node| *node != ELSEWHERE)
+                        .map(NodeId)
+                        .collect();
                     let sent = self.node.send_to(keys, &nodes, bytes);
                     if let Ok(to) = &sent {
                         self.node.expect(to, expected);
@@ -335,7 +351,7 @@ impl Driver {
                         Gauges::add(&self.rig.gauges.refused, 1);
                     }
                     if let Some(round) = round {
-                        self.tell(parcel.shard(), posted(round, sent.ok()));
+                        self.tell(parcel.shard(), posted(round, sent.ok(), elsewhere));
                     }
                 }
             }
@@ -404,11 +420,13 @@ impl Driver {
     }
 }
 
-fn posted(round: u64, to: Option<Vec<NodeId>>) -> Tidings {
+/// `elsewhere`: servers of other kinds were asked as well.
+fn posted(round: u64, to: Option<Vec<NodeId>>, elsewhere: bool) -> Tidings {
+    let elsewhere = elsewhere.then_some(ELSEWHERE);
     match to {
         Some(to) => Tidings::Posted {
             round,
-            nodes: to.into_iter().map(|node| node.0).collect(),
+            nodes: to.into_iter().map(|node| node.0).chain(elsewhere).collect(),
         },
         None => Tidings::Refused { round },
     }

@@ -2,8 +2,12 @@
 //! It has an engine of its own, so that their traffic and that between nodes do not wait for each other.
 
 use super::engine::{self, Engine, Kind, Message, Name, News, Opened};
+use super::feed::Feed;
 use compat::classic;
-use compat::plane::{Counted, Part, Plane, Reply, Round, Settings, Tally, Task, Told, Topic, Way};
+use compat::plane::{
+    Counted, Dialect, Membership, Part, Plane, Reply, Round, Settings, Tally, Task, Told, Topic,
+    Way,
+};
 use compat::verb::{self, Args, Letter, Selection, Verb};
 use hub::foreign::{Deed, ELSEWHERE, Event, Overheard, What, overhear};
 use hub::{Answer, Fetched, Found, Inbox, Read, Response};
@@ -26,12 +30,18 @@ const NAMESPACES_MAX: usize = 1_000;
 const ASK_MS: u64 = 5_000;
 const FETCH_MS: u64 = 4_000;
 
-/// A letter that a shard wrote for other nodes.
+/// What a shard has for other nodes, as far as it concerns us.
 #[derive(Debug)]
-struct Heard {
-    shard: u16,
-    is_question: bool,
-    bytes: Box<[u8]>,
+enum Heard {
+    Letter {
+        shard: u16,
+        bytes: Box<[u8]>,
+    },
+    Room {
+        came: bool,
+        namespace: Box<str>,
+        room: Box<str>,
+    },
 }
 
 /// Where letters to other nodes pass by.
@@ -39,6 +49,12 @@ struct Heard {
 pub struct Ear {
     letters: UnboundedSender<Heard>,
     gauges: Arc<Gauges>,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").finish_non_exhaustive()
+    }
 }
 
 /// What happened, for metrics.
@@ -94,11 +110,8 @@ impl Ear {
             .gauges
             .waiting_bytes
             .fetch_add(weight, Ordering::Relaxed);
-        let heard = Heard {
-            shard,
-            is_question,
-            bytes: bytes.into(),
-        };
+        let bytes = bytes.into();
+        let heard = Heard::Letter { shard, bytes };
         if waiting > WAITING_BYTES_MAX || self.letters.send(heard).is_err() {
             self.gauges
                 .waiting_bytes
@@ -108,59 +121,68 @@ impl Ear {
         }
         is_question
     }
+
+    /// A shard has its first member of a room, or had its last. That is never dropped: it would not come again.
+    pub fn room(&self, came: bool, namespace: &str, room: &str) {
+        let (namespace, room) = (namespace.into(), room.into());
+        // An error means that the process ends.
+        let _ = self.letters.send(Heard::Room {
+            came,
+            namespace,
+            room,
+        });
+    }
 }
 
-/// How letters come to the shards.
+/// Brings a letter to a shard.
 pub type Postman = Box<dyn Fn(u16, Arc<hub::Letter>) + Send + Sync>;
 
-/// Starts the task; it ends with the engine, or when the last [`Ear`] goes.
-pub fn start(
-    (engine, mut feed): Opened,
-    settings: Settings,
-    namespaces: &[String],
-    inbox: Inbox,
-    postman: Postman,
-) -> Ear {
-    let (letters, mut heard) = unbounded_channel();
-    let gauges = Arc::new(Gauges::default());
-    let (counts, mut counted) = unbounded_channel();
+/// What the task is made of.
+pub struct Plan {
+    /// What an operator decides.
+    pub settings: Settings,
+    /// Namespaces that clients may join.
+    pub namespaces: Vec<String>,
+    /// For which shards letters are.
+    pub inbox: Inbox,
+    /// How they come there.
+    pub postman: Postman,
+    /// Where to tell what happens.
+    pub gauges: Arc<Gauges>,
+}
+
+/// Starts the task on the runtime that is entered; it ends with the engine, or when the last [`Ear`] goes.
+pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
+    let (letters, heard) = unbounded_channel();
+    let (counts, counted) = unbounded_channel();
+    let gauges = plan.gauges;
+    let mut settings = plan.settings;
+    if !has_sharded_channels(&engine).await {
+        settings.membership[Dialect::Sharded as usize] = Membership::Never;
+    }
     let mut bridge = Bridge {
         plane: Plane::new(settings),
         entered: HashSet::new(),
         engine,
-        inbox,
-        postman,
+        inbox: plan.inbox,
+        postman: plan.postman,
         counts,
         gauges: Arc::clone(&gauges),
         began: Instant::now(),
     };
-    namespaces.iter().for_each(|name| bridge.enter(name));
-    tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(TICK);
-        bridge.carry_out();
-        loop {
-            tokio::select! {
-                letter = heard.recv() => match letter {
-                    Some(letter) => bridge.overheard_all(letter, &mut heard),
-                    None => return,
-                },
-                news = feed.next() => match news {
-                    Some(news) => bridge.news(news),
-                    None => return,
-                },
-                Some((namespace, counted)) = counted.recv() => {
-                    let now_ms = bridge.now_ms();
-                    bridge.plane.counted(&namespace, counted, now_ms);
-                }
-                _ = ticks.tick() => {
-                    let now_ms = bridge.now_ms();
-                    bridge.plane.tick(now_ms);
-                }
-            }
-            bridge.carry_out();
-        }
-    });
+    plan.namespaces.iter().for_each(|name| bridge.enter(name));
+    tokio::spawn(bridge.run(heard, feed, counted));
     Ear { letters, gauges }
+}
+
+/// Redis has them from 7.0. Where it does not answer now, it is asked for them in vain at worst.
+async fn has_sharded_channels(engine: &Engine) -> bool {
+    let Ok(server) = engine.server().await else {
+        return true;
+    };
+    let major = server.version.split('.').next();
+    let major = major.and_then(|major| major.parse::<u32>().ok());
+    server.name != "redis" || major.is_none_or(|major| major >= 7)
 }
 
 struct Bridge {
@@ -175,6 +197,37 @@ struct Bridge {
 }
 
 impl Bridge {
+    async fn run(
+        mut self,
+        mut heard: UnboundedReceiver<Heard>,
+        mut feed: Feed,
+        mut counted: UnboundedReceiver<(String, Option<Counted>)>,
+    ) {
+        let mut ticks = tokio::time::interval(TICK);
+        self.carry_out();
+        loop {
+            tokio::select! {
+                letter = heard.recv() => match letter {
+                    Some(letter) => self.overheard_all(letter, &mut heard),
+                    None => return,
+                },
+                news = feed.next() => match news {
+                    Some(news) => self.news(news),
+                    None => return,
+                },
+                Some((namespace, counted)) = counted.recv() => {
+                    let now_ms = self.now_ms();
+                    self.plane.counted(&namespace, counted, now_ms);
+                }
+                _ = ticks.tick() => {
+                    let now_ms = self.now_ms();
+                    self.plane.tick(now_ms);
+                }
+            }
+            self.carry_out();
+        }
+    }
+
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
@@ -199,18 +252,29 @@ impl Bridge {
     }
 
     fn overheard(&mut self, heard: Heard) {
-        let weight = heard.bytes.len() + OVERHEAD_BYTES;
+        let (shard, bytes) = match heard {
+            Heard::Letter { shard, bytes } => (shard, bytes),
+            Heard::Room {
+                came,
+                namespace,
+                room,
+            } => {
+                self.enter(&namespace);
+                return self.plane.room(&namespace, &room, came);
+            }
+        };
+        let weight = bytes.len() + OVERHEAD_BYTES;
         self.gauges
             .waiting_bytes
             .fetch_sub(weight, Ordering::Relaxed);
-        match overhear(&heard.bytes) {
-            Ok(Overheard::Deed(deed)) => self.said(heard.shard, deed),
+        match overhear(&bytes) {
+            Ok(Overheard::Deed(deed)) => self.said(shard, deed),
             Ok(Overheard::Response {
                 round,
                 parts,
                 response,
             }) => self.plane.answered(round, part(parts, response)),
-            Err(_) => debug_assert!(!heard.is_question, "a shard of this version wrote it"),
+            Err(error) => debug_assert!(false, "a shard of this version wrote it: {error:?}"),
         }
     }
 

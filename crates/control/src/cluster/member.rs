@@ -2,6 +2,7 @@
 
 use super::driver::{Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
+use super::foreign::Ear;
 use super::gauges::Gauges;
 use super::number::Number;
 use cluster::node::Limits;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub queue_bytes: usize,
     /// How long the ack of a join waits for other nodes.
     pub join_wait: Duration,
+    /// Servers of other kinds want to know rooms by their names.
+    pub names_rooms: bool,
 }
 
 /// What is there once the shards run.
@@ -46,6 +49,8 @@ pub struct Office {
     pub inbox: Inbox,
     pub shards: u16,
     pub deliver: Deliver,
+    /// Servers of other kinds listen by it.
+    pub foreign: Option<Ear>,
 }
 
 impl std::fmt::Debug for Office {
@@ -79,7 +84,8 @@ impl Member {
     where
         F: Future<Output = Result<Opened, Trouble>>,
     {
-        let uplink = Arc::new(Uplink::new(settings.queue_bytes, settings.join_wait));
+        let uplink = Uplink::new(settings.queue_bytes, settings.join_wait);
+        let uplink = Arc::new(uplink.naming_rooms(settings.names_rooms));
         let (parcels, received) = unbounded_channel();
         let (open_office, office) = oneshot::channel();
         let (leave, left) = oneshot::channel();

@@ -5,6 +5,7 @@
 
 mod backends;
 mod cluster;
+mod foreign;
 pub mod lag;
 pub mod node;
 #[cfg(test)]

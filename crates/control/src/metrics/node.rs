@@ -2,6 +2,7 @@
 
 use super::load;
 use crate::backend::Figures;
+use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::identity::Verifier;
@@ -32,6 +33,8 @@ pub struct Node {
     pub certificate_expiry: AtomicU64,
     /// The way to other nodes.
     pub cluster: Arc<Gauges>,
+    /// The way to servers of other kinds.
+    pub foreign: Arc<foreign::Gauges>,
     /// What checks tokens, if anything does.
     pub verifier: OnceLock<Arc<Verifier>>,
     pub refused: Refused,

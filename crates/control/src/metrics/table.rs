@@ -56,6 +56,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::cluster::CLUSTER,
     },
     Group {
+        title: "Node servers in the cluster",
+        intro: "Socket.IO servers of Node and Python on the same Redis ([node-servers.md](node-servers.md)).",
+        metrics: super::foreign::FOREIGN,
+    },
+    Group {
         title: "Node",
         intro: "This process outside its data plane.",
         metrics: NODE,

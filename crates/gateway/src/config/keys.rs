@@ -6,6 +6,7 @@ mod access;
 mod auth;
 mod backends;
 mod cluster;
+mod compat;
 mod edges;
 mod namespaces;
 mod operators;
@@ -19,6 +20,7 @@ pub use access::{Admission, Rates};
 pub use auth::{Checks, Claims, Demands, Sources};
 pub use backends::{Backend, Workers};
 pub use cluster::{Adapter, Cluster, RedisMode, Routing};
+pub use compat::Compat;
 pub use edges::{Origins, Proxies};
 use hub::config::{Parser, SlowConsumer};
 use hub::limits::Limits;
@@ -163,6 +165,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "Other nodes, and the engine between them. See docs/cluster.md.",
     ),
     (
+        "compat",
+        "Servers of Node and Python in the same cluster. See docs/node-servers.md.",
+    ),
+    (
         "admin",
         "The operators' listener (its address is `server.admin`).",
     ),
@@ -248,6 +254,7 @@ settings! {
     rates: Rates;
     admission: Admission;
     cluster: Cluster;
+    compat: Compat;
     admin: Admin;
     pages: Pages;
     log: Log;

@@ -9,7 +9,7 @@ use crate::clients::users::Users;
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::tables::clock::Clock;
-use crate::tables::interest::{Change, Interest, Subject};
+use crate::tables::interest::{Change, Interest, Subject, Watch};
 use crate::tables::slab::Slab;
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
 use crate::tables::timer::SessionTimer;
@@ -321,8 +321,8 @@ impl People {
     // ---- interest -----------------------------------------------------------------------------------------------------
 
     /// Other nodes may exist: whom this hub has members for is noted from now on.
-    pub(crate) fn watch_interest(&mut self) {
-        self.interest = Interest::new(true);
+    pub(crate) fn watch_interest(&mut self, watch: Watch) {
+        self.interest = Interest::new(watch);
     }
 
     /// Something about a room of a namespace that other nodes are to know.
@@ -338,8 +338,8 @@ impl People {
         }
     }
 
-    pub(crate) fn take_interest(&mut self) -> impl Iterator<Item = Change> {
-        self.interest.take()
+    pub(crate) fn interest(&mut self) -> &mut Interest {
+        &mut self.interest
     }
 
     // ---- users --------------------------------------------------------------------------------------------------------

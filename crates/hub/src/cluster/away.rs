@@ -5,7 +5,7 @@ use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Response, RoundId, Target};
 use crate::cluster::wire::{self, Ask};
 use crate::tables::id::{self, Identity};
-use crate::tables::interest::{Change, Subject, key};
+use crate::tables::interest::{Change, Interest, RoomChange, Subject, Watch, key};
 use ::wire::base64url::Id20;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ pub struct Uplink {
     join_wait_ms: u64,
     /// A bit for each node that was ever met.
     met: [AtomicU64; NODES / 64],
+    names_rooms: bool,
 }
 
 /// Node numbers that an id has room for.
@@ -37,6 +38,22 @@ impl Uplink {
             bytes_max,
             join_wait_ms: join_wait.as_millis() as u64,
             met: std::array::from_fn(|_| AtomicU64::new(0)),
+            names_rooms: false,
+        }
+    }
+
+    /// Has hubs tell the names of the rooms that they have members of, in [`Piece::Room`].
+    pub fn naming_rooms(self, names_rooms: bool) -> Self {
+        Self {
+            names_rooms,
+            ..self
+        }
+    }
+
+    pub(crate) fn watch(&self) -> Watch {
+        match self.names_rooms {
+            true => Watch::NodesAndOthers,
+            false => Watch::Nodes,
         }
     }
 
@@ -80,6 +97,12 @@ pub enum Piece<'a> {
     Hold { key: u64, ticket: u64 },
     /// There are none any more.
     Release { key: u64 },
+    /// A hub has its first member of a room, or had its last.
+    Room {
+        came: bool,
+        namespace: &'a str,
+        room: &'a str,
+    },
     /// For the nodes that hold one of the keys, and for these nodes.
     Letter {
         keys: &'a [u64],
@@ -96,6 +119,7 @@ pub enum Piece<'a> {
 enum Item {
     Hold(u64, u64),
     Release(u64),
+    Room(RoomChange),
     Letter {
         /// Bounds in `numbers`: keys, nodes, expected.
         numbers: [usize; 4],
@@ -141,6 +165,11 @@ impl Parcel {
                 ticket: *ticket,
             },
             Item::Release(key) => Piece::Release { key: *key },
+            Item::Room(room) => Piece::Room {
+                came: room.came,
+                namespace: &room.namespace,
+                room: &room.room,
+            },
             Item::Letter {
                 numbers: [first, nodes, expected, end],
                 round,
@@ -215,7 +244,13 @@ impl Away {
     }
 
     /// What changed in whom this hub has members for.
-    pub(crate) fn note(&mut self, changes: impl Iterator<Item = Change>) {
+    pub(crate) fn note(&mut self, interest: &mut Interest) {
+        let rooms = interest.take_rooms().into_iter();
+        self.parcel.items.extend(rooms.map(Item::Room));
+        self.note_keys(interest.take());
+    }
+
+    fn note_keys(&mut self, changes: impl Iterator<Item = Change>) {
         for change in changes {
             match change {
                 Change::Came(key) => {

@@ -140,7 +140,7 @@ pub(crate) fn post_parcel(parts: &mut Parts) {
 /// Other nodes will be told whom this hub has members for.
 fn note_interest(parts: &mut Parts) {
     if let Some(away) = &mut parts.away {
-        away.note(parts.people.take_interest());
+        away.note(parts.people.interest());
     }
 }
 

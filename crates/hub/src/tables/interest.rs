@@ -32,24 +32,43 @@ pub(crate) enum Change {
     Joined(SocketKey, u64),
 }
 
+/// A room that has its first member here, or had its last. Only servers of other kinds want names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RoomChange {
+    pub(crate) came: bool,
+    pub(crate) namespace: Box<str>,
+    pub(crate) room: Box<str>,
+}
+
+/// Who is told of changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Watch {
+    #[default]
+    Nobody,
+    /// Other nodes, by keys.
+    Nodes,
+    /// The same, and servers of other kinds by the names of rooms.
+    NodesAndOthers,
+}
+
 /// The changes that nobody was told of yet. A node that is alone notes none.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
-    watched: bool,
+    watch: Watch,
     changes: Vec<Change>,
+    rooms: Vec<RoomChange>,
 }
 
 impl Interest {
-    /// `watched`: somebody will be told.
-    pub(crate) fn new(watched: bool) -> Self {
+    pub(crate) fn new(watch: Watch) -> Self {
         Self {
-            watched,
-            changes: Vec::new(),
+            watch,
+            ..Self::default()
         }
     }
 
     pub(crate) fn is_watched(&self) -> bool {
-        self.watched
+        self.watch != Watch::Nobody
     }
 
     /// HOT PATH.
@@ -61,9 +80,33 @@ impl Interest {
         name: &str,
         change: impl FnOnce(u64) -> Change,
     ) {
-        if self.watched {
-            self.changes.push(change(key(namespace, subject, name)));
+        if self.watch == Watch::Nobody {
+            return;
         }
+        let change = change(key(namespace, subject, name));
+        self.changes.push(change);
+        if self.watch == Watch::NodesAndOthers && matches!(subject, Subject::Room) {
+            self.name(namespace, name, change);
+        }
+    }
+
+    #[cold]
+    fn name(&mut self, namespace: &str, room: &str, change: Change) {
+        let came = match change {
+            Change::Came(_) => true,
+            Change::Went(_) => false,
+            Change::Joined(..) => return,
+        };
+        let (namespace, room) = (namespace.into(), room.into());
+        self.rooms.push(RoomChange {
+            came,
+            namespace,
+            room,
+        });
+    }
+
+    pub(crate) fn take_rooms(&mut self) -> Vec<RoomChange> {
+        std::mem::take(&mut self.rooms)
     }
 
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Change> + '_ {

@@ -115,6 +115,7 @@ impl Nodes {
                     let confirmed = Letter::from(Tidings::Confirmed { ticket });
                     self.net(node).deliver(parcel.shard(), &confirmed);
                 }
+                Piece::Room { .. } => {}
                 Piece::Release { key } => {
                     let held = self.0[node].held.get_mut(&key).expect("it was held");
                     *held = held.checked_sub(1).expect("it was held");

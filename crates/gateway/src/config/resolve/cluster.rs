@@ -2,6 +2,8 @@
 
 use super::Resolver;
 use crate::config::keys::{Adapter, RedisMode, Routing};
+use compat::clustered::Mode;
+use compat::plane::Membership;
 use control::identity::Secret;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +23,25 @@ pub struct Cluster {
     pub join_wait: Duration,
     pub ring_bytes: usize,
     pub queue_bytes: usize,
+    pub compat: Compat,
+}
+
+/// Servers of other kinds in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compat {
+    pub classic: Membership,
+    pub sharded: Membership,
+    pub mode: Mode,
+    pub prefix: String,
+    pub python: bool,
+}
+
+impl Compat {
+    /// Whether anybody is to be listened to.
+    pub fn is_wanted(&self) -> bool {
+        let hears = |membership| membership != Membership::Never;
+        hears(self.classic) || hears(self.sharded) || self.python
+    }
 }
 
 /// Certificates for Redis.
@@ -85,6 +106,21 @@ impl Resolver<'_> {
             join_wait: *keys.join_wait,
             ring_bytes: keys.ring_bytes.get(),
             queue_bytes: keys.queue_bytes.get(),
+            compat: self.compat(),
         })
+    }
+
+    fn compat(&mut self) -> Compat {
+        let keys = &self.settings.compat;
+        if keys.prefix.is_empty() {
+            self.problem(&keys.prefix, "must not be empty");
+        }
+        Compat {
+            classic: *keys.classic,
+            sharded: *keys.sharded,
+            mode: *keys.sharded_mode,
+            prefix: keys.prefix.clone(),
+            python: *keys.python,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Several nodes and a real Redis: rooms do not end at the process.
 
 mod engine;
+mod foreign;
 
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use client::full::SocketIo;

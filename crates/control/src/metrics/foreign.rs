@@ -1,0 +1,62 @@
+//! Rows about servers of other kinds in the cluster.
+
+use super::row::{Metric, counter};
+use super::{Samples, View};
+use compat::plane::Tally;
+use compat::refused::Refused;
+
+/// The dialects in the order of their numbers.
+const DIALECTS: [&str; 4] = ["classic", "sharded", "streams", "python"];
+
+fn by_dialect(view: &View<'_>, counts: impl Fn(&Tally) -> [u64; 4]) -> Samples {
+    let counts = counts(&view.node.foreign.tally());
+    let counts = DIALECTS.into_iter().zip(counts);
+    Samples::Labelled(
+        counts
+            .map(|(name, count)| (name.to_owned(), count as f64))
+            .collect(),
+    )
+}
+
+fn one(count: u64) -> Samples {
+    Samples::One(Some(count as f64))
+}
+
+pub(super) const FOREIGN: &[Metric] = &[
+    counter(
+        "sockeye_foreign_read_total",
+        "Messages of Node and Python servers, and of emitters, that were read.",
+        |v| by_dialect(v, |tally| tally.taken),
+    )
+    .by("dialect"),
+    counter(
+        "sockeye_foreign_written_total",
+        "Messages written for these servers. Nothing is written to a namespace without one (`compat`).",
+        |v| by_dialect(v, |tally| tally.written),
+    )
+    .by("dialect"),
+    counter(
+        "sockeye_foreign_refused_total",
+        "Messages in their channels that were not read. `own`: of a Sockeye node, which is as it should be.",
+        |v| {
+            let tally = v.node.foreign.tally();
+            let reasons = Refused::ALL.into_iter().zip(tally.refused);
+            Samples::Labelled(
+                reasons
+                    .map(|(why, count)| (why.label().to_owned(), count as f64))
+                    .collect(),
+            )
+        },
+    )
+    .by("reason"),
+    counter(
+        "sockeye_foreign_dropped_total",
+        "Messages from or for these servers that were dropped because too many waited.",
+        |v| one(v.node.foreign.dropped()),
+    ),
+    counter(
+        "sockeye_foreign_unpublished_total",
+        "Messages for these servers that Redis did not take. They are not sent again: these servers could get them twice.",
+        |v| one(v.node.foreign.unpublished()),
+    ),
+];

@@ -1,0 +1,27 @@
+//! `[compat]`: servers of Node and Python in the same cluster.
+
+use crate::config::typed::{choice, section};
+use compat::clustered::Mode;
+use compat::plane::Membership;
+
+choice! {
+    Membership { "auto" => Membership::Auto, "always" => Membership::Always, "never" => Membership::Never }
+    Mode { "dynamic" => Mode::Dynamic, "dynamic-private" => Mode::DynamicPrivate, "static" => Mode::Static }
+}
+
+section! {
+    /// Servers of Node and Python in the same cluster.
+    Compat = "compat." {
+        classic: Membership = "auto",
+            "Node servers with `createAdapter` of `@socket.io/redis-adapter`, and emitters. `auto`: they are listened to, and a \
+             namespace is written to while such a server is there. `always`: it is always written to. `never`: neither.";
+        sharded: Membership = "auto",
+            "The same for Node servers with `createShardedAdapter`; Redis 7.0 or newer.";
+        sharded_mode: Mode = "dynamic",
+            "`subscriptionMode` of these servers.";
+        prefix: String = "socket.io",
+            "`key` and `channelPrefix` of these servers and emitters.";
+        python: bool = "false",
+            "Servers and emitters of python-socketio, 5.14 or newer, in the channel `socketio`.";
+    }
+}
