@@ -38,7 +38,7 @@ pub struct EmitArgs {
         env = "SOCKEYE_API_KEY",
         hide_env_values = true
     )]
-    key: String,
+    key: Option<String>,
 }
 
 pub fn run(args: &EmitArgs, request: &Request) -> Result<()> {
@@ -47,9 +47,11 @@ pub fn run(args: &EmitArgs, request: &Request) -> Result<()> {
     let addr =
         admin.context("cannot ask a gateway without an operators' listener: set server.admin")?;
     let addr = reachable(addr);
+    let key = args.key.as_deref();
+    let key = key.context("cannot publish without an API key: set SOCKEYE_API_KEY, or --key; `sockeye api-key` makes one")?;
     let body = body(args);
-    let answer = post(addr, &args.key, &body)
-        .with_context(|| format!("cannot ask http://{addr}/v1/emit"))?;
+    let answer =
+        post(addr, key, &body).with_context(|| format!("cannot ask http://{addr}/v1/emit"))?;
     let (status, said) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     if status.split(' ').nth(1) != Some("202") {
         let status = status.lines().next().unwrap_or_default();
