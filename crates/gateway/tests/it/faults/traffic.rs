@@ -201,6 +201,13 @@ impl Member {
                 other => panic!("a member was sent {other:?}: {:?}", frame.payload),
             }
         }
+        if !self.missing.is_empty() {
+            let first: Vec<_> = self.missing.iter().take(10).collect();
+            eprintln!(
+                "a member of {:?} misses (publisher, number): {first:?}",
+                self.rooms
+            );
+        }
         self.came.lost += self.missing.len() as u64;
         self.came
     }
