@@ -319,7 +319,10 @@ impl Bridge {
             News::Dropped(count) => {
                 self.gauges.dropped.fetch_add(count, Ordering::Relaxed);
             }
-            News::Up | News::Down(_) | News::Heard(_) | News::Unheard(_) => {}
+            News::Down(trouble) => {
+                tracing::warn!(%trouble, "Node servers in the cluster cannot be reached");
+            }
+            News::Up | News::Heard(_) | News::Unheard(_) => {}
         }
     }
 
