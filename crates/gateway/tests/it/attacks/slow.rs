@@ -496,13 +496,22 @@ fn health_and_sessions_were_shed_like_newcomers() {
     assert_serves(gateway.addr);
 }
 
-/// A reserve that silent connections fill is given back: each of them must say soon what it wants.
+/// A reserve that silent connections fill is given back: each of them must say soon what it wants, long before the handshake
+/// timeout.
 #[test]
 fn silent_connections_do_not_keep_the_reserve() {
-    let gateway = lonely("conns_max = 20\n");
+    let short = "handshake_timeout = \"1s\"";
+    let long = "handshake_timeout = \"60s\"\nconns_max = 20";
+    let gateway = Gateway::start(&super::SETTINGS.replace(short, long));
     let _clients: Vec<_> = (0..19).map(|_| SocketIo::connect(gateway.addr)).collect();
     let poller = Poller::connect(gateway.addr);
+    let shed = "sockeye_connections_shed_total";
+    let come = || gateway.metric("sockeye_connections_accepted_total") + gateway.metric(shed);
+    let before = come();
     let _silent: Vec<_> = (0..100).map(|_| RawConn::connect(gateway.addr)).collect();
+    // Each shard accepts its own: one of them may answer while the other has not yet filled the reserve.
+    assert!(eventually(SOON, || come() >= before + 100.0), "{}", come());
+    assert!(gateway.metric(shed) >= 1.0, "the reserve was never full");
     let probe = || {
         let mut conn = RawConn::connect(gateway.addr);
         conn.try_send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
