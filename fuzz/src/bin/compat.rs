@@ -31,7 +31,11 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(letter) = python::decode(body) {
         again(&names, &letter);
     }
-    let fields = [(&b"nsp"[..], namespace.as_bytes()), (b"type", b"3"), (b"data", body)];
+    let fields = [
+        (&b"nsp"[..], namespace.as_bytes()),
+        (b"type", b"3"),
+        (b"data", body),
+    ];
     if let Ok(letter) = clustered::decode_entry(fields.into_iter()) {
         again(&names, &letter);
     }
