@@ -3,10 +3,11 @@
 //! The bound is kept by the senders: a hub whose messages find a mailbox above its limit stops reading from its clients until
 //! that mailbox is short again, so nothing is dropped and nothing grows without end.
 
+use crate::cluster::awake::Awake;
 use crate::tables::loads::Load;
 use crossbeam_queue::SegQueue;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 
 pub use crate::books::limits::SHARDS_MAX;
@@ -23,8 +24,7 @@ struct Inner<T> {
     queue: SegQueue<T>,
     loads: Arc<Loads>,
     shard: u16,
-    /// The owner is awake and will look before it sleeps, or a wake-up is on its way.
-    awake: AtomicBool,
+    awake: Awake,
     waker: Waker,
 }
 
@@ -54,7 +54,7 @@ pub fn mailbox<T>(waker: Waker, loads: Arc<Loads>, shard: u16) -> (Sender<T>, Re
         queue: SegQueue::new(),
         loads,
         shard,
-        awake: AtomicBool::new(false),
+        awake: Awake::new(),
         waker,
     });
     (Sender(Arc::clone(&inner)), Receiver(inner))
@@ -91,8 +91,7 @@ impl<T: Weigh> Sender<T> {
 
     /// Wakes the owner if it sleeps.
     pub fn wake(&self) {
-        // Pairs with the swap in `begin_wait`: either the owner sees the message, or we see that it must be woken.
-        if !self.0.awake.swap(true, Ordering::SeqCst) {
+        if self.0.awake.must_be_woken() {
             self.0.waker.wake_by_ref();
         }
     }
@@ -101,13 +100,12 @@ impl<T: Weigh> Sender<T> {
 impl<T: Weigh> Receiver<T> {
     /// Call before waiting: messages sent from now on wake the owner. `false`: some are here, so do not wait.
     pub fn begin_wait(&self) -> bool {
-        self.0.awake.swap(false, Ordering::SeqCst);
-        self.is_empty()
+        self.0.awake.begin_wait(&self.0.load().messages)
     }
 
     /// Call behind waiting: the owner looks by itself.
     pub fn end_wait(&self) {
-        self.0.awake.swap(true, Ordering::SeqCst);
+        self.0.awake.end_wait();
     }
 
     /// The next message.

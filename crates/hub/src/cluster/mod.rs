@@ -2,6 +2,7 @@
 
 pub(crate) mod abroad;
 pub(crate) mod asking;
+pub(crate) mod awake;
 pub(crate) mod away;
 pub mod foreign;
 pub(crate) mod inbox;
@@ -13,3 +14,8 @@ pub(crate) mod rounds;
 pub(crate) mod send;
 pub(crate) mod shared;
 pub(crate) mod wire;
+
+/// What `awake` counts and flags with.
+mod atomics {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+}
