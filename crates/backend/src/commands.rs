@@ -8,6 +8,7 @@ use crate::proto::command::What;
 use crate::proto::item;
 use crate::state::Backend;
 use wire::json;
+use wire::socketio;
 
 /// Queries of one worker that wait for their answers.
 const QUERIES_MAX: usize = 65_536;
@@ -17,6 +18,11 @@ const DATA_BYTES_MAX: usize = 16 << 10;
 fn check(emit: &proto::Emit) -> Result<(), &'static str> {
     if emit.event.is_empty() {
         return Err("emit.event is empty");
+    }
+    if socketio::is_reserved(&emit.event) {
+        return Err(
+            "emit.event is a name that only the libraries emit, such as `connect` or `disconnect`",
+        );
     }
     if !are_elements(&emit.args) {
         return Err("emit.args are no JSON elements separated by commas");
@@ -33,14 +39,21 @@ fn are_elements(args: &[u8]) -> bool {
 }
 
 impl Backend {
-    pub(crate) fn command(&mut self, now_ms: u64, worker: u64, number: u64, what: What) {
-        if let Err(message) = self.carry_out(worker, what) {
+    pub(crate) fn command(&mut self, now_ms: u64, worker: u64, number: u64, what: Option<What>) {
+        let unknown = "the command is empty, or of a kind that this gateway does not know";
+        let done = what
+            .ok_or(unknown)
+            .and_then(|what| self.carry_out(worker, what));
+        if let Err(message) = done {
             let message = message.to_owned();
             let failed = proto::Failed {
                 command: number,
                 message,
             };
             self.reply(now_ms, worker, item::What::Failed(failed));
+            if let Some(worker) = self.workers.get_mut(&worker) {
+                worker.failures += 1;
+            }
         }
     }
 

@@ -50,6 +50,10 @@ impl Entry {
         matches!(self.item.what, Some(What::Event(_)))
     }
 
+    pub(crate) fn is_failed(&self) -> bool {
+        matches!(self.item.what, Some(What::Failed(_)))
+    }
+
     /// A socket comes into a worker's hands by it.
     pub(crate) fn introduces(&self) -> bool {
         matches!(self.item.what, Some(What::Connect(_) | What::Resume(_)))

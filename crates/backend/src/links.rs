@@ -12,6 +12,8 @@ pub struct Link(pub u64);
 /// Bytes of items in one message.
 const BATCH_BYTES: usize = 64 << 10;
 const INSTANCE_BYTES_MAX: usize = 64;
+/// Commands of one worker that failed, and that it has not handled as items.
+const FAILURES_MAX: usize = 16_384;
 /// Workers of one backend on one node.
 const WORKERS_MAX: usize = 1_024;
 
@@ -48,6 +50,10 @@ pub enum Stray {
     Handled,
     /// Commands are missing.
     Gap,
+    /// Commands have no number.
+    Number,
+    /// Too many of its commands failed, and it has not handled the news of it.
+    Failures,
 }
 
 impl Stray {
@@ -57,6 +63,12 @@ impl Stray {
             Self::Handled => "cannot go on: `handled` is above the number of the last item sent",
             Self::Gap => {
                 "cannot go on: commands are missing; attach again and repeat those behind welcome.commands"
+            }
+            Self::Number => {
+                "cannot go on: `first` must be the number of the first command in the message; numbers begin at 1"
+            }
+            Self::Failures => {
+                "cannot go on: 16384 commands failed, and `handled` does not cover these `Failed` items; attach again and begin anew"
             }
         }
     }
@@ -167,10 +179,10 @@ impl Backend {
         }
         loop {
             let worker = self.workers.get_mut(&id)?;
-            if worker.leaving || !worker.has_window(window_bytes) {
+            if !worker.has_window(window_bytes) {
                 return None;
             }
-            let entry = worker.queue.pop_front()?;
+            let entry = worker.pop_queue()?;
             if !self.is_wanted(&entry) {
                 self.release(&entry);
                 continue;
@@ -207,26 +219,42 @@ impl Backend {
             return Err(Stray::Handled);
         }
         self.handled(now_ms, id, message.handled);
-        for (command, number) in message.commands.into_iter().zip(message.first..) {
-            let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
-            if number <= worker.commands {
-                continue;
-            }
-            if number != worker.commands + 1 {
-                return Err(Stray::Gap);
-            }
-            worker.commands = number;
+        self.take_commands(now_ms, id, message.first, message.commands)?;
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.leaving |= message.leaving;
             self.ready.insert(link);
-            if let Some(what) = command.what {
-                self.command(now_ms, id, number, what);
-            }
-        }
-        if message.leaving
-            && let Some(worker) = self.workers.get_mut(&id)
-        {
-            worker.leaving = true;
         }
         self.say_goodbye(now_ms);
+        Ok(())
+    }
+
+    fn take_commands(
+        &mut self,
+        now_ms: u64,
+        id: u64,
+        first: u64,
+        commands: Vec<proto::Command>,
+    ) -> Result<(), Stray> {
+        let worker = self.workers.get(&id).ok_or(Stray::Unknown)?;
+        if commands.is_empty() {
+            return Ok(());
+        }
+        if first == 0 {
+            return Err(Stray::Number);
+        }
+        // Those that it has are not taken twice. A gap at the start is the only one that there can be.
+        let known = (worker.commands + 1).checked_sub(first).ok_or(Stray::Gap)?;
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        for command in commands.into_iter().skip(known) {
+            let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
+            if worker.failures >= FAILURES_MAX {
+                self.bury(now_ms, id);
+                return Err(Stray::Failures);
+            }
+            worker.commands += 1;
+            let number = worker.commands;
+            self.command(now_ms, id, number, command.what);
+        }
         Ok(())
     }
 
@@ -235,6 +263,7 @@ impl Backend {
             let Some(entry) = worker.pop_handled(handled, now_ms) else {
                 return;
             };
+            worker.failures -= usize::from(entry.is_failed());
             self.ready.extend(worker.link);
             self.done(entry);
         }

@@ -482,7 +482,7 @@ impl Backend {
         while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {
             self.decision_due(now_ms, name);
         }
-        while let Some((_, name, ack)) = self.answers_due.pop_front_if(|due| due.0 <= now_ms) {
+        while let Some((_, name, ack)) = self.next_answer_due(now_ms) {
             self.answer_due(name, ack);
         }
         if now_ms >= self.looked_ms + LOOK_MS {
@@ -533,6 +533,15 @@ impl Backend {
             },
         );
         self.on_gone(now_ms, gone);
+    }
+
+    /// The oldest that is due, or that came already: what was answered is not kept until its time.
+    fn next_answer_due(&mut self, now_ms: u64) -> Option<(u64, Name, u64)> {
+        let homes = &self.homes;
+        self.answers_due.pop_front_if(|(due_ms, name, ack)| {
+            let home = homes.get(name);
+            *due_ms <= now_ms || home.is_none_or(|home| !home.open.contains(ack))
+        })
     }
 
     fn answer_due(&mut self, name: Name, ack: u64) {

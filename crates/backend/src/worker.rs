@@ -27,6 +27,8 @@ pub(crate) struct Worker {
     /// Number of the last command taken in, and of the last one that the worker was told of.
     pub(crate) commands: u64,
     pub(crate) commands_told: u64,
+    /// Items that tell it of failed commands and that it has not handled.
+    pub(crate) failures: usize,
 }
 
 impl Worker {
@@ -46,6 +48,7 @@ impl Worker {
             queue: VecDeque::new(),
             commands: 0,
             commands_told: 0,
+            failures: 0,
         }
     }
 
@@ -73,6 +76,15 @@ impl Worker {
 
     pub(crate) fn next(&self) -> u64 {
         self.next
+    }
+
+    /// What it gets next. One that leaves gets answers to its queries only: what it has to finish may wait for them.
+    pub(crate) fn pop_queue(&mut self) -> Option<Entry> {
+        if self.leaving {
+            let at = self.queue.iter().position(|entry| entry.about.is_none())?;
+            return self.queue.remove(at);
+        }
+        self.queue.pop_front()
     }
 
     /// Something more may be under way. One item may always be, whatever its size.

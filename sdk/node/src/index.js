@@ -129,7 +129,7 @@ export class Socket extends EventEmitter {
       // One client answers: its arguments are the callback's, as in Socket.IO.
       this.nsp.server
         .query({ ask: { emit: { to: this.#self.target, event, ...encode(args) }, timeout_ms: ASK_TIMEOUT_MS } })
-        .then(({ answers: [answer] }) => answer && done(...decode(answer.args, answer.attachments)));
+        .then(({ answers: [answer] }) => answer && done(...decode(answer.args, answer.attachments)), logged);
       return true;
     }
     return this.#self.emit(event, ...args);
@@ -177,9 +177,9 @@ export class Socket extends EventEmitter {
     return this;
   }
 
-  /** Calls the program's own listeners. */
+  /** Calls the program's own listeners. A client may name its event `error`: Node throws such an event if nobody listens. */
   fire(event, ...args) {
-    return super.emit(event, ...args);
+    return (event !== "error" || this.listenerCount(event) > 0) && super.emit(event, ...args);
   }
 
   /** @internal */
@@ -294,12 +294,17 @@ export class Server {
 
   /** @param {{ gateway: string, key: string, backend: string, weight?: number }} options */
   constructor(options) {
+    this.#ended = Promise.withResolvers?.() ?? withResolvers();
     this.ready = new Promise((resolve, reject) => {
-      this.#ended = Promise.withResolvers?.() ?? withResolvers();
       this.#link = new Link(options, {
         item: (item) => this.#take(item),
         ready: resolve,
-        failed: reject,
+        failed: (error) => {
+          console.error(`sockeye: the gateway refuses this worker: ${error.details}`);
+          reject(error);
+          this.#forget();
+          this.#ended.resolve();
+        },
         lost: () => this.#forget(),
         ended: () => this.#ended.resolve(),
       });
@@ -326,16 +331,17 @@ export class Server {
 
   /** @internal */
   command(what) {
-    this.#link.command(what);
+    return this.#link.command(what);
   }
 
   /** @internal */
   query(what) {
     const query = ++this.#numbers;
     const [name] = Object.keys(what);
-    return new Promise((resolve) => {
-      this.#queries.set(query, resolve);
-      this.command({ [name]: { ...what[name], query } });
+    return new Promise((resolve, reject) => {
+      const command = this.command({ [name]: { ...what[name], query } });
+      if (command === undefined) reject(new Error("this worker has ended"));
+      else this.#queries.set(query, { command, resolve, reject });
     });
   }
 
@@ -354,10 +360,21 @@ export class Server {
       }
       case "answers":
       case "found":
-        this.#queries.get(value.query)?.(value);
+        this.#queries.get(value.query)?.resolve(value);
         return this.#queries.delete(value.query);
       case "failed":
-        console.error(`sockeye: command ${value.command} failed: ${value.message}`);
+        return this.#failed(value);
+    }
+  }
+
+  /** The caller that waits for the command's answer gets the error. */
+  #failed({ command, message }) {
+    console.error(`sockeye: command ${command} failed: ${message}`);
+    for (const [query, waiting] of this.#queries) {
+      if (waiting.command === command) {
+        this.#queries.delete(query);
+        waiting.reject(new Error(message));
+      }
     }
   }
 
@@ -374,10 +391,13 @@ export class Server {
       for (const socket of [...namespace.sockets.values()]) namespace.end(socket, "worker replaced");
     }
     const empty = { answers: [], missing: 1, sockets: [], incomplete: true };
-    this.#queries.forEach((resolve) => resolve(empty));
+    this.#queries.forEach(({ resolve }) => resolve(empty));
     this.#queries.clear();
   }
 }
+
+/** The error of a command was written to the log when it came. */
+const logged = () => {};
 
 function withResolvers() {
   const all = {};

@@ -26,6 +26,8 @@ export class Link {
   #handlers;
   #stream = null;
   #welcomed = false;
+  /** The gateway welcomed this process before: what it says `resumed` about. */
+  #known = false;
   #received = 0;
   #commands = 0;
   /** Commands that the gateway may not have; the first has number `#commands - #kept.length + 1`. */
@@ -48,14 +50,16 @@ export class Link {
     this.#open();
   }
 
+  /** Returns the command's number; nothing when the link has ended. */
   command(what) {
-    if (this.#closed) return;
+    if (this.#closed) return undefined;
     this.#kept.push(what);
     this.#commands += 1;
     if (!this.#scheduled) {
       this.#scheduled = true;
       setImmediate(() => this.#flush(false));
     }
+    return this.#commands;
   }
 
   /** Finishes what it has and hands its sockets over; `ended` follows. */
@@ -119,12 +123,14 @@ export class Link {
   #welcome({ resumed, commands }) {
     this.#failures = 0;
     this.#welcomed = true;
-    if (!resumed && this.#received + this.#commands > 0) {
+    // What was said before the first welcome is not lost: it goes out now.
+    if (!resumed && this.#known) {
       this.#received = 0;
       this.#commands = 0;
       this.#kept = [];
       this.#handlers.lost();
     }
+    this.#known = true;
     this.#confirm(commands);
     // What the gateway has not got goes again, under the same numbers.
     this.#sent = 0;

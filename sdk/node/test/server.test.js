@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { after, before, test } from "node:test";
 import { io as connect } from "socket.io-client";
+import { Server } from "../src/index.js";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const BINARY = process.env.SOCKEYE ?? here("../../../target/debug/sockeye");
@@ -134,4 +135,35 @@ test("a link that is cut under load loses nothing and repeats nothing", async ()
   clients.forEach((socket) => socket.disconnect());
   only.kill("SIGKILL");
   way.close();
+});
+
+test("an event that a client names `error` does not end the worker", async () => {
+  const only = await worker();
+  const socket = await client();
+  socket.emit("error", "boo");
+  assert.equal(await socket.emitWithAck("echo", "still"), "still");
+  assert.equal(only.exitCode, null);
+  socket.disconnect();
+  only.kill("SIGKILL");
+});
+
+test("what is said before the welcome arrives, and a query that fails rejects", async () => {
+  const only = await worker();
+  const socket = await client();
+  const early = once(socket, "early");
+  const io = new Server({ gateway: addresses.workers, key: KEY, backend: "kitchen" });
+  io.emit("early", 1);
+  assert.deepEqual(await early, [1]);
+  await assert.rejects(io.emitWithAck(""), /emit.event is empty/);
+  await assert.rejects(io.emitWithAck("disconnect"), /disconnect/);
+  await io.close();
+  await assert.rejects(io.fetchSockets(), /has ended/);
+  socket.disconnect();
+  only.kill("SIGKILL");
+});
+
+test("a worker that is refused says so, and its close() ends", async () => {
+  const io = new Server({ gateway: addresses.workers, key: "sockeye_wrong", backend: "kitchen" });
+  await assert.rejects(io.ready, /no backend of this name has this key/);
+  await io.close();
 });

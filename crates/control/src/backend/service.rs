@@ -34,6 +34,15 @@ impl Workers {
 
     async fn attach(self, request: Request<Streaming<FromWorker>>) -> Result<Messages, Status> {
         let headers = request.metadata().clone().into_headers();
+        // Nothing is read from a caller without a key.
+        let known = self
+            .0
+            .values()
+            .any(|desk| desk.keys.identify(&headers).is_some());
+        if !known {
+            tracing::warn!("worker refused: no backend has its key");
+            return Err(unknown());
+        }
         let mut frames = request.into_inner();
         let first = tokio::time::timeout(HELLO_TIMEOUT, frames.message()).await;
         let first = first.map_err(|_| {
@@ -47,10 +56,11 @@ impl Workers {
         // A key of one backend tells nothing about the names of others.
         let desk = desk.filter(|desk| desk.keys.identify(&headers).is_some());
         let desk = desk.cloned().ok_or_else(|| {
-            tracing::warn!(backend = hello.backend, "worker refused: unknown backend or key");
-            Status::unauthenticated(
-                "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
-            )
+            tracing::warn!(
+                backend = hello.backend,
+                "worker refused: its key is for another backend"
+            );
+            unknown()
         })?;
         let (outbox, messages) = outbox();
         let link = introduce(&desk, hello, outbox).await?;
@@ -58,6 +68,12 @@ impl Workers {
         tokio::spawn(read(desk, link, frames));
         Ok(Messages { messages, room })
     }
+}
+
+fn unknown() -> Status {
+    Status::unauthenticated(
+        "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
+    )
 }
 
 async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, Status> {

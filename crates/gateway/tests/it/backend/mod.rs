@@ -246,3 +246,29 @@ fn a_worker_without_the_key_is_sent_away() {
     let invalid = Some(tonic::Code::InvalidArgument);
     assert_eq!(code(attempt(&KEY.0, "kitchen", "")), invalid);
 }
+
+/// Up to 16 MiB were read from anybody before the key was looked at, and the name in it went to the log.
+#[test]
+fn a_message_of_a_worker_without_a_key_was_read() {
+    let kitchen = Kitchen::open("");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let hello = Hello {
+        backend: "cellar".repeat(1_000),
+        ..Hello::default()
+    };
+    let first = FromWorker {
+        hello: Some(hello),
+        ..FromWorker::default()
+    };
+    let opened =
+        runtime
+            .expect("a runtime")
+            .block_on(open(kitchen.workers, "sockeye_wrong", first));
+    let status = opened.expect_err("no key");
+    assert_eq!(status.code(), tonic::Code::Unauthenticated);
+    let logged = |what: &str| kitchen.gateway.log().iter().any(|line| line.contains(what));
+    assert!(eventually(PATIENCE, || logged("worker refused")));
+    assert!(!logged("cellar"));
+}

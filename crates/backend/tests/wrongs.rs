@@ -1,0 +1,191 @@
+//! Workers that say wrong things, and what they are told.
+
+use backend::proto::command::What as Order;
+use backend::proto::item::What;
+use backend::proto::{self, Command, FromWorker, Hello};
+use backend::{Backend, Down, Link, Settings, Stray, Up};
+
+const LINK: Link = Link(1);
+
+fn attached() -> Backend {
+    let mut backend = Backend::new(Settings::default());
+    let hello = Hello {
+        instance: "a".to_owned(),
+        ..Hello::default()
+    };
+    backend.attach(1, LINK, &hello).expect("welcome");
+    backend
+}
+
+fn says(first: u64, commands: Vec<Option<Order>>) -> FromWorker {
+    let commands = commands.into_iter().map(|what| Command { what });
+    FromWorker {
+        first,
+        commands: commands.collect(),
+        ..FromWorker::default()
+    }
+}
+
+fn emit(event: &str) -> proto::Emit {
+    proto::Emit {
+        to: Some(proto::Target {
+            namespace: "/".to_owned(),
+            ..proto::Target::default()
+        }),
+        event: event.to_owned(),
+        ..proto::Emit::default()
+    }
+}
+
+fn items(backend: &mut Backend) -> Vec<What> {
+    let sent = std::iter::from_fn(|| backend.poll(1, LINK));
+    let items = sent.flat_map(|message| message.items);
+    items.filter_map(|item| item.what).collect()
+}
+
+fn failures(backend: &mut Backend) -> Vec<(u64, String)> {
+    let failed = items(backend).into_iter().map(|item| match item {
+        What::Failed(failed) => (failed.command, failed.message),
+        other => panic!("{other:?}"),
+    });
+    failed.collect()
+}
+
+/// The first of them was taken for one that the gateway had already.
+#[test]
+fn commands_without_a_number_were_dropped_in_silence() {
+    let mut backend = attached();
+    let said = backend.received(1, LINK, says(0, vec![Some(Order::Emit(emit("a")))]));
+    assert_eq!(said, Err(Stray::Number));
+}
+
+#[test]
+fn a_command_with_the_highest_number_ended_the_driver() {
+    let mut backend = attached();
+    let both = vec![Some(Order::Emit(emit("a"))), Some(Order::Emit(emit("b")))];
+    let said = backend.received(1, LINK, says(u64::MAX, both));
+    assert_eq!(said, Err(Stray::Gap));
+    assert!(backend.take_out().is_empty());
+}
+
+#[test]
+fn a_command_of_an_unknown_kind_was_dropped_in_silence() {
+    let mut backend = attached();
+    let both = vec![None, Some(Order::Emit(emit("a")))];
+    backend.received(1, LINK, says(1, both)).expect("in order");
+    let failed = failures(&mut backend);
+    assert_eq!(failed[0].0, 1);
+    assert!(failed[0].1.contains("does not know"), "{failed:?}");
+    assert_eq!(failed.len(), 1);
+    assert_eq!(backend.take_out().len(), 1, "the other one is carried out");
+}
+
+#[test]
+fn an_event_that_no_client_may_get_was_dropped_in_silence() {
+    let mut backend = attached();
+    let said = says(1, vec![Some(Order::Emit(emit("disconnect")))]);
+    backend.received(1, LINK, said).expect("in order");
+    let failed = failures(&mut backend);
+    assert!(failed[0].1.contains("`disconnect`"), "{failed:?}");
+}
+
+/// A message of 16 MiB has room for millions of empty commands.
+#[test]
+fn news_of_failed_commands_were_kept_without_bound() {
+    let mut backend = attached();
+    let said = backend.received(1, LINK, says(1, vec![None; 100_000]));
+    assert_eq!(said, Err(Stray::Failures));
+    assert_eq!(backend.bytes(), 0, "nothing is kept of it");
+    assert_eq!(backend.workers(), 0);
+}
+
+#[test]
+fn failed_commands_that_are_handled_count_no_more() {
+    let mut backend = attached();
+    for round in 0..6 {
+        let first = 1 + round * 4_000;
+        let said = backend.received(1, LINK, says(first, vec![None; 4_000]));
+        said.expect("in order");
+        let got = items(&mut backend).len() as u64;
+        let handled = FromWorker {
+            handled: first - 1 + got,
+            ..FromWorker::default()
+        };
+        assert_eq!(got, 4_000);
+        backend.received(1, LINK, handled).expect("in order");
+    }
+}
+
+/// It had asked the clients on behalf of an event, and was to answer that event with what they say.
+#[test]
+fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
+    let mut backend = attached();
+    let name = "0".repeat(20);
+    let connect = proto::Connect {
+        socket: name.clone(),
+        namespace: "/".to_owned(),
+        ..proto::Connect::default()
+    };
+    backend.up(1, Up::Connect(connect));
+    let admit = Order::Decision(proto::Decision {
+        socket: name.clone(),
+        admit: true,
+        ..proto::Decision::default()
+    });
+    backend
+        .received(1, LINK, says(1, vec![Some(admit)]))
+        .expect("in order");
+    let event = |ack| {
+        Up::Event(proto::Event {
+            socket: name.clone(),
+            event: "survey".to_owned(),
+            ack,
+            ..proto::Event::default()
+        })
+    };
+    backend.up(1, event(1));
+    assert_eq!(items(&mut backend).len(), 2);
+    let ask = Order::Ask(proto::Ask {
+        query: 7,
+        emit: Some(emit("question")),
+        timeout_ms: 1_000,
+    });
+    let leaves = FromWorker {
+        handled: 2,
+        leaving: true,
+        ..says(2, vec![Some(ask)])
+    };
+    backend.take_out();
+    backend.received(1, LINK, leaves).expect("in order");
+    let asked = backend
+        .take_out()
+        .into_iter()
+        .find_map(|out| match out.down {
+            Down::Do(Order::Ask(ask)) => Some(ask.query),
+            _ => None,
+        });
+    backend.up(2, event(2));
+    backend.up(
+        2,
+        Up::Answers(proto::Answers {
+            query: asked.expect("asked"),
+            ..proto::Answers::default()
+        }),
+    );
+    let got = items(&mut backend);
+    assert!(
+        matches!(got.as_slice(), [What::Answers(answers)] if answers.query == 7),
+        "the answers, and no new event: {got:?}"
+    );
+    let answer = Order::Ack(proto::Ack {
+        socket: name.clone(),
+        ack: 1,
+        ..proto::Ack::default()
+    });
+    let ends = FromWorker {
+        handled: 3,
+        ..says(3, vec![Some(answer)])
+    };
+    backend.received(3, LINK, ends).expect("in order");
+    assert_eq!(backend.take_farewells(), [LINK]);
+}
