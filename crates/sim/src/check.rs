@@ -27,6 +27,8 @@ pub struct Report {
     pub(crate) stays: BTreeMap<(usize, usize), Vec<Stay>>,
     /// What each client received: (room, publisher, number).
     pub(crate) received: Vec<Vec<(usize, usize, u64)>>,
+    /// Rooms that were asked, and the step in which.
+    pub(crate) asks: Vec<(usize, u64)>,
     /// Rounds whose question each client received.
     pub(crate) questions: Vec<BTreeSet<u64>>,
     /// Rounds that had a result, and sockets whose end a handler heard of.
@@ -40,6 +42,16 @@ pub struct Report {
 }
 
 impl Report {
+    /// Clients that were in a room all the time while it was asked.
+    pub(crate) fn meant(&self, ask: usize) -> impl Iterator<Item = usize> {
+        let (room, step) = self.asks[ask];
+        let here = move |stay: &Stay| stay.from < step && step < stay.until;
+        let stays = self.stays.iter();
+        stays.filter_map(move |((client, at), stays)| {
+            (*at == room && stays.iter().any(here)).then_some(*client)
+        })
+    }
+
     /// Panics with the seed if the history is not what users were promised.
     pub(crate) fn check(&mut self, seed: u64) {
         for (client, got) in self.received.iter().enumerate() {

@@ -22,7 +22,8 @@ pub(crate) struct Diary {
     pub(crate) open: usize,
     /// Results: the round, and what it brought.
     pub(crate) results: Vec<(u64, Collected)>,
-    rounds: u64,
+    /// What each round is to its client: a place in `Report::asks`. Rounds are counted from one.
+    pub(crate) rounds: Vec<usize>,
     pub(crate) returns: usize,
 }
 
@@ -82,8 +83,10 @@ impl Handler for Witness {
         let round = {
             let mut diary = self.diary();
             diary.open += 1;
-            diary.rounds += 1;
-            diary.rounds
+            diary
+                .rounds
+                .push(event.args.parse().expect("a number of ours"));
+            diary.rounds.len() as u64
         };
         let args = format!("{},{round}", event.args);
         let question = Emit {

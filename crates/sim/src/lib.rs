@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a handler hears of a socket's end after what its client did next | seed 0: a client is back before its end was told |
 //! | nobody tells a round that a socket it waits for has left | seed 3: rounds without a result |
+//! | a round that could not ask everybody is called complete | seed 3: a round is complete, and a client of the room was not asked |
 //! | a connection that waits for a long mailbox is never read again | seed 9: POSTs without answer |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |
 

@@ -101,7 +101,9 @@ impl World {
     pub(crate) fn ask(&mut self) {
         if let Some(name) = self.someone() {
             let room = self.dice.usize(..self.plan.rooms);
-            self.packet(name, &format!("42[\"ask-{room}\",{name}]"));
+            let number = self.report.asks.len();
+            self.report.asks.push((room, self.step));
+            self.packet(name, &format!("42[\"ask-{room}\",{number}]"));
         }
     }
 

@@ -530,6 +530,14 @@ impl World {
                 "seed {}: {got} clients were asked, {collected:?}",
                 self.seed
             );
+            let meant = self.report.meant(diary.rounds[*round as usize - 1]);
+            for client in meant.filter(|_| collected.complete) {
+                assert!(
+                    self.report.questions[client].contains(round),
+                    "seed {}: round {round} is complete, and client {client} was not asked",
+                    self.seed
+                );
+            }
         }
     }
 
