@@ -4,6 +4,7 @@
 use super::engine::{Engine, Held, Kind, Name, News, Publish, Published, Topic};
 use super::feed::Feed;
 use super::gauges::Gauges;
+use super::joins::Joins;
 use super::member::Office;
 use super::number::{Number, RENEWAL};
 use super::seal::Seal;
@@ -12,7 +13,6 @@ use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish as Frame};
 use hub::foreign::ELSEWHERE;
 use hub::{Letter, Parcel, Piece, Tidings, Uplink};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -51,13 +51,6 @@ pub(super) struct Rig {
     pub(super) parcels: UnboundedReceiver<Parcel>,
 }
 
-/// A join that waits for the other nodes: up to which position they must know this one's flood, and whose it is.
-struct Waiting {
-    position: Option<u64>,
-    shard: u16,
-    ticket: u64,
-}
-
 type Batch = (Vec<Frame>, Published, Instant);
 
 struct Driver {
@@ -68,7 +61,7 @@ struct Driver {
     me: NodeId,
     started: Instant,
     batches: JoinSet<Batch>,
-    joins: VecDeque<Waiting>,
+    joins: Joins,
     up: bool,
     paused_until: Instant,
     ended: Option<Ended>,
@@ -117,7 +110,7 @@ impl Driver {
             // The node's clock must not begin with 0.
             started: now - Duration::from_millis(1),
             batches: JoinSet::new(),
-            joins: VecDeque::new(),
+            joins: Joins::default(),
             up: false,
             paused_until: now,
             ended: None,
@@ -280,21 +273,10 @@ impl Driver {
         );
     }
 
-    /// Joins that all nodes know of by now. What waits is in order.
+    /// Joins that all nodes know of by now.
     fn confirm_joins(&mut self) {
-        let mut confirmed: Vec<(u16, u64)> = Vec::new();
-        while let Some(join) = self.joins.front_mut() {
-            join.position = join.position.or_else(|| self.node.told());
-            if !join.position.is_some_and(|at| self.node.is_confirmed(at)) {
-                break;
-            }
-            let (shard, ticket) = (join.shard, join.ticket);
-            match confirmed.iter_mut().find(|(known, _)| *known == shard) {
-                Some((_, last)) => *last = ticket,
-                None => confirmed.push((shard, ticket)),
-            }
-            self.joins.pop_front();
-        }
+        let (told, node) = (self.node.told(), &self.node);
+        let confirmed = self.joins.confirmed(told, |at| node.is_confirmed(at));
         for (shard, ticket) in confirmed {
             self.tell(shard, Tidings::Confirmed { ticket });
         }
@@ -313,11 +295,7 @@ impl Driver {
                 Piece::Hold { key, ticket } => {
                     // A full queue is no loss: the key is told of when there is room, and the join waits for that.
                     let _ = self.node.hold(key);
-                    self.joins.push_back(Waiting {
-                        position: None,
-                        shard: parcel.shard(),
-                        ticket,
-                    });
+                    self.joins.wait(parcel.shard(), ticket);
                 }
                 Piece::Release { key } => self.node.release(key),
                 Piece::Room {
@@ -414,6 +392,13 @@ impl Driver {
                 Some(news) = self.rig.feed.next() => self.on_news(news),
                 () = sleep_until(deadline.into()) => {}
             }
+        }
+        let bytes = self.node.queued_bytes();
+        if bytes > 0 {
+            tracing::warn!(
+                bytes,
+                "Redis did not take the last bytes for other nodes in time: messages among them are lost"
+            );
         }
         let _ = self.rig.engine.release(&self.rig.number.lease).await;
         Ended::Left

@@ -5,6 +5,7 @@ pub mod engine;
 pub mod feed;
 pub mod foreign;
 pub mod gauges;
+mod joins;
 pub mod member;
 pub mod memory;
 mod number;

@@ -53,7 +53,7 @@ impl Abroad {
         };
         match &reply.response {
             Response::Delivered { asked, .. } => {
-                there.owing += asked;
+                there.owing = there.owing.saturating_add(*asked);
                 there.one_less(reply.parts);
             }
             Response::Sockets(_) => there.one_less(reply.parts),

@@ -277,7 +277,7 @@ impl Rounds {
             } => {
                 *silent_shards == 0
                     && !abroad.is_silent()
-                    && collected.acked + collected.gone >= *asked
+                    && collected.acked.saturating_add(collected.gone) >= *asked
             }
             Wait::Fetch {
                 silent_shards,
@@ -312,7 +312,7 @@ impl Rounds {
                 continue;
             };
             if let Wait::Round { collected, .. } = wait {
-                collected.gone += owing;
+                collected.gone = collected.gone.saturating_add(owing);
             }
             concerned.push(*id);
         }
@@ -351,7 +351,7 @@ impl Rounds {
                 asked,
                 mut collected,
             } => {
-                let missing = asked.saturating_sub(collected.acked + collected.gone);
+                let missing = asked.saturating_sub(collected.acked.saturating_add(collected.gone));
                 collected.timed_out = missing;
                 collected.complete = silent_shards == 0
                     && abroad.is_whole()
@@ -402,10 +402,11 @@ impl Collected {
                 asked: there,
                 undelivered,
             } => {
-                *asked += there;
-                self.undelivered += undelivered;
+                // What other servers say is no number to rely on.
+                *asked = asked.saturating_add(*there);
+                self.undelivered = self.undelivered.saturating_add(*undelivered);
             }
-            Response::Gone => self.gone += 1,
+            Response::Gone => self.gone = self.gone.saturating_add(1),
             Response::Ack(answer) => {
                 self.acked += 1;
                 let bytes = answer.bytes();
@@ -437,5 +438,45 @@ impl Found {
             self.sockets.push(socket.clone());
         }
         Some(before - room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two servers of another kind that said such numbers stopped a shard, or made a partial result look whole.
+    #[test]
+    fn numbers_of_other_servers_that_nobody_can_have_do_not_overflow() {
+        let mut rounds = Rounds::new(Identity {
+            node: 1,
+            shard: 0,
+            shards: 1,
+        });
+        let mut counts = Counts::default();
+        let id = rounds.open(Question::Collect, 7, 1, Abroad::asked());
+        let posted = Tidings::Posted {
+            round: id,
+            nodes: vec![2],
+        };
+        assert!(rounds.on_tidings(&posted).is_empty());
+        for node in [1, 2, 2, 2] {
+            let response = Response::Delivered {
+                asked: u64::MAX,
+                undelivered: u64::MAX,
+            };
+            let reply = Reply {
+                number: id,
+                node,
+                parts: 3,
+                response,
+            };
+            assert!(rounds.respond(&reply, &mut counts).is_none());
+        }
+        let Some(Told::Collected { collected, .. }) = rounds.due(id) else {
+            panic!("the result")
+        };
+        assert_eq!(collected.timed_out, u64::MAX);
+        assert!(!collected.complete);
     }
 }

@@ -123,6 +123,22 @@ fn what_is_published_after_the_ack_of_a_join_arrives() {
     );
 }
 
+/// It ended without a word, though its last messages were lost.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_leaves_while_redis_is_away_tells_operators_what_is_lost() {
+    let mut redis = Redis::start();
+    let mut nodes: [Gateway; 2] = nodes(&redis);
+    let (mut here, _there) = (member(&nodes[0], "room"), member(&nodes[1], "room"));
+    redis.kill();
+    assert_eq!(here.ask("n", &[json!(0)]), Vec::<Value>::new());
+    nodes[0].terminate();
+    let status = nodes[0].exit_status(PATIENCE);
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    let lost = "messages among them are lost";
+    assert!(nodes[0].logged(lost, PATIENCE), "{:?}", nodes[0].log());
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_that_leaves_says_so_and_its_last_messages_arrive() {
