@@ -42,6 +42,13 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    pub(crate) fn too_large(bytes_max: usize) -> Self {
+        Self {
+            message: "payload too large".to_owned(),
+            data: Some(format!(r#"{{"max_bytes":{bytes_max}}}"#)),
+        }
+    }
+
     pub(crate) fn unavailable() -> Self {
         Self {
             message: "service unavailable".to_owned(),

@@ -66,6 +66,8 @@ pub struct Counts {
 
 /// Newcomers are let to a slow backend one in so long: one that is handled shows that it is well again.
 const PROBE_MS: u64 = 1_000;
+/// Without a tick for so long, the process was stopped, or its shards had too much to do.
+const STILL_MS: u64 = 1_000;
 /// How often sockets without a worker are looked at.
 const LOOK_MS: u64 = 250;
 
@@ -87,6 +89,7 @@ pub struct Backend {
     answers_due: VecDeque<(u64, Name, u64)>,
     probed_ms: Option<u64>,
     looked_ms: u64,
+    ticked_ms: u64,
     pub(crate) out: Vec<Out>,
     /// Links that have something to fetch by `poll`.
     pub(crate) ready: BTreeSet<Link>,
@@ -180,6 +183,13 @@ impl Backend {
         let Some(name) = Name::parse(&connect.socket) else {
             return;
         };
+        // It is kept for as long as the socket lives: another worker may need it.
+        let bytes_max = self.settings.socket_bytes_max;
+        if connect.auth.len() > bytes_max {
+            let decision = Err(Refusal::too_large(bytes_max));
+            let socket = name;
+            return self.tell(name, Down::Decide { socket, decision });
+        }
         let entry = Entry::new(Some(name), What::Connect(connect.clone()), now_ms);
         let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
         if full || !self.admits_newcomers(now_ms) {
@@ -478,6 +488,7 @@ impl Backend {
 
     /// What is due by now.
     pub fn tick(&mut self, now_ms: u64) {
+        self.forgive(now_ms);
         self.bury_lost(now_ms);
         while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {
             self.decision_due(now_ms, name);
@@ -491,6 +502,17 @@ impl Backend {
             all.into_iter().for_each(|name| self.look(now_ms, name));
         }
         self.say_goodbye(now_ms);
+    }
+
+    /// While the gateway itself stood still, it heard of nobody: no worker is lost for that.
+    fn forgive(&mut self, now_ms: u64) {
+        let last_ms = std::mem::replace(&mut self.ticked_ms, now_ms);
+        let still_ms = now_ms.saturating_sub(last_ms);
+        if last_ms > 0 && still_ms > STILL_MS {
+            for worker in self.workers.values_mut() {
+                worker.heard_ms = now_ms.min(worker.heard_ms + still_ms);
+            }
+        }
     }
 
     fn bury_lost(&mut self, now_ms: u64) {

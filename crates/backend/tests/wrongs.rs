@@ -1,4 +1,4 @@
-//! Workers that say wrong things, and what they are told.
+//! Workers and clients that say wrong things, and what they are told.
 
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
@@ -188,4 +188,47 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
     };
     backend.received(3, LINK, ends).expect("in order");
     assert_eq!(backend.take_farewells(), [LINK]);
+}
+
+/// What a client said in its CONNECT was kept for as long as it stayed, up to the size of a message, and counted nowhere.
+#[test]
+fn large_connects_were_kept_without_bound() {
+    let mut backend = attached();
+    let bytes_max = Settings::default().socket_bytes_max;
+    let connect = |auth: usize| {
+        Up::Connect(proto::Connect {
+            socket: "0".repeat(20),
+            namespace: "/".to_owned(),
+            auth: vec![b'1'; auth].into(),
+            ..proto::Connect::default()
+        })
+    };
+    backend.up(1, connect(bytes_max + 1));
+    assert_eq!(backend.sockets(), 0);
+    let told = backend.take_out().pop().map(|out| out.down);
+    let Some(Down::Decide {
+        decision: Err(refusal),
+        ..
+    }) = told
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!(refusal.message, "payload too large");
+    assert_eq!(refusal.data.as_deref(), Some(r#"{"max_bytes":65536}"#));
+    backend.up(1, connect(bytes_max));
+    assert_eq!(backend.sockets(), 1);
+}
+
+/// The process was stopped, or did not come to read: it took all its workers for silent.
+#[test]
+fn a_gateway_that_stood_still_gave_up_its_workers() {
+    let mut backend = attached();
+    (0..100).for_each(|step| backend.tick(1 + step * 20));
+    backend.tick(60_000);
+    assert_eq!(backend.workers(), 1);
+    // It had said nothing for two seconds before.
+    (3_000..3_400).for_each(|step| backend.tick(step * 20));
+    assert_eq!(backend.workers(), 1);
+    backend.tick(68_040);
+    assert_eq!(backend.workers(), 0, "it is silent now");
 }
