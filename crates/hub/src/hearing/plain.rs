@@ -35,7 +35,7 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     if !booking::within_rates(&mut stage.parts, session, Some(socket), asked) {
         return;
     }
-    match incoming {
+    match &incoming {
         Ok(incoming) => on_incoming(stage, session, socket, incoming),
         Err(invalid) => {
             stage.parts.books.counts.invalid_messages += 1;
@@ -52,11 +52,11 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     }
 }
 
-fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incoming: Incoming<'_>) {
+fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incoming: &Incoming<'_>) {
     match incoming {
-        Incoming::Join { room, id } => on_room_request(stage, session, socket, "join", &room, id),
+        Incoming::Join { room, id } => on_room_request(stage, session, socket, "join", room, *id),
         Incoming::Leave { room, id } => {
-            on_room_request(stage, session, socket, "leave", &room, id);
+            on_room_request(stage, session, socket, "leave", room, *id);
         }
         Incoming::Event {
             name,
@@ -65,13 +65,13 @@ fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incomin
             attachments,
             id,
         } => {
-            if expiry::on_refresh(&mut stage.parts, session, socket, &name, &args, id) {
+            if expiry::on_refresh(&mut stage.parts, session, socket, name, args, *id) {
                 return;
             }
             let event = Event {
-                name: &name,
-                args: &args,
-                attachments: &attachments,
+                name,
+                args,
+                attachments,
                 room: room.as_deref(),
                 ack: id.map(|id| AckTo { socket, id }),
             };
@@ -82,7 +82,7 @@ fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incomin
             args,
             attachments,
         } => {
-            socketio::on_ack(stage, session, socket, id, &args, &attachments);
+            socketio::on_ack(stage, session, socket, *id, args, attachments);
         }
     }
 }

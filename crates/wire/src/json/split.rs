@@ -129,12 +129,31 @@ fn behind_string(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
+/// From the opening bracket of a valid array or object to behind the closing one: what is inside was checked before.
+fn behind_brackets(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        match text.get(at)? {
+            b'"' => {
+                at = skip_string(text, at + 1).ok()?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 1 => return Some(at + 1),
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
 /// Takes one value and the separator behind it from the front of `rest`.
 fn take_value<'a>(rest: &mut &'a str, separator: u8) -> Option<&'a str> {
     let bytes = rest.as_bytes();
     let start = skip_space(bytes, 0);
     let end = match bytes.get(start) {
         Some(b'"') => behind_string(bytes, start + 1)?,
+        Some(b'{' | b'[') => behind_brackets(bytes, start)?,
         _ => skip_value(bytes, start).ok()?,
     };
     let value = rest.get(start..end)?;
@@ -194,13 +213,22 @@ mod tests {
 
     #[test]
     fn arrays_are_cut_one_level_deep() {
-        let cases: [(&str, &[&str]); 6] = [
+        let cases: [(&str, &[&str]); 7] = [
             ("[]", &[]),
             (" [ ] ", &[]),
             ("[1]", &["1"]),
             (
                 r#"[ 1 , "a,]" ,[2,[3]],{"b":[]} ]"#,
                 &["1", r#""a,]""#, "[2,[3]]", r#"{"b":[]}"#],
+            ),
+            (
+                r#"[{"a}]":"\"}],{[","b":[{},[ ] ]} , [["]",1],{}],"\\",{}]"#,
+                &[
+                    r#"{"a}]":"\"}],{[","b":[{},[ ] ]}"#,
+                    r#"[["]",1],{}]"#,
+                    r#""\\""#,
+                    "{}",
+                ],
             ),
             ("{}", &[]),
             ("7", &[]),
@@ -235,6 +263,8 @@ mod tests {
     fn text_that_was_not_validated_ends_early() {
         assert_eq!(elements("[1,,2]").collect::<Vec<_>>(), ["1"]);
         assert_eq!(elements("[1,\u{fc}]").collect::<Vec<_>>(), ["1"]);
+        assert_eq!(elements(r#"[1,{"\u{fc}]"#).collect::<Vec<_>>(), ["1"]);
+        assert_eq!(elements(r#"[1,{"a":[2],3]"#).collect::<Vec<_>>(), ["1"]);
         assert_eq!(members(r#"{"a":1,"b"}"#).count(), 1);
     }
 }

@@ -23,8 +23,13 @@ pub struct Outgoing<'a> {
 pub fn write_json(out: &mut Vec<u8>, event: &Outgoing<'_>) {
     let mut number = itoa::Buffer::new();
     out.reserve(event.name.len() + event.args.len() + 64);
-    out.extend_from_slice(b"{\"type\":");
-    json::quote(out, event.name);
+    // Most of what is written with an id.
+    if event.name == "ack" {
+        out.extend_from_slice(b"{\"type\":\"ack\"");
+    } else {
+        out.extend_from_slice(b"{\"type\":");
+        json::quote(out, event.name);
+    }
     if let Some(room) = event.room {
         out.extend_from_slice(b",\"room\":");
         json::quote(out, room);
