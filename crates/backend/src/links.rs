@@ -34,7 +34,7 @@ impl Denied {
         match self {
             Self::Instance => "cannot attach: hello.instance must have 1 to 64 bytes",
             Self::Received => {
-                "cannot attach: hello.received is not the number of the last item that this instance got: send 0 after a start"
+                "cannot attach: hello.received is not the number of the last item that this instance got; send 0 to begin anew"
             }
             Self::Crowd => "cannot attach: this backend has 1024 workers already",
         }
@@ -97,7 +97,13 @@ impl Backend {
             return Err(Denied::Instance);
         };
         if known.is_some() && !worker.rewind(hello.received) {
-            return Err(Denied::Received);
+            if hello.received > 0 {
+                return Err(Denied::Received);
+            }
+            // The process began anew under its old name. What it had before is lost to it.
+            self.ended.extend(worker.link);
+            self.bury(now_ms, id);
+            return self.attach(now_ms, link, hello);
         }
         if let Some(old) = worker.link.replace(link) {
             self.links.remove(&old);

@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello};
-use backend::{Backend, Down, Link, Settings, Stray, Up};
+use backend::{Backend, Denied, Down, Link, Settings, Stray, Up};
 
 const LINK: Link = Link(1);
 
@@ -231,4 +231,30 @@ fn a_gateway_that_stood_still_gave_up_its_workers() {
     assert_eq!(backend.workers(), 1);
     backend.tick(68_040);
     assert_eq!(backend.workers(), 0, "it is silent now");
+}
+
+/// It was refused until the gateway had given up the run before it, although it said that it had got nothing.
+#[test]
+fn a_worker_that_restarted_under_its_name_was_refused() {
+    let mut backend = attached();
+    backend
+        .received(1, LINK, says(1, vec![None]))
+        .expect("in order");
+    assert_eq!(items(&mut backend).len(), 1);
+    let handled = FromWorker {
+        handled: 1,
+        ..FromWorker::default()
+    };
+    backend.received(1, LINK, handled).expect("in order");
+    let hello = |received| Hello {
+        instance: "a".to_owned(),
+        received,
+        ..Hello::default()
+    };
+    let strange = backend.attach(2, Link(2), &hello(7));
+    assert_eq!(strange.err(), Some(Denied::Received));
+    let welcome = backend.attach(2, Link(2), &hello(0)).expect("welcome");
+    assert_eq!((welcome.resumed, welcome.commands), (false, 0));
+    assert_eq!(backend.take_ended(), [LINK]);
+    assert_eq!(backend.workers(), 1);
 }
