@@ -261,7 +261,9 @@ impl Node {
     fn meet(&mut self, peer: Peer) -> bool {
         if let Some(known) = self.neighbours.get(&peer.node) {
             let life = known.inlet.peer().epoch;
-            if life > peer.epoch {
+            // One that left has given its number back, perhaps to a machine whose clock is behind.
+            let has_left = known.leaving && !known.up;
+            if life > peer.epoch && !has_left {
                 return false;
             }
             if life == peer.epoch {

@@ -1,0 +1,74 @@
+//! Lives of a node that follow each other.
+
+use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::node::{Event, Limits, Node};
+
+fn node(number: u16, epoch: u64) -> Node {
+    let me = Peer {
+        node: NodeId(number),
+        epoch: Epoch(epoch),
+    };
+    Node::new(me, Limits::default())
+}
+
+/// Time goes by for all; what each publishes reaches all.
+fn run(nodes: &mut [&mut Node], now_us: &mut u64, for_us: u64) {
+    let until_us = *now_us + for_us;
+    while *now_us < until_us {
+        *now_us += 10_000;
+        for at in 0..nodes.len() {
+            let mut batch = Vec::new();
+            nodes[at].begin(*now_us);
+            nodes[at].take(&mut batch);
+            if !batch.is_empty() {
+                nodes[at].published(&batch);
+            }
+            for node in &mut *nodes {
+                batch.iter().for_each(|one| node.arrived(&one.frame));
+            }
+        }
+    }
+}
+
+fn peers(node: &Node) -> Vec<u64> {
+    node.peers().map(|peer| peer.epoch.0).collect()
+}
+
+/// Epochs are the time of day. A process that took the number of one that had left, on a machine whose clock is behind, was never
+/// heard by the others.
+#[test]
+fn a_number_that_was_given_back_may_be_taken_on_a_machine_whose_clock_is_behind() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    run(&mut [&mut here, &mut first], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [200]);
+    first.leave();
+    run(&mut [&mut here, &mut first], &mut now_us, 10_000);
+    run(&mut [&mut here], &mut now_us, 100_000);
+    assert_eq!(peers(&here), []);
+    let mut second = node(2, 150);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!((peers(&here), peers(&second)), (vec![150], vec![100]));
+    let key = [7];
+    second.hold(7).expect("a first member");
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!(here.send(&key, b"hello"), Ok(vec![NodeId(2)]));
+    run(&mut [&mut here, &mut second], &mut now_us, 100_000);
+    let got = second
+        .events()
+        .any(|event| matches!(event, Event::Letter { letter, .. } if *letter == *b"hello"));
+    assert!(got);
+}
+
+/// What a life that is over had sent comes late: the present one is not given up for it.
+#[test]
+fn a_frame_of_an_earlier_life_changes_nothing() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    let mut late = Vec::new();
+    first.begin(1);
+    first.take(&mut late);
+    let mut second = node(2, 300);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    late.iter().for_each(|one| here.arrived(&one.frame));
+    run(&mut [&mut here, &mut second], &mut now_us, 100_000);
+    assert_eq!(peers(&here), [300]);
+}
