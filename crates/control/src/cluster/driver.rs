@@ -260,17 +260,26 @@ impl Driver {
         }
     }
 
+    /// `None`: the node had given this one up, and nobody knows what it sent since.
     fn lost(&self, from: NodeId, letters: Option<u64>) {
-        let gauges = &self.rig.gauges;
+        let (gauges, node) = (&self.rig.gauges, from.0);
         match letters {
-            Some(letters) => Gauges::add(&gauges.lost, letters),
-            None => Gauges::add(&gauges.resyncs, 1),
+            Some(letters) => {
+                Gauges::add(&gauges.lost, letters);
+                tracing::warn!(
+                    node,
+                    letters,
+                    "letters of a node are lost: cluster.ring_bytes held less than the time it was away"
+                );
+            }
+            None => {
+                Gauges::add(&gauges.resyncs, 1);
+                tracing::warn!(
+                    node,
+                    "letters of a node are lost: this node stood still or was cut off for so long that the other one gave it up"
+                );
+            }
         }
-        tracing::warn!(
-            node = from.0,
-            letters,
-            "letters of a node are lost: cluster.ring_bytes held less than the time it was away"
-        );
     }
 
     /// Joins that all nodes know of by now.

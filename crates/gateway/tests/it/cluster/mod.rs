@@ -172,6 +172,9 @@ fn a_node_that_stands_still_is_gone_after_a_while_and_may_come_back() {
     let (mut here, mut there) = (member(&nodes[0], "room"), member(&nodes[1], "room"));
     here.emit("n", &[json!(1)]);
     assert_eq!(numbers(&mut there, 1), [1]);
+    // The log blamed cluster.ring_bytes.
+    let why = "the other one gave it up";
+    assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
 }
 
 /// Its ids are another's now.
