@@ -3,9 +3,10 @@
 
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{ConnId, Effect, HandlerFactory, Hub, Identity, Now, Sink, Spent, World, Written};
+use hub::{
+    ConnId, Effect, HandlerFactory, Hub, Identity, Now, Sink, Spent, World, Writes, Written,
+};
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::websocket::frame::{self, OpCode};
@@ -24,8 +25,8 @@ const NOW: Now = Now {
 struct Taker;
 
 impl Sink for Taker {
-    fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|_, slices| Written::Bytes(slices.iter().map(|slice| slice.len()).sum()));
     }
 }
 

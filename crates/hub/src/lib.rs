@@ -36,7 +36,7 @@ pub use cluster::send::Reach;
 pub use cluster::shared::Process;
 pub use cluster::wire::Unreadable;
 pub use hub::Hub;
-pub use output::outbox::{Sink, Written};
+pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use rooms::membership::JoinError;
 pub use seam::ask::{Ask, Reply, Token};
 pub use seam::context::{About, Context, Emit, Rejection};

@@ -15,7 +15,7 @@ use crate::cluster::mailbox::{Receiver, Weigh};
 use crate::cluster::{receive, send};
 use crate::hearing::decisions;
 use crate::hub::Hub;
-use crate::output::outbox::Sink;
+use crate::output::sink::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;

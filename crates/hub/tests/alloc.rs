@@ -11,12 +11,11 @@ mod rig;
 use hub::ConnId;
 use hub::config::Config;
 use hub::metrics::Cells;
-use hub::{Effect, Handler, Hub, Identity, Now, Sink, Spent, Turn, World, Written};
+use hub::{Effect, Handler, Hub, Identity, Now, Sink, Spent, Turn, World, Writes, Written};
 use rig::{chat_rules, handler, lab_rules, rule};
 use rules::{Action, Rules};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -66,11 +65,13 @@ struct Counter {
 }
 
 impl Sink for Counter {
-    fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
-        self.writes += 1;
-        self.bytes += bytes;
-        Written::Bytes(bytes)
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|_, slices| {
+            let bytes = slices.iter().map(|slice| slice.len()).sum();
+            self.writes += 1;
+            self.bytes += bytes;
+            Written::Bytes(bytes)
+        });
     }
 }
 

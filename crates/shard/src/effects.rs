@@ -7,8 +7,7 @@ use crate::streams::Streams;
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Loads, Receiver};
 use hub::metrics::Cells;
-use hub::{ConnId, Effect, Identity, Sink, World, Written};
-use std::io::IoSlice;
+use hub::{ConnId, Effect, Identity, Sink, World, Writes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,8 +29,8 @@ pub(crate) struct Hands {
 
 impl Sink for Hands {
     #[inline]
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        self.streams.write(conn, slices)
+    fn write(&mut self, writes: Writes<'_>) {
+        self.streams.write(writes);
     }
 }
 

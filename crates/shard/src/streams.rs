@@ -4,7 +4,7 @@ use crate::reactor::stream::Stream;
 use crate::tls::{Buffers, Received, Tls};
 use hub::ConnId;
 use hub::tls::TlsCells;
-use hub::{Sink, Written};
+use hub::{Sink, Writes, Written};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
@@ -282,7 +282,17 @@ impl Secure {
 }
 
 impl Sink for Streams {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+    /// The kernel answers each write at once: nothing is left to reap.
+    #[inline]
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|conn, slices| self.send(conn, slices));
+    }
+}
+
+impl Streams {
+    /// Hands bytes to the kernel, through TLS if the connection has it.
+    #[inline]
+    fn send(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let stream = self.streams.get_mut(conn.index());
         let Some(stream) = stream.and_then(Option::as_mut) else {
             return Written::Gone;

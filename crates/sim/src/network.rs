@@ -1,9 +1,10 @@
 //! What is between the hubs and their clients: connections that take some bytes or none, connections on their way to another hub,
 //! messages that wait, questions that nobody has answered.
 
+use fastrand::Rng;
 use hub::mailbox::{Receiver, Sender, Weigh};
 use hub::metrics::Cells;
-use hub::{AskKey, ConnId, Effect, Hub, Letter, Sink, Written};
+use hub::{AskKey, ConnId, Effect, Hub, Letter, Sink, Slices, Writes, Written};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub(crate) struct Wires<'a> {
     pub(crate) moves: &'a mut Vec<Move>,
     pub(crate) mailbox: &'a Receiver<Post>,
     pub(crate) questions: &'a mut Vec<Question>,
+    /// In which order writes are done.
+    pub(crate) completions: &'a mut Rng,
     /// Bytes that this turn wrote.
     pub(crate) written: usize,
 }
@@ -104,8 +107,9 @@ impl Wires<'_> {
     }
 }
 
-impl Sink for Wires<'_> {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+impl Wires<'_> {
+    /// What the kernel takes for one connection.
+    fn take(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let link = &mut self.links[self.by_conn[&conn]];
         let mut room = link.room.unwrap_or(usize::MAX);
         let before = link.out.len();
@@ -119,6 +123,21 @@ impl Sink for Wires<'_> {
         match link.out.len() - before {
             0 => Written::WouldBlock,
             taken => Written::Bytes(taken),
+        }
+    }
+}
+
+impl Sink for Wires<'_> {
+    /// As a ring of completions: all is submitted before the first byte moves, and it is done in any order.
+    fn write(&mut self, writes: Writes<'_>) {
+        let mut room: Slices<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
+        let mut submitted: Vec<_> = writes
+            .map(|write| (write.slices(&mut room).to_vec(), write))
+            .collect();
+        self.completions.shuffle(&mut submitted);
+        for (slices, write) in submitted {
+            let written = self.take(write.conn(), &slices);
+            write.done(written);
         }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) seed: u64,
     pub(crate) dice: Rng,
+    /// In which order the kernel is done with the writes of a flush.
+    completions: Rng,
     pub(crate) now: Now,
     pub(crate) step: u64,
     /// Step in which a client sent what is being worked on.
@@ -121,6 +123,7 @@ impl World {
             origin: 0,
             nodes,
             dice,
+            completions: Rng::with_seed(!seed),
             links: Vec::new(),
             clients: Vec::new(),
             moves: Vec::new(),
@@ -357,6 +360,7 @@ impl World {
         let mut wires = Wires {
             mailbox: receiver,
             questions: &mut self.questions,
+            completions: &mut self.completions,
             written: 0,
             node,
             seed: self.seed,

@@ -111,22 +111,21 @@ fn socket_bytes(socket: &Socket) -> usize {
 mod tests {
     use crate::books::config::Config;
     use crate::books::metrics::Cells;
-    use crate::output::outbox::{Sink, Written};
+    use crate::output::sink::{Sink, Writes, Written};
     use crate::seam::context::Context;
     use crate::seam::event::Event;
     use crate::seam::handler::Handler;
     use crate::tables::slot::SocketKey;
     use crate::transport::{flush, input};
     use crate::{Hub, Identity};
-    use std::io::IoSlice;
     use std::sync::Arc;
 
     /// A kernel that takes nothing.
     struct Blocked;
 
     impl Sink for Blocked {
-        fn write(&mut self, _: crate::ConnId, _: &[IoSlice<'_>]) -> Written {
-            Written::WouldBlock
+        fn write(&mut self, writes: Writes<'_>) {
+            writes.one_by_one(|_, _| Written::WouldBlock);
         }
     }
 

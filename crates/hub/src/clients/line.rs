@@ -10,10 +10,9 @@ use crate::output::backlog::{Backlog, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
 use crate::output::log::{Range, TurnLog};
-use crate::output::outbox::Flushed;
-use crate::output::outbox::Sink;
-use crate::output::outbox::Tally;
+use crate::output::outbox::{Flushed, Settled, Tally};
 use crate::output::piece::{Piece, Pool};
+use crate::output::sink::{Job, Outcome, Sink, Submission};
 use crate::tables::clock::Clock;
 use crate::tables::slot::{ConnId, SessionKey};
 use crate::tables::timer::ConnTimer;
@@ -26,6 +25,8 @@ use std::time::Duration;
 pub(crate) struct Line {
     pub(crate) conns: Table<ConnId, Conn>,
     pub(super) log: TurnLog,
+    /// Empty between flushes; kept for its memory.
+    submission: Submission,
     /// What waits beyond the turn.
     pub(super) pool: Arc<Pool>,
     /// Keys of events that replace each other. Clients choose what is hashed.
@@ -44,6 +45,7 @@ impl Line {
         Self {
             conns: Table::default(),
             log: TurnLog::new(Arc::clone(&pool)),
+            submission: Submission::default(),
             pool,
             hasher: RandomState::new(),
             codecs: Codecs::default(),
@@ -229,25 +231,72 @@ impl Line {
         self.pool.bytes()
     }
 
-    /// Writes what the turn has for a connection. `true`: the connection ends with it.
-    #[inline]
+    /// Writes what the turn has for these connections. `after` gets those that something follows for. It is only looked at when
+    /// every outbox here has learnt how its write went: what follows may discard, and must know which frames have begun.
     pub(crate) fn flush(
         &mut self,
-        conn: ConnId,
+        batch: &[ConnId],
         sink: &mut dyn Sink,
-        mut bytes_max: usize,
-        tally: &mut Tally,
-    ) -> Option<(Flushed, bool)> {
+        (limits, counts): (&Limits, &mut Counts),
+        after: &mut Vec<(ConnId, Flushed)>,
+    ) {
+        let mut submission = std::mem::take(&mut self.submission);
+        for conn in batch {
+            let Some(slot) = self.conns.get_mut(*conn) else {
+                continue;
+            };
+            slot.flags.dirty = false;
+            match slot.outbox.submit(*conn) {
+                Some(job) => submission.push(job),
+                None => {
+                    self.settle(*conn, None, (limits, counts), after);
+                }
+            }
+        }
+        while !submission.is_empty() {
+            let reaped = submission.write(&self.log, sink);
+            submission = reaped.settle(|outcome| {
+                self.settle(outcome.conn(), Some(outcome), (limits, counts), after)
+            });
+        }
+        self.submission = submission;
+    }
+
+    /// Tells an outbox how its write went, or that there was nothing to write. Returns what it wants written next.
+    #[inline]
+    fn settle(
+        &mut self,
+        conn: ConnId,
+        outcome: Option<Outcome>,
+        (limits, counts): (&Limits, &mut Counts),
+        after: &mut Vec<(ConnId, Flushed)>,
+    ) -> Option<Job> {
+        let (mut bytes_max, squeezed) = self.outbox_bytes_max(limits);
         let slot = self.conns.get_mut(conn)?;
         if slot.flags.answering {
             // The answer was bounded when it was a queue; here it waits for the kernel.
             bytes_max = bytes_max.saturating_mul(4);
         }
-        slot.flags.dirty = false;
-        let flushed = slot
-            .outbox
-            .flush(&mut self.log, conn, sink, bytes_max, tally);
-        Some((flushed, slot.state == State::Finishing))
+        let (log, mut tally) = (&mut self.log, Tally::default());
+        let settled = match outcome {
+            Some(outcome) => slot.outbox.settle(log, outcome, bytes_max, &mut tally),
+            None => Settled::Done(slot.outbox.keep_rest(log, 0, bytes_max, &mut tally)),
+        };
+        tally.count(counts);
+        let flushed = match settled {
+            Settled::More(job) => return Some(job),
+            Settled::Done(flushed) => flushed,
+        };
+        if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
+            counts.hit(Limit::WaitingBytes);
+        }
+        let ends = slot.state == State::Finishing;
+        match flushed {
+            Flushed::Waiting => {}
+            Flushed::Empty if !ends => {}
+            _ => after.push((conn, flushed)),
+        }
+        None
     }
 
     // ---- buffers ------------------------------------------------------------------------------------------------------
@@ -310,6 +359,7 @@ impl Line {
     /// Bytes of what waits, of the turn's log, and of compressors.
     pub(crate) fn heap_bytes(&self) -> [usize; 3] {
         let waiting = self.pool.bytes() as usize;
-        [waiting, self.log.heap_bytes(), self.codecs.heap_bytes()]
+        let log = self.log.heap_bytes() + self.submission.heap_bytes();
+        [waiting, log, self.codecs.heap_bytes()]
     }
 }

@@ -256,17 +256,20 @@ impl Backlog {
         count
     }
 
-    /// So many bytes were written.
-    pub(crate) fn advance(&mut self, mut n: usize) {
+    /// So many bytes were written; returns how many units that ended.
+    pub(crate) fn advance(&mut self, mut n: usize) -> usize {
+        let mut ended = 0;
         while let Some(unit) = self.units.front() {
             let rest = unit.bytes().len() - self.sent;
             if n < rest {
                 self.sent += n;
-                return;
+                break;
             }
             n -= rest;
             self.pop();
+            ended += 1;
         }
+        ended
     }
 
     /// Bytes of the list; the pieces are counted where they are made.

@@ -7,6 +7,7 @@
 use crate::output::backlog::{Fate, Unit};
 use crate::output::piece::{Piece, Pool};
 use crate::tables::slot::ConnId;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 /// A piece of a log.
@@ -160,6 +161,18 @@ impl TurnLog {
     #[inline]
     pub(crate) fn node_bytes(&self, at: u32) -> &[u8] {
         self.bytes(self.node(at).range)
+    }
+
+    /// The first bytes of the list that begins with `head`; returns how many slices that are.
+    #[inline]
+    pub(crate) fn gather<'a>(&'a self, head: u32, slices: &mut [IoSlice<'a>]) -> usize {
+        let (mut count, mut at) = (0, head);
+        while at != NONE && count < slices.len() {
+            slices[count] = IoSlice::new(self.node_bytes(at));
+            count += 1;
+            at = self.node(at).next;
+        }
+        count
     }
 
     /// Hands the units of a range to `keep`, as copies that may outlive the turn, until it has enough. `skip` bytes are out

@@ -6,3 +6,4 @@ pub(crate) mod compression;
 pub(crate) mod log;
 pub(crate) mod outbox;
 pub(crate) mod piece;
+pub(crate) mod sink;

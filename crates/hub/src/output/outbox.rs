@@ -3,13 +3,11 @@
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
+use crate::books::metrics::Counts;
 use crate::output::backlog::{Backlog, Losses, Overflow};
 use crate::output::log::{NONE, Range, TurnLog};
+use crate::output::sink::{Job, Outcome, SLICES, Sink, Written, write_backlog};
 use crate::tables::slot::ConnId;
-use std::io::IoSlice;
-
-/// Slices per write (well below UIO_MAXIOV; beyond it the gain is nil).
-const SLICES: usize = 64;
 
 /// A connection's part of the turn and what the kernel has not taken yet. 24 bytes when idle.
 #[derive(Debug)]
@@ -29,25 +27,6 @@ impl Default for Outbox {
     }
 }
 
-/// How a write went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// So many were taken; if that is not all, no more are for now.
-    Bytes(usize),
-    /// So many were taken, perhaps all, and some of them wait in the sink: no more for now.
-    Held(usize),
-    /// None for now.
-    WouldBlock,
-    /// The connection is broken.
-    Gone,
-}
-
-/// Where bytes go: the shard's sockets, or a test's buffers.
-pub trait Sink {
-    /// Takes as many of these bytes as it can now.
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written;
-}
-
 /// State of an outbox after a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
@@ -58,12 +37,29 @@ pub(crate) enum Flushed {
     Overflow,
 }
 
+/// What follows on a write.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// All of it was taken, and there is more.
+    More(Job),
+    Done(Flushed),
+}
+
 /// What a flush did, for the counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) bytes: u64,
     pub(crate) writes: u64,
     pub(crate) dropped: Losses,
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn count(&self, counts: &mut Counts) {
+        counts.bytes_out += self.bytes;
+        counts.writes += self.writes;
+        counts.lose(&self.dropped);
+    }
 }
 
 impl Outbox {
@@ -102,84 +98,79 @@ impl Outbox {
         *self = Self::default();
     }
 
-    /// Writes this turn's ranges; what does not fit goes to the backlog.
-    pub(crate) fn flush(
+    /// What is to be written of this turn. Behind a backlog nothing is.
+    #[inline]
+    pub(crate) fn submit(&self, conn: ConnId) -> Option<Job> {
+        (self.head != NONE && self.backlog.is_none()).then(|| Job::new(conn, self.head))
+    }
+
+    /// Learns how that went. What the kernel did not take goes to the backlog.
+    #[inline]
+    pub(crate) fn settle(
         &mut self,
         log: &mut TurnLog,
-        conn: ConnId,
-        sink: &mut dyn Sink,
+        outcome: Outcome,
+        bytes_max: usize,
+        tally: &mut Tally,
+    ) -> Settled {
+        tally.writes += 1;
+        let conn = outcome.conn();
+        let (taken, held) = match outcome.written() {
+            Written::Bytes(taken) => (taken, false),
+            Written::Held(taken) => (taken, true),
+            Written::WouldBlock => (0, false),
+            Written::Gone => {
+                self.discard();
+                return Settled::Done(Flushed::Gone);
+            }
+        };
+        tally.bytes += taken as u64;
+        let (ranges, skip) = self.advance(log, taken);
+        if held {
+            // Even if nothing waits here, what comes now must, and `writable` will tell when the sink is empty.
+            self.backlog.get_or_insert_with(Default::default);
+        } else if ranges == SLICES
+            && let Some(more) = self.submit(conn)
+        {
+            return Settled::More(more);
+        }
+        Settled::Done(self.keep_rest(log, skip, bytes_max, tally))
+    }
+
+    /// Ends the flush: nothing more is written now. `skip` bytes of what is left are out already.
+    #[inline]
+    pub(crate) fn keep_rest(
+        &mut self,
+        log: &mut TurnLog,
+        skip: usize,
         bytes_max: usize,
         tally: &mut Tally,
     ) -> Flushed {
-        let (mut skip, mut held) = (0, false);
-        while self.head != NONE && self.backlog.is_none() && !held {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let (count, total) = self.gather(log, skip, &mut slices);
-            tally.writes += 1;
-            match sink.write(conn, &slices[..count]) {
-                Written::Bytes(n) => {
-                    tally.bytes += n as u64;
-                    skip = self.advance(log, skip + n);
-                    if n < total {
-                        break;
-                    }
-                }
-                Written::Held(n) => {
-                    tally.bytes += n as u64;
-                    skip = self.advance(log, skip + n);
-                    held = true;
-                }
-                Written::WouldBlock => break,
-                Written::Gone => {
-                    self.discard();
-                    return Flushed::Gone;
-                }
-            }
+        if self.head != NONE {
+            self.keep(log, skip, bytes_max, tally)
+        } else if self.backlog.is_some() {
+            Flushed::Waiting
+        } else {
+            Flushed::Empty
         }
-        if self.head == NONE {
-            if held {
-                // Nothing waits here, but what comes now must, and `writable` will tell when the sink is empty.
-                self.backlog.get_or_insert_with(Default::default);
-            }
-            return if self.backlog.is_some() {
-                Flushed::Waiting
-            } else {
-                Flushed::Empty
-            };
-        }
-        self.keep(log, skip, bytes_max, tally)
     }
 
-    fn gather<'a>(
-        &self,
-        log: &'a TurnLog,
-        mut skip: usize,
-        slices: &mut [IoSlice<'a>; SLICES],
-    ) -> (usize, usize) {
-        let (mut count, mut total, mut at) = (0, 0, self.head);
-        while at != NONE && count < SLICES {
-            let bytes = &log.node_bytes(at)[skip..];
-            skip = 0;
-            slices[count] = IoSlice::new(bytes);
-            count += 1;
-            total += bytes.len();
-            at = log.node(at).next;
-        }
-        (count, total)
-    }
-
-    /// Drops `n` written bytes from the front; returns how many of the new front are written already.
-    fn advance(&mut self, log: &TurnLog, mut n: usize) -> usize {
+    /// Drops `n` written bytes from the front. Returns how many whole ranges that were, and how many bytes of the new front are
+    /// written already.
+    #[inline]
+    fn advance(&mut self, log: &TurnLog, mut n: usize) -> (usize, usize) {
+        let mut ranges = 0;
         while self.head != NONE {
             let node = log.node(self.head);
             if n < node.len() {
-                return n;
+                return (ranges, n);
             }
             n -= node.len();
             self.head = node.next;
+            ranges += 1;
         }
         self.tail = NONE;
-        0
+        (ranges, 0)
     }
 
     /// Moves what is left of this turn into the backlog. `skip` bytes of it are out already.
@@ -221,28 +212,20 @@ impl Outbox {
             return Flushed::Empty;
         };
         while !backlog.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = backlog.gather(&mut slices);
-            let total: usize = slices[..count].iter().map(|slice| slice.len()).sum();
             tally.writes += 1;
-            match sink.write(conn, &slices[..count]) {
-                Written::Bytes(n) => {
-                    tally.bytes += n as u64;
-                    backlog.advance(n);
-                    if n < total {
-                        return Flushed::Waiting;
-                    }
-                }
-                Written::Held(n) => {
-                    tally.bytes += n as u64;
-                    backlog.advance(n);
-                    return Flushed::Waiting;
-                }
+            let (taken, held) = match write_backlog(conn, backlog, sink) {
+                Written::Bytes(taken) => (taken, false),
+                Written::Held(taken) => (taken, true),
                 Written::WouldBlock => return Flushed::Waiting,
                 Written::Gone => {
                     self.discard();
                     return Flushed::Gone;
                 }
+            };
+            tally.bytes += taken as u64;
+            let units = backlog.advance(taken);
+            if held || units < SLICES && !backlog.is_empty() {
+                return Flushed::Waiting;
             }
         }
         self.backlog = None;

@@ -50,8 +50,9 @@ mod tests {
     use crate::seam::event::Decision;
     use crate::seam::handler::Handler;
     use crate::tables::clock::Now;
-    use crate::{ConnectRequest, Event, Hub, Identity, Sink, SocketKey, Spent, World, Written};
-    use std::io::IoSlice;
+    use crate::{
+        ConnectRequest, Event, Hub, Identity, Sink, SocketKey, Spent, World, Writes, Written,
+    };
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use wire::websocket::frame::{OpCode, write_masked};
@@ -82,8 +83,10 @@ mod tests {
     struct Nowhere;
 
     impl Sink for Nowhere {
-        fn write(&mut self, _: crate::ConnId, slices: &[IoSlice<'_>]) -> Written {
-            Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+        fn write(&mut self, writes: Writes<'_>) {
+            writes.one_by_one(|_, slices| {
+                Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+            });
         }
     }
 

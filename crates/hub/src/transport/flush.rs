@@ -3,17 +3,22 @@
 
 use crate::books::Books;
 use crate::books::close::CloseReason;
-use crate::books::metrics::{Counts, Limit};
+use crate::books::metrics::Limit;
 use crate::clients::conn::State;
 use crate::clients::line::Line;
 use crate::hearing::decisions;
 use crate::life::{conns, ending};
-use crate::output::outbox::{Flushed, Sink, Tally};
+use crate::output::outbox::{Flushed, Tally};
+use crate::output::sink::Sink;
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
 use crate::transport::polling;
+
+/// Connections that are handed over at once: what one system call of many sends pays for, and still in the nearest cache when
+/// their results come.
+const BATCH: usize = 64;
 
 /// Writes what the turn produced: at most a few calls per connection.
 pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
@@ -25,11 +30,16 @@ pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
         count_deliveries(&mut stage.parts.books, &mut stage.parts.line);
         publish(&mut stage.parts);
     }
-    let mut dirty = Vec::new();
+    let (mut dirty, mut after) = (Vec::new(), Vec::new());
     while stage.parts.line.has_output() {
         dirty = stage.parts.line.take_dirty();
-        for conn in &dirty {
-            flush_conn(&mut stage.parts, *conn, sink);
+        for batch in dirty.chunks(BATCH) {
+            let parts = &mut stage.parts;
+            let books = (&parts.books.config.limits, &mut parts.books.counts);
+            parts.line.flush(batch, sink, books, &mut after);
+            for (conn, flushed) in after.drain(..) {
+                after_flush(parts, conn, flushed);
+            }
         }
         decisions::settle(stage);
         polling::answer_polls(&mut stage.parts);
@@ -64,30 +74,8 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     }
     let mut tally = Tally::default();
     let flushed = slot.outbox.flush_backlog(conn, sink, &mut tally);
-    count_tally(&mut parts.books.counts, &tally);
+    tally.count(&mut parts.books.counts);
     after_flush(parts, conn, flushed);
-}
-
-#[inline]
-fn flush_conn(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
-    let (bytes_max, squeezed) = parts.line.outbox_bytes_max(&parts.books.config.limits);
-    let mut tally = Tally::default();
-    let Some((flushed, ends)) = parts.line.flush(conn, sink, bytes_max, &mut tally) else {
-        return;
-    };
-    count_tally(&mut parts.books.counts, &tally);
-    if squeezed && (flushed == Flushed::Overflow || tally.dropped.iter().any(|n| *n > 0)) {
-        parts.books.counts.hit(Limit::WaitingBytes);
-    }
-    if flushed != Flushed::Empty || ends {
-        after_flush(parts, conn, flushed);
-    }
-}
-
-fn count_tally(counts: &mut Counts, tally: &Tally) {
-    counts.bytes_out += tally.bytes;
-    counts.writes += tally.writes;
-    counts.lose(&tally.dropped);
 }
 
 fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {

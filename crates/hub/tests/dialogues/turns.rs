@@ -9,7 +9,7 @@ use hub::metrics::Cells;
 use hub::{
     ConnectRequest, Context, Decision, DisconnectReason, Effect, Emit, Event, Handler, Hub,
     Identity, Letter, Now, Process, Publication, Sink, SocketKey, Spent, Target, Turn, World,
-    Written,
+    Writes, Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -78,8 +78,8 @@ struct Holding {
     order: Vec<&'static str>,
 }
 
-impl Sink for Holding {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+impl Holding {
+    fn take(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         self.order.push("written");
         let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
         if conn != self.conn {
@@ -95,6 +95,12 @@ impl Sink for Holding {
             return Written::Held(taken);
         }
         Written::Bytes(taken)
+    }
+}
+
+impl Sink for Holding {
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|conn, slices| self.take(conn, slices));
     }
 }
 

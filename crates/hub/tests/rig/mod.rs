@@ -11,7 +11,7 @@ use hub::config::{Config, Rate};
 use hub::metrics::Cells;
 use hub::{
     Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Notice, Now, Process,
-    Reply, Sink, Spent, Turn, World, Written,
+    Reply, Sink, Spent, Turn, World, Writes, Written,
 };
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, HashMap};
@@ -50,8 +50,8 @@ impl Wires {
     }
 }
 
-impl Sink for Wires {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
+impl Wires {
+    fn take(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
         let name = *self
             .by_conn
             .get(&conn)
@@ -75,6 +75,12 @@ impl Sink for Wires {
     }
 }
 
+impl Sink for Wires {
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|conn, slices| self.take(conn, slices));
+    }
+}
+
 /// What the hub of a test acts on.
 pub struct Desk<'a> {
     wires: &'a mut Wires,
@@ -83,8 +89,8 @@ pub struct Desk<'a> {
 }
 
 impl Sink for Desk<'_> {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        self.wires.write(conn, slices)
+    fn write(&mut self, writes: Writes<'_>) {
+        self.wires.write(writes);
     }
 }
 

@@ -5,10 +5,9 @@ use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
     ConnId, Effect, Handler, Hub, Identity, Letter, Now, Parcel, Process, Sink, Spent, Turn, World,
-    Written,
+    Writes, Written,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::IoSlice;
 use std::sync::Arc;
 use wire::websocket::frame;
 
@@ -17,10 +16,12 @@ use wire::websocket::frame;
 struct Taken(HashMap<ConnId, Vec<u8>>);
 
 impl Sink for Taken {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        let out = self.0.entry(conn).or_default();
-        slices.iter().for_each(|slice| out.extend_from_slice(slice));
-        Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|conn, slices| {
+            let out = self.0.entry(conn).or_default();
+            slices.iter().for_each(|slice| out.extend_from_slice(slice));
+            Written::Bytes(slices.iter().map(|slice| slice.len()).sum())
+        });
     }
 }
 
@@ -33,8 +34,8 @@ struct Desk {
 }
 
 impl Sink for Desk {
-    fn write(&mut self, conn: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        self.taken.write(conn, slices)
+    fn write(&mut self, writes: Writes<'_>) {
+        self.taken.write(writes);
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::books::config::SlowConsumer;
 use crate::output::backlog::Fate;
 use crate::output::piece::Pool;
+use crate::output::sink::{Submission, Writes};
 use crate::tables::slot::SlotId;
 use std::sync::Arc;
 use wire::websocket::frame::{self, OpCode};
@@ -23,20 +24,50 @@ struct Pipe {
 }
 
 impl Sink for Pipe {
-    fn write(&mut self, _: ConnId, slices: &[IoSlice<'_>]) -> Written {
-        let mut n = 0;
-        for slice in slices {
-            let take = slice.len().min(self.room - n);
-            self.taken.extend_from_slice(&slice[..take]);
-            n += take;
-        }
-        self.room -= n;
-        if n == 0 {
-            Written::WouldBlock
-        } else {
-            Written::Bytes(n)
-        }
+    fn write(&mut self, writes: Writes<'_>) {
+        writes.one_by_one(|_, slices| {
+            let mut n = 0;
+            for slice in slices {
+                let take = slice.len().min(self.room - n);
+                self.taken.extend_from_slice(&slice[..take]);
+                n += take;
+            }
+            self.room -= n;
+            if n == 0 {
+                Written::WouldBlock
+            } else {
+                Written::Bytes(n)
+            }
+        });
     }
+}
+
+/// Writes what a turn has for one connection.
+fn flush(
+    outbox: &mut Outbox,
+    log: &mut TurnLog,
+    sink: &mut dyn Sink,
+    bytes_max: usize,
+    tally: &mut Tally,
+) -> Flushed {
+    let (mut submission, mut done) = (Submission::default(), None);
+    match outbox.submit(conn()) {
+        Some(job) => submission.push(job),
+        None => done = Some(outbox.keep_rest(log, 0, bytes_max, tally)),
+    }
+    while !submission.is_empty() {
+        let reaped = submission.write(log, sink);
+        submission = reaped.settle(
+            |outcome| match outbox.settle(log, outcome, bytes_max, tally) {
+                Settled::More(job) => Some(job),
+                Settled::Done(flushed) => {
+                    done = Some(flushed);
+                    None
+                }
+            },
+        );
+    }
+    done.expect("settled")
 }
 
 fn conn() -> ConnId {
@@ -72,7 +103,13 @@ fn touching_ranges_become_one_and_order_is_kept() {
     }
     assert_eq!(outbox.tail, 2, "three ranges");
     let mut pipe = pipe(1000);
-    let flushed = outbox.flush(&mut log, conn(), &mut pipe, 1000, &mut Tally::default());
+    let flushed = flush(
+        &mut outbox,
+        &mut log,
+        &mut pipe,
+        1000,
+        &mut Tally::default(),
+    );
     assert_eq!(flushed, Flushed::Empty);
     assert_eq!(pipe.taken, framed(&["42a", "42b", "43c", "42d"]));
 }
@@ -88,7 +125,13 @@ fn whatever_the_kernel_takes_the_stream_is_the_same() {
             append(&mut log, &mut outbox, text, n % 3 == 0, fate);
         }
         let mut pipe = pipe(first);
-        outbox.flush(&mut log, conn(), &mut pipe, 1000, &mut Tally::default());
+        flush(
+            &mut outbox,
+            &mut log,
+            &mut pipe,
+            1000,
+            &mut Tally::default(),
+        );
         for _ in 0..whole.len() {
             pipe.room = 3;
             outbox.flush_backlog(conn(), &mut pipe, &mut Tally::default());
@@ -105,7 +148,13 @@ fn what_may_not_be_dropped_overflows() {
         for _ in 0..200 {
             append(&mut log, &mut outbox, "43[\"e\"]", shared, FIXED);
         }
-        let flushed = outbox.flush(&mut log, conn(), &mut pipe(3), 600, &mut Tally::default());
+        let flushed = flush(
+            &mut outbox,
+            &mut log,
+            &mut pipe(3),
+            600,
+            &mut Tally::default(),
+        );
         assert_eq!(flushed, Flushed::Overflow);
     }
 }
@@ -116,7 +165,13 @@ fn a_turn_larger_than_the_bound_is_not_kept_whole() {
     for _ in 0..3 {
         let mut log = TurnLog::default();
         (0..1_000).for_each(|_| append(&mut log, &mut outbox, "42[\"e\"]", true, OLDEST));
-        outbox.flush(&mut log, conn(), &mut pipe, 1_000, &mut Tally::default());
+        flush(
+            &mut outbox,
+            &mut log,
+            &mut pipe,
+            1_000,
+            &mut Tally::default(),
+        );
     }
     let waiting = outbox.waiting_bytes();
     assert!((500..=1_000).contains(&waiting), "{waiting} bytes");
@@ -132,9 +187,9 @@ fn slow_readers_of_one_event_share_one_copy_of_it() {
     let range = log.close(true, 0, OLDEST);
     for outbox in &mut outboxes {
         outbox.push(&mut log, range);
-        outbox.flush(
+        flush(
+            outbox,
             &mut log,
-            conn(),
             &mut pipe(1),
             1 << 20,
             &mut Tally::default(),
@@ -156,7 +211,7 @@ fn drop_oldest_keeps_the_started_frame_acks_and_the_newest() {
         append(&mut log, &mut outbox, &format!("42[{n:02}]"), true, OLDEST);
     }
     let (mut pipe, mut tally) = (pipe(4), Tally::default());
-    let flushed = outbox.flush(&mut log, conn(), &mut pipe, 600, &mut tally);
+    let flushed = flush(&mut outbox, &mut log, &mut pipe, 600, &mut tally);
     assert_eq!(flushed, Flushed::Waiting);
     let dropped = tally.dropped[SlowConsumer::DropOldest as usize] as usize;
     assert!((1..20).contains(&dropped), "{dropped}");
