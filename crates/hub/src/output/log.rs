@@ -128,6 +128,7 @@ impl TurnLog {
         range
     }
 
+    #[inline]
     pub(crate) fn bytes(&self, range: Range) -> &[u8] {
         let log = if range.shared {
             &self.shared
@@ -161,6 +162,12 @@ impl TurnLog {
     #[inline]
     pub(crate) fn node_bytes(&self, at: u32) -> &[u8] {
         self.bytes(self.node(at).range)
+    }
+
+    /// All bytes of the list that begins with `head`, if it is one range.
+    #[inline]
+    pub(crate) fn single(&self, head: u32) -> Option<&[u8]> {
+        (self.node(head).next == NONE).then(|| self.node_bytes(head))
     }
 
     /// The first bytes of the list that begins with `head`; returns how many slices that are.

@@ -81,9 +81,17 @@ impl<'b> Writes<'b> {
     /// For a sink that learns at once how a write went.
     #[inline]
     pub fn one_by_one(self, mut write: impl FnMut(ConnId, &[IoSlice<'_>]) -> Written) {
-        let mut room: Slices<'b> = [IoSlice::new(&[]); SLICES];
+        let mut room: Option<Slices<'b>> = None;
         for one in self {
-            let written = write(one.conn(), one.slices(&mut room));
+            let single;
+            let slices = match one.single() {
+                Some(bytes) => {
+                    single = [IoSlice::new(bytes)];
+                    &single[..]
+                }
+                None => one.slices(room.get_or_insert_with(|| [IoSlice::new(&[]); SLICES])),
+            };
+            let written = write(one.conn(), slices);
             one.done(written);
         }
     }
@@ -118,6 +126,15 @@ impl<'b> Write<'b> {
             Bytes::Backlog(backlog) => backlog.gather(room),
         };
         &room[..count]
+    }
+
+    /// All the bytes, if they are one slice. Most often they are, and making room for 64 would cost more than the rest of a write.
+    #[inline]
+    fn single(&self) -> Option<&'b [u8]> {
+        match self.bytes {
+            Bytes::Turn(log) => log.single(self.job.head),
+            Bytes::Backlog(_) => None,
+        }
     }
 
     /// The result.
@@ -203,3 +220,6 @@ pub(crate) fn write_backlog(conn: ConnId, backlog: &Backlog, sink: &mut dyn Sink
     });
     job.written
 }
+
+#[cfg(test)]
+mod tests;

@@ -231,6 +231,61 @@ fn the_namespace_of_the_last_socket_is_known_while_handlers_hear_that_it_left() 
     assert_eq!(*left.lock().unwrap(), [Some("/a".to_owned())]);
 }
 
+/// All writes of a flush are out before the first end is dealt with: what that end makes a handler say comes behind them.
+#[test]
+fn what_is_said_of_a_broken_connection_comes_behind_a_frame_that_was_cut_beside_it() {
+    for broken in [0, 1] {
+        let mut rig = Rig::new(Config::default(), Box::new(Farewell), 1);
+        let clients = [joined(&mut rig), joined(&mut rig)];
+        let (broken, cut) = (clients[broken], clients[1 - broken]);
+        rig.wires.kernel = Box::new(move |name, len| match name == broken {
+            true => Written::Gone,
+            false => Written::Bytes(len.min(3)),
+        });
+        rig.send(broken, &frame("42[\"say\"]"));
+        assert!(rig.conn(broken).is_none(), "it is lost");
+        rig.wires.kernel = Box::new(|_, len| Written::Bytes(len));
+        rig.writable(cut);
+        rig.end_turn();
+        assert_eq!(received(&mut rig, cut), ["42[\"said\"]", "42[\"left\"]"]);
+    }
+}
+
+/// Tells all what is said and that somebody left.
+struct Farewell;
+
+impl Farewell {
+    fn tell(cx: &mut Context<'_>, name: &str) {
+        let target = Target {
+            namespace: "/",
+            ..Target::default()
+        };
+        let event = Emit {
+            name,
+            ..Emit::default()
+        };
+        cx.publish(&Publication {
+            to: target,
+            event,
+            ..Publication::default()
+        });
+    }
+}
+
+impl Handler for Farewell {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
+        Decision::Admit
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, _: SocketKey, _: Event<'_>) {
+        Self::tell(cx, "said");
+    }
+
+    fn disconnected(&mut self, cx: &mut Context<'_>, _: SocketKey, _: DisconnectReason) {
+        Self::tell(cx, "left");
+    }
+}
+
 /// One of two hubs, whose messages to the other are carried by hand.
 struct Half {
     hub: Hub,
