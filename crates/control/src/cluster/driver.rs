@@ -63,6 +63,8 @@ struct Driver {
     batches: JoinSet<Batch>,
     joins: Joins,
     up: bool,
+    /// A message was refused.
+    refuses: bool,
     paused_until: Instant,
     ended: Option<Ended>,
 }
@@ -112,6 +114,7 @@ impl Driver {
             batches: JoinSet::new(),
             joins: Joins::default(),
             up: false,
+            refuses: false,
             paused_until: now,
             ended: None,
             rig,
@@ -174,7 +177,7 @@ impl Driver {
         match news {
             News::Message(message) => match self.seal.open(&message.body) {
                 Some(frame) => self.node.arrived(frame),
-                None => Gauges::add(&self.rig.gauges.unreadable, 1),
+                None => self.refused(),
             },
             News::Up => {
                 if !std::mem::replace(&mut self.up, true) {
@@ -196,6 +199,17 @@ impl Driver {
         }
         let up = self.up;
         self.rig.gauges.up.store(up, Ordering::Relaxed);
+    }
+
+    /// A message of another secret than ours. The first one is told: nodes of two secrets do not see each other.
+    fn refused(&mut self) {
+        Gauges::add(&self.rig.gauges.unreadable, 1);
+        if !std::mem::replace(&mut self.refuses, true) {
+            tracing::warn!(
+                "a message that does not fit cluster.secret was refused: all nodes need the same secret, and nobody else may publish \
+                 to channels that begin with cluster.prefix"
+            );
+        }
     }
 
     fn on_batch(&mut self, batch: Result<Batch, tokio::task::JoinError>) {

@@ -177,6 +177,22 @@ fn a_node_that_stands_still_is_gone_after_a_while_and_may_come_back() {
     assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
 }
 
+/// They were ready, did not see each other, and said nothing.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn nodes_of_two_secrets_tell_operators_why_they_do_not_see_each_other() {
+    let redis = Redis::start();
+    let ours = config(&redis, "");
+    let theirs = ours.replace("secret = \"s\"", "secret = \"other\"");
+    assert_ne!(ours, theirs);
+    let nodes = [ours, theirs].map(|config| Gateway::start(&config));
+    for node in &nodes {
+        let why = "all nodes need the same secret";
+        assert!(node.logged(why, PATIENCE), "{:?}", node.log());
+        assert_eq!(node.metric("sockeye_cluster_peers"), 0.0);
+    }
+}
+
 /// Its ids are another's now.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
