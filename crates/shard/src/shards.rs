@@ -141,8 +141,8 @@ pub fn start(
     let count = settings.shards.clamp(1, SHARDS_MAX);
     let secure = settings.tls.iter().flat_map(|tls| &tls.listen);
     let all = settings.listen.iter().chain(secure);
-    let addrs = all.map(|addr| listener::claim(*addr));
-    let addrs = addrs.collect::<io::Result<Vec<_>>>()?;
+    let claims = all.map(|addr| listener::claim(*addr));
+    let claims = claims.collect::<io::Result<Vec<_>>>()?;
     let mut process = Process::new(&settings.hub.rates);
     process.uplink = settings.uplink.clone();
     let offices = (0..count).map(|shard| Office::new(&process, shard as u16));
@@ -151,7 +151,7 @@ pub fn start(
     let workshop = Workshop {
         shards: Shards {
             secure_from: settings.listen.len(),
-            addrs,
+            addrs: claims.iter().map(|claim| claim.addr).collect(),
             cells: (0..count).map(|_| Arc::default()).collect(),
             mail: offices.iter().map(|office| office.sender.clone()).collect(),
             open: Arc::default(),
@@ -169,6 +169,7 @@ pub fn start(
         let unix = unix.next().unwrap_or_default();
         made.push(workshop.make(number as u16, office, unix, handlers)?);
     }
+    drop(claims);
     workshop.run(made)
 }
 

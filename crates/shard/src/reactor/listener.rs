@@ -72,9 +72,16 @@ fn open(addr: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
+/// An address that is ours. A port that the kernel chose is held until the shards listen on it: another program may be given it
+/// in the meantime.
+pub(crate) struct Claim {
+    pub(crate) addr: SocketAddr,
+    _held: Option<Socket>,
+}
+
 /// Binds without sharing first: a port that another process serves is refused, not silently split with it. Where there is no
 /// IPv6, all addresses are those of IPv4.
-pub(crate) fn claim(addr: SocketAddr) -> io::Result<SocketAddr> {
+pub(crate) fn claim(addr: SocketAddr) -> io::Result<Claim> {
     let bound = match probe(addr) {
         Err(error) if is_any_ipv6(addr) && lacks_ipv6(&error) => {
             probe((Ipv4Addr::UNSPECIFIED, addr.port()).into())
@@ -84,15 +91,23 @@ pub(crate) fn claim(addr: SocketAddr) -> io::Result<SocketAddr> {
     bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}")))
 }
 
-fn probe(addr: SocketAddr) -> io::Result<SocketAddr> {
+fn probe(addr: SocketAddr) -> io::Result<Claim> {
     let probe = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     if is_any_ipv6(addr) {
         probe.set_only_v6(false)?;
     }
-    probe.set_reuse_address(true)?;
+    // The kernel chooses no port that anybody has, so sharing this one is sharing with our shards only. With SO_REUSEADDR,
+    // any program could bind to it until somebody listens.
+    let chosen = addr.port() == 0;
+    probe.set_reuse_address(!chosen)?;
+    probe.set_reuse_port(chosen)?;
     probe.bind(&addr.into())?;
     let bound = probe.local_addr()?.as_socket();
-    bound.ok_or_else(|| io::Error::other("not an IP address"))
+    let bound = bound.ok_or_else(|| io::Error::other("not an IP address"))?;
+    Ok(Claim {
+        addr: bound,
+        _held: chosen.then_some(probe),
+    })
 }
 
 fn is_any_ipv6(addr: SocketAddr) -> bool {
@@ -123,5 +138,19 @@ mod tests {
         let addr = |text: &str| text.parse::<SocketAddr>().expect(text);
         assert!(is_any_ipv6(addr("[::]:1")));
         assert!(!is_any_ipv6(addr("[::1]:1")) && !is_any_ipv6(addr("0.0.0.0:1")));
+    }
+
+    /// Between the choice and the first listener, the kernel gave the port to another program.
+    #[test]
+    fn a_chosen_port_was_nobodys_until_the_shards_listened() {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let ours = claim(local).expect("claim a port");
+        let other = std::net::TcpListener::bind(ours.addr).expect_err("the port is taken");
+        assert_eq!(other.kind(), io::ErrorKind::AddrInUse);
+        let listeners: Vec<_> = (0..2).map(|_| listen(ours.addr)).collect();
+        assert!(listeners.iter().all(io::Result::is_ok));
+        let taken = claim(ours.addr).map(|claim| claim.addr);
+        let taken = taken.expect_err("somebody listens").kind();
+        assert_eq!(taken, io::ErrorKind::AddrInUse);
     }
 }
