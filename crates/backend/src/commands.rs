@@ -1,4 +1,4 @@
-//! What workers want done.
+//! The commands of workers.
 
 use crate::home::Phase;
 use crate::message::{Down, Out, Refusal, To};
@@ -14,7 +14,7 @@ use wire::socketio;
 const QUERIES_MAX: usize = 65_536;
 const DATA_BYTES_MAX: usize = 16 << 10;
 
-/// What goes into packets to clients: a fault there would end their sessions.
+/// Checks the parts of a command that go into packets to clients: a fault there would end their sessions.
 fn check(emit: &proto::Emit) -> Result<(), &'static str> {
     if emit.event.is_empty() {
         return Err("emit.event is empty");

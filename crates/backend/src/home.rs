@@ -6,7 +6,7 @@ use crate::proto::item::What;
 use prost::Message;
 use std::collections::{BTreeSet, VecDeque};
 
-/// What an entry costs beside the bytes of its message.
+/// Bytes that an entry costs beside its message.
 const ENTRY_BYTES: usize = 160;
 
 /// An item on its way to a worker.
@@ -83,13 +83,13 @@ pub(crate) struct Home {
     pub(crate) closing: bool,
     /// Since when it has no worker.
     pub(crate) since_ms: u64,
-    /// What waits while it has no worker.
+    /// Events that wait while it has no worker.
     pub(crate) held: VecDeque<Entry>,
     /// Handled items whose clients still wait for the answer: they come again if the worker is lost.
     pub(crate) owed: Vec<Entry>,
     /// Numbers of the answers that its client waits for.
     pub(crate) open: BTreeSet<u64>,
-    /// What is kept of it.
+    /// Bytes kept for it.
     pub(crate) bytes: usize,
 }
 

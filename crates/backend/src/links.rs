@@ -176,7 +176,7 @@ impl Backend {
         says.then_some(message)
     }
 
-    /// What the link lost, then what waits, as far as the window goes.
+    /// The next item to send: first those that the link lost, then those that wait, as far as the window goes.
     fn next_item(&mut self, now_ms: u64, id: u64) -> Option<(proto::Item, usize)> {
         let window_bytes = self.settings.window_bytes;
         let worker = self.workers.get_mut(&id)?;

@@ -58,7 +58,7 @@ impl Counter {
     }
 }
 
-/// What a word costs beside its bytes.
+/// Bytes that a word costs beside its own.
 const WORD_BYTES: usize = size_of::<Word>();
 
 struct Handlers {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What a word costs beside its bytes.
+/// Bytes that a word costs beside its own.
 const WORD_BYTES: usize = 256;
 
 pub(super) struct Inlet {

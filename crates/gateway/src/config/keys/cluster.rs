@@ -5,7 +5,7 @@ use crate::config::typed::{Bytes, choice, section};
 use control::identity::Secret;
 use std::time::Duration;
 
-/// What carries messages between nodes.
+/// The carrier of messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adapter {
     /// There are no other nodes.
@@ -21,7 +21,7 @@ pub enum RedisMode {
     Cluster,
 }
 
-/// Who gets what is for a room.
+/// The nodes that get a message for a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     Registry,
