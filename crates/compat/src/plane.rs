@@ -273,6 +273,12 @@ impl Plane {
         }
     }
 
+    /// Whether a server is known in some namespace. Without one, nothing that is said leaves.
+    pub fn has_others(&self) -> bool {
+        let sides = self.spaces.values().flat_map(|space| &space.sides);
+        sides.into_iter().any(|side| side.was_there)
+    }
+
     fn count(&mut self, namespace: &str, busy: bool, now_ms: u64) {
         if let Some(space) = self.spaces.get_mut(namespace)
             && space.count(busy, now_ms)

@@ -12,9 +12,12 @@ use compat::verb::{self, Args, Letter, Selection, Verb};
 use hub::foreign::{Deed, ELSEWHERE, Event, Overheard, What, overhear};
 use hub::{Answer, Fetched, Found, Inbox, Read, Response};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Bytes of letters that may wait for this task.
@@ -48,7 +51,25 @@ enum Heard {
 #[derive(Clone, Debug)]
 pub struct Ear {
     letters: UnboundedSender<Heard>,
+    bell: Arc<Bell>,
     gauges: Arc<Gauges>,
+}
+
+/// Wakes the task. Letters wait for its next tick while no other server is there: nobody waits for them, and a wake costs more than a
+/// letter.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Notify,
+    /// Somebody is there, so that every letter rings.
+    is_awake: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self, is_urgent: bool) {
+        if is_urgent || self.is_awake.load(Ordering::Relaxed) {
+            self.rung.notify_one();
+        }
+    }
 }
 
 impl std::fmt::Debug for Plan {
@@ -119,6 +140,7 @@ impl Ear {
             self.gauges.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
+        self.bell.ring(is_question);
         is_question
     }
 
@@ -131,6 +153,7 @@ impl Ear {
             namespace,
             room,
         });
+        self.bell.ring(false);
     }
 }
 
@@ -155,6 +178,7 @@ pub struct Plan {
 pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     let (letters, heard) = unbounded_channel();
     let (counts, counted) = unbounded_channel();
+    let bell = Arc::<Bell>::default();
     let gauges = plan.gauges;
     let mut settings = plan.settings;
     if !has_sharded_channels(&engine).await {
@@ -167,12 +191,17 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
         inbox: plan.inbox,
         postman: plan.postman,
         counts,
+        bell: Arc::clone(&bell),
         gauges: Arc::clone(&gauges),
         began: Instant::now(),
     };
     plan.namespaces.iter().for_each(|name| bridge.enter(name));
     tokio::spawn(bridge.run(heard, feed, counted));
-    Ear { letters, gauges }
+    Ear {
+        letters,
+        bell,
+        gauges,
+    }
 }
 
 /// Redis has them from 7.0. Where it does not answer now, it is asked for them in vain at worst.
@@ -192,6 +221,7 @@ struct Bridge {
     inbox: Inbox,
     postman: Postman,
     counts: UnboundedSender<(String, Option<Counted>)>,
+    bell: Arc<Bell>,
     gauges: Arc<Gauges>,
     began: Instant,
 }
@@ -204,13 +234,15 @@ impl Bridge {
         mut counted: UnboundedReceiver<(String, Option<Counted>)>,
     ) {
         let mut ticks = tokio::time::interval(TICK);
+        let bell = Arc::clone(&self.bell);
         self.carry_out();
         loop {
             tokio::select! {
-                letter = heard.recv() => match letter {
-                    Some(letter) => self.overheard_all(letter, &mut heard),
-                    None => return,
-                },
+                () = bell.rung.notified() => {
+                    if self.overheard_some(&mut heard).is_break() {
+                        return;
+                    }
+                }
                 news = feed.next() => match news {
                     Some(news) => self.news(news),
                     None => return,
@@ -220,8 +252,10 @@ impl Bridge {
                     self.plane.counted(&namespace, counted, now_ms);
                 }
                 _ = ticks.tick() => {
+                    bell.rung.notify_one();
                     let now_ms = self.now_ms();
                     self.plane.tick(now_ms);
+                    bell.is_awake.store(self.plane.has_others(), Ordering::Relaxed);
                 }
             }
             self.carry_out();
@@ -241,14 +275,17 @@ impl Bridge {
 
     // ---- from the shards --------------------------------------------------------------------------------------------------
 
-    fn overheard_all(&mut self, first: Heard, more: &mut UnboundedReceiver<Heard>) {
-        self.overheard(first);
-        for _ in 1..BATCH_MAX {
-            match more.try_recv() {
+    /// Takes some of what waits, and rings again if there is more. Breaks when nobody is left to say anything.
+    fn overheard_some(&mut self, heard: &mut UnboundedReceiver<Heard>) -> ControlFlow<()> {
+        for _ in 0..BATCH_MAX {
+            match heard.try_recv() {
                 Ok(letter) => self.overheard(letter),
-                Err(_) => return,
+                Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
+                Err(TryRecvError::Disconnected) => return ControlFlow::Break(()),
             }
         }
+        self.bell.rung.notify_one();
+        ControlFlow::Continue(())
     }
 
     fn overheard(&mut self, heard: Heard) {
