@@ -1,8 +1,8 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
 use crate::handler::refuse;
-use crate::rooms::{may_publish, publish};
-use hub::{Context, Emit, Event, Publication, Record, SocketKey, Target, notices};
+use crate::rooms::{Forbidden, may_publish};
+use hub::{Context, Emit, Event, Member, Record, notices};
 use std::fmt::Write;
 use wire::json::{self, member};
 
@@ -14,7 +14,7 @@ const CONTENT_UNITS_MAX: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
 
 /// A socket joins: it is in `global` from now on, under the name it gave.
-pub(crate) fn connected(cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
+pub(crate) fn connected(socket: &mut Member<'_>, auth: &str) {
     let name = member(auth, "\"name\"").and_then(json::unquote);
     if let Some(name) = name.as_deref().map(str::trim)
         && !name.is_empty()
@@ -23,14 +23,14 @@ pub(crate) fn connected(cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
         let mut data = b"{\"name\":".to_vec();
         json::quote(&mut data, name);
         data.push(b'}');
-        cx.set_data(socket, &String::from_utf8_lossy(&data));
+        socket.set_data(&String::from_utf8_lossy(&data));
     }
     // The name is fixed and the socket new: this cannot be refused.
-    let _ = cx.join(socket, GLOBAL);
+    let _ = socket.join(GLOBAL);
 }
 
 /// `chat-message` `{content, room?}`.
-pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, event: Event<'_>) {
+pub(crate) fn message(socket: &mut Member<'_>, namespace: &str, event: Event<'_>) {
     const INVALID: &str = "Invalid message payload";
     let payload = json::first(event.args).unwrap_or("null");
     let content = member(payload, "\"content\"").filter(|raw| is_content(raw));
@@ -39,45 +39,37 @@ pub(crate) fn message(cx: &mut Context<'_>, socket: SocketKey, namespace: &str, 
         None => Some(event.room.unwrap_or(GLOBAL).into()),
     };
     let (Some(content), Some(room)) = (content, room) else {
-        return refuse(cx, socket, event, INVALID, "INVALID_PAYLOAD");
+        return refuse(socket, event, INVALID, "INVALID_PAYLOAD");
     };
-    if let Err(forbidden) = may_publish(cx, socket, &room) {
-        return refuse(cx, socket, event, forbidden.message(), forbidden.code());
+    if let Err(forbidden) = may_publish(socket, &room) {
+        return refuse(socket, event, forbidden.message(), forbidden.code());
     }
-    let Some(sender) = cx.id(socket) else { return };
+    let Some(sender) = socket.id() else { return };
+    let mut cx = socket.cx();
     let (id, timestamp) = (cx.message_id(), cx.now().wall_ms);
-    let name = cx.data(socket).and_then(|data| member(data, "\"name\""));
+    let name = socket.data().and_then(|data| member(data, "\"name\""));
     let name = name.map_or_else(String::new, |raw| format!(",\"name\":{raw}"));
-    let user = cx.user(socket).map_or_else(String::new, user_member);
+    let user = socket.user().map_or_else(String::new, user_member);
     let mut quoted = Vec::new();
     json::quote(&mut quoted, &room);
     let args = format!(
         "{{\"id\":\"{id}\",\"sender\":\"{sender}\"{user}{name},\"content\":{content},\"timestamp\":{timestamp},\"room\":{}}}",
         String::from_utf8_lossy(&quoted)
     );
-    let target = Target {
-        namespace,
-        rooms: &[&room],
-        users: &[],
-        except: &[],
-    };
-    let said = Emit {
-        name: "chat-message",
-        args: &args,
-        ..Emit::default()
-    };
-    let publication = Publication {
-        to: target,
-        event: said,
-        record: Record::Kept(&args),
-    };
-    if let Err(only_here) = publish(cx, &publication) {
-        return refuse(cx, socket, event, only_here.message(), only_here.code());
+    let said = Emit::new("chat-message", &args);
+    let mut cx = socket.cx();
+    let reach = cx
+        .of(namespace)
+        .to(&[&room])
+        .record(Record::Kept(&args))
+        .emit(&said);
+    if let Err(only_here) = Forbidden::unless_everyone(reach) {
+        return refuse(socket, event, only_here.message(), only_here.code());
     }
     if let Some(ack) = event.ack {
         let mut answer = String::new();
         let _ = write!(answer, "{{\"id\":\"{id}\",\"timestamp\":{timestamp}}}");
-        cx.ack(ack, &answer, &[]);
+        socket.cx().ack(ack, &answer, &[]);
     }
 }
 
@@ -93,21 +85,9 @@ pub(crate) fn presence(cx: &mut Context<'_>, namespace: &str, room: &str, count:
     let mut args = b"{\"room\":".to_vec();
     json::quote(&mut args, room);
     args.extend_from_slice(format!(",\"count\":{count}}}").as_bytes());
-    let target = Target {
-        namespace,
-        rooms: &[room],
-        users: &[],
-        except: &[],
-    };
     let args = String::from_utf8_lossy(&args);
-    cx.broadcast_here(
-        &target,
-        &Emit {
-            name: notices::PRESENCE,
-            args: &args,
-            ..Emit::default()
-        },
-    );
+    let presence = Emit::new(notices::PRESENCE, &args);
+    cx.of(namespace).to(&[room]).here().emit(&presence);
 }
 
 fn is_content(raw: &str) -> bool {

@@ -6,7 +6,7 @@ use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
 use hub::{
     About, AckTo, Answer, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
-    Event, Found, Protocol, Refusal, Rejection, SocketKey, Target, Ticket,
+    Event, Found, Group, Protocol, Refusal, Rejection, SocketKey, Ticket,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,22 +75,22 @@ impl Desk {
         Decision::Later
     }
 
-    pub(crate) fn connected(&mut self, cx: &Context<'_>, socket: SocketKey) {
-        let Some(name) = name_of(cx, socket) else {
+    pub(crate) fn connected(&mut self, socket: &hub::Member<'_>) {
+        let Some(name) = name_of(socket) else {
             return;
         };
         self.admitted.take_if(|admitted| *admitted == name);
         if let Some(member) = self.members.get_mut(&name) {
-            member.stage = Stage::In(socket);
+            member.stage = Stage::In(socket.key());
         }
     }
 
-    pub(crate) fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
-        let name = name_of(cx, socket);
+    pub(crate) fn event(&mut self, socket: &mut hub::Member<'_>, event: Event<'_>) {
+        let name = name_of(socket);
         let number = self.number();
         let Some((name, member)) = name.and_then(|name| Some((name, self.members.get_mut(&name)?)))
         else {
-            return refuse(cx, socket, event.ack, Why::Absent);
+            return refuse(socket, event.ack, Why::Absent);
         };
         let up = proto::Event {
             socket: name.as_str().to_owned(),
@@ -100,24 +100,19 @@ impl Desk {
             ack: event.ack.as_ref().map_or(0, |_| number),
         };
         if !member.line.up(Up::Event(up)) {
-            return refuse(cx, socket, event.ack, Why::Busy);
+            return refuse(socket, event.ack, Why::Busy);
         }
         if let Some(ack) = event.ack {
             member.acks.insert(number, ack);
         }
     }
 
-    pub(crate) fn disconnecting(
-        &mut self,
-        cx: &Context<'_>,
-        socket: SocketKey,
-        reason: DisconnectReason,
-    ) {
-        let name = name_of(cx, socket);
+    pub(crate) fn disconnecting(&mut self, socket: &hub::Member<'_>, reason: DisconnectReason) {
+        let name = name_of(socket);
         if let Some(name) = name
             && let Some(member) = self.members.remove(&name)
         {
-            gone(&member, name, reason.as_str(), cx.rooms(socket));
+            gone(&member, name, reason.as_str(), socket.rooms());
         }
     }
 
@@ -179,13 +174,13 @@ impl Desk {
                     && let Stage::In(key) = member.stage
                 {
                     let ack = member.acks.remove(&ack);
-                    refuse(cx, key, ack, why);
+                    refuse(&mut cx.socket(key), ack, why);
                 }
             }
             Down::Describe { socket } => self.describe(cx, socket),
             Down::Close { socket } => {
                 if let Some(key) = self.key(&socket) {
-                    cx.disconnect(key, true);
+                    cx.socket(key).disconnect(true);
                 }
             }
             Down::Do(what) => self.order(cx, &word.line, what),
@@ -239,14 +234,15 @@ impl Desk {
         }
     }
 
-    fn describe(&mut self, cx: &Context<'_>, socket: Name) {
+    fn describe(&mut self, cx: &mut Context<'_>, socket: Name) {
         if let Some(member) = self.members.get(&socket)
             && let Stage::In(key) = member.stage
         {
+            let here = cx.socket(key);
             member.line.up(Up::Described {
                 socket,
-                rooms: cx.rooms(key),
-                data: cx.data(key).unwrap_or("{}").to_owned(),
+                rooms: here.rooms(),
+                data: here.data().unwrap_or("{}").to_owned(),
             });
         }
     }
@@ -258,23 +254,23 @@ impl Desk {
                 let one = self.only(emit.to.as_ref());
                 let message = as_emit(&emit, &attachments);
                 match one {
-                    Some(key) => cx.emit(key, &message),
-                    None => with(emit.to.as_ref(), |to| cx.broadcast_here(to, &message)),
+                    Some(key) => cx.socket(key).emit(&message),
+                    None => with(cx, emit.to.as_ref(), |to| to.here().emit(&message)),
                 }
             }
-            What::Join(join) => with(join.of.as_ref(), |of| {
-                cx.join_here(of, &borrowed(&join.rooms));
+            What::Join(join) => with(cx, join.of.as_ref(), |of| {
+                of.here().join(&borrowed(&join.rooms));
             }),
-            What::Leave(leave) => with(leave.of.as_ref(), |of| {
-                cx.leave_here(of, &borrowed(&leave.rooms));
+            What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
+                of.here().leave(&borrowed(&leave.rooms));
             }),
             What::Disconnect(end) => {
-                with(end.of.as_ref(), |of| cx.disconnect_here(of, end.close));
+                with(cx, end.of.as_ref(), |of| of.here().disconnect(end.close));
             }
             What::SetData(set) => {
                 let name = Name::parse(&set.socket);
                 if let Some(key) = name.and_then(|name| self.key(&name)) {
-                    cx.set_data(key, &set.data);
+                    cx.socket(key).set_data(&set.data);
                 }
             }
             What::Ask(ask) => self.ask(cx, line, &ask),
@@ -282,7 +278,7 @@ impl Desk {
                 let token = self.number();
                 self.queries.insert(token, (Arc::clone(line), fetch.query));
                 let timeout = millis(fetch.timeout_ms);
-                with(fetch.of.as_ref(), |of| cx.fetch(of, timeout, token));
+                with(cx, fetch.of.as_ref(), |of| of.fetch(timeout, token));
             }
             // These are the backend's own business.
             What::Decision(_) | What::Ack(_) => {}
@@ -298,12 +294,12 @@ impl Desk {
         let timeout = millis(ask.timeout_ms);
         match self.only(emit.to.as_ref()) {
             Some(key) => {
-                if !cx.ask(key, &message, timeout, token) {
+                if !cx.socket(key).ask(&message, timeout, token) {
                     self.answer(token, Vec::new(), 1);
                 }
             }
-            None => with(emit.to.as_ref(), |to| {
-                cx.collect(to, &message, timeout, token);
+            None => with(cx, emit.to.as_ref(), |to| {
+                to.collect(&message, timeout, token);
             }),
         }
     }
@@ -328,7 +324,7 @@ fn gone(member: &Member, name: Name, reason: &str, rooms: Vec<String>) {
 }
 
 /// Tells a client that its event is not carried out.
-fn refuse(cx: &mut Context<'_>, socket: SocketKey, ack: Option<AckTo>, why: Why) {
+fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
     let (message, code) = match why {
         Why::Absent => ("No backend is connected", "NO_BACKEND"),
         Why::Busy => ("The backend has too much to do", "BACKEND_BUSY"),
@@ -338,14 +334,14 @@ fn refuse(cx: &mut Context<'_>, socket: SocketKey, ack: Option<AckTo>, why: Why)
         id: ack.as_ref().map(AckTo::id),
         field: None,
     };
-    cx.reject_message(socket, Rejection::Refused { message, code }, about);
+    socket.reject(Rejection::Refused { message, code }, about);
     if let Some(ack) = ack {
-        cx.ack_error(ack, message);
+        socket.cx().ack_error(ack, message);
     }
 }
 
-fn name_of(cx: &Context<'_>, socket: SocketKey) -> Option<Name> {
-    let id = cx.id(socket)?.encode();
+fn name_of(socket: &hub::Member<'_>) -> Option<Name> {
+    let id = socket.id()?.encode();
     Name::parse(std::str::from_utf8(&id).ok()?)
 }
 
@@ -404,12 +400,8 @@ fn millis(timeout_ms: u32) -> Duration {
     Duration::from_millis(u64::from(timeout_ms))
 }
 
-fn with(target: Option<&proto::Target>, use_it: impl FnOnce(&Target<'_>)) {
+fn with(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnce(Group<'_, '_>)) {
     let Some(target) = target else { return };
-    use_it(&Target {
-        namespace: &target.namespace,
-        rooms: &borrowed(&target.rooms),
-        users: &[],
-        except: &borrowed(&target.except),
-    });
+    let (rooms, except) = (borrowed(&target.rooms), borrowed(&target.except));
+    use_it(cx.of(&target.namespace).to(&rooms).except(&except));
 }

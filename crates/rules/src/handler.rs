@@ -4,10 +4,11 @@ use crate::book::{Book, Namespace, Rule};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::line::Word;
+use crate::rooms::Forbidden;
 use crate::{chat, rooms};
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
-    Publication, Record, Refusal, SocketKey, Target, notices,
+    About, AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
+    Found, Handler, Member, Record, Refusal, Rejection, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -61,63 +62,65 @@ impl Handler for RulesHandler {
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
-        let Some(at) = cx.namespace(socket).and_then(|name| self.find(name)) else {
+        let socket = &mut cx.socket(socket);
+        let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
             return;
         };
         let (_, namespace) = &self.book.namespaces[at];
         if namespace.backend.is_some() {
-            self.desk.connected(cx, socket);
+            self.desk.connected(socket);
         }
-        let replays = namespace.history && rooms::may_replay_on_connect(cx, socket, namespace);
+        let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
         for room in &namespace.auto_join {
             // A configured room has a checked name.
-            let _ = cx.join(socket, room);
+            let _ = socket.join(room);
         }
         if namespace.chat {
-            chat::connected(cx, socket, auth);
+            chat::connected(socket, auth);
         }
         if replays {
             // Its token may have put it into the same rooms: each tells its history once. The first is the socket's own.
-            let rooms = cx.rooms(socket);
+            let rooms = socket.rooms();
             for room in rooms.iter().skip(1) {
-                cx.replay(socket, room);
+                socket.replay(room);
             }
         }
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, mut event: Event<'_>) {
-        let Some(at) = cx.namespace(socket).and_then(|name| self.find(name)) else {
+        let socket = &mut cx.socket(socket);
+        let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
             return;
         };
         let (name, namespace) = &self.book.namespaces[at];
         let own = namespace.events.get(event.name);
         let rule = own.unwrap_or(&namespace.default);
         if let Some(limiter) = &rule.rate
-            && !cx.within(socket, limiter, &mut event.ack)
+            && !socket.within(limiter, &mut event.ack)
         {
             return;
         }
-        let built_in = namespace.built_in(cx, socket, event.name);
+        let built_in = namespace.built_in(socket, event.name);
         // A rule refines what the gateway does itself; only an action chosen for the event replaces it.
         let Some(built_in) = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces)) else {
             return match rule.check(event.args) {
-                Err(error) => refuse(cx, socket, event, &error, "INVALID_PAYLOAD"),
-                Ok(()) if rule.action == Action::Backend => self.desk.event(cx, socket, event),
-                Ok(()) => rule.apply(cx, socket, name, event, own.is_some()),
+                Err(error) => refuse(socket, event, &error, "INVALID_PAYLOAD"),
+                Ok(()) if rule.action == Action::Backend => self.desk.event(socket, event),
+                Ok(()) => rule.apply(socket, name, event, own.is_some()),
             };
         };
         if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
-            return refuse(cx, socket, event, &error, "INVALID_PAYLOAD");
+            return refuse(socket, event, &error, "INVALID_PAYLOAD");
         }
         match built_in {
-            BuiltIn::Join => rooms::join(cx, socket, event, namespace),
-            BuiltIn::Leave => rooms::leave(cx, socket, event),
-            BuiltIn::ChatMessage => chat::message(cx, socket, name, event),
+            BuiltIn::Join => rooms::join(socket, event, namespace),
+            BuiltIn::Leave => rooms::leave(socket, event),
+            BuiltIn::ChatMessage => chat::message(socket, name, event),
         }
     }
 
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
-        self.desk.disconnecting(cx, socket, reason);
+        self.desk.disconnecting(&cx.socket(socket), reason);
     }
 
     fn acked(
@@ -165,8 +168,8 @@ impl Handler for RulesHandler {
 }
 
 impl Namespace {
-    fn built_in(&self, cx: &Context<'_>, socket: SocketKey, event: &str) -> Option<BuiltIn> {
-        let granted = || cx.grants(socket).is_some();
+    fn built_in(&self, socket: &Member<'_>, event: &str) -> Option<BuiltIn> {
+        let granted = || socket.grants().is_some();
         BuiltIn::of(event, self.chat, self.client_joins, granted)
     }
 }
@@ -187,37 +190,30 @@ impl Rule {
     }
 
     /// `named`: it is the event's own rule, not the one for all others.
-    fn apply(
-        &self,
-        cx: &mut Context<'_>,
-        socket: SocketKey,
-        namespace: &str,
-        event: Event<'_>,
-        named: bool,
-    ) {
+    fn apply(&self, socket: &mut Member<'_>, namespace: &str, event: Event<'_>, named: bool) {
         match &self.action {
             Action::Rooms { .. } if notices::is_notice(event.name) => {
-                refuse(cx, socket, event, RESERVED, "RESERVED_EVENT");
+                refuse(socket, event, RESERVED, "RESERVED_EVENT");
             }
             Action::Rooms { room, echo } => {
-                self.to_rooms(cx, socket, namespace, event, room.as_deref(), *echo);
+                self.to_rooms(socket, namespace, event, room.as_deref(), *echo);
             }
             Action::Reply => match event.ack {
-                Some(ack) => cx.ack(ack, event.args, event.attachments),
-                None => cx.emit(socket, &as_emit(&event)),
+                Some(ack) => socket.cx().ack(ack, event.args, event.attachments),
+                None => socket.emit(&as_emit(&event)),
             },
             // The desk has it.
             Action::Backend => {}
             Action::Drop if named => {
-                cx.drop_event();
+                socket.cx().drop_event();
                 if let Some(ack) = event.ack {
-                    cx.ack(ack, DROPPED, &[]);
+                    socket.cx().ack(ack, DROPPED, &[]);
                 }
             }
             Action::Drop => {
-                cx.unknown_event(socket, event.name);
+                socket.unknown_event(event.name);
                 if let Some(ack) = event.ack {
-                    cx.ack(ack, UNKNOWN, &[]);
+                    socket.cx().ack(ack, UNKNOWN, &[]);
                 }
             }
         }
@@ -236,61 +232,49 @@ impl Rule {
     /// Broadcasts to the room the client named, to the rule's room, or to all rooms of the sender.
     fn to_rooms(
         &self,
-        cx: &mut Context<'_>,
-        socket: SocketKey,
+        socket: &mut Member<'_>,
         namespace: &str,
         event: Event<'_>,
         room: Option<&str>,
         echo: bool,
     ) {
         let Ok(named) = self.named_room(&event) else {
-            return refuse(cx, socket, event, "Room must be a string", "INVALID_ROOM");
+            return refuse(socket, event, "Room must be a string", "INVALID_ROOM");
         };
         let allowed = match named.as_deref().or(room) {
             // Its own room is open to all that the rule lets speak.
-            Some(open) if room == Some(open) => rooms::granted(cx, socket, open),
-            Some(named) => rooms::may_publish(cx, socket, named),
+            Some(open) if room == Some(open) => rooms::granted(socket, open),
+            Some(named) => rooms::may_publish(socket, named),
             None => {
-                let (own, id) = (cx.rooms(socket), cx.id(socket).map(|id| id.encode()));
+                let (own, id) = (socket.rooms(), socket.id().map(|id| id.encode()));
                 let shared = own.iter().map(String::as_str);
                 let shared = shared.filter(|room| id.is_none_or(|id| room.as_bytes() != id));
                 let rooms: SmallVec<[&str; 4]> = shared.collect();
                 let granted = rooms
                     .iter()
-                    .try_for_each(|room| rooms::granted(cx, socket, room));
+                    .try_for_each(|room| rooms::granted(socket, room));
                 let sent =
-                    granted.and_then(|()| self.send(cx, socket, namespace, &event, &rooms, echo));
-                return finish(cx, socket, event, sent);
+                    granted.and_then(|()| self.send(socket, namespace, &event, &rooms, echo));
+                return finish(socket, event, sent);
             }
         };
         let room = named.as_deref().or(room);
         let sent =
-            allowed.and_then(|()| self.send(cx, socket, namespace, &event, room.as_slice(), echo));
-        finish(cx, socket, event, sent);
+            allowed.and_then(|()| self.send(socket, namespace, &event, room.as_slice(), echo));
+        finish(socket, event, sent);
     }
 
     fn send(
         &self,
-        cx: &mut Context<'_>,
-        socket: SocketKey,
+        socket: &mut Member<'_>,
         namespace: &str,
         event: &Event<'_>,
         rooms: &[&str],
         echo: bool,
-    ) -> Result<(), rooms::Forbidden> {
-        let Some(id) = cx.id(socket).map(|id| id.encode()) else {
-            return Ok(());
-        };
+    ) -> Result<(), Forbidden> {
         if rooms.is_empty() {
             return Ok(());
         }
-        let id = std::str::from_utf8(&id).unwrap_or_default();
-        let target = Target {
-            namespace,
-            rooms,
-            users: &[],
-            except: if echo { &[] } else { &[id] },
-        };
         // History keeps text: attachments would be copied for every room.
         let kept = (self.history && event.attachments.is_empty()).then(|| as_kept(event));
         let record = match &kept {
@@ -298,27 +282,22 @@ impl Rule {
             None if self.in_order => Record::Passing,
             None => Record::Nothing,
         };
-        let publication = Publication {
-            to: target,
-            event: as_emit(event),
-            record,
+        let mut cx = socket.cx();
+        let group = match echo {
+            true => cx.of(namespace).to(rooms),
+            false => socket.to(rooms),
         };
-        rooms::publish(cx, &publication)
+        Forbidden::unless_everyone(group.record(record).emit(&as_emit(event)))
     }
 }
 
 /// Answers a publisher.
-fn finish(
-    cx: &mut Context<'_>,
-    socket: SocketKey,
-    event: Event<'_>,
-    sent: Result<(), rooms::Forbidden>,
-) {
+fn finish(socket: &mut Member<'_>, event: Event<'_>, sent: Result<(), Forbidden>) {
     match sent {
-        Err(forbidden) => refuse(cx, socket, event, forbidden.message(), forbidden.code()),
+        Err(forbidden) => refuse(socket, event, forbidden.message(), forbidden.code()),
         Ok(()) => {
             if let Some(ack) = event.ack {
-                cx.ack(ack, "", &[]);
+                socket.cx().ack(ack, "", &[]);
             }
         }
     }
@@ -345,19 +324,13 @@ fn as_kept(event: &Event<'_>) -> String {
 }
 
 /// Tells the client that its event was not carried out, and answers its ack likewise.
-pub(crate) fn refuse(
-    cx: &mut Context<'_>,
-    socket: SocketKey,
-    event: Event<'_>,
-    message: &str,
-    code: &str,
-) {
-    let about = hub::About {
-        id: event.ack.as_ref().map(hub::AckTo::id),
+pub(crate) fn refuse(socket: &mut Member<'_>, event: Event<'_>, message: &str, code: &str) {
+    let about = About {
+        id: event.ack.as_ref().map(AckTo::id),
         field: None,
     };
-    cx.reject_message(socket, hub::Rejection::Refused { message, code }, about);
+    socket.reject(Rejection::Refused { message, code }, about);
     if let Some(ack) = event.ack {
-        cx.ack_error(ack, message);
+        socket.cx().ack_error(ack, message);
     }
 }

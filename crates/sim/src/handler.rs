@@ -1,8 +1,7 @@
 //! The handler of every hub: the built-in rules, and a witness of what handlers are promised.
 
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler,
-    SocketKey, Target,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Handler, SocketKey,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,11 +74,6 @@ impl Handler for Witness {
             return self.rules.event(cx, socket, event);
         };
         let room = format!("room-{room}");
-        let target = Target {
-            namespace: "/",
-            rooms: &[&room],
-            ..Target::default()
-        };
         let round = {
             let mut diary = self.diary();
             diary.open += 1;
@@ -89,12 +83,10 @@ impl Handler for Witness {
             diary.rounds.len() as u64
         };
         let args = format!("{},{round}", event.args);
-        let question = Emit {
-            name: "question",
-            args: &args,
-            ..Emit::default()
-        };
-        cx.collect(&target, &question, ROUND_TIME, round);
+        let question = Emit::new("question", &args);
+        cx.of("/")
+            .to(&[&room])
+            .collect(&question, ROUND_TIME, round);
     }
 
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {

@@ -1,6 +1,6 @@
 //! Namespace `/lab`: every operation of the seam behind an event of its own.
 
-use hub::{AckTo, Collected, Context, Emit, Event, Found, Publication, Refusal, SocketKey, Target};
+use hub::{AckTo, Collected, Context, Emit, Event, Found, Member, Refusal};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -35,13 +35,13 @@ fn truthy(value: &Value) -> bool {
         && value.as_str() != Some("")
 }
 
-pub(crate) fn connected(cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
+pub(crate) fn connected(socket: &mut Member<'_>, auth: &str) {
     let auth: Value = serde_json::from_str(auth).unwrap_or_default();
     if let Some(user) = auth.get("user") {
-        cx.set_data(socket, &json!({ "user": user }).to_string());
+        socket.set_data(&json!({ "user": user }).to_string());
         if let Some(user) = user.as_str() {
             // A name that is no room name is simply not addressable.
-            let _ = cx.set_user(socket, user);
+            let _ = socket.set_user(user);
         }
     }
 }
@@ -96,11 +96,11 @@ fn room(value: &Value) -> Option<String> {
 }
 
 impl Lab {
-    pub(crate) fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+    pub(crate) fn event(&mut self, socket: &mut Member<'_>, event: Event<'_>) {
         let text = format!("[{}]", event.args);
         let args = Args::new(&text);
         match event.name {
-            "echo" => echo(cx, socket, event),
+            "echo" => echo(socket, event),
             "ask" => {
                 let (args, attachments) = (event.args, event.attachments);
                 let question = Emit {
@@ -109,29 +109,34 @@ impl Lab {
                     attachments,
                     volatile: false,
                 };
-                cx.ask(socket, &question, ASK_TIMEOUT, 0);
+                socket.ask(&question, ASK_TIMEOUT, 0);
             }
-            "who" => answer(cx, event.ack, &who(cx, socket)),
-            "join" | "leave" => membership(cx, socket, event, &args.rooms(0).join("")),
+            "who" => {
+                let who = who(socket);
+                answer(&mut socket.cx(), event.ack, &who);
+            }
+            "join" | "leave" => membership(socket, event, &args.rooms(0).join("")),
             "to" | "in" | "except" | "all" | "local" | "to-user" | "all-date" => {
-                broadcast(cx, socket, &event, &args);
+                broadcast(socket, &event, &args);
             }
-            "burst" | "volatile" => series(cx, socket, event.name == "volatile", &args),
-            "collect" => self.collect(cx, event, &args),
-            "fetch" => self.fetch(cx, event, &args),
-            "sockets-join" | "sockets-leave" | "sockets-kick" => select(cx, event.name, &args),
+            "burst" | "volatile" => series(socket, event.name == "volatile", &args),
+            "collect" => self.collect(&mut socket.cx(), event, &args),
+            "fetch" => self.fetch(&mut socket.cx(), event, &args),
+            "sockets-join" | "sockets-leave" | "sockets-kick" => {
+                select(&mut socket.cx(), event.name, &args)
+            }
             "server-side-emit" => {}
-            "server-side-ask" => answer(cx, event.ack, "null,[]"),
-            "server-count" => answer(cx, event.ack, "1"),
-            "kick" => cx.disconnect(socket, false),
-            "kick-close" => cx.disconnect(socket, true),
-            "drop" => cx.drop_transport(socket),
+            "server-side-ask" => answer(&mut socket.cx(), event.ack, "null,[]"),
+            "server-count" => answer(&mut socket.cx(), event.ack, "1"),
+            "kick" => socket.disconnect(false),
+            "kick-close" => socket.disconnect(true),
+            "drop" => socket.drop_transport(),
             "length" => {
                 let length = event
                     .attachments
                     .first()
                     .map_or(-1, |bytes| bytes.len() as i64);
-                answer(cx, event.ack, &length.to_string());
+                answer(&mut socket.cx(), event.ack, &length.to_string());
             }
             // Stands for a bug in an application: the session that triggered it ends, others go on.
             "panic" => panic!("asked to"),
@@ -153,19 +158,15 @@ impl Lab {
         let Some(token) = self.wait(event.ack) else {
             return;
         };
-        let rooms = borrowed(&rooms);
-        let target = Target {
-            namespace: NAMESPACE,
-            rooms: &rooms,
-            ..Target::default()
-        };
         let emit = Emit {
             name: &name,
             args: &rest,
             attachments,
             volatile: false,
         };
-        cx.collect(&target, &emit, timeout, token);
+        cx.of(NAMESPACE)
+            .to(&borrowed(&rooms))
+            .collect(&emit, timeout, token);
     }
 
     pub(crate) fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: &Collected) {
@@ -196,13 +197,9 @@ impl Lab {
             return;
         };
         let rooms = args.rooms(0);
-        let rooms = borrowed(&rooms);
-        let target = Target {
-            namespace: NAMESPACE,
-            rooms: &rooms,
-            ..Target::default()
-        };
-        cx.fetch(&target, FETCH_TIMEOUT, token);
+        cx.of(NAMESPACE)
+            .to(&borrowed(&rooms))
+            .fetch(FETCH_TIMEOUT, token);
     }
 
     pub(crate) fn found(&mut self, cx: &mut Context<'_>, token: u64, found: &Found) {
@@ -249,24 +246,21 @@ fn answer(cx: &mut Context<'_>, ack: Option<AckTo>, args: &str) {
     }
 }
 
-fn echo(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+fn echo(socket: &mut Member<'_>, event: Event<'_>) {
     let (args, attachments) = (event.args, event.attachments);
     match event.ack {
-        Some(ack) => cx.ack(ack, args, attachments),
-        None => cx.emit(
-            socket,
-            &Emit {
-                name: "echo",
-                args,
-                attachments,
-                volatile: false,
-            },
-        ),
+        Some(ack) => socket.cx().ack(ack, args, attachments),
+        None => socket.emit(&Emit {
+            name: "echo",
+            args,
+            attachments,
+            volatile: false,
+        }),
     }
 }
 
-fn who(cx: &Context<'_>, socket: SocketKey) -> String {
-    let Some(info) = cx.info(socket) else {
+fn who(socket: &Member<'_>) -> String {
+    let Some(info) = socket.info() else {
         return "null".into();
     };
     let query: serde_json::Map<String, Value> = wire::http::query_pairs(info.query)
@@ -279,21 +273,18 @@ fn who(cx: &Context<'_>, socket: SocketKey) -> String {
     .to_string()
 }
 
-fn membership(cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>, room: &str) {
+fn membership(socket: &mut Member<'_>, event: Event<'_>, room: &str) {
     if event.name == "join" {
         // The limits' metric tells of refused joins; the list in the ack shows them.
-        let _ = cx.join(socket, room);
+        let _ = socket.join(room);
     } else {
-        cx.leave(socket, room);
+        socket.leave(room);
     }
-    let rooms = json!(cx.rooms(socket)).to_string();
-    answer(cx, event.ack, &rooms);
+    let rooms = json!(socket.rooms()).to_string();
+    answer(&mut socket.cx(), event.ack, &rooms);
 }
 
-fn broadcast(cx: &mut Context<'_>, socket: SocketKey, event: &Event<'_>, args: &Args<'_>) {
-    let Some(id) = cx.id(socket).map(|id| id.to_string()) else {
-        return;
-    };
+fn broadcast(socket: &mut Member<'_>, event: &Event<'_>, args: &Args<'_>) {
     let everyone = matches!(event.name, "all" | "local" | "all-date");
     let names = if everyone { Vec::new() } else { args.rooms(0) };
     let names = borrowed(&names);
@@ -302,29 +293,22 @@ fn broadcast(cx: &mut Context<'_>, socket: SocketKey, event: &Event<'_>, args: &
     if event.name == "all-date" {
         rest = json!(iso_date(args.number(1))).to_string();
     }
-    let own = [id.as_str()];
-    let mut target = Target {
-        namespace: NAMESPACE,
-        ..Target::default()
+    let emit = Emit {
+        name: &name,
+        args: &rest,
+        attachments: event.attachments,
+        volatile: false,
     };
-    match event.name {
-        "to" => (target.rooms, target.except) = (&names, &own),
-        "in" => target.rooms = &names,
-        "to-user" => target.users = &names,
-        "except" => target.except = &names,
-        _ => {}
-    }
-    let attachments = event.attachments;
-    cx.publish(&Publication {
-        to: target,
-        event: Emit {
-            name: &name,
-            args: &rest,
-            attachments,
-            volatile: false,
-        },
-        ..Publication::default()
-    });
+    let mut cx = socket.cx();
+    let everyone = cx.of(NAMESPACE);
+    let group = match event.name {
+        "to" => socket.to(&names),
+        "in" => everyone.to(&names),
+        "to-user" => everyone.to_users(&names),
+        "except" => everyone.except(&names),
+        _ => everyone,
+    };
+    group.emit(&emit);
 }
 
 /// A date as JSON has it: `1970-01-01T00:00:00.000Z`.
@@ -349,19 +333,14 @@ fn iso_date(ms: u64) -> String {
 }
 
 /// `n` separate events.
-fn series(cx: &mut Context<'_>, socket: SocketKey, volatile: bool, args: &Args<'_>) {
+fn series(socket: &mut Member<'_>, volatile: bool, args: &Args<'_>) {
     let name = args.text(0);
     for n in 0..args.number(1).min(100_000) {
         let args = n.to_string();
-        cx.emit(
-            socket,
-            &Emit {
-                name: &name,
-                args: &args,
-                attachments: &[],
-                volatile,
-            },
-        );
+        socket.emit(&Emit {
+            volatile,
+            ..Emit::new(&name, &args)
+        });
     }
 }
 
@@ -369,15 +348,11 @@ fn series(cx: &mut Context<'_>, socket: SocketKey, volatile: bool, args: &Args<'
 fn select(cx: &mut Context<'_>, what: &str, args: &Args<'_>) {
     let (selector, room) = (args.rooms(0), args.text(1));
     let rooms = borrowed(&selector);
-    let target = Target {
-        namespace: NAMESPACE,
-        rooms: &rooms,
-        ..Target::default()
-    };
+    let group = cx.of(NAMESPACE).to(&rooms);
     match what {
-        "sockets-join" => cx.join_all(&target, &[&room]),
-        "sockets-leave" => cx.leave_all(&target, &[&room]),
-        _ => cx.disconnect_all(&target, args.value(1) == Value::Bool(true)),
+        "sockets-join" => group.join(&[&room]),
+        "sockets-leave" => group.leave(&[&room]),
+        _ => group.disconnect(args.value(1) == Value::Bool(true)),
     }
 }
 

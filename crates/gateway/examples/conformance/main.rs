@@ -155,43 +155,31 @@ impl Handler for Application {
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
-        let Some(namespace) = cx.namespace(socket).map(str::to_owned) else {
+        let mut socket = cx.socket(socket);
+        let Some(namespace) = socket.namespace().map(str::to_owned) else {
             return;
         };
         match namespace.as_str() {
-            "/" | "/custom" => emit(cx, socket, "auth", auth),
+            "/" | "/custom" => socket.emit(&Emit::new("auth", auth)),
             late::NAMESPACE => {}
-            "/lab" => lab::connected(cx, socket, auth),
-            name => emit(cx, socket, "dyn", &format!("{name:?}")),
+            "/lab" => lab::connected(&mut socket, auth),
+            name => socket.emit(&Emit::new("dyn", &format!("{name:?}"))),
         }
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
-        match (cx.namespace(socket), event.name) {
-            (Some("/"), "message") => {
-                let (args, attachments) = (event.args, event.attachments);
-                let name = "message-back";
-                cx.emit(
-                    socket,
-                    &Emit {
-                        name,
-                        args,
-                        attachments,
-                        volatile: false,
-                    },
-                );
+        let mut socket = cx.socket(socket);
+        match (socket.namespace(), event.name, event.ack) {
+            (Some("/"), "message", _) => socket.emit(&Emit {
+                name: "message-back",
+                args: event.args,
+                attachments: event.attachments,
+                volatile: false,
+            }),
+            (Some("/"), "message-with-ack", Some(ack)) | (Some(late::NAMESPACE), _, Some(ack)) => {
+                socket.cx().ack(ack, event.args, event.attachments);
             }
-            (Some("/"), "message-with-ack") => {
-                if let Some(ack) = event.ack {
-                    cx.ack(ack, event.args, event.attachments);
-                }
-            }
-            (Some("/lab"), _) => self.lab.event(cx, socket, event),
-            (Some(late::NAMESPACE), _) => {
-                if let Some(ack) = event.ack {
-                    cx.ack(ack, event.args, event.attachments);
-                }
-            }
+            (Some("/lab"), _, ack) => self.lab.event(&mut socket, Event { ack, ..event }),
             _ => {}
         }
     }
@@ -210,7 +198,7 @@ impl Handler for Application {
             attachments: bin,
             volatile: false,
         };
-        cx.emit(socket, &answer);
+        cx.socket(socket).emit(&answer);
     }
 
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: hub::Collected) {
@@ -235,17 +223,6 @@ impl Handler for Application {
 fn is_dynamic(name: &str) -> bool {
     name.strip_prefix("/dyn-")
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
-}
-
-fn emit(cx: &mut Context<'_>, to: SocketKey, name: &str, args: &str) {
-    cx.emit(
-        to,
-        &Emit {
-            name,
-            args,
-            ..Emit::default()
-        },
-    );
 }
 
 /// What is not realtime goes to the control plane's pages: health and the client bundles.

@@ -50,6 +50,18 @@ pub struct Emit<'a> {
     pub volatile: bool,
 }
 
+impl<'a> Emit<'a> {
+    /// An event without binary.
+    pub const fn new(name: &'a str, args: &'a str) -> Self {
+        Self {
+            name,
+            args,
+            attachments: &[],
+            volatile: false,
+        }
+    }
+}
+
 /// Something to say to a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word<'a> {

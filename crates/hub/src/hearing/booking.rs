@@ -6,8 +6,8 @@ use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
-use crate::seam::context::{About, Context, Rejection};
 use crate::seam::event::{AckTo, Refusal};
+use crate::seam::member::{About, Member, Rejection};
 use crate::tables::slot::{SessionId, SocketKey};
 
 /// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
@@ -86,8 +86,7 @@ fn over_rate(
         }
         return parts.access.meters.dry_run;
     };
-    Context { parts }.over_rate(
-        socket,
+    Member::new(parts, socket).over_rate(
         &mut asked.map(|id| AckTo { socket, id }),
         scope,
         &meter.message,
@@ -117,11 +116,11 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     }
 }
 
-impl Context<'_> {
+impl Member<'_> {
     /// An event was within its own rate: that makes up for one that was not, unless the message did already.
-    pub(crate) fn within_rate(&mut self, socket: SocketKey) {
+    pub(crate) fn within_rate(&mut self) {
         if !self.parts.access.meters.any
-            && let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session)
+            && let Some(session) = self.live().map(|slot| slot.session)
             && let Some(slot) = self.parts.people.sessions.get_mut(session)
         {
             slot.dues.forgive();
@@ -131,7 +130,6 @@ impl Context<'_> {
     /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
     pub(crate) fn over_rate(
         &mut self,
-        socket: SocketKey,
         ack: &mut Option<AckTo>,
         scope: Scope,
         message: &str,
@@ -149,11 +147,11 @@ impl Context<'_> {
             id: ack.as_ref().map(|ack| ack.id),
             field: None,
         };
-        self.reject_message(socket, rejection, about);
+        self.reject(rejection, about);
         if let Some(ack) = ack.take() {
-            self.ack_error(ack, message);
+            self.cx().ack_error(ack, message);
         }
-        if let Some(session) = self.parts.people.socket(socket).map(|slot| slot.session) {
+        if let Some(session) = self.live().map(|slot| slot.session) {
             count_rejection(self.parts, session);
         }
         false

@@ -7,11 +7,13 @@ use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::Rate;
 use crate::books::limits::{REFRESHES, REFRESHES_PER};
+use crate::cluster::send;
+use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::ask::Token;
-use crate::seam::context::{Context, Emit};
 use crate::seam::event::AckTo;
+use crate::seam::member::Member;
 use crate::seam::questions::Waiting;
 use crate::seam::{notices, question};
 use crate::tables::slot::{SessionId, SocketKey};
@@ -71,17 +73,9 @@ pub(crate) fn on_refresh_verdict(
         Ok(None) => "{}".to_owned(),
         Err(denied) => format!("{{\"error\":\"{}\"}}", denied.message()),
     };
-    let mut cx = Context { parts };
     match ack {
-        Some(id) => cx.ack(AckTo { socket, id }, &args, &[]),
-        None => cx.emit(
-            socket,
-            &Emit {
-                name: notices::REFRESH,
-                args: &args,
-                ..Emit::default()
-            },
-        ),
+        Some(id) => send::ack(parts, AckTo { socket, id }, &args, &[]),
+        None => Member::new(parts, socket).emit(&Emit::new(notices::REFRESH, &args)),
     }
 }
 
@@ -89,12 +83,11 @@ pub(crate) fn on_refresh_verdict(
 pub(crate) fn expire_tokens(parts: &mut Parts) {
     let now_s = parts.clock.now.wall_ms / 1000;
     while let Some(sockets) = parts.clock.expiries.pop_due(now_s) {
-        for key in sockets {
-            let socket = key;
+        for socket in sockets {
             let Some(slot) = parts
                 .people
                 .sockets
-                .live_mut(key)
+                .live_mut(socket)
                 .filter(|slot| !slot.flags.gone)
             else {
                 continue;
@@ -123,14 +116,8 @@ fn token_ended(parts: &mut Parts, socket: SocketKey) {
         tokens::say_denied(parts, session, Denied::Expired);
         return ending::close_session(parts, session, CloseReason::TokenExpired);
     }
-    Context { parts }.emit(
-        socket,
-        &Emit {
-            name: notices::ERROR,
-            args: "{\"message\":\"Token expired\"}",
-            ..Emit::default()
-        },
-    );
+    let ended = Emit::new(notices::ERROR, "{\"message\":\"Token expired\"}");
+    Member::new(parts, socket).emit(&ended);
     ending::disconnect_socket(parts, socket.id(), false, Some(CloseReason::TokenExpired));
     if parts
         .people
@@ -157,14 +144,7 @@ fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64)
     let mut args = String::new();
     let at_ms = expires_s * 1000;
     let _ = write!(args, "{{\"expiresAt\":{at_ms},\"expiresIn\":{left_s}}}");
-    Context { parts }.emit(
-        socket,
-        &Emit {
-            name: notices::EXPIRING,
-            args: &args,
-            ..Emit::default()
-        },
-    );
+    Member::new(parts, socket).emit(&Emit::new(notices::EXPIRING, &args));
 }
 
 /// Number of that limiter; the rules' limiters count from one.

@@ -2,8 +2,8 @@
 
 use crate::clients::session::Protocol;
 use crate::hearing::{booking, expiry, socketio};
-use crate::seam::context::{About, Rejection};
 use crate::seam::event::{AckTo, Data, Event};
+use crate::seam::member::{About, Member, Rejection};
 use crate::seam::stage::Stage;
 use crate::tables::slot::{SessionId, SocketKey};
 use wire::json;
@@ -47,7 +47,7 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
                 id: invalid.id,
                 field: invalid.field,
             };
-            stage.call(session, |_, cx| cx.reject_message(socket, rejection, about));
+            Member::new(&mut stage.parts, socket).reject(rejection, about);
         }
     }
 }

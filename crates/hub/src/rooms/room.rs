@@ -218,15 +218,6 @@ impl Rooms {
         }
     }
 
-    /// Members of a room on all shards.
-    pub(crate) fn total(&self, namespace: Option<NamespaceId>, name: RoomName<'_>) -> u64 {
-        let own = namespace.and_then(|namespace| self.find(namespace, name.kind, name.name));
-        match own.and_then(|room| self.slots.get(room)) {
-            Some(room) => room.total(),
-            None => self.directory.read(name, Card::members).unwrap_or(0),
-        }
-    }
-
     /// Other shards are asked to let sockets join these rooms.
     pub(crate) fn expect(&self, namespace: &str, rooms: &[&str]) -> Vec<Expected> {
         let expected = rooms

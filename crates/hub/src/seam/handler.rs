@@ -1,6 +1,6 @@
 //! The seam between the gateway and what it serves: built-in rules, in-process Rust code, later remote backends.
 //!
-//! One handler lives on each shard and runs inside the turn, so it must not block. Each call gets an [`Context`] to act with.
+//! One handler lives on each shard and runs inside the turn, so it must not block. Each call gets a [`Context`] to act with.
 
 use crate::books::close::DisconnectReason;
 use crate::cluster::letter::Found;
@@ -38,6 +38,32 @@ use std::any::Any;
 ///
 /// **Panics.** A handler that panics costs the session for which it was called, with close code 1011; the other sessions go on.
 ///
+/// # In Socket.IO's words
+///
+/// ```
+/// use hub::{Context, Emit, Event, Handler, SocketKey};
+///
+/// struct Lobby;
+///
+/// impl Handler for Lobby {
+///     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _auth: &str) {
+///         let mut socket = cx.socket(socket);
+///         socket.emit(&Emit::new("welcome", "\"hello\""));
+///         if socket.join("lobby").is_ok() {
+///             // All members of the room but the socket itself, on every shard and node.
+///             socket.to(&["lobby"]).emit(&Emit::new("joined", ""));
+///         }
+///     }
+///
+///     fn event(&mut self, cx: &mut Context<'_>, _: SocketKey, event: Event<'_>) {
+///         cx.of("/").to(&["lobby"]).emit(&Emit::new(event.name, event.args));
+///         if let Some(ack) = event.ack {
+///             cx.ack(ack, "\"done\"", &[]);
+///         }
+///     }
+/// }
+/// ```
+///
 /// All methods but [`connecting`](Self::connecting) and [`event`](Self::event) have an empty default.
 #[expect(unused_variables, reason = "defaults do nothing")]
 pub trait Handler: Send {
@@ -72,7 +98,7 @@ pub trait Handler: Send {
     }
     /// The socket is gone: its rooms are left, its key names nothing any more after this call.
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {}
-    /// Answer to [`Context::ask`].
+    /// Answer to [`Member::ask`](crate::Member::ask).
     fn acked(
         &mut self,
         cx: &mut Context<'_>,
@@ -82,11 +108,11 @@ pub trait Handler: Send {
         attachments: &[Vec<u8>],
     ) {
     }
-    /// No answer to [`Context::ask`] in time, or the socket is gone: `disconnected` follows.
+    /// No answer to [`Member::ask`](crate::Member::ask) in time, or the socket is gone: `disconnected` follows.
     fn ack_timed_out(&mut self, cx: &mut Context<'_>, socket: SocketKey, token: u64) {}
-    /// Result of [`Context::collect`].
+    /// Result of [`Group::collect`](crate::Group::collect).
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: Collected) {}
-    /// Result of [`Context::fetch`].
+    /// Result of [`Group::fetch`](crate::Group::fetch).
     fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {}
     /// The number of sockets in a room changed (coalesced; over all shards). Each shard that has some of them is told.
     fn room_count_changed(

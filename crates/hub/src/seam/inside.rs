@@ -72,7 +72,7 @@ mod tests {
         }
 
         fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
-            assert!(cx.id(socket).is_some());
+            assert!(cx.socket(socket).id().is_some());
             match event.name {
                 "mine" => panic!("a fault of the handler"),
                 _ => cx.break_the_hub(),
@@ -136,13 +136,20 @@ mod tests {
         assert!(shard.is_err(), "the shard ends");
     }
 
+    /// Blocks with lifetimes of their own make views and choose among sockets: nothing in them can fail.
+    fn is_view(line: &str) -> bool {
+        let views = ["Context<'_>", "Member<'_>", "Group<'_, '_>", "Here<'_, '_>"];
+        views.iter().any(|view| line == format!("impl {view} {{"))
+    }
+
     /// A method that forgets the mark would have its panics booked as the handler's.
     #[test]
     fn every_call_of_a_handler_is_marked() {
         let sources = [
             include_str!("context.rs"),
             include_str!("limiter.rs"),
-            include_str!("many.rs"),
+            include_str!("member.rs"),
+            include_str!("group.rs"),
             include_str!("reading.rs"),
             include_str!("deciding.rs"),
             include_str!("../hearing/booking.rs"),
@@ -152,7 +159,7 @@ mod tests {
         for source in sources {
             let mut lines = source.lines();
             while let Some(line) = lines.next() {
-                ours = ours && line != "}" || line.starts_with("impl Context<");
+                ours = ours && line != "}" || is_view(line);
                 if ours && line.starts_with("    pub fn ") {
                     calls += 1;
                     let head = std::iter::once(line).chain(&mut lines);

@@ -1,13 +1,12 @@
 //! Rates of a handler's own: how often a session may do one thing.
 
-use crate::access::gcra::Meter;
+use crate::access::gcra::{Exceeded, Meter};
 use crate::access::rates;
 use crate::books::config::Rate;
 use crate::books::metrics::Scope;
-use crate::seam::context::Context;
 use crate::seam::event::AckTo;
 use crate::seam::inside::Inside;
-use crate::tables::slot::SocketKey;
+use crate::seam::member::Member;
 
 /// A rate that holds for each session. What a session has used is kept with it, under the limiter's number; leaving a namespace
 /// and coming back changes nothing.
@@ -28,51 +27,37 @@ impl Limiter {
     }
 }
 
-impl Context<'_> {
+impl Member<'_> {
     /// Books one event with a limiter; `false` = there is nothing left of the rate, and nothing was booked or told.
-    pub fn spend(&mut self, socket: SocketKey, limiter: &Limiter) -> bool {
+    pub fn spend(&mut self, limiter: &Limiter) -> bool {
         let _inside = Inside::enter();
-        let Limiter { number, meter } = limiter;
-        rates::spend(
-            &mut self.parts.people,
-            self.parts.clock.now_us(),
-            socket,
-            *number,
-            meter.gcra,
-        )
-        .is_ok()
+        self.book(limiter).is_ok()
     }
 
-    /// The same for an event of a client, which is told when it is over the rate (in the answer it waits for, too) and closed
+    /// The same for an event of its client, which is told when it is over the rate (in the answer it waits for, too) and closed
     /// when it goes on and on. `false`: drop the event. In a dry run it is counted and passes.
-    pub fn within(
-        &mut self,
-        socket: SocketKey,
-        limiter: &Limiter,
-        ack: &mut Option<AckTo>,
-    ) -> bool {
+    pub fn within(&mut self, limiter: &Limiter, ack: &mut Option<AckTo>) -> bool {
         let _inside = Inside::enter();
-        let Limiter { number, meter } = limiter;
-        match rates::spend(
-            &mut self.parts.people,
-            self.parts.clock.now_us(),
-            socket,
-            *number,
-            meter.gcra,
-        ) {
+        match self.book(limiter) {
             Ok(()) => {
-                self.within_rate(socket);
+                self.within_rate();
                 true
             }
-            Err(exceeded) => self.over_rate(socket, ack, Scope::Event, &meter.message, exceeded),
+            Err(exceeded) => self.over_rate(ack, Scope::Event, &limiter.meter.message, exceeded),
         }
     }
 
-    /// No limiter has booked anything for the socket's session, and it has left no namespace.
-    pub fn is_newcomer(&self, socket: SocketKey) -> bool {
+    /// No limiter has booked anything for its session, and it has left no namespace.
+    pub fn is_newcomer(&self) -> bool {
         let _inside = Inside::enter();
-        let session = self.parts.people.socket(socket).map(|slot| slot.session);
-        let slot = session.and_then(|session| self.parts.people.sessions.get(session));
-        slot.is_none_or(|slot| slot.rare.is_none())
+        let slot = self.live();
+        let session = slot.and_then(|slot| self.parts.people.sessions.get(slot.session));
+        session.is_none_or(|session| session.rare.is_none())
+    }
+
+    fn book(&mut self, limiter: &Limiter) -> Result<(), Exceeded> {
+        let (socket, now_us) = (self.key(), self.parts.clock.now_us());
+        let Limiter { number, meter } = limiter;
+        rates::spend(&mut self.parts.people, now_us, socket, *number, meter.gcra)
     }
 }

@@ -6,16 +6,17 @@
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
 use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
-use crate::cluster::send::{self, Reach};
+use crate::cluster::send;
 use crate::cluster::wire::Ask;
+use crate::dialect::speech::Emit;
 use crate::life::stream;
 use crate::parts::Parts;
 use crate::rooms::log::{Kept, Position, home};
 use crate::rooms::membership::NewCount;
 use crate::rooms::outgoing::Outgoing;
 use crate::rooms::room::RoomKind;
-use crate::seam::context::{Context, Emit};
 use crate::seam::inside::Inside;
+use crate::seam::member::Member;
 use crate::seam::notices;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
@@ -33,59 +34,36 @@ pub enum Record<'a> {
     Kept(&'a str),
 }
 
-/// An event on its way to rooms. `record` needs rooms in `to`: what is for a whole namespace or for users is not kept.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Publication<'a> {
-    /// Whom it is for.
-    pub to: Target<'a>,
-    /// What is sent.
-    pub event: Emit<'a>,
-    /// What clients that join later get of it.
-    pub record: Record<'a>,
+impl Member<'_> {
+    /// Sends it, when it has just joined a room, the event `history` `{room, messages}`, if something is kept of the room, and
+    /// behind it what is published from then on.
+    pub fn replay(&mut self, room: &str) {
+        let _inside = Inside::enter();
+        if self.live().is_some() {
+            catch_up(self.parts, self.key(), room);
+        }
+    }
 }
 
-impl Context<'_> {
-    /// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
-    pub fn publish(&mut self, publication: &Publication<'_>) -> Reach {
-        let _inside = Inside::enter();
-        if !self.may_emit(&publication.event) {
-            return Reach::Everyone;
-        }
-        let reach = send::reach(self.parts);
-        self.publish_by(publication);
-        reach
+/// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
+pub(crate) fn publish_by(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, record: Record<'_>) {
+    let kept = match record {
+        Record::Nothing => return publish(parts, to, event),
+        Record::Passing => None,
+        Record::Kept(text) => Some(text),
+    };
+    if to.rooms.is_empty() || !to.users.is_empty() {
+        return publish(parts, to, event);
     }
-
-    fn publish_by(&mut self, publication: &Publication<'_>) {
-        let Publication { to, event, record } = publication;
-        let kept = match record {
-            Record::Nothing => return publish(self.parts, to, event),
-            Record::Passing => None,
-            Record::Kept(text) => Some(*text),
+    for (n, room) in to.rooms.iter().enumerate() {
+        // A socket in several of the rooms gets the event by the first of them.
+        let except = [to.except, &to.rooms[..n]].concat();
+        let one = Target {
+            rooms: &[room],
+            except: &except,
+            ..*to
         };
-        if to.rooms.is_empty() || !to.users.is_empty() {
-            return publish(self.parts, to, event);
-        }
-        for (n, room) in to.rooms.iter().enumerate() {
-            // A socket in several of the rooms gets the event by the first of them.
-            let except = [to.except, &to.rooms[..n]].concat();
-            let one = Target {
-                namespace: to.namespace,
-                rooms: &[room],
-                users: &[],
-                except: &except,
-            };
-            sequence(self.parts, &one, event, kept);
-        }
-    }
-
-    /// Sends a socket that has just joined a room the event `history` `{room, messages}`, if something is kept of the room,
-    /// and behind it what is published from then on.
-    pub fn replay(&mut self, socket: SocketKey, room: &str) {
-        let _inside = Inside::enter();
-        if self.parts.people.socket(socket).is_some() {
-            catch_up(self.parts, socket, room);
-        }
+        sequence(parts, &one, event, kept);
     }
 }
 
@@ -250,12 +228,8 @@ pub(crate) fn tell_history(parts: &mut Parts, socket: SocketKey, room: &str, kep
         Some(false) => b"],\"resumed\":false}",
     });
     let args = String::from_utf8_lossy(&args);
-    let history = Emit {
-        name: notices::HISTORY,
-        args: &args,
-        ..Emit::default()
-    };
-    Context { parts }.emit_with(socket, &history, None, Some(room));
+    let history = Emit::new(notices::HISTORY, &args);
+    Member::new(parts, socket).emit_with(&history, None, Some(room));
     if let Some(at) = kept.at {
         stream::note_position(parts, socket, at);
     }

@@ -1,15 +1,13 @@
-//! What a handler can read of sockets and rooms.
+//! What a handler can read of a socket.
 
 use crate::books::claims::Grants;
 use crate::clients::session::Protocol;
-use crate::clients::socket::Socket;
-use crate::rooms::directory::RoomName;
-use crate::rooms::membership::is_room_name;
+use crate::clients::socket::{Extra, Socket};
 use crate::rooms::room::RoomKind;
-use crate::seam::context::Context;
 use crate::seam::inside::Inside;
-use crate::tables::slot::SocketKey;
+use crate::seam::member::Member;
 use std::net::IpAddr;
+use wire::base64url::Id20;
 
 /// What a socket is.
 #[derive(Clone, Debug)]
@@ -30,84 +28,70 @@ pub struct SocketInfo<'a> {
     pub auth: &'a str,
 }
 
-impl Context<'_> {
-    /// What is read of a socket can be read until `Handler::disconnected` returns.
-    fn known(&self, socket: SocketKey) -> Option<&Socket> {
-        self.parts.people.sockets.live(socket)
+impl Member<'_> {
+    /// It can be read until `Handler::disconnected` returns.
+    pub(crate) fn known(&self) -> Option<&Socket> {
+        self.parts.people.sockets.live(self.key())
     }
 
-    /// Names of the rooms a socket is in, its own id first.
-    pub fn rooms(&self, socket: SocketKey) -> Vec<String> {
+    fn extra(&self) -> Option<&Extra> {
+        self.known()?.extra.as_deref()
+    }
+
+    /// The id that its client knows it by.
+    pub fn id(&self) -> Option<Id20> {
         let _inside = Inside::enter();
-        self.known(socket).map_or_else(Vec::new, |_| {
-            self.parts.rooms.names_of(&self.parts.people, socket.id())
+        self.known().map(|slot| slot.id)
+    }
+
+    /// The namespace it is in.
+    pub fn namespace(&self) -> Option<&str> {
+        let _inside = Inside::enter();
+        let slot = self.known()?;
+        Some(self.parts.people.label(slot.namespace)?)
+    }
+
+    /// Names of the rooms it is in, its own id first.
+    pub fn rooms(&self) -> Vec<String> {
+        let _inside = Inside::enter();
+        self.known().map_or_else(Vec::new, |_| {
+            let people = &self.parts.people;
+            self.parts.rooms.names_of(people, self.key().id())
         })
     }
 
-    /// Whether the socket is in a room.
-    pub fn is_in(&self, socket: SocketKey, room: &str) -> bool {
+    /// Whether it is in a room.
+    pub fn is_in(&self, room: &str) -> bool {
         let _inside = Inside::enter();
-        self.known(socket).is_some_and(|slot| {
+        self.known().is_some_and(|slot| {
             let room = self.parts.rooms.find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
         })
     }
 
-    /// The name is (or was) the id of a socket: what is sent to that room is meant for that socket alone, so clients have no
-    /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
-    pub fn is_socket_id(&self, name: &str) -> bool {
+    /// The user it belongs to.
+    pub fn user(&self) -> Option<&str> {
         let _inside = Inside::enter();
-        let id = wire::base64url::Id20::decode(name.as_bytes());
-        let wall_ms = self.parts.clock.now.wall_ms;
-        let away = self.parts.away.as_ref();
-        id.is_some_and(|id| {
-            let elsewhere = away.is_some_and(|away| away.is_socket(&id, wall_ms));
-            elsewhere || self.parts.ids.is_socket(&id, wall_ms)
-        })
+        self.known()?;
+        self.parts.people.user_of(self.key().id())
     }
 
-    /// Whether a room may have that name.
-    pub fn is_room_name(&self, name: &str) -> bool {
+    /// What its token allows with rooms; `None` = it says nothing of them.
+    pub fn grants(&self) -> Option<&Grants> {
         let _inside = Inside::enter();
-        is_room_name(&self.parts.books.config.limits, name)
-    }
-
-    /// The user a socket belongs to.
-    pub fn user(&self, socket: SocketKey) -> Option<&str> {
-        let _inside = Inside::enter();
-        self.known(socket)?;
-        self.parts.people.user_of(socket.id())
-    }
-
-    /// What the socket's token allows with rooms; `None` = it says nothing of them.
-    pub fn grants(&self, socket: SocketKey) -> Option<&Grants> {
-        let _inside = Inside::enter();
-        self.known(socket)?.extra.as_ref()?.grants.as_deref()
+        self.extra()?.grants.as_deref()
     }
 
     /// The raw JSON that a handler attached.
-    pub fn data(&self, socket: SocketKey) -> Option<&str> {
+    pub fn data(&self) -> Option<&str> {
         let _inside = Inside::enter();
-        self.known(socket)?.extra.as_ref()?.data.as_deref()
+        self.extra()?.data.as_deref()
     }
 
-    /// The id that the client knows the socket by.
-    pub fn id(&self, socket: SocketKey) -> Option<wire::base64url::Id20> {
+    /// What it is, while it is connected.
+    pub fn info(&self) -> Option<SocketInfo<'_>> {
         let _inside = Inside::enter();
-        self.parts.people.sockets.live(socket).map(|slot| slot.id)
-    }
-
-    /// The namespace a socket is in.
-    pub fn namespace(&self, socket: SocketKey) -> Option<&str> {
-        let _inside = Inside::enter();
-        let slot = self.parts.people.sockets.live(socket)?;
-        Some(self.parts.people.label(slot.namespace)?)
-    }
-
-    /// What the socket is, while it is connected.
-    pub fn info(&self, socket: SocketKey) -> Option<SocketInfo<'_>> {
-        let _inside = Inside::enter();
-        let slot = self.parts.people.socket(socket)?;
+        let slot = self.live()?;
         let session = self.parts.people.sessions.get(slot.session)?;
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
         Some(SocketInfo {
@@ -119,17 +103,5 @@ impl Context<'_> {
             query: session.rare.as_ref().map_or("", |rare| &rare.query),
             auth: auth.unwrap_or("{}"),
         })
-    }
-
-    /// Sockets in a room on all shards.
-    pub fn room_count(&self, namespace: &str, room: &str) -> u64 {
-        let _inside = Inside::enter();
-        let name = RoomName {
-            namespace,
-            kind: RoomKind::Named,
-            name: room,
-        };
-        let namespace = self.parts.people.find_namespace(namespace);
-        self.parts.rooms.total(namespace, name)
     }
 }

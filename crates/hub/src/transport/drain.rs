@@ -2,10 +2,11 @@
 
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
+use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
 use crate::life::{ending, stream};
 use crate::parts::Parts;
-use crate::seam::context::{Context, Emit};
+use crate::seam::member::Member;
 use crate::seam::notices;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SocketId};
@@ -59,12 +60,8 @@ fn notify_shutdown(parts: &mut Parts) {
             }
             _ => {
                 let key = parts.people.socket_key(index);
-                let emit = Emit {
-                    name: notices::SHUTDOWN,
-                    args: &format!("{{{members}}}"),
-                    ..Emit::default()
-                };
-                Context { parts }.emit(key, &emit);
+                let args = format!("{{{members}}}");
+                Member::new(parts, key).emit(&Emit::new(notices::SHUTDOWN, &args));
             }
         }
     }

@@ -22,9 +22,9 @@ impl Handler for Door {
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
         match event.name {
-            "leave" => cx.disconnect(socket, false),
-            "end" => cx.disconnect(socket, true),
-            "drop" => cx.drop_transport(socket),
+            "leave" => cx.socket(socket).disconnect(false),
+            "end" => cx.socket(socket).disconnect(true),
+            "drop" => cx.socket(socket).drop_transport(),
             "fail" => std::panic::panic_any("a failure"),
             _ => {}
         }
@@ -128,35 +128,27 @@ impl Handler for Mourner {
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
-        cx.join(socket, "choir").expect("a good name");
-        cx.set_data(socket, "{\"voice\":\"alto\"}");
-        cx.set_user(socket, "ann").expect("it is connected");
+        let mut socket = cx.socket(socket);
+        socket.join("choir").expect("a good name");
+        socket.set_data("{\"voice\":\"alto\"}");
+        socket.set_user("ann").expect("it is connected");
     }
 
     fn event(&mut self, _: &mut Context<'_>, _: SocketKey, _: Event<'_>) {}
 
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
-        let rooms = cx.rooms(socket);
-        assert_eq!(rooms[0], cx.id(socket).expect("known").to_string());
-        let (user, data) = (cx.user(socket), cx.data(socket));
+        let mut socket = cx.socket(socket);
+        let rooms = socket.rooms();
+        assert_eq!(rooms[0], socket.id().expect("known").to_string());
+        let (user, data) = (socket.user(), socket.data());
         let line = format!("disconnecting {:?} {user:?} {data:?}", &rooms[1..]);
         self.0.lock().expect("nobody panics").push(line);
-        cx.publish(&hub::Publication {
-            to: hub::Target {
-                namespace: "/",
-                rooms: &["choir"],
-                ..hub::Target::default()
-            },
-            event: hub::Emit {
-                name: "left",
-                ..hub::Emit::default()
-            },
-            ..hub::Publication::default()
-        });
+        socket.to(&["choir"]).emit(&hub::Emit::new("left", ""));
     }
 
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
-        let line = format!("disconnected {:?} {:?}", cx.rooms(socket), cx.user(socket));
+        let socket = cx.socket(socket);
+        let line = format!("disconnected {:?} {:?}", socket.rooms(), socket.user());
         self.0.lock().expect("nobody panics").push(line);
     }
 }
@@ -183,4 +175,52 @@ fn the_rooms_of_a_socket_that_goes_are_known_while_it_is_disconnecting() {
             "disconnected [] None"
         ]
     );
+}
+
+/// Keeps the first socket's key, and acts on it when the next one speaks.
+#[derive(Default)]
+struct Haunted(Option<SocketKey>);
+
+impl Handler for Haunted {
+    fn connecting(&mut self, _: &mut Context<'_>, _: &hub::ConnectRequest<'_>) -> Decision {
+        Decision::Admit
+    }
+
+    fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
+        self.0.get_or_insert(socket);
+        cx.socket(socket).join("choir").expect("a good name");
+    }
+
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: Event<'_>) {
+        let boo = hub::Emit::new("boo", "");
+        let mut ghost = cx.socket(self.0.expect("one was here"));
+        assert_eq!((ghost.id(), ghost.namespace()), (None, None));
+        assert!(ghost.join("choir").is_err() && ghost.rooms().is_empty());
+        assert!(!ghost.ask(&boo, std::time::Duration::from_secs(1), 1));
+        ghost.emit(&boo);
+        ghost.to(&["choir"]).emit(&boo);
+        ghost.to(&[]).disconnect(true);
+        ghost.disconnect(true);
+        cx.socket(socket).to(&[]).emit(&hub::Emit::new("gone", ""));
+        cx.of("/").to(&["choir"]).emit(&hub::Emit::new("here", ""));
+    }
+}
+
+/// The slot of a socket that left belongs to the next one.
+#[test]
+fn a_key_of_a_socket_that_is_gone_names_nobody() {
+    let mut rig = Rig::new(Config::default(), Box::new(Haunted::default()), 1);
+    let clients = [(); 2].map(|()| {
+        let client = websocket(&mut rig, SIO, "");
+        rig.send(client, &frame("40"));
+        client
+    });
+    rig.break_off(clients[0]);
+    let last = websocket(&mut rig, SIO, "");
+    rig.send(last, &frame("40"));
+    let _ = received(&mut rig, last);
+    rig.send(last, &frame("42[\"speak\"]"));
+    assert_eq!(received(&mut rig, last), ["42[\"here\"]"]);
+    let heard = received(&mut rig, clients[1]);
+    assert_eq!(heard[heard.len() - 2..], ["42[\"gone\"]", "42[\"here\"]"]);
 }

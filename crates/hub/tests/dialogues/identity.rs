@@ -571,13 +571,9 @@ impl Handler for WhoAmI {
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
-        let user = format!("\"{}\"", cx.user(socket).unwrap_or("nobody"));
-        let emit = Emit {
-            name: "you",
-            args: &user,
-            ..Emit::default()
-        };
-        cx.emit(socket, &emit);
+        let mut socket = cx.socket(socket);
+        let user = format!("\"{}\"", socket.user().unwrap_or("nobody"));
+        socket.emit(&Emit::new("you", &user));
     }
 
     fn event(&mut self, _: &mut Context<'_>, _: SocketKey, _: Event<'_>) {}

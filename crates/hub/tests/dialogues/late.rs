@@ -29,7 +29,7 @@ impl Handler for Late {
             return Decision::Refuse(Refusal::unavailable());
         };
         if request.auth.contains("bye") {
-            cx.disconnect(self.last.expect("a socket"), true);
+            cx.socket(self.last.expect("a socket")).disconnect(true);
             return Decision::Later;
         }
         self.asked += 1;

@@ -4,8 +4,8 @@ use crate::rig::net::Client;
 use crate::rig::nodes::{JOIN_WAIT_MS, Nodes, UPLINK_BYTES_MAX};
 use hub::config::Config;
 use hub::{
-    Collected, ConnectRequest, Context, Decision, Emit, Event, Found, Handler, Publication, Reach,
-    Record, SocketKey, Target,
+    Collected, ConnectRequest, Context, Decision, Emit, Event, Found, Handler, Reach, Record,
+    SocketKey,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,68 +46,36 @@ impl Handler for Obedient {
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
         let room = event.args.trim_matches('"');
-        let id = cx.id(socket).expect("it is here").to_string();
-        let (rooms, except) = ([room], [id.as_str()]);
-        let all = Target {
-            namespace: "/",
-            ..Target::default()
-        };
-        let to = Target {
-            rooms: &rooms,
-            ..all
-        };
-        let news = Emit {
-            name: "news",
-            args: "1",
-            ..Emit::default()
-        };
-        let mut publish = |to: Target<'_>, record| {
-            let event = news;
-            let reach = cx.publish(&Publication { to, event, record });
-            self.note(Heard::Reached(reach));
-        };
-        let second = Duration::from_secs(1);
+        let (news, second) = (Emit::new("news", "1"), Duration::from_secs(1));
+        let mut socket = cx.socket(socket);
+        let id = socket.id().expect("it is here").to_string();
         match event.name {
             "join" => {
-                cx.join(socket, room).expect("a good name");
+                socket.join(room).expect("a good name");
                 if let Some(ack) = event.ack {
                     cx.ack(ack, "", &[]);
                 }
             }
             "join and hear" => {
-                cx.join(socket, room).expect("a good name");
-                cx.replay(socket, room);
+                socket.join(room).expect("a good name");
+                socket.replay(room);
             }
             "is an id" => self.note(Heard::IsId(cx.is_socket_id(room))),
-            "leave" => cx.leave(socket, room),
-            "be" => cx.set_user(socket, room).expect("it is here"),
-            "to" => publish(
-                Target {
-                    except: &except,
-                    ..to
-                },
-                Record::Nothing,
-            ),
-            "all" => publish(all, Record::Nothing),
-            "user" => publish(
-                Target {
-                    users: &rooms,
-                    ..all
-                },
-                Record::Nothing,
-            ),
-            "keep" => publish(to, Record::Kept("{}")),
-            "collect" => cx.collect(&to, &news, second, 1),
-            "fetch" => cx.fetch(&to, second, 2),
-            "take along" => cx.join_all(&to, &["annex"]),
-            "send away" => cx.leave_all(&to, &rooms),
-            "end" => cx.disconnect_all(
-                &Target {
-                    except: &except,
-                    ..to
-                },
-                false,
-            ),
+            "leave" => socket.leave(room),
+            "be" => socket.set_user(room).expect("it is here"),
+            "to" => self.note(Heard::Reached(socket.to(&[room]).emit(&news))),
+            "all" => self.note(Heard::Reached(cx.of("/").emit(&news))),
+            "user" => self.note(Heard::Reached(cx.of("/").to_users(&[room]).emit(&news))),
+            "keep" => {
+                let kept = Record::Kept("{}");
+                let reach = cx.of("/").to(&[room]).record(kept).emit(&news);
+                self.note(Heard::Reached(reach));
+            }
+            "collect" => cx.of("/").to(&[room]).collect(&news, second, 1),
+            "fetch" => cx.of("/").to(&[room]).fetch(second, 2),
+            "take along" => cx.of("/").to(&[room]).join(&["annex"]),
+            "send away" => cx.of("/").to(&[room]).leave(&[room]),
+            "end" => cx.of("/").to(&[room]).except(&[&id]).disconnect(false),
             other => panic!("{other}?"),
         }
     }

@@ -3,10 +3,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::config::Config;
-use hub::{
-    ConnectRequest, Context, Decision, Emit, Event, Handler, Publication, SocketKey, Target,
-    Written,
-};
+use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey, Written};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -184,14 +181,6 @@ fn what_led_to_an_answer_is_counted_before_it_is_written() {
     );
 }
 
-fn publish(cx: &mut Context<'_>, to: Target<'_>, event: Emit<'_>) {
-    cx.publish(&Publication {
-        to,
-        event,
-        ..Publication::default()
-    });
-}
-
 /// Emits what only the libraries may emit, in every way there is.
 struct Careless;
 
@@ -201,34 +190,20 @@ impl Handler for Careless {
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: Event<'_>) {
-        let named = |name| Emit {
-            name,
-            ..Emit::default()
-        };
-        let everyone = Target {
-            namespace: "/",
-            ..Target::default()
-        };
+        let named = |name| Emit::new(name, "");
         let wait = Duration::from_secs(1);
-        cx.emit(socket, &named("connect"));
-        publish(cx, everyone, named("disconnect"));
-        cx.broadcast_here(&everyone, &named("disconnecting"));
-        assert!(!cx.ask(socket, &named("connect_error"), wait, 1));
-        cx.collect(&everyone, &named("newListener"), wait, 2);
-        cx.emit(socket, &named("fine"));
+        cx.socket(socket).emit(&named("connect"));
+        cx.of("/").emit(&named("disconnect"));
+        cx.of("/").here().emit(&named("disconnecting"));
+        let asked = cx.socket(socket).ask(&named("connect_error"), wait, 1);
+        assert!(!asked);
+        cx.of("/").collect(&named("newListener"), wait, 2);
+        cx.socket(socket).emit(&named("fine"));
     }
 
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: hub::Collected) {
         assert_eq!((token, collected), (2, hub::Collected::default()));
-        let everyone = Target {
-            namespace: "/",
-            ..Target::default()
-        };
-        let none = Emit {
-            name: "collected",
-            ..Emit::default()
-        };
-        publish(cx, everyone, none);
+        cx.of("/").emit(&Emit::new("collected", ""));
     }
 }
 
@@ -403,7 +378,7 @@ fn a_session_that_its_handler_ends_while_asked_joins_nothing() {
     impl Handler for Ending {
         fn connecting(&mut self, cx: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
             if let Some(socket) = self.0.lock().expect("no panic").take() {
-                cx.drop_transport(socket);
+                cx.socket(socket).drop_transport();
             }
             Decision::Admit
         }

@@ -4,7 +4,7 @@ use crate::rig::net::{Client, Net};
 use hub::config::Config;
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
-    SocketKey, Target,
+    SocketKey,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,32 +41,23 @@ impl Asker {
     }
 }
 
-const ROOM: Target<'static> = Target {
-    namespace: "/",
-    rooms: &["room"],
-    users: &[],
-    except: &[],
-};
-
 impl Handler for Asker {
     fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
         Decision::Admit
     }
 
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: &str) {
-        cx.join(socket, "room").expect("a good name");
+        cx.socket(socket).join("room").expect("a good name");
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
-        let question = Emit {
-            name: "question",
-            ..Emit::default()
-        };
+        let question = Emit::new("question", "");
+        let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
         match event.name {
-            "collect" => cx.collect(&ROOM, &question, Duration::from_secs(1), 7),
-            "fetch" => cx.fetch(&ROOM, Duration::from_secs(1), 8),
+            "collect" => cx.of("/").to(&["room"]).collect(&question, second, 7),
+            "fetch" => cx.of("/").to(&["room"]).fetch(second, 8),
             _ => {
-                let asked = cx.ask(socket, &question, Duration::from_secs(60), 9);
+                let asked = cx.socket(socket).ask(&question, minute, 9);
                 self.note(Heard::Asked(asked));
             }
         }

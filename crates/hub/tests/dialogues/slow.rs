@@ -243,7 +243,7 @@ impl Handler for Asks {
             args: event.args,
             ..Emit::default()
         };
-        assert!(cx.ask(socket, &question, Duration::from_secs(9), 1));
+        assert!(cx.socket(socket).ask(&question, Duration::from_secs(9), 1));
     }
 }
 

@@ -8,8 +8,7 @@ use hub::mailbox::{Weigh, mailbox, waker};
 use hub::metrics::Cells;
 use hub::{
     ConnectRequest, Context, Decision, DisconnectReason, Effect, Emit, Event, Handler, Hub,
-    Identity, Letter, Now, Process, Publication, Sink, SocketKey, Spent, Target, Turn, World,
-    Writes, Written,
+    Identity, Letter, Now, Process, Sink, SocketKey, Spent, Turn, World, Writes, Written,
 };
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
@@ -189,34 +188,19 @@ impl Handler for Doer {
     }
 
     fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
-        let all = Target {
-            namespace: "/",
-            ..Target::default()
-        };
         match event.name {
-            "join" => assert!(cx.join(socket, "x").is_ok()),
-            "leave" => cx.leave(socket, "x"),
-            "join all" => cx.join_all(&all, &["x"]),
+            "join" => assert!(cx.socket(socket).join("x").is_ok()),
+            "leave" => cx.socket(socket).leave("x"),
+            "join all" => cx.of("/").join(&["x"]),
             "say" => {
-                let emit = Emit {
-                    name: "said",
-                    ..Emit::default()
-                };
-                cx.publish(&Publication {
-                    to: Target {
-                        rooms: &["x"],
-                        ..all
-                    },
-                    event: emit,
-                    ..Publication::default()
-                });
+                cx.of("/").to(&["x"]).emit(&Emit::new("said", ""));
             }
             other => panic!("{other}?"),
         }
     }
 
     fn disconnected(&mut self, cx: &mut Context<'_>, socket: SocketKey, _: DisconnectReason) {
-        let namespace = cx.namespace(socket).map(str::to_owned);
+        let namespace = cx.socket(socket).namespace().map(str::to_owned);
         self.0.lock().expect("nobody panicked").push(namespace);
     }
 }
@@ -256,19 +240,7 @@ struct Farewell;
 
 impl Farewell {
     fn tell(cx: &mut Context<'_>, name: &str) {
-        let target = Target {
-            namespace: "/",
-            ..Target::default()
-        };
-        let event = Emit {
-            name,
-            ..Emit::default()
-        };
-        cx.publish(&Publication {
-            to: target,
-            event,
-            ..Publication::default()
-        });
+        cx.of("/").emit(&Emit::new(name, ""));
     }
 }
 
@@ -516,8 +488,11 @@ fn one_long_mailbox_stopped_all_reading() {
 struct Diary(Arc<Mutex<Vec<String>>>);
 
 impl Diary {
-    fn note(&self, what: &str, cx: &Context<'_>, socket: SocketKey) {
-        let id = cx.id(socket).map_or_else(String::new, |id| id.to_string());
+    fn note(&self, what: &str, cx: &mut Context<'_>, socket: SocketKey) {
+        let id = cx
+            .socket(socket)
+            .id()
+            .map_or_else(String::new, |id| id.to_string());
         self.0
             .lock()
             .expect("nobody panicked")

@@ -1,0 +1,231 @@
+//! The sockets that an event is for, as a handler acts on them: on every shard and node, or on this shard only.
+
+use crate::cluster::letter::{Address, Order, Target, owned};
+use crate::cluster::send::Reach;
+use crate::cluster::wire::Ask;
+use crate::cluster::{asking, send};
+use crate::dialect::speech::Emit;
+use crate::life::ending;
+use crate::parts::Parts;
+use crate::rooms::outgoing::Outgoing;
+use crate::seam::context::{Context, may_emit, millis};
+use crate::seam::inside::Inside;
+use crate::seam::member::Member;
+use crate::seam::orders;
+use crate::seam::publish::{self, Record};
+use crate::seam::told::{Collected, Told};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::base64url::Id20;
+
+/// The sockets that something is for, wherever they are: all of a namespace, or those that `to` and `to_users` name, less those
+/// that `except` names.
+#[derive(Debug)]
+#[must_use = "a group does nothing by itself: emit to it"]
+pub struct Group<'a, 't> {
+    parts: &'a mut Parts,
+    to: Target<'t>,
+    record: Record<'t>,
+    /// The socket that speaks: the group is of its namespace, and without it.
+    speaker: Option<(Arc<str>, Id20)>,
+}
+
+impl<'a> Context<'a> {
+    /// All sockets of a namespace, on every shard and node; [`Group::to`] and [`Group::except`] choose among them.
+    pub fn of<'t>(&mut self, namespace: &'t str) -> Group<'_, 't> {
+        let to = Target {
+            namespace,
+            ..Target::default()
+        };
+        Group {
+            parts: self.parts,
+            to,
+            record: Record::Nothing,
+            speaker: None,
+        }
+    }
+}
+
+impl<'a> Member<'a> {
+    /// The members of these rooms but the socket itself, in its namespace; with no rooms all other sockets of the namespace.
+    pub fn to<'t>(&mut self, rooms: &'t [&'t str]) -> Group<'_, 't> {
+        let slot = self.known();
+        let speaker = slot.and_then(|slot| {
+            let namespace = self.parts.people.label(slot.namespace)?;
+            Some((Arc::clone(namespace), slot.id))
+        });
+        Group {
+            parts: self.parts,
+            // Without such a socket: for nobody, because no namespace is called nothing.
+            to: Target {
+                rooms,
+                ..Target::default()
+            },
+            record: Record::Nothing,
+            speaker,
+        }
+    }
+}
+
+impl<'a, 't> Group<'a, 't> {
+    /// Only sockets in these rooms. A socket's id is the name of a room that holds just that socket.
+    pub fn to(mut self, rooms: &'t [&'t str]) -> Self {
+        self.to.rooms = rooms;
+        self
+    }
+
+    /// Only sockets of these users; with [`to`](Self::to): those, too.
+    pub fn to_users(mut self, users: &'t [&'t str]) -> Self {
+        self.to.users = users;
+        self
+    }
+
+    /// No sockets in these rooms.
+    pub fn except(mut self, rooms: &'t [&'t str]) -> Self {
+        self.to.except = rooms;
+        self
+    }
+
+    /// What clients that join the rooms later get of the event. It needs rooms: what is for a whole namespace or for users is
+    /// not kept.
+    pub fn record(mut self, record: Record<'t>) -> Self {
+        self.record = record;
+        self
+    }
+
+    /// Only those of this shard.
+    pub fn here(self) -> Here<'a, 't> {
+        Here(self)
+    }
+
+    /// The group as one target.
+    #[inline]
+    fn with<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
+        let Some((namespace, id)) = &self.speaker else {
+            return act(self.parts, &self.to, self.record);
+        };
+        let id = id.encode();
+        let mut except = SmallVec::<[&str; 4]>::from_slice(self.to.except);
+        except.extend(std::str::from_utf8(&id));
+        let to = Target {
+            namespace,
+            except: &except,
+            ..self.to
+        };
+        act(self.parts, &to, self.record)
+    }
+}
+
+impl Group<'_, '_> {
+    /// Sends them an event. HOT PATH.
+    pub fn emit(self, event: &Emit<'_>) -> Reach {
+        let _inside = Inside::enter();
+        if !may_emit(self.parts, event) {
+            return Reach::Everyone;
+        }
+        let reach = send::reach(self.parts);
+        self.with(|parts, to, record| publish::publish_by(parts, to, event, record));
+        reach
+    }
+
+    /// Sends them an event that wants an ack; `Handler::collected` follows.
+    pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
+        if !may_emit(self.parts, event) {
+            let collected = Collected::default();
+            let told = Told::Collected { token, collected };
+            return self.parts.outbound.tell(told);
+        }
+        self.with(|parts, to, _| {
+            let mut out = Outgoing::event(to, event);
+            asking::collect(parts, to, &mut out, millis(timeout), token);
+        });
+    }
+
+    /// Asks who they are; `Handler::found` follows.
+    pub fn fetch(self, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
+        self.with(|parts, to, _| asking::fetch(parts, to, millis(timeout), token));
+    }
+
+    /// Lets them join rooms.
+    pub fn join(self, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        self.with(|parts, of, _| {
+            let shards = send::shards_of(parts, of);
+            if !shards.is_empty() {
+                let letter = Order::Join {
+                    of: Address::from(of),
+                    rooms: owned(rooms),
+                    expected: parts.rooms.expect(of.namespace, rooms),
+                };
+                send::send_all(parts, shards, letter);
+            }
+            send::send_away(parts, of, Ask::Join(rooms));
+            orders::join_selected(parts, of, rooms);
+        });
+    }
+
+    /// Lets them leave rooms.
+    pub fn leave(self, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        self.with(|parts, of, _| {
+            let shards = send::shards_of(parts, of);
+            if !shards.is_empty() {
+                let letter = Order::Leave {
+                    of: Address::from(of),
+                    rooms: owned(rooms),
+                };
+                send::send_all(parts, shards, letter);
+            }
+            send::send_away(parts, of, Ask::Leave(rooms));
+            orders::leave_selected(parts, of, rooms);
+        });
+    }
+
+    /// Ends their memberships in the namespace; with `close` their sessions.
+    pub fn disconnect(self, close: bool) {
+        let _inside = Inside::enter();
+        self.with(|parts, of, _| orders::disconnect_all(parts, of, close));
+    }
+}
+
+/// Those of a group that are on this shard. What other shards are told by themselves is for each of them alone.
+#[derive(Debug)]
+#[must_use = "a group does nothing by itself: emit to it"]
+pub struct Here<'a, 't>(Group<'a, 't>);
+
+impl Here<'_, '_> {
+    /// Sends them an event, of which nothing is kept.
+    pub fn emit(self, event: &Emit<'_>) {
+        let _inside = Inside::enter();
+        if may_emit(self.0.parts, event) {
+            self.0.with(|parts, to, _| {
+                let mut out = Outgoing::event(to, event);
+                parts.audience().fan_out(to, &mut out);
+            });
+        }
+    }
+
+    /// Puts them into rooms.
+    pub fn join(self, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        self.0
+            .with(|parts, of, _| orders::join_selected(parts, of, rooms));
+    }
+
+    /// Takes them out of rooms.
+    pub fn leave(self, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        self.0
+            .with(|parts, of, _| orders::leave_selected(parts, of, rooms));
+    }
+
+    /// Ends their memberships in the namespace; with `close` their sessions.
+    pub fn disconnect(self, close: bool) {
+        let _inside = Inside::enter();
+        self.0
+            .with(|parts, of, _| ending::disconnect_selected(parts, of, close));
+    }
+}
