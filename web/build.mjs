@@ -10,8 +10,8 @@ import { gunzipSync, gzipSync } from "node:zlib";
 const web = dirname(fileURLToPath(import.meta.url));
 
 /** What the page may weigh without the Socket.IO client, as files and as sent to a browser. */
-const PAGE_BYTES_MAX = 48 * 1024;
-const PAGE_GZIP_BYTES_MAX = 18 * 1024;
+const PAGE_BYTES_MAX = 56 * 1024;
+const PAGE_GZIP_BYTES_MAX = 19 * 1024;
 
 /**
  * The names that Socket.IO's own server answers under its path; browsers in the field ask for all
@@ -42,6 +42,7 @@ async function bundleScript(entry) {
     input: join(web, "chat/src", entry),
     cwd: web,
     logLevel: "warn",
+    resolve: { alias: { "@sockeye/client": join(web, "../sdk/client/src/index.ts") } },
   });
   const { output } = await bundle.generate({ format: "esm", minify: true, comments: false });
   await bundle.close();

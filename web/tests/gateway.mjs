@@ -41,12 +41,14 @@ function isStopped(pid) {
 export class Gateway {
   #child;
   #output = "";
+  #args;
 
   /**
    * One pair of ports for the life of the object, so that a restart is found by waiting clients.
    */
-  static async start() {
+  static async start(...args) {
     const gateway = new Gateway();
+    gateway.#args = args;
     gateway.port = await freePort();
     gateway.adminPort = await freePort();
     gateway.url = `http://127.0.0.1:${gateway.port}`;
@@ -62,6 +64,7 @@ export class Gateway {
       `127.0.0.1:${this.port}`,
       "--admin",
       `127.0.0.1:${this.adminPort}`,
+      ...this.#args,
     ];
     const child = spawn(file, listen, { stdio: ["ignore", "pipe", "pipe"] });
     this.#child = child;
@@ -77,7 +80,7 @@ export class Gateway {
         throw new Error(`the gateway ended with code ${child.exitCode}:\n${this.#output}`);
       if (Date.now() > until)
         throw new Error(
-          `the gateway did not serve ${this.url}/ in ${READY_MS} ms:\n${this.#output}`,
+          `the gateway did not serve ${this.url}/health in ${READY_MS} ms:\n${this.#output}`,
         );
       await sleep(30);
     }
@@ -85,7 +88,7 @@ export class Gateway {
 
   async #answers() {
     try {
-      const response = await fetch(`${this.url}/`);
+      const response = await fetch(`${this.url}/health`);
       await response.arrayBuffer();
       return response.ok;
     } catch {

@@ -1,9 +1,8 @@
-// The page's model without a page: the outbox under a rate limit, and how history merges with what
-// is known.
+// The page's model without a page: how history merges with what is known.
 
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
-import { describe, mock, test } from "node:test";
+import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 
@@ -19,7 +18,6 @@ async function load(name) {
   );
 }
 
-const { Outbox } = await load("outbox.ts");
 const { Rooms } = await load("rooms.ts");
 
 function message(
@@ -32,40 +30,6 @@ function message(
 function contents(rooms, room = "global") {
   return rooms.open(room).messages.map((entry) => entry.content);
 }
-
-describe("outbox", () => {
-  test("pauses at a rate limit and lets no later message overtake", () => {
-    mock.timers.enable({ apis: ["setTimeout"] });
-    const sent = [];
-    let allowed = 2;
-    const outbox = new Outbox({
-      send: (entry, done) => {
-        allowed -= 1;
-        if (allowed < 0)
-          return done({ kind: "refused", reason: "Rate limit exceeded: 10 messages/second" });
-        sent.push(entry.content);
-        done({ kind: "accepted", id: entry.content, timestamp: 0 });
-      },
-      accepted: (entry, id) => Object.assign(entry, { id, state: "sent" }),
-      changed: () => {},
-    });
-    const entries = ["a", "b", "c", "d"].map((content) => ({ content, state: "queued" }));
-    outbox.online();
-    for (const entry of entries) outbox.push(entry);
-    assert.deepEqual(
-      entries.map((entry) => entry.state),
-      ["sent", "sent", "queued", "queued"],
-    );
-    allowed = 10;
-    mock.timers.tick(2000);
-    assert.deepEqual(sent, ["a", "b", "c", "d"]);
-    assert.deepEqual(
-      entries.map((entry) => entry.state),
-      ["sent", "sent", "sent", "sent"],
-    );
-    mock.timers.reset();
-  });
-});
 
 describe("rooms", () => {
   test("merge history in the order of the server, each message once", () => {

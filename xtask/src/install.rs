@@ -148,7 +148,8 @@ pub fn tools(needs: &[For]) -> Result<()> {
     install(&needed.collect::<Vec<_>>())?;
     // The runners in conformance/ install what they need beside themselves.
     npm("web")?;
-    npm("sdk/node")
+    npm("sdk/node")?;
+    npm("sdk/client")
 }
 
 pub fn browser() -> Result<()> {

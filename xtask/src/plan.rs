@@ -78,6 +78,7 @@ pub const ENTRIES: &[Entry] = &[
     },
     beside("browser", browser),
     beside("node workers", node_workers),
+    beside("client library", client_library),
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
@@ -194,6 +195,13 @@ fn node_workers() -> Step {
     Step::new("node workers", "npm run --silent test")
         .in_folder("sdk/node")
         .env("SOCKEYE", &built("ci/sockeye").display().to_string())
+        .takes("20 s")
+}
+
+fn client_library() -> Step {
+    Step::new("client library", "npm run --silent test")
+        .in_folder("sdk/client")
+        .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .takes("20 s")
 }
 

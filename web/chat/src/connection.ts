@@ -1,11 +1,7 @@
-// The one connection of the page: the stock Socket.IO client, with reconnection done here so that
-// the wait can be shown and cut short. Delay: min(1000 x 2^n, 30000) ms plus up to 30 % jitter, so
-// that a crowd does not return at once.
+// The client in the words of the chat: what is said, what is heard, and the checks of both.
 
-import type { Socket } from "socket.io-client";
-import type { Outcome } from "./outbox.ts";
+import { Client, type Connect, type Delivery, type Link } from "@sockeye/client";
 import {
-  type Ack,
   type ChatMessage,
   type History,
   type Presence,
@@ -18,15 +14,11 @@ import {
   type Typing,
 } from "./protocol.ts";
 
-export type Link =
-  | { phase: "connecting" }
-  | { phase: "online"; transport: string }
-  | { phase: "waiting"; retryAt: number; why: string };
-
 export interface ConnectionEvents {
   link(link: Link): void;
   online(id: string): void;
   offline(): void;
+  queue(): void;
   message(message: ChatMessage): void;
   presence(presence: Presence): void;
   history(history: History): void;
@@ -34,137 +26,93 @@ export interface ConnectionEvents {
   problem(text: string): void;
 }
 
-type Connect = (options: object) => Socket;
+type Answered = (answer: unknown) => void;
 
-const ACK_TIMEOUT_MS = 10_000;
-const DELAY_MAX_MS = 30_000;
+interface Said {
+  "chat-message": (message: { content: string; room: string }, answered: Answered) => void;
+  join: (room: string, answered: Answered) => void;
+  leave: (room: string, answered: Answered) => void;
+  typing: (typing: Typing) => void;
+}
+
+interface Heard {
+  [event: string]: (value: unknown) => void;
+}
+
+const QUEUE_MAX = 50;
 const TRANSPORTS = ["polling", "websocket"];
 
 export class Connection {
-  #socket: Socket;
+  #client: Client<Heard, Said>;
   #events: ConnectionEvents;
-  #link: Link = { phase: "connecting" };
-  #attempts = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #shutdown: string | undefined;
 
-  constructor(connect: Connect, name: string, events: ConnectionEvents) {
+  constructor(connect: Connect, events: ConnectionEvents) {
     this.#events = events;
-    this.#socket = connect({
-      autoConnect: false,
-      reconnection: false,
-      timeout: 10_000,
-      auth: { name },
-      ...transportChoice(),
+    this.#client = new Client(connect, {
+      socket: { timeout: 10_000, ...transportChoice() },
+      queueMax: QUEUE_MAX,
+      refusal,
     });
     this.#listen();
-    window.addEventListener("online", () => this.retryNow());
-    document.addEventListener("visibilitychange", () => {
-      if (!document.hidden) this.retryNow();
-    });
   }
 
-  open(): void {
-    clearTimeout(this.#timer);
-    this.#set({ phase: "connecting" });
-    this.#socket.connect();
+  /** The name is part of the handshake, so a new one needs a new connection. */
+  open(name: string): void {
+    this.#client.reconnect({ name });
+    this.#client.open();
   }
 
   /** Ends the wait for the next attempt. */
   retryNow(): void {
-    if (this.#link.phase === "waiting") this.open();
+    this.#client.retryNow();
   }
 
-  /** The name is part of the handshake, so a new one needs a new connection. */
-  rename(name: string): void {
-    this.#socket.auth = { name };
-    if (this.#socket.connected) {
-      this.#socket.disconnect();
-      this.open();
-    }
+  get queue(): { length: number; dropped: number } {
+    return this.#client.queue;
   }
 
-  send(content: string, room: string, done: (outcome: Outcome) => void): void {
-    const request = this.#socket.timeout(ACK_TIMEOUT_MS);
-    request.emit("chat-message", { content, room }, (error: Error | null, answer: unknown) => {
-      if (error) return done({ kind: this.#socket.connected ? "timeout" : "cut" });
-      done(outcome(readAck(answer)));
-    });
+  send(content: string, room: string): Delivery<unknown> {
+    return this.#client.send("chat-message", { content, room });
   }
 
   /** Worth nothing a moment later: not kept while the connection is away. */
   typing(typing: Typing): void {
-    this.#socket.volatile.emit("typing", typing);
+    this.#client.emit("typing", typing);
   }
 
   join(room: string): void {
-    this.#membership("join", room);
+    void this.#membership("join", room);
   }
 
   leave(room: string): void {
-    this.#membership("leave", room);
+    void this.#membership("leave", room);
   }
 
-  #membership(event: "join" | "leave", room: string): void {
-    if (!this.#socket.connected) return;
-    this.#socket
-      .timeout(ACK_TIMEOUT_MS)
-      .emit(event, room, (error: Error | null, answer: unknown) => {
-        if (error && this.#socket.connected) this.#events.problem(`No answer to ${event} #${room}`);
-        if (!error && !Array.isArray(answer))
-          this.#events.problem(`Cannot ${event} #${room}: ${refusal(answer)}`);
-      });
+  async #membership(event: "join" | "leave", room: string): Promise<void> {
+    try {
+      const answer = await this.#client.ask(event, room);
+      if (!Array.isArray(answer))
+        this.#events.problem(`Cannot ${event} #${room}: ${refusal(answer) ?? "unexpected answer"}`);
+    } catch {
+      // Without a connection there is nothing to say: the next one joins again.
+      if (this.#client.id !== undefined) this.#events.problem(`No answer to ${event} #${room}`);
+    }
   }
 
   #listen(): void {
-    const socket = this.#socket;
-    socket.on("connect", () => this.#connected());
-    socket.on("disconnect", (reason) => this.#disconnected(reason));
-    socket.on("connect_error", (error) => this.#wait(explain(error)));
-    socket.on("chat-message", (value) => forward(readMessage(value), this.#events.message));
-    socket.on("presence", (value) => forward(readPresence(value), this.#events.presence));
-    socket.on("history", (value) => forward(readHistory(value), this.#events.history));
-    socket.on("typing", (value) => forward(readTyping(value), this.#events.typing));
-    socket.on("error", (value) =>
-      this.#events.problem(readText(value, "The server reported an error")),
+    const [client, events] = [this.#client, this.#events];
+    client.watch("link", (link) => events.link(link));
+    client.watch("online", (id) => events.online(id));
+    client.watch("offline", () => events.offline());
+    client.watch("queue", () => events.queue());
+    client.on("chat-message", (value) => forward(readMessage(value), events.message));
+    client.on("presence", (value) => forward(readPresence(value), events.presence));
+    client.on("history", (value) => forward(readHistory(value), events.history));
+    client.on("typing", (value) => forward(readTyping(value), events.typing));
+    client.on("error", (value) => events.problem(readText(value, "The server reported an error")));
+    client.on("SERVER_SHUTDOWN", (value) =>
+      events.problem(readText(value, "Server is shutting down")),
     );
-    socket.on("SERVER_SHUTDOWN", (value) => {
-      this.#shutdown = readText(value, "Server is shutting down");
-      this.#events.problem(this.#shutdown);
-    });
-  }
-
-  #connected(): void {
-    this.#attempts = 0;
-    this.#shutdown = undefined;
-    const engine = this.#socket.io.engine;
-    this.#set({ phase: "online", transport: engine.transport.name });
-    engine.once("upgrade", (transport: { name: string }) => {
-      if (this.#link.phase === "online") this.#set({ phase: "online", transport: transport.name });
-    });
-    this.#events.online(this.#socket.id ?? "");
-  }
-
-  #disconnected(reason: Socket.DisconnectReason): void {
-    this.#events.offline();
-    if (reason === "io client disconnect") return;
-    this.#wait(
-      reason === "io server disconnect" ? "The server closed the connection" : "Connection lost",
-    );
-  }
-
-  #wait(why: string): void {
-    const base = Math.min(1000 * 2 ** this.#attempts, DELAY_MAX_MS);
-    const delay = base * (1 + 0.3 * Math.random());
-    this.#attempts += 1;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.open(), delay);
-    this.#set({ phase: "waiting", retryAt: Date.now() + delay, why: this.#shutdown ?? why });
-  }
-
-  #set(link: Link): void {
-    this.#link = link;
-    this.#events.link(link);
   }
 }
 
@@ -177,20 +125,9 @@ function transportChoice(): { transports?: string[] } {
   return wanted !== null && TRANSPORTS.includes(wanted) ? { transports: [wanted] } : {};
 }
 
-function outcome(ack: Ack): Outcome {
-  return "error" in ack ? { kind: "refused", reason: ack.error } : { kind: "accepted", ...ack };
-}
-
-function refusal(answer: unknown): string {
+function refusal(answer: unknown): string | undefined {
   const ack = readAck(answer);
-  return "error" in ack ? ack.error : "unexpected answer";
-}
-
-/** A refused handshake says why in its message; a transport error only names the transport. */
-function explain(error: Error & { type?: string }): string {
-  return error.type === "TransportError" || error.message === "timeout"
-    ? "The server cannot be reached"
-    : error.message;
+  return "error" in ack ? ack.error : undefined;
 }
 
 function forward<T>(value: T | undefined, to: (value: T) => void): void {

@@ -1,6 +1,7 @@
 // Puts the parts of the chat page together: rooms (what is known), outbox (what is unsent),
 // connection, and the views.
 
+import type { Connect } from "@sockeye/client";
 import { Composer } from "./composer.ts";
 import { Connection } from "./connection.ts";
 import { Dialog } from "./dialogs.ts";
@@ -27,7 +28,7 @@ import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 import { TypingLine } from "./typing.ts";
 
 /** Given by the stock bundle that index.html loads from the server. */
-declare const io: ConstructorParameters<typeof Connection>[0] | undefined;
+declare const io: Connect | undefined;
 
 const SAVE_DELAY_MS = 300;
 const ROOM_CHARS_MAX = 48;
@@ -35,8 +36,8 @@ const ROOM_CHARS_MAX = 48;
 class Chat {
   #rooms: Rooms;
   #outbox: Outbox;
-  #connection: Connection | undefined;
-  #notices = new Notices(() => this.#connection?.retryNow());
+  #connection = this.#connect();
+  #notices = new Notices(() => this.#connection.retryNow());
   #roomList = new RoomList((room, byPointer) => {
     this.#show(room);
     if (byPointer) this.#readyToWrite();
@@ -46,7 +47,7 @@ class Chat {
     discard: (message) => this.#discard(message),
     reachedEnd: () => this.#markRead(),
   });
-  #typing = new TypingLine((room) => this.#connection?.typing({ room, name: this.#name }));
+  #typing = new TypingLine((room) => this.#connection.typing({ room, name: this.#name }));
   #composer = new Composer(
     (content) => this.#write(content),
     () => this.#typing.typed(),
@@ -64,9 +65,8 @@ class Chat {
     const tab = loadTab();
     this.#rooms = new Rooms(tab?.ownIds);
     this.#outbox = new Outbox({
-      send: (message, done) => this.#connection?.send(message.content, message.room, done),
+      send: (message) => this.#connection.send(message.content, message.room),
       accepted: (message, id, timestamp) => this.#rooms.confirm(message, id, timestamp),
-      changed: () => this.#changed(),
     });
     for (const message of this.#rooms.restore(tab?.rooms ?? [])) this.#outbox.push(message);
     if (tab && this.#rooms.all.has(tab.active)) this.#rooms.active = tab.active;
@@ -79,7 +79,7 @@ class Chat {
     // Without the client there is nothing to ask for: loading.ts says so.
     if (typeof io === "undefined") return;
     if (this.#name !== "") {
-      this.#connect();
+      this.#arrive();
       return;
     }
     const last = loadLast();
@@ -94,20 +94,25 @@ class Chat {
     this.#named(name);
   }
 
-  #connect(): void {
-    this.#showName();
-    if (typeof io === "undefined") return;
-    this.#connection = new Connection(io, this.#name, {
+  #connect(): Connection {
+    // The client's script may be missing: then nobody gets so far as to give a name.
+    const connect: Connect = (...args) => (io as Connect)(...args);
+    return new Connection(connect, {
       link: (link) => this.#notices.link(link),
       online: (id) => this.#connected(id),
       offline: () => this.#disconnected(),
+      queue: () => this.#changed(),
       message: (message) => this.#received(message),
       presence: (presence) => this.#present(presence),
       history: (history) => this.#remembered(history),
       typing: (typing) => this.#typing.heard(typing),
       problem: (text) => this.#notices.toast(text),
     });
-    this.#connection.open();
+  }
+
+  #arrive(): void {
+    this.#showName();
+    this.#connection.open(this.#name);
     this.#readyToWrite();
   }
 
@@ -150,9 +155,7 @@ class Chat {
   #named(name: string): void {
     this.#name = name;
     saveName(name);
-    this.#showName();
-    if (this.#connection) this.#connection.rename(name);
-    else this.#connect();
+    this.#arrive();
   }
 
   #showName(): void {
@@ -166,16 +169,14 @@ class Chat {
     this.#online = true;
     this.#rooms.addOwnId(id);
     for (const room of this.#rooms.all.keys())
-      if (room !== DEFAULT_ROOM) this.#connection?.join(room);
-    // The joins travel ahead of the queue on the same connection, so the server knows the
-    // rooms first.
-    this.#outbox.online();
+      if (room !== DEFAULT_ROOM) this.#connection.join(room);
+    // The joins travel ahead of the queue, which the client sends after this.
   }
 
   #disconnected(): void {
     this.#online = false;
     this.#rooms.forgetPresence();
-    this.#outbox.offline();
+    this.#changed();
   }
 
   #received(incoming: ChatMessage): void {
@@ -227,7 +228,7 @@ class Chat {
   #join(room: string): void {
     if (!this.#rooms.all.has(room)) {
       this.#rooms.open(room);
-      this.#connection?.join(room);
+      this.#connection.join(room);
     }
     this.#show(room);
   }
@@ -237,7 +238,7 @@ class Chat {
     if (room === DEFAULT_ROOM) return;
     this.#outbox.removeRoom(room);
     this.#rooms.close(room);
-    this.#connection?.leave(room);
+    this.#connection.leave(room);
     this.#show(DEFAULT_ROOM);
   }
 
@@ -272,7 +273,8 @@ class Chat {
     this.#renderPending = false;
     this.#roomList.render(this.#rooms);
     this.#messageList.render(this.#rooms.current());
-    this.#notices.queue(this.#outbox.length, this.#outbox.droppedTotal, this.#online);
+    const { length, dropped } = this.#connection.queue;
+    this.#notices.queue(length, dropped, this.#online);
     clearTimeout(this.#saveTimer);
     this.#saveTimer = setTimeout(() => this.#save(), SAVE_DELAY_MS);
   }

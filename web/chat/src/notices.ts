@@ -1,7 +1,7 @@
 // What the page has to say about the connection and the offline queue, and short messages at the
 // bottom.
 
-import type { Link } from "./connection.ts";
+import type { Link } from "@sockeye/client";
 import { byId, make } from "./dom.ts";
 import { plural } from "./text.ts";
 
