@@ -173,7 +173,15 @@ pub fn encode(names: &Names, letter: &Letter) -> Option<Publish> {
             channel = names.responses(namespace);
             encode_answer(&quoted(request), answer)
         }
-        verb => encode_request(&uid, verb)?.into_bytes(),
+        verb => {
+            let text = encode_request(&uid, verb)?;
+            match verb {
+                Verb::ServerEmit { args, .. } if !args.attachments.is_empty() => {
+                    packed(&text, &args.attachments)
+                }
+                _ => text.into_bytes(),
+            }
+        }
     };
     Some(Publish { channel, body })
 }

@@ -1,7 +1,7 @@
 //! Questions of other servers to our hubs.
 
 use crate::plane::{Dialect, Part};
-use crate::verb::{Answer, Fetched, Letter, Verb};
+use crate::verb::{Answer, Args, Fetched, Letter, Verb};
 use std::collections::{BTreeSet, HashMap};
 
 /// Questions that may be open at once; above that they are answered with nobody.
@@ -10,6 +10,8 @@ const OPEN_MAX: usize = 65_536;
 const LIST_MS: u64 = 4_000;
 /// Acks are waited for as long as the asker says, but not longer.
 const ACKS_MS_MAX: u64 = 3_600_000;
+/// An asker of servers does not say how long it waits; Node's default is 5 s.
+const WORD_MS: u64 = 60_000;
 
 /// What the asker wants to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ enum Want {
     Sockets,
     Ids,
     Rooms,
+    /// What the application says.
+    Word,
 }
 
 #[derive(Debug)]
@@ -80,6 +84,7 @@ impl OtherQuestions {
             Part::Asked { sockets, parts } => {
                 question.sockets += sockets;
                 let last = question.one_less(parts);
+                let last = last && question.want != Want::Word;
                 last.then(|| answer(question.want, question.sockets, &[]))
             }
             Part::Found { sockets, parts } => {
@@ -89,7 +94,10 @@ impl OtherQuestions {
             }
             Part::Ack(args) => {
                 question.acks += 1;
-                Some(Answer::Ack(args))
+                Some(match question.want {
+                    Want::Word => Answer::Emitted(args),
+                    _ => Answer::Ack(args),
+                })
             }
             Part::Gone => {
                 question.acks += 1;
@@ -128,7 +136,8 @@ impl Question {
     }
 
     fn is_over(&self) -> bool {
-        self.parts == Some(0) && (self.want != Want::Acks || self.acks >= self.sockets)
+        let all = !matches!(self.want, Want::Acks | Want::Word) || self.acks >= self.sockets;
+        self.parts == Some(0) && all
     }
 }
 
@@ -146,6 +155,7 @@ fn wanted(verb: Verb) -> (Want, u64, Verb) {
         }
         Verb::Rooms { .. } => (Want::Rooms, LIST_MS, fetch(Default::default())),
         Verb::Fetch { of, .. } => (Want::Sockets, LIST_MS, fetch(of)),
+        verb @ Verb::ServerEmit { .. } => (Want::Word, WORD_MS, verb),
         verb => {
             let wait = match &verb {
                 Verb::Ask { timeout_ms, .. } => timeout_ms.unwrap_or(ACKS_MS_MAX),
@@ -159,6 +169,10 @@ fn wanted(verb: Verb) -> (Want, u64, Verb) {
 fn answer(want: Want, sockets: u64, found: &[Fetched]) -> Answer {
     match want {
         Want::Acks => Answer::Count(sockets),
+        Want::Word => Answer::Emitted(Args {
+            json: "null".to_owned(),
+            ..Args::default()
+        }),
         Want::Sockets => Answer::Sockets(found.to_vec()),
         Want::Ids => Answer::Ids(found.iter().map(|socket| socket.id.clone()).collect()),
         Want::Rooms => {

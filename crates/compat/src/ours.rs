@@ -119,7 +119,12 @@ impl OurQuestions {
                 let step = self.asked.server(request, 0, now_ms);
                 (Told::Sockets(Some(found)), step)
             }
-            Answer::Ids(_) | Answer::Rooms(_) | Answer::Emitted(_) => return false,
+            // A server that answers for itself: it was asked, and that is what it says.
+            Answer::Emitted(args) => {
+                self.tell(ours, Told::Count(Some(1)));
+                (Told::Ack(args), self.asked.server(request, 0, now_ms))
+            }
+            Answer::Ids(_) | Answer::Rooms(_) => return false,
         };
         self.tell(ours, told);
         if let Step::Closed(ours, end) = step {
@@ -145,8 +150,10 @@ impl OurQuestions {
 
 fn named(verb: &Verb, name: String) -> Verb {
     let mut verb = verb.clone();
-    if let Verb::Ask { request, .. } | Verb::Fetch { request, .. } = &mut verb {
-        *request = name;
+    match &mut verb {
+        Verb::Ask { request, .. } | Verb::Fetch { request, .. } => *request = name,
+        Verb::ServerEmit { request, .. } => *request = Some(name),
+        _ => {}
     }
     verb
 }

@@ -303,6 +303,12 @@ impl Plane {
         }
     }
 
+    /// Servers in a namespace, without our own nodes.
+    pub fn others(&self, namespace: &str) -> u64 {
+        let space = self.spaces.get(namespace);
+        space.map_or(0, |space| space.sides.iter().map(|side| side.others).sum())
+    }
+
     /// Subscribers were counted; `None` = Redis did not answer.
     pub fn counted(&mut self, namespace: &str, counted: Option<Counted>, now_ms: u64) {
         let Some(space) = self.spaces.get_mut(namespace) else {
@@ -372,10 +378,15 @@ impl Plane {
         if self.settings.python {
             self.write_python(&letter);
         }
+        let for_servers = matches!(letter.verb, Verb::ServerEmit { .. });
         for dialect in Dialect::ALL {
             let Some(space) = self.spaces.get_mut(namespace) else {
                 return;
             };
+            if for_servers && !space.may_ask(dialect) {
+                self.tally.withheld += 1;
+                continue;
+            }
             let side = space.side(dialect);
             match self.settings.membership[dialect as usize] {
                 Membership::Never => {}
@@ -414,11 +425,8 @@ impl Plane {
         let Some(space) = self.spaces.get(namespace) else {
             return;
         };
-        let classic = space.sides[Dialect::Classic as usize].was_there;
-        // A classic server that hears a question of the streams adapter ends its process.
-        let may = |dialect| !(dialect == Dialect::Streams && classic);
-        let streams = space.sides[Dialect::Streams as usize].others > 0;
-        self.tally.withheld += u64::from(streams && classic);
+        let may = |dialect| space.may_ask(dialect);
+        self.tally.withheld += u64::from(!may(Dialect::Streams));
         let uid = self.settings.uid.clone();
         let letters = self.ours.open(pending, &uid, &space.sides, may, now_ms);
         for (dialect, verb) in letters {
@@ -558,28 +566,20 @@ impl Plane {
             request: request.clone(),
         };
         match &letter.verb {
-            Verb::Alive | Verb::Bye | Verb::ServerEmit { request: None, .. } => {}
+            Verb::Alive | Verb::Bye => {}
             Verb::Broadcast { .. }
+            | Verb::ServerEmit { request: None, .. }
             | Verb::Join { .. }
             | Verb::Leave { .. }
             | Verb::Disconnect { .. } => self.tasks.push(Task::Carry {
                 letter,
                 question: None,
             }),
-            // No application runs here that could answer, and the asker would wait in vain.
             Verb::ServerEmit {
                 request: Some(request),
                 ..
-            } => {
-                let to = asker(request);
-                let json = "null".to_owned();
-                let args = Args {
-                    json,
-                    ..Args::default()
-                };
-                self.answer(&to, Answer::Emitted(args));
             }
-            Verb::Ask { request, .. }
+            | Verb::Ask { request, .. }
             | Verb::Fetch { request, .. }
             | Verb::Ids { request, .. }
             | Verb::Rooms { request } => {
@@ -646,6 +646,7 @@ fn size(verb: &Verb) -> usize {
         }
         Verb::Join { of, rooms } | Verb::Leave { of, rooms } => (of, names(rooms)),
         Verb::Disconnect { of, .. } => (of, 0),
+        Verb::ServerEmit { args, .. } => return size_of::<Letter>() + args.json.len(),
         _ => return size_of::<Letter>(),
     };
     size_of::<Letter>() + names(&of.rooms) + names(&of.except) + more

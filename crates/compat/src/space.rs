@@ -66,6 +66,13 @@ impl Space {
         &mut self.sides[dialect as usize]
     }
 
+    /// A classic server that hears a question of the streams adapter ends its process.
+    pub(crate) fn may_ask(&self, dialect: Dialect) -> bool {
+        let there = |dialect: Dialect| &self.sides[dialect as usize];
+        let streams = there(Dialect::Streams).others > 0;
+        !(dialect == Dialect::Streams && streams && there(Dialect::Classic).was_there)
+    }
+
     /// Whether the room came for the first hub, or went for the last.
     pub(crate) fn note_room(&mut self, room: &str, came: bool) -> bool {
         let hubs = self.rooms.get_mut(room);

@@ -1,5 +1,7 @@
 //! What servers tell each other, whatever their dialect.
 
+use wire::json;
+
 /// Begins the uid of every Sockeye node. No uid of Node's adapters begins so and goes on with 16 digits: the classic ones have six
 /// characters, the others only hexadecimal digits.
 const OWN: &str = "sky";
@@ -42,6 +44,32 @@ pub struct Args {
     pub json: String,
     /// What the placeholders stand for, one each.
     pub attachments: Vec<Vec<u8>>,
+}
+
+impl Args {
+    /// With a name before them.
+    pub fn named(self, name: &str) -> Self {
+        let mut list = Vec::new();
+        json::quote(&mut list, name);
+        if !self.json.is_empty() {
+            list.push(b',');
+            list.extend_from_slice(self.json.as_bytes());
+        }
+        Self {
+            json: String::from_utf8_lossy(&list).into_owned(),
+            ..self
+        }
+    }
+
+    /// The name before them, and the rest; `None`: there is none.
+    pub fn split_name(mut self) -> Option<(String, Self)> {
+        let first = json::first(&self.json)?;
+        let name = json::unquote(first)?.into_owned();
+        let end = first.as_ptr().addr() - self.json.as_ptr().addr() + first.len();
+        let rest = self.json[end..].trim_ascii_start();
+        self.json = rest.strip_prefix(',').unwrap_or(rest).to_owned();
+        Some((name, self))
+    }
 }
 
 /// An event for clients.
@@ -169,6 +197,26 @@ pub enum Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_put_before_arguments_and_taken_off_again() {
+        for args in ["", "1,\"b\"", "{\"a\":[1,2]}"] {
+            let args = Args {
+                json: args.to_owned(),
+                ..Args::default()
+            };
+            let name = "say \"é\"";
+            let split = args.clone().named(name).split_name();
+            assert_eq!(split, Some((name.to_owned(), args)));
+        }
+        assert_eq!(Args::default().split_name(), None);
+        let json = "1,2".to_owned();
+        let unnamed = Args {
+            json,
+            ..Args::default()
+        };
+        assert_eq!(unnamed.split_name(), None);
+    }
 
     #[test]
     fn own_names_are_no_names_of_node() {

@@ -386,20 +386,94 @@ fn a_shard_that_is_silent_does_not_make_other_servers_wait_in_vain() {
 }
 
 #[test]
-fn an_event_for_servers_is_answered_with_null() {
+fn an_event_for_servers_is_carried_and_answered_with_what_the_application_says() {
     let mut plane = plane();
-    let args = Args {
-        json: "\"ping\"".to_owned(),
+    let args = |json: &str| Args {
+        json: json.to_owned(),
         attachments: Vec::new(),
     };
     let request = Some("qF_JZn".to_owned());
-    hear(&mut plane, Verb::ServerEmit { request, args }, 10);
+    let said = args("\"ping\"");
+    hear(
+        &mut plane,
+        Verb::ServerEmit {
+            request,
+            args: said,
+        },
+        10,
+    );
+    let tasks = plane.take();
+    let [
+        Task::Carry {
+            question: Some(question),
+            ..
+        },
+    ] = &tasks[..]
+    else {
+        panic!("{tasks:?}")
+    };
+    let (sockets, parts) = (1, 1);
+    plane.answered(*question, Part::Asked { sockets, parts });
+    assert_eq!(plane.take(), [], "it has not said anything yet");
+    plane.answered(*question, Part::Ack(args("{\"pong\":1}")));
     let tasks = plane.take();
     let [Task::Publish(Publish { body, .. })] = &tasks[..] else {
         panic!("{tasks:?}")
     };
-    let expected = r#"{"type":6,"requestId":"qF_JZn","data":null}"#;
+    let expected = r#"{"type":6,"requestId":"qF_JZn","data":{"pong":1}}"#;
     assert_eq!(String::from_utf8_lossy(body), expected);
+}
+
+#[test]
+fn servers_that_are_asked_answer_for_themselves() {
+    let mut plane = plane();
+    let counted = Counted([[3, 1], [0, 0], [0, 0]]);
+    plane.counted(LAB, Some(counted), 5);
+    assert_eq!(plane.others(LAB), 2);
+    let args = |json: &str| Args {
+        json: json.to_owned(),
+        attachments: Vec::new(),
+    };
+    let verb = Verb::ServerEmit {
+        request: None,
+        args: args("\"ping\",7"),
+    };
+    let round = Round {
+        shard: 1,
+        number: 9,
+    };
+    plane.ask(LAB, round, verb, 1_000, 10);
+    let tasks = plane.take();
+    let published = tasks.iter().find_map(|task| match task {
+        Task::Publish(publish) => Some(String::from_utf8_lossy(&publish.body).into_owned()),
+        _ => None,
+    });
+    let published = published.expect("a question");
+    assert!(
+        published.ends_with(r#""type":6,"data":["ping",7]}"#),
+        "{published}"
+    );
+    let request = format!("{}-1", own_uid(1, 1));
+    assert!(published.contains(&request), "{published}");
+    let mut told = Vec::new();
+    for n in 0..2 {
+        let answer = Answer::Emitted(args(&n.to_string()));
+        let (request, to) = (request.clone(), String::new());
+        let verb = Verb::Answer {
+            request,
+            to,
+            answer,
+        };
+        hear(&mut plane, verb, 20);
+        told.extend(plane.take().into_iter().filter_map(|task| match task {
+            Task::Reply(reply) => Some(reply),
+            _ => None,
+        }));
+    }
+    let expected = [0, 1].map(|n: u8| [Told::Count(Some(1)), Told::Ack(args(&n.to_string()))]);
+    assert!(told.iter().all(|reply| reply.servers == 2));
+    let told: Vec<Told> = told.into_iter().map(|reply| reply.told).collect();
+    assert_eq!(told, expected.concat());
 }
 
 fn streams_question() -> Publish {

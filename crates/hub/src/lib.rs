@@ -43,7 +43,9 @@ pub use seam::ask::{Ask, Reply, Token};
 pub use seam::context::Context;
 pub use seam::deciding::Ticket;
 pub use seam::effect::{Brief, Effect, Notice};
-pub use seam::event::{AckTo, ConnectRequest, Data, Decision, Event, Refusal};
+pub use seam::event::{
+    AckTo, ConnectRequest, Data, Decision, Event, Refusal, ServerAck, ServerEvent,
+};
 pub use seam::group::{Group, Here};
 pub use seam::handler::{Handler, HandlerFactory};
 pub use seam::limiter::Limiter;
@@ -52,6 +54,7 @@ pub use seam::notices;
 pub use seam::opening::{AnswerHeaders, HeaderLines, InvalidHeader, Opening, OpeningKey, Request};
 pub use seam::publish::Record;
 pub use seam::reading::SocketInfo;
+pub use seam::servers::Servers;
 pub use seam::told::Collected;
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};

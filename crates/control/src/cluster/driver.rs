@@ -386,9 +386,11 @@ impl Driver {
         let (gauges, sent) = (&self.rig.gauges, self.node.sent());
         let waiting = self.node.queued_bytes();
         self.rig.uplink.engine_holds(waiting);
+        let peers = self.node.peers().count() as u64;
+        self.rig.uplink.counts_nodes(peers);
         let refusals = self.node.refusals();
         for (cell, value) in [
-            (&gauges.peers, self.node.peers().count() as u64),
+            (&gauges.peers, peers),
             (&gauges.letters, sent.letters),
             (&gauges.frames, sent.frames),
             (&gauges.bytes, sent.bytes),

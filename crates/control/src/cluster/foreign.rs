@@ -250,6 +250,7 @@ impl Bridge {
                 Some((namespace, counted)) = counted.recv() => {
                     let now_ms = self.now_ms();
                     self.plane.counted(&namespace, counted, now_ms);
+                    self.inbox.counts_foreign(&namespace, self.plane.others(&namespace));
                 }
                 _ = ticks.tick() => {
                     bell.rung.notify_one();
@@ -507,6 +508,11 @@ fn said(to: Selection, what: What) -> (Verb, Option<(u64, u64)>) {
             let request = String::new();
             (Verb::Fetch { request, of }, Some((round, timeout_ms)))
         }
+        What::Server { event, round } => {
+            let request = None;
+            let args = args(event.content).named(&event.name);
+            (Verb::ServerEmit { request, args }, round)
+        }
     }
 }
 
@@ -604,6 +610,16 @@ fn deed(letter: Letter, question: Option<u64>) -> Option<Deed> {
                 timeout_ms: FETCH_MS,
             };
             (of, fetch)
+        }
+        Verb::ServerEmit { args, .. } => {
+            let (name, args) = args.split_name()?;
+            let event = Event {
+                name,
+                content: answer(args),
+                volatile: false,
+            };
+            let round = question.map(|round| (round, ASK_MS));
+            (Selection::default(), What::Server { event, round })
         }
         _ => return None,
     };

@@ -1,6 +1,6 @@
 //! Namespace `/lab`: every operation of the seam behind an event of its own.
 
-use hub::{AckTo, Collected, Context, Emit, Event, Found, Member, Refusal};
+use hub::{AckTo, Collected, Context, Emit, Event, Found, Member, Refusal, ServerEvent};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -125,9 +125,21 @@ impl Lab {
             "sockets-join" | "sockets-leave" | "sockets-kick" => {
                 select(&mut socket.cx(), event.name, &args)
             }
-            "server-side-emit" => {}
-            "server-side-ask" => answer(&mut socket.cx(), event.ack, "null,[]"),
-            "server-count" => answer(&mut socket.cx(), event.ack, "1"),
+            "server-side-emit" => {
+                let (name, rest) = (args.text(0), args.rest(1));
+                let emit = Emit {
+                    name: &name,
+                    args: &rest,
+                    attachments: event.attachments,
+                    volatile: false,
+                };
+                socket.cx().servers(NAMESPACE).emit(&emit);
+            }
+            "server-side-ask" => self.ask_servers(&mut socket.cx(), event, &args),
+            "server-count" => {
+                let servers = socket.cx().servers(NAMESPACE).count().to_string();
+                answer(&mut socket.cx(), event.ack, &servers);
+            }
             "kick" => socket.disconnect(false),
             "kick-close" => socket.disconnect(true),
             "drop" => socket.drop_transport(),
@@ -167,6 +179,21 @@ impl Lab {
         cx.of(NAMESPACE)
             .to(&borrowed(&rooms))
             .collect(&emit, timeout, token);
+    }
+
+    /// `server-side-ask(ev, any…, ack)`
+    fn ask_servers(&mut self, cx: &mut Context<'_>, event: Event<'_>, args: &Args<'_>) {
+        let (name, rest, attachments) = (args.text(0), args.rest(1), event.attachments);
+        let Some(token) = self.wait(event.ack) else {
+            return;
+        };
+        let emit = Emit {
+            name: &name,
+            args: &rest,
+            attachments,
+            volatile: false,
+        };
+        cx.servers(NAMESPACE).ask(&emit, FETCH_TIMEOUT, token);
     }
 
     pub(crate) fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: &Collected) {
@@ -240,6 +267,29 @@ fn shift(value: &mut Value, by: u64) {
     }
 }
 
+/// `ping-nodes(x)` of another server: with an ack it is answered, without one this server's clients are told.
+pub(crate) fn server_event(cx: &mut Context<'_>, event: ServerEvent<'_>) {
+    if event.name != "ping-nodes" {
+        return;
+    }
+    let first = Args::new(&format!("[{}]", event.args)).raw(0).to_owned();
+    match event.ack {
+        Some(ack) => {
+            let pong = format!("{{\"pong\":{first}}}");
+            cx.answer_server(ack, &pong, event.attachments);
+        }
+        None => {
+            let emit = Emit {
+                name: "node-event",
+                args: &first,
+                attachments: event.attachments,
+                volatile: false,
+            };
+            cx.of(NAMESPACE).emit_on_node(&emit);
+        }
+    }
+}
+
 fn answer(cx: &mut Context<'_>, ack: Option<AckTo>, args: &str) {
     if let Some(ack) = ack {
         cx.ack(ack, args, &[]);
@@ -306,6 +356,7 @@ fn broadcast(socket: &mut Member<'_>, event: &Event<'_>, args: &Args<'_>) {
         "in" => everyone.to(&names),
         "to-user" => everyone.to_users(&names),
         "except" => everyone.except(&names),
+        "local" => return everyone.emit_on_node(&emit),
         _ => everyone,
     };
     group.emit(&emit);

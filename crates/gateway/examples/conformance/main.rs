@@ -209,6 +209,10 @@ impl Handler for Application {
         self.lab.found(cx, token, &found);
     }
 
+    fn server_event(&mut self, cx: &mut Context<'_>, event: hub::ServerEvent<'_>) {
+        lab::server_event(cx, event);
+    }
+
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
         self.late.answered(cx, token, answer);
     }

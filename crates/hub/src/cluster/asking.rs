@@ -12,6 +12,7 @@ use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
+use crate::seam::event::ServerAck;
 use crate::seam::told::{Collected, Told};
 use crate::tables::slot::SocketKey;
 
@@ -163,14 +164,11 @@ pub(crate) fn collect(
         return parts.outbound.tell(told);
     };
     if !shards.is_empty() {
-        let broadcast = Broadcast {
-            to: Address::from(target),
-            name: out.event.name.to_owned(),
-            args: out.event.args.to_owned(),
-            attachments: out.event.attachments.to_vec(),
+        let question = Emit {
             volatile: false,
-            at: None,
+            ..out.event
         };
+        let broadcast = Broadcast::new(target, &question);
         send::send_all(parts, shards, Order::Broadcast(broadcast, Some(round)));
     }
     let event = Emit {
@@ -248,6 +246,47 @@ pub(crate) fn fetch(parts: &mut Parts, target: &Target<'_>, timeout_ms: u64, tok
     }
     ask_away(parts, target, Ask::Fetch(round), round);
     respond(parts, round, Response::Sockets(here));
+}
+
+/// Asks the handlers of all other servers of a namespace; the handler gets `collected` with the token.
+pub(crate) fn ask_servers(
+    parts: &mut Parts,
+    target: &Target<'_>,
+    event: &Emit<'_>,
+    timeout_ms: u64,
+    token: u64,
+) {
+    let alone = !send::has_away(parts);
+    let round = match alone {
+        true => None,
+        false => round(parts, Question::Collect, token, 0, timeout_ms),
+    };
+    let Some(round) = round else {
+        let collected = Collected {
+            complete: alone,
+            ..Collected::default()
+        };
+        let told = Told::Collected { token, collected };
+        return parts.outbound.tell(told);
+    };
+    ask_away(parts, target, Ask::Server(event, Some(round)), round);
+}
+
+/// Another server has something for this one's handler.
+pub(crate) fn server_asked(parts: &mut Parts, what: &Broadcast, round: Option<RoundId>) {
+    if let Some(round) = round {
+        let (asked, undelivered) = (1, 0);
+        respond(parts, round, Response::Delivered { asked, undelivered });
+    }
+    parts.outbound.tell(Told::Server {
+        what: Box::new(what.clone()),
+        ack: round.map(|round| ServerAck { round }),
+    });
+}
+
+/// The handler answers another server.
+pub(crate) fn answer_server(parts: &mut Parts, ack: ServerAck, answer: Answer) {
+    respond(parts, ack.round, Response::Ack(answer));
 }
 
 /// Another shard fetches.

@@ -23,6 +23,10 @@ pub struct Uplink {
     join_wait_ms: u64,
     /// A bit for each node that was ever met.
     met: [AtomicU64; NODES / 64],
+    /// Nodes that are there, without this one.
+    nodes: AtomicU64,
+    /// Servers of other kinds, by namespace.
+    foreign: papaya::HashMap<Box<str>, u64>,
     names_rooms: bool,
 }
 
@@ -38,6 +42,8 @@ impl Uplink {
             bytes_max,
             join_wait_ms: join_wait.as_millis() as u64,
             met: std::array::from_fn(|_| AtomicU64::new(0)),
+            nodes: AtomicU64::new(0),
+            foreign: papaya::HashMap::new(),
             names_rooms: false,
         }
     }
@@ -67,6 +73,25 @@ impl Uplink {
     fn has_met(&self, node: u16) -> bool {
         let word = self.met.get(usize::from(node) / 64);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (node % 64)) != 0)
+    }
+
+    /// So many other nodes are there now.
+    pub fn counts_nodes(&self, nodes: u64) {
+        self.nodes.store(nodes, Ordering::Relaxed);
+    }
+
+    /// So many servers of other kinds are in a namespace now.
+    pub(crate) fn counts_foreign(&self, namespace: &str, servers: u64) {
+        let foreign = self.foreign.pin();
+        match servers {
+            0 => drop(foreign.remove(namespace)),
+            _ => drop(foreign.insert(namespace.into(), servers)),
+        }
+    }
+
+    fn other_servers(&self, namespace: &str) -> u64 {
+        let foreign = self.foreign.pin().get(namespace).copied();
+        self.nodes.load(Ordering::Relaxed) + foreign.unwrap_or(0)
     }
 
     /// A parcel was taken in.
@@ -204,6 +229,11 @@ impl Parcel {
     }
 }
 
+/// The key that every node holds.
+fn servers_key() -> u64 {
+    key("", Subject::Server, "")
+}
+
 /// A hub's part of the way to other nodes.
 #[derive(Debug)]
 pub(crate) struct Away {
@@ -215,12 +245,22 @@ pub(crate) struct Away {
 
 impl Away {
     pub(crate) fn new(me: Identity, uplink: &Arc<Uplink>) -> Self {
-        Self {
+        let mut away = Self {
             me,
             uplink: Arc::clone(uplink),
             parcel: Parcel::new(me.shard),
             joins: Joins::new(uplink.join_wait_ms),
+        };
+        // The shard that speaks for the node is told what is for servers.
+        if me.shard == 0 {
+            away.note_keys(std::iter::once(Change::Came(servers_key())));
         }
+        away
+    }
+
+    /// Servers that serve a namespace, this one among them.
+    pub(crate) fn servers(&self, namespace: &str) -> u64 {
+        1 + self.uplink.other_servers(namespace)
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -269,7 +309,9 @@ impl Away {
         let room = |name: &&str| key(namespace, Subject::Room, name);
         let numbers = &mut self.parcel.numbers;
         let first = numbers.len();
-        if to.rooms.is_empty() && to.users.is_empty() {
+        if matches!(ask, Ask::Server(..)) {
+            numbers.push(servers_key());
+        } else if to.rooms.is_empty() && to.users.is_empty() {
             numbers.push(key(namespace, Subject::Namespace, ""));
         }
         numbers.extend(to.rooms.iter().map(room));
@@ -287,6 +329,7 @@ impl Away {
         match ask {
             Ask::Join(rooms) => numbers.extend(rooms.iter().map(room)),
             Ask::Question(_, round) | Ask::Fetch(round) => asker = Some(round.number),
+            Ask::Server(_, round) => asker = round.map(|round| round.number),
             _ => {}
         }
         let numbers = [first, nodes, expected, numbers.len()];

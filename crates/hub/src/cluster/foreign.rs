@@ -42,6 +42,11 @@ pub enum What {
         round: u64,
         timeout_ms: u64,
     },
+    /// For handlers, not for sockets; the round and its timeout in milliseconds, if an answer is waited for.
+    Server {
+        event: Event,
+        round: Option<(u64, u64)>,
+    },
 }
 
 /// An event with all that it has.
@@ -94,21 +99,13 @@ pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
 
 fn deed(order: Order) -> Deed {
     let (of, what) = match order {
+        Order::Server(broadcast, round) => {
+            let (to, event) = event_of(broadcast);
+            let round = round.map(|round| (round.number, round.timeout_ms));
+            (to, What::Server { event, round })
+        }
         Order::Broadcast(broadcast, round) => {
-            let Broadcast {
-                to,
-                name,
-                args,
-                attachments,
-                volatile,
-                ..
-            } = broadcast;
-            let content = Answer { args, attachments };
-            let event = Event {
-                name,
-                content,
-                volatile,
-            };
+            let (to, event) = event_of(broadcast);
             match round {
                 None => (to, What::Event(event)),
                 Some(RoundId {
@@ -145,6 +142,24 @@ fn deed(order: Order) -> Deed {
         except,
         what,
     }
+}
+
+fn event_of(broadcast: Broadcast) -> (Address, Event) {
+    let Broadcast {
+        to,
+        name,
+        args,
+        attachments,
+        volatile,
+        ..
+    } = broadcast;
+    let content = Answer { args, attachments };
+    let event = Event {
+        name,
+        content,
+        volatile,
+    };
+    (to, event)
 }
 
 impl Inbox {
@@ -195,6 +210,10 @@ fn order(deed: Deed) -> Order {
             let round = id(round, timeout_ms);
             Order::Fetch { of, round }
         }
+        What::Server { event, round } => {
+            let round = round.map(|(number, timeout_ms)| id(number, timeout_ms));
+            Order::Server(broadcast(of, event), round)
+        }
     }
 }
 
@@ -242,6 +261,10 @@ mod tests {
             What::Leave(rooms()),
             What::Disconnect { close: true },
             What::Fetch { round, timeout_ms },
+            What::Server {
+                event: event(),
+                round: Some((round, timeout_ms)),
+            },
         ];
         let deed = |what| Deed {
             namespace: "/lab".to_owned(),
@@ -269,6 +292,9 @@ mod tests {
                 wire::write(&mut out, to, Ask::Disconnect { close: *close });
             }
             Order::Fetch { round, .. } => wire::write(&mut out, to, Ask::Fetch(*round)),
+            Order::Server(what, round) => {
+                wire::write(&mut out, to, Ask::Server(&what.event(), *round));
+            }
         });
         out
     }

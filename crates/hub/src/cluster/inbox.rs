@@ -77,7 +77,11 @@ impl Inbox {
 
     /// An order for the shards that hold somebody it is for.
     pub(crate) fn order(&self, mut order: Order) -> Read {
-        let mut shards = self.shards_of(order.of());
+        let mut shards = match &order {
+            // One shard speaks for the node.
+            Order::Server(..) => ShardSet::first(1),
+            order => self.shards_of(order.of()),
+        };
         if let Some(round) = order.round_mut() {
             // Somebody must say that nobody is asked.
             if shards.is_empty() {
@@ -98,6 +102,13 @@ impl Inbox {
         }
         let letter = Arc::new(Letter::Response(reply));
         Read { letter, shards }
+    }
+
+    /// So many servers of other kinds are in a namespace now.
+    pub fn counts_foreign(&self, namespace: &str, servers: u64) {
+        if let Some(uplink) = &self.process.uplink {
+            uplink.counts_foreign(namespace, servers);
+        }
     }
 
     fn home_of(&self, broadcast: &Broadcast) -> Option<u16> {

@@ -136,7 +136,7 @@ impl Fetched {
 }
 
 /// An event for sockets of another shard.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Broadcast {
     pub(crate) to: Address,
     pub(crate) name: String,
@@ -172,6 +172,17 @@ impl Response {
 }
 
 impl Broadcast {
+    pub(crate) fn new(to: &Target<'_>, event: &Emit<'_>) -> Self {
+        Self {
+            to: Address::from(to),
+            name: event.name.to_owned(),
+            args: event.args.to_owned(),
+            attachments: event.attachments.to_vec(),
+            volatile: event.volatile,
+            at: None,
+        }
+    }
+
     pub(crate) fn event(&self) -> Emit<'_> {
         Emit {
             name: &self.name,
@@ -210,6 +221,8 @@ pub enum Order {
         of: Address,
         round: RoundId,
     },
+    /// For the node's handler, not for sockets. With a round: the asker waits for its answer.
+    Server(Broadcast, Option<RoundId>),
 }
 
 /// About a room that keeps events, between its home and the shards of its members; and gossip about its members.
@@ -314,14 +327,7 @@ impl Letter {
 
     /// Publishes an event. For one shard, which tells all others.
     pub fn emit(to: &Target<'_>, event: &Emit<'_>) -> Self {
-        Self::Everywhere(Command::Emit(Broadcast {
-            to: Address::from(to),
-            name: event.name.to_owned(),
-            args: event.args.to_owned(),
-            attachments: event.attachments.to_vec(),
-            volatile: event.volatile,
-            at: None,
-        }))
+        Self::Everywhere(Command::Emit(Broadcast::new(to, event)))
     }
 
     /// Memory it takes while it waits. Shards that share a letter count it each: better too early than too late.
@@ -346,7 +352,7 @@ impl Order {
     /// Whose sockets are meant.
     pub(crate) fn of(&self) -> &Address {
         match self {
-            Self::Broadcast(broadcast, _) => &broadcast.to,
+            Self::Broadcast(broadcast, _) | Self::Server(broadcast, _) => &broadcast.to,
             Self::Join { of, .. }
             | Self::Leave { of, .. }
             | Self::Disconnect { of, .. }
@@ -357,7 +363,7 @@ impl Order {
     /// The round that it is part of.
     pub(crate) fn round_mut(&mut self) -> Option<&mut RoundId> {
         match self {
-            Self::Broadcast(_, round) => round.as_mut(),
+            Self::Broadcast(_, round) | Self::Server(_, round) => round.as_mut(),
             Self::Fetch { round, .. } => Some(round),
             _ => None,
         }
@@ -369,7 +375,7 @@ impl Order {
             items.map(|item| size_of::<String>() + item.len()).sum()
         };
         match self {
-            Self::Broadcast(broadcast, _) => broadcast.bytes(),
+            Self::Broadcast(broadcast, _) | Self::Server(broadcast, _) => broadcast.bytes(),
             Self::Join { of, rooms, .. } | Self::Leave { of, rooms } => of.bytes() + list(rooms),
             Self::Disconnect { of, .. } | Self::Fetch { of, .. } => of.bytes(),
         }

@@ -45,6 +45,7 @@ fn asked(parts: &mut Parts, order: &Order) {
             of.with(|target| ending::disconnect_selected(parts, target, *close));
         }
         Order::Fetch { of, round } => of.with(|target| asking::fetched(parts, target, *round)),
+        Order::Server(what, round) => asking::server_asked(parts, what, *round),
     }
 }
 

@@ -15,6 +15,7 @@ const LEAVE: u8 = 5;
 const DISCONNECT: u8 = 6;
 const FETCH: u8 = 7;
 const RESPONSE: u8 = 8;
+const SERVER: u8 = 9;
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ pub(crate) enum Ask<'a> {
     Leave(&'a [&'a str]),
     Disconnect { close: bool },
     Fetch(RoundId),
+    Server(&'a Emit<'a>, Option<RoundId>),
 }
 
 // ---- writing ------------------------------------------------------------------------------------------------------------------
@@ -99,6 +101,7 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         Ask::Leave(_) => LEAVE,
         Ask::Disconnect { .. } => DISCONNECT,
         Ask::Fetch(_) => FETCH,
+        Ask::Server(..) => SERVER,
     });
     bytes(out, to.namespace.as_bytes());
     [to.rooms, to.users, to.except]
@@ -118,6 +121,11 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         Ask::Join(rooms) | Ask::Leave(rooms) => names(out, rooms),
         Ask::Disconnect { close } => out.push(u8::from(close)),
         Ask::Fetch(of) => round(out, of),
+        Ask::Server(emit, of) => {
+            out.push(u8::from(of.is_some()));
+            of.into_iter().for_each(|of| round(out, of));
+            event(out, emit);
+        }
     }
 }
 
@@ -160,7 +168,7 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=RESPONSE).contains(kind) {
+    if !(EVENT..=SERVER).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
@@ -287,10 +295,17 @@ impl Reader<'_> {
                 of,
                 close: self.flag()?,
             },
-            _ => Order::Fetch {
+            FETCH => Order::Fetch {
                 of,
                 round: self.round(node)?,
             },
+            _ => {
+                let round = match self.flag()? {
+                    true => Some(self.round(node)?),
+                    false => None,
+                };
+                Order::Server(self.event(of)?, round)
+            }
         }))
     }
 
@@ -364,6 +379,8 @@ mod tests {
             Ask::Leave(&[]),
             Ask::Disconnect { close: true },
             Ask::Fetch(ROUND),
+            Ask::Server(&emit, Some(ROUND)),
+            Ask::Server(&emit, None),
         ];
         let socket = Fetched {
             id: "id".to_owned(),
@@ -416,6 +433,9 @@ mod tests {
                     write(&mut out, to, Ask::Disconnect { close: *close });
                 }
                 Order::Fetch { round, .. } => write(&mut out, to, Ask::Fetch(*round)),
+                Order::Server(what, round) => {
+                    write(&mut out, to, Ask::Server(&what.event(), *round));
+                }
             }),
             Post::Kept(broadcast, kept) => broadcast.to.with(|to| {
                 write(&mut out, to, Ask::Kept(&broadcast.event(), kept.as_deref()));

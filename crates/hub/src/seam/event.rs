@@ -2,6 +2,7 @@
 
 use crate::books::claims::Claims;
 use crate::clients::session::Protocol;
+use crate::cluster::letter::RoundId;
 use crate::seam::opening::HeaderLines;
 use crate::tables::slot::{SessionId, SocketKey};
 use std::net::IpAddr;
@@ -113,4 +114,25 @@ pub enum Data<'a> {
     Text(&'a str),
     /// Bytes.
     Binary(&'a [u8]),
+}
+
+/// An event from another server of the cluster, for this one and not for its clients.
+#[derive(Debug)]
+pub struct ServerEvent<'a> {
+    /// The namespace in which it was said.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Raw JSON elements, separated by commas, as in [`Event`].
+    pub args: &'a str,
+    /// What placeholders in the arguments stand for.
+    pub attachments: &'a [Vec<u8>],
+    /// Present when the other server waits for an answer. Can be used once.
+    pub ack: Option<ServerAck>,
+}
+
+/// The right to answer another server, now or later.
+#[derive(Debug)]
+pub struct ServerAck {
+    pub(crate) round: RoundId,
 }

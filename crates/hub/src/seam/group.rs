@@ -1,6 +1,6 @@
 //! The sockets that an event is for, as a handler acts on them: on every shard and node, or on this shard only.
 
-use crate::cluster::letter::{Address, Order, Target, owned};
+use crate::cluster::letter::{Address, Broadcast, Order, Target, owned};
 use crate::cluster::send::Reach;
 use crate::cluster::wire::Ask;
 use crate::cluster::{asking, send};
@@ -127,6 +127,22 @@ impl Group<'_, '_> {
         let reach = send::reach(self.parts);
         self.with(|parts, to, record| publish::publish_by(parts, to, event, record));
         reach
+    }
+
+    /// Sends those of this node an event, of which nothing is kept. Socket.IO's `local`.
+    pub fn emit_on_node(self, event: &Emit<'_>) {
+        let _inside = Inside::enter();
+        if may_emit(self.parts, event) {
+            self.with(|parts, to, _| {
+                let shards = send::shards_of(parts, to);
+                if !shards.is_empty() {
+                    let letter = Order::Broadcast(Broadcast::new(to, event), None);
+                    send::send_all(parts, shards, letter);
+                }
+                let mut out = Outgoing::event(to, event);
+                parts.audience().fan_out(to, &mut out);
+            });
+        }
     }
 
     /// Sends them an event that wants an ack; `Handler::collected` follows.

@@ -5,7 +5,7 @@
 use crate::books::close::DisconnectReason;
 use crate::cluster::letter::Found;
 use crate::seam::context::Context;
-use crate::seam::event::{ConnectRequest, Data, Decision, Event, Refusal};
+use crate::seam::event::{ConnectRequest, Data, Decision, Event, Refusal, ServerEvent};
 use crate::seam::opening::{AnswerHeaders, Opening, Request};
 use crate::seam::told::Collected;
 use crate::tables::slot::{SessionKey, SocketKey};
@@ -110,10 +110,17 @@ pub trait Handler: Send {
     }
     /// No answer to [`Member::ask`](crate::Member::ask) in time, or the socket is gone: `disconnected` follows.
     fn ack_timed_out(&mut self, cx: &mut Context<'_>, socket: SocketKey, token: u64) {}
-    /// Result of [`Group::collect`](crate::Group::collect).
+    /// Result of [`Group::collect`](crate::Group::collect) and [`Servers::ask`](crate::Servers::ask).
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: Collected) {}
     /// Result of [`Group::fetch`](crate::Group::fetch).
     fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {}
+    /// Another server of the cluster says something to this one ([`Context::servers`], or `serverSideEmit` of a Node server).
+    /// One shard of the node is told; [`Group::emit_on_node`](crate::Group::emit_on_node) reaches the clients of all its shards. A server that waits is answered `null` unless the handler does it.
+    fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
+        if let Some(ack) = event.ack {
+            cx.answer_server(ack, "null", &[]);
+        }
+    }
     /// The number of sockets in a room changed (coalesced; over all shards). Each shard that has some of them is told.
     fn room_count_changed(
         &mut self,

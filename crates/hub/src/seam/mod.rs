@@ -20,5 +20,6 @@ pub(crate) mod publish;
 pub mod question;
 pub(crate) mod questions;
 pub(crate) mod reading;
+pub(crate) mod servers;
 pub(crate) mod stage;
 pub(crate) mod told;

@@ -5,7 +5,7 @@
 //! joined, and sends that socket no kept events until the answer is there. What the home sends to one shard arrives in order, so
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
-use crate::cluster::letter::{Address, Broadcast, Order, RoomNews, Target};
+use crate::cluster::letter::{Broadcast, Order, RoomNews, Target};
 use crate::cluster::send;
 use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
@@ -67,17 +67,6 @@ pub(crate) fn publish_by(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, r
     }
 }
 
-fn broadcast(to: &Target<'_>, event: &Emit<'_>) -> Broadcast {
-    Broadcast {
-        to: Address::from(to),
-        name: event.name.to_owned(),
-        args: event.args.to_owned(),
-        attachments: event.attachments.to_vec(),
-        volatile: event.volatile,
-        at: None,
-    }
-}
-
 /// Tells the other shards of counts that changed; returns what the handler is to be told.
 pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
     let now_ms = parts.clock.now.mono_ms;
@@ -93,7 +82,11 @@ pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
 pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     let shards = send::shards_of(parts, to);
     if !shards.is_empty() {
-        send::send_all(parts, shards, Order::Broadcast(broadcast(to, event), None));
+        send::send_all(
+            parts,
+            shards,
+            Order::Broadcast(Broadcast::new(to, event), None),
+        );
     }
     send::send_away(parts, to, Ask::Event(event));
     parts
@@ -112,7 +105,11 @@ fn sequence(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, kept: Option<&
         return append(parts, to, event, kept);
     }
     let kept = kept.map(str::to_owned);
-    send::send_to(parts, home, RoomNews::Append(broadcast(to, event), kept));
+    send::send_to(
+        parts,
+        home,
+        RoomNews::Append(Broadcast::new(to, event), kept),
+    );
 }
 
 /// At the home: the event is kept and sent to all members in one step, so that no other comes between.
@@ -136,7 +133,7 @@ pub(crate) fn append_here(
     let at = kept.and_then(|text| parts.rooms.kept.append(to.namespace, room, text, now_ms));
     let shards = send::shards_of(parts, to);
     if !shards.is_empty() {
-        let mut copy = broadcast(to, event);
+        let mut copy = Broadcast::new(to, event);
         copy.at = at;
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }

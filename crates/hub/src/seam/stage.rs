@@ -1,10 +1,12 @@
 //! The parts of a hub and the handler that is called with them. Only what holds a `Stage` can call the handler.
 
 use crate::books::close::CloseReason;
+use crate::cluster::letter::Broadcast;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::context::Context;
 use crate::seam::effect::Notice;
+use crate::seam::event::{ServerAck, ServerEvent};
 use crate::seam::handler::Handler;
 use crate::seam::inside::Inside;
 use crate::seam::told::Told;
@@ -93,10 +95,25 @@ impl Stage {
                 Told::Collected { token, collected } => {
                     self.call_now(None, |handler, cx| handler.collected(cx, token, collected));
                 }
+                Told::Server { what, ack } => self.tell_of_server(&what, ack),
                 Told::Found { token, found } => {
                     self.call_now(None, |handler, cx| handler.found(cx, token, found));
                 }
             }
         }
+    }
+
+    fn tell_of_server(&mut self, what: &Broadcast, ack: Option<ServerAck>) {
+        let event = what.event();
+        what.to.with(|to| {
+            let event = ServerEvent {
+                namespace: to.namespace,
+                name: event.name,
+                args: event.args,
+                attachments: event.attachments,
+                ack,
+            };
+            self.call_now(None, |handler, cx| handler.server_event(cx, event));
+        });
     }
 }

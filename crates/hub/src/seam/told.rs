@@ -1,7 +1,8 @@
 //! What a handler is told once it is not running, in the order in which it happened.
 
 use crate::books::close::DisconnectReason;
-use crate::cluster::letter::{Answer, Found};
+use crate::cluster::letter::{Answer, Broadcast, Found};
+use crate::seam::event::ServerAck;
 use crate::tables::slot::SocketKey;
 
 /// What a handler must be told once it is not running.
@@ -26,6 +27,10 @@ pub(crate) enum Told {
     Found {
         token: u64,
         found: Found,
+    },
+    Server {
+        what: Box<Broadcast>,
+        ack: Option<ServerAck>,
     },
 }
 

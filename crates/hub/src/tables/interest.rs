@@ -9,6 +9,7 @@ pub(crate) enum Subject {
     Namespace,
     Room,
     User,
+    Server,
 }
 
 /// The same number on every node (FNV-1a, then a finisher). Two names with one key cost a needless message.
@@ -125,11 +126,13 @@ mod tests {
             key("/", Subject::Namespace, ""),
             key("/", Subject::Room, "r"),
             key("/chat", Subject::User, "ann"),
+            key("", Subject::Server, ""),
         ];
         let expected = [
             6_609_111_459_960_110_395,
             4_379_404_855_229_089_909,
             5_117_094_970_181_479_032,
+            12_194_129_375_393_955_113,
         ];
         assert_eq!(keys, expected);
     }

@@ -5,7 +5,7 @@ use crate::rig::nodes::{JOIN_WAIT_MS, Nodes, UPLINK_BYTES_MAX};
 use hub::config::Config;
 use hub::{
     Collected, ConnectRequest, Context, Decision, Emit, Event, Found, Handler, Reach, Record,
-    SocketKey,
+    ServerEvent, SocketKey,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +16,8 @@ enum Heard {
     Found(Found),
     Reached(Reach),
     IsId(bool),
+    Server(String, bool),
+    Servers(u64),
 }
 
 /// Does what clients say: the event's name is the verb, its first argument the room.
@@ -76,12 +78,28 @@ impl Handler for Obedient {
             "take along" => cx.of("/").to(&[room]).join(&["annex"]),
             "send away" => cx.of("/").to(&[room]).leave(&[room]),
             "end" => cx.of("/").to(&[room]).except(&[&id]).disconnect(false),
+            "tell servers" => cx.servers("/").emit(&news),
+            "take servers for connections" => {
+                let name = "connection";
+                cx.servers("/").emit(&Emit { name, ..news });
+            }
+            "ask servers" => cx.servers("/").ask(&news, second, 3),
+            "count servers" => self.note(Heard::Servers(cx.servers("/").count())),
+            "all here" => cx.of("/").emit_on_node(&news),
             other => panic!("{other}?"),
         }
     }
 
     fn collected(&mut self, _: &mut Context<'_>, _: u64, collected: Collected) {
         self.note(Heard::Collected(collected));
+    }
+
+    fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
+        let text = format!("{} {}({})", event.namespace, event.name, event.args);
+        self.note(Heard::Server(text, event.ack.is_some()));
+        if let Some(ack) = event.ack {
+            cx.answer_server(ack, "\"here\"", &[]);
+        }
     }
 
     fn found(&mut self, _: &mut Context<'_>, _: u64, found: Found) {
@@ -323,4 +341,69 @@ fn an_event_that_a_room_keeps_is_kept_on_each_node() {
             ["42[\"history\",{\"room\":\"room\",\"messages\":[{}]}]"]
         );
     }
+}
+
+#[test]
+fn servers_tell_each_other_once_and_not_themselves() {
+    let (handler, mut nodes, clients) = world(3);
+    handler.heard();
+    let (node, client) = clients[0];
+    nodes.say(node, client, "42[\"tell servers\"]");
+    let told = || Heard::Server("/ news(1)".to_owned(), false);
+    assert_eq!(handler.heard(), [told(), told()]);
+    // Node's servers would take it for a connection.
+    nodes.say(node, client, "42[\"take servers for connections\"]");
+    assert_eq!(handler.heard(), []);
+}
+
+#[test]
+fn a_server_that_asks_the_others_gets_an_answer_of_each() {
+    let (handler, mut nodes, clients) = world(3);
+    handler.heard();
+    let (node, client) = clients[1];
+    nodes.say(node, client, "42[\"ask servers\"]");
+    let mut heard = handler.heard();
+    let Some(Heard::Collected(collected)) = heard.pop() else {
+        panic!("{heard:?}")
+    };
+    let asked = || Heard::Server("/ news(1)".to_owned(), true);
+    assert_eq!(heard, [asked(), asked()]);
+    assert_eq!((collected.acked, collected.complete), (2, true));
+    assert!(
+        collected
+            .answers
+            .iter()
+            .all(|answer| answer.args == "\"here\"")
+    );
+    // One that dies owes its answer no longer.
+    nodes.dies(2);
+    nodes.say(node, client, "42[\"ask servers\"]");
+    nodes.pass(1_500);
+    let mut heard = handler.heard();
+    let Some(Heard::Collected(collected)) = heard.pop() else {
+        panic!("{heard:?}")
+    };
+    assert_eq!((collected.acked, collected.complete), (1, false));
+}
+
+#[test]
+fn a_server_that_is_alone_asks_nobody_and_gets_a_whole_answer() {
+    let (handler, mut nodes, clients) = world(1);
+    handler.heard();
+    let (node, client) = clients[0];
+    nodes.say(node, client, "42[\"ask servers\"]");
+    let collected = handler.collected();
+    assert_eq!((collected.acked, collected.complete), (0, true));
+    nodes.say(node, client, "42[\"count servers\"]");
+    assert_eq!(handler.heard(), [Heard::Servers(1)]);
+}
+
+#[test]
+fn what_is_for_the_clients_of_one_node_reaches_all_its_shards_and_no_other_node() {
+    let (_, mut nodes, clients) = world(2);
+    texts(&mut nodes, &clients);
+    let (node, client) = clients[0];
+    nodes.say(node, client, "42[\"all here\"]");
+    let heard = texts(&mut nodes, &clients);
+    assert_eq!(heard, [vec![NEWS], vec![NEWS], vec![], vec![]]);
 }
