@@ -25,14 +25,14 @@ pub struct RunArgs {
     /// The server; connections are spread over several.
     #[arg(long, default_value = "http://127.0.0.1:3000")]
     url: Vec<String>,
-    /// A process of the server, for its CPU and memory; may be given several times.
+    /// A process of the server, for its CPU and memory, or one that works for it, such as Redis; may be given several times.
     #[arg(long)]
     pid: Vec<u32>,
     /// What the server is called in the result.
     #[arg(long, default_value = "server")]
     name: String,
-    /// Start so many gateways, each with one shard, in place of --url and --pid, and stop them behind the run.
-    #[arg(long, conflicts_with_all = ["url", "pid"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Start so many gateways, each with one shard, in place of --url, and stop them behind the run.
+    #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     gateways: Option<u32>,
     /// Configuration of these gateways.
     #[arg(long, value_name = "FILE", default_value = "benchmarks/scenarios.toml")]
@@ -146,7 +146,9 @@ pub fn run(args: &RunArgs, launcher: Launcher) -> Result<ExitCode> {
                 .iter()
                 .map(|server| server.url().to_owned())
                 .collect(),
-            pids: servers.iter().map(Server::pid).collect(),
+            pids: (servers.iter().map(Server::pid))
+                .chain(args.pid.iter().copied())
+                .collect(),
         },
     };
     let about = about(&scenario, &target);

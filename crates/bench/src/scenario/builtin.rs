@@ -1,6 +1,6 @@
 //! Owns the scenarios that come with the binary.
 
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("staircase", include_str!("../../scenarios/staircase.toml")),
     (
         "chat-public",
@@ -18,6 +18,18 @@ const BUILT_IN: [(&str, &str); 8] = [
     ),
     ("ticker", include_str!("../../scenarios/ticker.toml")),
     ("storm", include_str!("../../scenarios/storm.toml")),
+    (
+        "nodes-rooms",
+        include_str!("../../scenarios/nodes-rooms.toml"),
+    ),
+    (
+        "nodes-crowd",
+        include_str!("../../scenarios/nodes-crowd.toml"),
+    ),
+    (
+        "nodes-paced",
+        include_str!("../../scenarios/nodes-paced.toml"),
+    ),
 ];
 
 pub fn names() -> impl Iterator<Item = &'static str> {

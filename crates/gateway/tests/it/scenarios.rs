@@ -236,6 +236,50 @@ fn a_crowd_needs_one_command() {
     }
 }
 
+/// A scenario of nodes, its rates cut to what a busy machine does.
+fn over_nodes(name: &str, gateways: &[&Gateway]) -> Outcome {
+    let mut text = Scenario::load(name).expect("a built-in scenario").text;
+    for rate in ["1_000/s", "6_250/s", "9_375/s", "12_500/s", "1_600/s"] {
+        text = text.replace(rate, "100/s");
+    }
+    let scenario = Scenario::parse(name, &text).expect("a scenario");
+    run(&scenario.shortened(0.1), gateways, 2)
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn what_crosses_nodes_is_counted() {
+    let redis = servers::Redis::start();
+    let rules = include_str!("../../../../benchmarks/nodes.toml");
+    let rules = rules
+        .replace("redis://127.0.0.1:6379", &redis.url())
+        .replace("level = \"warn\"", "level = \"info\"");
+    let [one, two] = [Gateway::start(&rules), Gateway::start(&rules)];
+    for node in [&one, &two] {
+        let peers = node.metric_settles("sockeye_cluster_peers", |peers| peers == 1.0);
+        assert_eq!(peers, Ok(1.0));
+    }
+    let nodes = [&one, &two];
+    for name in ["nodes-rooms", "nodes-crowd", "nodes-paced"] {
+        let outcome = over_nodes(name, &nodes);
+        assert_clean(&outcome);
+        let carried = one.metric("sockeye_cluster_away_total");
+        assert!(carried >= outcome.totals.sent as f64, "{name}: {carried}");
+    }
+    assert_eq!(
+        two.metric("sockeye_cluster_away_total"),
+        0.0,
+        "nobody publishes there"
+    );
+}
+
+#[test]
+fn messages_between_gateways_without_a_cluster_are_missed() {
+    let [one, two] = [gateway(), gateway()];
+    let totals = over_nodes("nodes-paced", &[&one, &two]).totals;
+    assert!(totals.expected > 0 && totals.received == 0, "{totals:?}");
+}
+
 #[test]
 fn the_binary_has_the_commands() {
     let output = Command::new(BINARY)
