@@ -364,6 +364,7 @@ fn as_connect(request: &ConnectRequest<'_>) -> proto::Connect {
             Protocol::SocketIo => "socketio".to_owned(),
             _ => "plain".to_owned(),
         },
+        session: request.sid.to_string(),
     }
 }
 

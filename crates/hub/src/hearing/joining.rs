@@ -256,13 +256,14 @@ pub(crate) fn ask_handler(
     claims: Option<&Claims>,
 ) -> Option<Decision> {
     let slot = stage.parts.people.sessions.get_mut(session)?;
-    let (protocol, peer) = (slot.protocol, slot.peer);
+    let (sid, protocol, peer) = (slot.sid, slot.protocol, slot.peer);
     let rare = slot.rare.as_mut();
     let (query, headers) = rare.map_or_else(Default::default, |rare| {
         (mem::take(&mut rare.query), mem::take(&mut rare.headers))
     });
     let request = ConnectRequest {
         socket,
+        sid,
         namespace,
         auth,
         query: &query,

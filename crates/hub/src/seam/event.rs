@@ -13,6 +13,8 @@ use wire::base64url::Id20;
 pub struct ConnectRequest<'a> {
     /// Id of its socket, if it is let in.
     pub socket: Id20,
+    /// Id of its session. It is a secret of the client's: it lets its bearer speak for the session.
+    pub sid: Id20,
     /// The namespace that it wants to join.
     pub namespace: &'a str,
     /// Raw JSON of the CONNECT payload; `{}` when there was none.

@@ -1,5 +1,5 @@
-// A worker process for tests: `node kitchen.js GATEWAY KEY`.
-import { Server } from "../src/index.js";
+// A worker process for tests: `node kitchen.mjs GATEWAY KEY`.
+import { eventInfo, Server } from "@sockeye/server";
 
 const [gateway, key] = process.argv.slice(2);
 const io = new Server({ gateway, key, backend: "kitchen" });
@@ -13,7 +13,7 @@ io.on("connection", (socket) => {
     socket.data.since = "start";
     socket.emit("hello", socket.id);
   }
-  socket.on("count", (n, done) => done(n, socket.redelivered));
+  socket.on("count", (...args) => args[1](args[0], eventInfo(args).redelivered));
   socket.on("echo", (value, done) => done(value));
   socket.on("news", (value) => socket.to("kitchen").emit("news", value));
   socket.on("survey", async (done) => done(await io.timeout(5_000).to("kitchen").emitWithAck("question")));

@@ -1,0 +1,233 @@
+// One namespace's rooms and broadcasts: what Socket.IO asks of its adapter becomes commands. Rooms are known here only as far as
+// sockets of this worker are in them.
+import { Adapter } from "socket.io-adapter";
+import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
+import { decode, encode } from "./codec.js";
+import type { Answers, Found, Target } from "./messages.js";
+import type { Packet } from "./parser.js";
+import { only } from "./worker.js";
+import type { Worker } from "./worker.js";
+
+const FETCH_TIMEOUT_MS = 5_000;
+/** The gateway's answer comes a little before Socket.IO's own timer. */
+const EARLY_MS = 100;
+/** `setTimeout` takes no more. */
+const TIMEOUT_MS_MAX = 2 ** 31 - 1;
+
+interface LocalSocket {
+  id: string;
+  data: unknown;
+  recovered: boolean;
+  handshake: { auth: unknown };
+  listenersAnyOutgoing(): unknown[];
+  notifyOutgoingListeners(packet: Packet): void;
+  disconnect(close?: boolean): void;
+  onAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
+  prependAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
+}
+
+/** Adapters by namespace. */
+export type Adapters = Map<string, SockeyeAdapter>;
+
+export class SockeyeAdapter extends Adapter {
+  readonly #worker: Worker;
+  readonly #adapters: Adapters;
+  /** Some socket of this worker looks at what goes out. */
+  #watched = false;
+
+  constructor(namespace: any, worker: Worker, adapters: Adapters) {
+    super(namespace);
+    this.#worker = worker;
+    this.#adapters = adapters;
+    adapters.set(namespace.name, this);
+  }
+
+  override close(): void {
+    if (this.#adapters.get(this.nsp.name) === this) this.#adapters.delete(this.nsp.name);
+  }
+
+  // ---- sockets ----------------------------------------------------------------------------------------------------------------
+
+  /** Socket.IO makes a socket with the gateway's id by this. */
+  override restoreSession(pid: string): any {
+    const member = this.#worker.member(pid);
+    if (!member || member.stage === "ended" || member.namespace !== this.nsp.name) return null;
+    const { id: sid, resume } = member;
+    return { sid, pid, rooms: resume?.rooms ?? [], data: resume ? JSON.parse(resume.data) : {}, missedPackets: [] };
+  }
+
+  /** Before all middleware of the program. */
+  introduce(socket: LocalSocket): void {
+    const member = this.#worker.member(socket.id);
+    if (!member) return;
+    socket.recovered = member.resume !== undefined;
+    socket.handshake.auth = member.auth;
+    for (const name of ["onAnyOutgoing", "prependAnyOutgoing"] as const) {
+      const original = socket[name];
+      const adapter = this;
+      socket[name] = function (this: LocalSocket, listener) {
+        adapter.#watched = true;
+        return original.call(this, listener);
+      };
+    }
+  }
+
+  data(id: SocketId): unknown {
+    return this.#socket(id)?.data;
+  }
+
+  /** Rooms of a socket as the gateway has them. */
+  follow(id: SocketId, rooms: Room[]): void {
+    if (!this.sids.has(id)) return;
+    const now = new Set([id, ...rooms]);
+    for (const room of [...(this.sids.get(id) ?? [])]) if (!now.has(room)) super.del(id, room);
+    super.addAll(id, now);
+  }
+
+  oust(id: SocketId): void {
+    this.#socket(id)?.disconnect();
+  }
+
+  #socket(id: SocketId): LocalSocket | undefined {
+    return this.nsp.sockets.get(id);
+  }
+
+  /** Those of this worker that are meant. */
+  #matching(opts: BroadcastOptions): LocalSocket[] {
+    const except = new Set([...(opts.except ?? [])].flatMap((room) => [...(this.rooms.get(room) ?? [])]));
+    const ids = opts.rooms?.size ? new Set([...opts.rooms].flatMap((room) => [...(this.rooms.get(room) ?? [])])) : this.sids.keys();
+    const found: LocalSocket[] = [];
+    for (const id of ids) {
+      const socket = except.has(id) ? undefined : this.#socket(id);
+      if (socket) found.push(socket);
+    }
+    return found;
+  }
+
+  /** `undefined`: nobody is meant. */
+  #target(opts: BroadcastOptions): Target | undefined {
+    const namespace = this.nsp.name;
+    if (!opts.flags?.local) return { namespace, rooms: [...(opts.rooms ?? [])].map(String), except: [...(opts.except ?? [])].map(String) };
+    const rooms = this.#matching(opts).map(({ id }) => id);
+    return rooms.length > 0 ? { namespace, rooms, except: [] } : undefined;
+  }
+
+  // ---- rooms ------------------------------------------------------------------------------------------------------------------
+
+  override addAll(id: SocketId, rooms: Set<Room>): void {
+    const member = this.#worker.member(id);
+    const before = this.sids.get(id);
+    const fresh = [...rooms].filter((room) => room !== id && !before?.has(room));
+    super.addAll(id, rooms);
+    // Those of a socket that moves here were joined long ago.
+    const moves = member?.resume !== undefined && before === undefined;
+    if (member && fresh.length > 0 && !moves) member.command({ join: { of: only(member), rooms: fresh.map(String) } });
+  }
+
+  override del(id: SocketId, room: Room): void {
+    const member = this.#worker.member(id);
+    if (member && this.sids.get(id)?.has(room)) member.command({ leave: { of: only(member), rooms: [String(room)] } });
+    super.del(id, room);
+  }
+
+  override delAll(id: SocketId): void {
+    const member = this.#worker.member(id);
+    const rooms = [...(this.sids.get(id) ?? [])].filter((room) => room !== id);
+    // A socket that ends leaves its rooms by that.
+    if (member?.stage === "in" && rooms.length > 0) member.command({ leave: { of: only(member), rooms: rooms.map(String) } });
+    super.delAll(id);
+  }
+
+  override addSockets(opts: BroadcastOptions, rooms: Room[]): void {
+    const of = this.#target(opts);
+    if (of) this.#worker.command({ join: { of, rooms: rooms.map(String) } });
+    for (const { id } of this.#matching(opts)) super.addAll(id, new Set(rooms));
+  }
+
+  override delSockets(opts: BroadcastOptions, rooms: Room[]): void {
+    const of = this.#target(opts);
+    if (of) this.#worker.command({ leave: { of, rooms: rooms.map(String) } });
+    for (const { id } of this.#matching(opts)) for (const room of rooms) super.del(id, room);
+  }
+
+  override disconnectSockets(opts: BroadcastOptions, close: boolean): void {
+    const own = this.#matching(opts);
+    const of = this.#target(opts);
+    if (of) this.#worker.command({ disconnect: { of, close } });
+    own.forEach((socket) => socket.disconnect(close));
+  }
+
+  // ---- events -----------------------------------------------------------------------------------------------------------------
+
+  override broadcast(packet: Packet, opts: BroadcastOptions): void {
+    packet.nsp = this.nsp.name;
+    const volatile = opts.flags?.volatile ?? false;
+    const [first] = opts.rooms ?? [];
+    const member = opts.rooms?.size === 1 && !opts.except?.size ? this.#worker.member(first) : undefined;
+    if (member && member.namespace === packet.nsp) {
+      // `socket.emit` comes by this way, with the acks of its own.
+      this.#socket(member.id)?.notifyOutgoingListeners(packet);
+      return this.#worker.emit(member, packet, volatile, timeoutOf(opts));
+    }
+    const emit = this.#message(packet, opts, volatile);
+    if (emit) this.#worker.command({ emit });
+  }
+
+  override broadcastWithAck(packet: Packet, opts: BroadcastOptions, count: (clients: number) => void, ack: (answer: unknown) => void): void {
+    packet.nsp = this.nsp.name;
+    const emit = this.#message(packet, opts, opts.flags?.volatile ?? false);
+    // Socket.IO waits for so many counts; the gateway counts for all servers at once.
+    const servers = this.#servers;
+    const counted = (clients: number) => {
+      count(clients);
+      for (let n = 1; n < servers; n++) count(0);
+    };
+    if (!emit) return counted(0);
+    const timeout_ms = Math.max(1, (timeoutOf(opts) ?? 0) - EARLY_MS, Math.floor((timeoutOf(opts) ?? 0) * 0.8));
+    const done = ({ answers, missing }: Answers) => {
+      counted(answers.length + missing);
+      for (const answer of answers) ack(decode(answer)[0]);
+    };
+    const failed = (error: Error) => console.error(`sockeye: ${error.message}`);
+    this.#worker.query((query) => ({ ask: { query, emit, timeout_ms } }), done, failed);
+  }
+
+  #message(packet: Packet, opts: BroadcastOptions, volatile: boolean) {
+    const [event, ...values] = packet.data as [unknown, ...unknown[]];
+    if (this.#watched) this.#matching(opts).forEach((socket) => socket.notifyOutgoingListeners(packet));
+    const to = this.#target(opts);
+    return to && { to, event: String(event), ...encode(values), volatile };
+  }
+
+  // ---- the cluster --------------------------------------------------------------------------------------------------------------
+
+  get #servers(): number {
+    return 1;
+  }
+
+  override serverCount(): Promise<number> {
+    return Promise.resolve(this.#servers);
+  }
+
+  override fetchSockets(opts: BroadcastOptions): Promise<any[]> {
+    if (opts.flags?.local) return super.fetchSockets(opts);
+    const of = this.#target(opts) as Target;
+    this.#worker.saveAll();
+    return new Promise((resolve, reject) => {
+      const done = ({ sockets, incomplete }: Found) => {
+        if (incomplete) return reject(new Error("timeout reached: missing responses"));
+        resolve(
+          sockets.map(
+            ({ socket: id, rooms, data }) => this.#socket(id) ?? { id, handshake: {}, rooms: [id, ...rooms.filter((room) => room !== id)], data: JSON.parse(data || "{}") },
+          ),
+        );
+      };
+      this.#worker.query((query) => ({ fetch: { query, of, timeout_ms: timeoutOf(opts) ?? FETCH_TIMEOUT_MS } }), done, reject);
+    });
+  }
+}
+
+function timeoutOf(opts: BroadcastOptions): number | undefined {
+  const timeout = (opts.flags as { timeout?: number } | undefined)?.timeout;
+  return timeout === undefined ? undefined : Math.min(Math.max(0, Math.ceil(timeout)), TIMEOUT_MS_MAX);
+}

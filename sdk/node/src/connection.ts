@@ -1,0 +1,109 @@
+// One session as Socket.IO's `Client` sees it: what an engine's socket is in its own server. The gateway holds the real one.
+import { EventEmitter } from "node:events";
+import { IncomingMessage } from "node:http";
+import type { Socket as NetSocket } from "node:net";
+import type { Member } from "./member.js";
+import type { Connect } from "./messages.js";
+import type { Packet } from "./parser.js";
+
+/** What a connection tells of itself, and asks for. */
+export interface Owner {
+  written(connection: Connection, packet: Packet, options: { volatile?: boolean }): void;
+  closed(connection: Connection): void;
+}
+
+/** The request that opened the session, made of what the gateway tells of it. */
+function requestOf(connect: Connect): IncomingMessage {
+  const socket = { remoteAddress: connect.address, encrypted: false, destroyed: false, readable: false };
+  const request = new IncomingMessage(socket as unknown as NetSocket);
+  for (const { name, value } of connect.headers) {
+    const key = name.toLowerCase();
+    const text = value.toString("latin1");
+    request.rawHeaders.push(name, text);
+    const before = request.headers[key];
+    if (before === undefined) request.headers[key] = key === "set-cookie" ? [text] : text;
+    else if (Array.isArray(before)) before.push(text);
+    else request.headers[key] = `${before}${key === "cookie" ? "; " : ", "}${text}`;
+  }
+  request.method = "GET";
+  request.httpVersion = "1.1";
+  request.url = `/socket.io/${connect.query ? `?${connect.query}` : ""}`;
+  Object.assign(request, { _query: queryOf(connect.query) });
+  return request;
+}
+
+function queryOf(text: string): Record<string, string | string[]> {
+  const query: Record<string, string | string[]> = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    const before = query[name];
+    query[name] = before === undefined ? value : [...[before].flat(), value];
+  }
+  return query;
+}
+
+class Transport extends EventEmitter {
+  /** Else Socket.IO drops volatile events by itself: the gateway knows better whether the client can take one. */
+  readonly writable = true;
+  readonly sid: string;
+  name: string;
+
+  constructor(sid: string, name: string) {
+    super();
+    this.sid = sid;
+    this.name = name;
+  }
+}
+
+export class Connection extends EventEmitter {
+  readonly id: string;
+  readonly protocol = 4;
+  readonly request: IncomingMessage;
+  readonly remoteAddress: string;
+  readonly transport: Transport;
+  readyState: "open" | "closing" | "closed" = "open";
+  upgraded = false;
+  upgrading = false;
+  /** The session's sockets with this worker, by namespace. */
+  readonly members = new Map<string, Member>();
+  readonly #owner: Owner;
+
+  constructor(connect: Connect, owner: Owner) {
+    super();
+    this.id = connect.session;
+    this.request = requestOf(connect);
+    this.remoteAddress = connect.address;
+    this.transport = new Transport(this.id, new URLSearchParams(connect.query).get("transport") ?? "websocket");
+    this.#owner = owner;
+  }
+
+  /** A packet from the client. */
+  receive(packet: Packet): void {
+    this.emit("packet", { type: "message", data: packet });
+    this.emit("data", packet);
+  }
+
+  write(packet: Packet, options: { volatile?: boolean } = {}, done?: () => void): this {
+    if (this.readyState === "open") this.#owner.written(this, packet, options);
+    if (done) process.nextTick(done);
+    return this;
+  }
+
+  send(packet: Packet, options?: { volatile?: boolean }, done?: () => void): this {
+    return this.write(packet, options, done);
+  }
+
+  /** Ends the session: all its namespaces and the connection. */
+  close(): void {
+    if (this.readyState !== "open") return;
+    this.readyState = "closing";
+    this.#owner.closed(this);
+    setImmediate(() => this.end("forced close"));
+  }
+
+  /** It has ended. */
+  end(reason: string): void {
+    if (this.readyState === "closed") return;
+    this.readyState = "closed";
+    this.emit("close", reason);
+  }
+}

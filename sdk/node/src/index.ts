@@ -1,0 +1,8 @@
+export { Server } from "./server.js";
+export type { Options } from "./server.js";
+export type { Tls } from "./link.js";
+export { eventInfo } from "./info.js";
+export type { EventInfo } from "./info.js";
+export { Unsupported } from "./unsupported.js";
+export { Namespace, Socket } from "socket.io";
+export type { BroadcastOperator, DefaultEventsMap, DisconnectReason, Event, ExtendedError, RemoteSocket, ServerOptions } from "socket.io";

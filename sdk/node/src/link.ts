@@ -1,0 +1,244 @@
+// The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut.
+import { join } from "node:path";
+import * as grpc from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import type { Command, Item, ToWorker, Welcome } from "./messages.js";
+
+const FILE = "sockeye/worker/v1/worker.proto";
+const SIGN_OF_LIFE_MS = 1_000;
+const RETRY_MS = [20, 50, 100, 200, 500, 1_000];
+/** `close()` waits so long for the end of what is under way. */
+const FAREWELL_MS = 30_000;
+const MESSAGE_BYTES_MAX = 64 << 20;
+
+export interface Tls {
+  /** Certificates that the gateway's is checked against; without it those of the system. */
+  ca?: Buffer | string;
+  /** This worker's own certificate and key, if the gateway asks for them. */
+  cert?: Buffer | string;
+  key?: Buffer | string;
+}
+
+export interface Settings {
+  gateway: string;
+  key: string;
+  backend: string;
+  instance: string;
+  weight: number;
+  tls?: Tls;
+  /** Folder of this library. */
+  home: string;
+}
+
+export interface Handlers {
+  item(link: Link, item: Item, number: number): void;
+  /** The gateway welcomed this worker. */
+  welcomed(link: Link, welcome: Welcome): void;
+  /** The gateway gave the sockets of this worker to others. */
+  lost(link: Link): void;
+  /** Commands are about to be sent. */
+  sending(link: Link): void;
+  refused(link: Link, error: Error): void;
+  ended(link: Link): void;
+}
+
+type Stream = grpc.ClientDuplexStream<object, ToWorker>;
+
+function credentials(secure: boolean, tls: Tls = {}): grpc.ChannelCredentials {
+  const bytes = (value?: Buffer | string) => (typeof value === "string" ? Buffer.from(value) : (value ?? null));
+  return secure ? grpc.credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert)) : grpc.credentials.createInsecure();
+}
+
+function client({ gateway, tls, home }: Settings): grpc.Client & { Attach(metadata: grpc.Metadata): Stream } {
+  const folder = join(home, "../proto");
+  const loaded = loadSync(FILE, { includeDirs: [folder], longs: Number, keepCase: true, defaults: true, oneofs: true });
+  const { sockeye } = grpc.loadPackageDefinition(loaded) as any;
+  const [, scheme, address] = /^(?:(https?):\/\/)?([^/]+)\/?$/.exec(gateway) ?? [];
+  if (!address) throw new Error(`cannot use the gateway address "${gateway}": give host:port, or https://host:port for TLS`);
+  return new sockeye.worker.v1.Workers(address, credentials(scheme === "https" || tls !== undefined, tls), {
+    "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
+    "grpc.initial_reconnect_backoff_ms": 20,
+    "grpc.max_reconnect_backoff_ms": 500,
+  });
+}
+
+export class Link {
+  readonly #settings: Settings;
+  readonly #handlers: Handlers;
+  readonly #client: ReturnType<typeof client>;
+  #stream: Stream | null = null;
+  #welcomed = false;
+  /** The gateway welcomed this process before: what it says `resumed` about. */
+  #known = false;
+  #received = 0;
+  /** Items whose handling has not begun, the oldest first. */
+  readonly #open = new Set<number>();
+  #commands = 0;
+  /** Commands that the gateway may not have; the first has number `#commands - #kept.length + 1`. */
+  #kept: Command[] = [];
+  /** How many of them were sent on this stream. */
+  #sent = 0;
+  #scheduled = false;
+  /** The number in the last `handled`. */
+  #told = 0;
+  #leaving = false;
+  #closed = false;
+  #failures = 0;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(settings: Settings, handlers: Handlers) {
+    this.#settings = settings;
+    this.#handlers = handlers;
+    this.#client = client(settings);
+    this.#timer = setInterval(() => this.#flush(true), SIGN_OF_LIFE_MS);
+    this.#attach();
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get welcomed(): boolean {
+    return this.#welcomed;
+  }
+
+  /** Returns the command's number; nothing when the link has ended. */
+  command(command: Command): number | undefined {
+    if (this.#closed) return undefined;
+    this.#kept.push(command);
+    this.#commands += 1;
+    this.#schedule();
+    return this.#commands;
+  }
+
+  /** The command has not left this process: it may be changed. */
+  isUnsent(number: number): boolean {
+    return number > this.#commands - this.#kept.length + this.#sent;
+  }
+
+  /** The item is not handled before `release`. */
+  hold(number: number): void {
+    this.#open.add(number);
+  }
+
+  release(number: number): void {
+    if (this.#open.delete(number)) this.#schedule();
+  }
+
+  /** Finishes what it has and hands its sockets over; `ended` follows, also when the gateway cannot be reached. */
+  leave(): void {
+    if (this.#closed) return;
+    this.#leaving = true;
+    if (!this.#stream || !this.#welcomed) return this.#end();
+    setTimeout(() => this.#end(), FAREWELL_MS).unref();
+    this.#flush(true);
+  }
+
+  #attach(): void {
+    const metadata = new grpc.Metadata();
+    metadata.set("authorization", `Bearer ${this.#settings.key}`);
+    const stream = this.#client.Attach(metadata);
+    this.#stream = stream;
+    this.#welcomed = false;
+    stream.on("data", (message: ToWorker) => stream === this.#stream && this.#take(message));
+    stream.on("error", (error: grpc.ServiceError) => this.#broken(stream, error));
+    stream.on("end", () => this.#broken(stream));
+    const { backend, weight, instance } = this.#settings;
+    stream.write({ hello: { backend, weight, instance, received: this.#received } });
+  }
+
+  #broken(stream: Stream, error?: grpc.ServiceError): void {
+    if (stream !== this.#stream || this.#closed) return;
+    this.#stream = null;
+    this.#welcomed = false;
+    if (error && [grpc.status.UNAUTHENTICATED, grpc.status.INVALID_ARGUMENT].includes(error.code)) {
+      this.#shut();
+      return this.#handlers.refused(this, new Error(`the gateway refuses this worker: ${error.details}`));
+    }
+    if (this.#leaving) return this.#end();
+    const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
+    setTimeout(() => this.#closed || this.#attach(), wait);
+  }
+
+  #end(): void {
+    if (this.#closed) return;
+    this.#shut();
+    this.#handlers.ended(this);
+  }
+
+  #shut(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    this.#stream?.end();
+    this.#client.close();
+  }
+
+  #take(message: ToWorker): void {
+    if (message.welcome) this.#welcome(message.welcome);
+    this.#confirm(message.commands);
+    for (const item of message.items) {
+      this.#received += 1;
+      try {
+        this.#handlers.item(this, item, this.#received);
+      } catch (error) {
+        // What a handler throws is the program's business, not the stream's.
+        process.nextTick(() => {
+          throw error;
+        });
+      }
+    }
+    if (message.items.length > 0) this.#schedule();
+    if (message.goodbye) this.#end();
+  }
+
+  #welcome(welcome: Welcome): void {
+    this.#failures = 0;
+    this.#welcomed = true;
+    // What was said before the first welcome is not lost: it goes out now.
+    if (!welcome.resumed && this.#known) {
+      this.#received = 0;
+      this.#told = 0;
+      this.#open.clear();
+      this.#commands = 0;
+      this.#kept = [];
+      this.#handlers.lost(this);
+    }
+    this.#known = true;
+    this.#confirm(welcome.commands);
+    // What the gateway has not got goes again, under the same numbers.
+    this.#sent = 0;
+    this.#handlers.welcomed(this, welcome);
+    this.#flush(true);
+  }
+
+  #confirm(commands: number): void {
+    const first = this.#commands - this.#kept.length + 1;
+    const known = Math.max(0, commands - first + 1);
+    this.#kept.splice(0, known);
+    this.#sent = Math.max(0, this.#sent - known);
+  }
+
+  /** Handlers run in the ticks before the next turn of the loop: their commands go with the number of what they handled. */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#flush(false);
+    });
+  }
+
+  /** Sends what came of the items handled so far, together with the number of the last of them. */
+  #flush(always: boolean): void {
+    if (!this.#stream || !this.#welcomed || this.#closed) return;
+    this.#handlers.sending(this);
+    const commands = this.#kept.slice(this.#sent);
+    const [oldest] = this.#open;
+    const handled = oldest === undefined ? this.#received : oldest - 1;
+    if (commands.length === 0 && handled === this.#told && !always) return;
+    this.#told = handled;
+    const first = this.#commands - commands.length + 1;
+    this.#sent = this.#kept.length;
+    this.#stream.write({ handled, first, commands, leaving: this.#leaving });
+  }
+}

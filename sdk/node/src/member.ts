@@ -1,0 +1,85 @@
+// One socket of this worker: how far it is, and what waits until it is further.
+import type { Connection } from "./connection.js";
+import type { Link } from "./link.js";
+import type { Command, Connect, Resume } from "./messages.js";
+
+/** `asked`: middleware decides. `resuming`: it comes from another worker. `in`: its handlers run. `ended`: nothing more is said of it. */
+export type Stage = "asked" | "resuming" | "in" | "ended";
+
+export class Member {
+  readonly id: string;
+  readonly namespace: string;
+  /** What the client said when it connected. */
+  readonly auth: Record<string, unknown>;
+  readonly resume?: Resume;
+  stage: Stage;
+  /** Raw JSON of its data, as the gateway has it. */
+  said = "{}";
+  readonly connection: Connection;
+  readonly link: Link;
+  /** The command that ends it, and its number. */
+  ending?: { command: Command; number: number };
+  #items: (() => void)[] | null = [];
+  #commands: Command[] | null = [];
+
+  constructor(connection: Connection, link: Link, connect: Connect, resume?: Resume) {
+    this.id = connect.socket;
+    this.namespace = connect.namespace;
+    this.auth = JSON.parse(connect.auth.toString() || "{}");
+    this.connection = connection;
+    this.link = link;
+    this.resume = resume;
+    this.stage = resume ? "resuming" : "asked";
+    if (resume) this.said = resume.data;
+  }
+
+  /** What Socket.IO's namespace gets as `auth`: it finds the socket's id in it, by which `restoreSession` knows it. */
+  get claim(): object {
+    const hidden = (value: string) => ({ value, enumerable: false });
+    const claim = this.auth !== null && typeof this.auth === "object" ? { ...this.auth } : {};
+    delete claim.pid;
+    delete claim.offset;
+    return Object.defineProperties(claim, { pid: hidden(this.id), offset: hidden("") });
+  }
+
+  /** Now, or as soon as its handlers are there. */
+  take(number: number, act: () => void): void {
+    if (!this.#items) return act();
+    this.link.hold(number);
+    this.#items.push(() => {
+      this.link.release(number);
+      act();
+    });
+  }
+
+  /** Sends a command about it: behind the one that lets it in. */
+  command(command: Command): number | undefined {
+    if (this.stage === "ended") return undefined;
+    if (!this.#commands) return this.link.command(command);
+    this.#commands.push(command);
+    return undefined;
+  }
+
+  /** Middleware let it in. */
+  admit(): void {
+    if (this.stage === "asked") this.link.command({ decision: { socket: this.id, admit: true } });
+    this.stage = "in";
+    for (const command of this.#commands ?? []) this.link.command(command);
+    this.#commands = null;
+    // By then `connection` handlers have run, and Socket.IO finds the socket by its namespace.
+    process.nextTick(() => this.#open());
+  }
+
+  /** It is over. What waits is not handled any more. */
+  drop(): void {
+    this.stage = "ended";
+    this.#commands = null;
+    this.#open();
+  }
+
+  #open(): void {
+    const items = this.#items ?? [];
+    this.#items = null;
+    items.forEach((act) => act());
+  }
+}

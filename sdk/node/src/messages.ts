@@ -1,0 +1,104 @@
+// The messages of `proto/sockeye/worker/v1/worker.proto` as this library uses them.
+
+export interface Target {
+  namespace: string;
+  rooms: string[];
+  except: string[];
+}
+
+export interface Values {
+  args: Buffer;
+  attachments: Buffer[];
+}
+
+export interface Emit extends Values {
+  to: Target;
+  event: string;
+  volatile?: boolean;
+}
+
+/** Exactly one of its fields is set. */
+export interface Command {
+  decision?: { socket: string; admit: boolean; message?: string; data?: string };
+  ack?: Values & { socket: string; ack: number };
+  emit?: Emit;
+  join?: { of: Target; rooms: string[] };
+  leave?: { of: Target; rooms: string[] };
+  disconnect?: { of: Target; close: boolean };
+  set_data?: { socket: string; data: string };
+  ask?: { query: number; emit: Emit; timeout_ms: number };
+  fetch?: { query: number; of: Target; timeout_ms: number };
+}
+
+export interface Connect {
+  socket: string;
+  namespace: string;
+  auth: Buffer;
+  query: string;
+  headers: { name: string; value: Buffer }[];
+  address: string;
+  user: string;
+  protocol: string;
+  session: string;
+}
+
+export interface Resume {
+  connect: Connect;
+  rooms: string[];
+  data: string;
+}
+
+export interface Event extends Values {
+  socket: string;
+  event: string;
+  ack: number;
+}
+
+export interface Gone {
+  socket: string;
+  reason: string;
+  rooms: string[];
+}
+
+export interface Answers {
+  query: number;
+  answers: Values[];
+  missing: number;
+}
+
+export interface Found {
+  query: number;
+  sockets: { socket: string; rooms: string[]; data: string }[];
+  incomplete: boolean;
+}
+
+export interface Failed {
+  command: number;
+  message: string;
+}
+
+export interface Item {
+  redelivered: boolean;
+  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed";
+  connect: Connect;
+  resume: Resume;
+  event: Event;
+  gone: Gone;
+  answers: Answers;
+  found: Found;
+  failed: Failed;
+}
+
+export interface Welcome {
+  resumed: boolean;
+  commands: number;
+  node: number;
+}
+
+export interface ToWorker {
+  welcome: Welcome | null;
+  first: number;
+  items: Item[];
+  commands: number;
+  goodbye: boolean;
+}

@@ -1,0 +1,158 @@
+// Socket.IO's server, fed by the gateway.
+import { randomUUID } from "node:crypto";
+import type { Server as HttpServer } from "node:http";
+import { Namespace, Server as SocketIoServer } from "socket.io";
+import type { DefaultEventsMap, ServerOptions, Socket } from "socket.io";
+import { SockeyeAdapter } from "./adapter.js";
+import type { Adapters } from "./adapter.js";
+import { Engine } from "./engine.js";
+import { home } from "./home.js";
+import { Link } from "./link.js";
+import type { Tls } from "./link.js";
+import type { Member } from "./member.js";
+import { Decoder, Encoder } from "./parser.js";
+import { Unsupported } from "./unsupported.js";
+import { Worker } from "./worker.js";
+
+export interface Options extends Partial<ServerOptions> {
+  /** Address of `workers.listen`: `host:port`, or `https://host:port` for TLS. Default: the environment's SOCKEYE_GATEWAY. */
+  gateway?: string | string[];
+  /** A key of the backend: `sockeye api-key NAME`. Default: SOCKEYE_KEY. */
+  key?: string;
+  /** Name of the table `[backends.NAME]`. Default: SOCKEYE_BACKEND. */
+  backend?: string;
+  /** Share of the sockets, compared with other workers. */
+  weight?: number;
+  tls?: Tls;
+}
+
+interface EventsMap {
+  [event: string]: any;
+}
+
+type HttpServers = HttpServer | { listen: unknown; close(done?: (error?: Error) => void): unknown };
+
+/** Options whose matters are the gateway's, or that cannot be: using them would silently do nothing. */
+const REFUSED: Partial<Record<keyof ServerOptions, string>> = {
+  allowRequest: "the gateway opens sessions; decide in io.use(), or set access rules in the gateway's configuration",
+  parser: 'the gateway speaks with clients; set `parser = "msgpack"` in the gateway\'s configuration',
+  wsEngine: "the gateway speaks with clients",
+  adapter: "the gateway is the cluster; set [cluster] in the gateway's configuration",
+};
+
+let warned = false;
+
+function warnOfServer(): void {
+  if (warned) return;
+  warned = true;
+  process.emitWarning("clients connect to the gateway: the HTTP server keeps its own routes, and Socket.IO is not attached to it", "SockeyeWarning");
+}
+
+function needed(value: string | undefined, option: string, variable: string): string {
+  const found = value ?? process.env[variable];
+  if (!found) throw new Error(`cannot attach to the gateway: give new Server() the option \`${option}\`, or set ${variable}`);
+  return found;
+}
+
+function links(options: Options): { gateways: string[]; key: string; backend: string; instance: string; weight: number; tls?: Tls; home: string } {
+  const gateway = typeof options.gateway === "string" ? options.gateway : options.gateway?.join(",");
+  return {
+    gateways: needed(gateway, "gateway", "SOCKEYE_GATEWAY").split(",").map((address) => address.trim()).filter(Boolean),
+    key: needed(options.key, "key", "SOCKEYE_KEY"),
+    backend: needed(options.backend, "backend", "SOCKEYE_BACKEND"),
+    instance: randomUUID(),
+    weight: options.weight ?? 1,
+    tls: options.tls,
+    home,
+  };
+}
+
+export class Server<
+  ListenEvents extends EventsMap = DefaultEventsMap,
+  EmitEvents extends EventsMap = ListenEvents,
+  ServerSideEvents extends EventsMap = DefaultEventsMap,
+  SocketData = any,
+> extends SocketIoServer<ListenEvents, EmitEvents, ServerSideEvents, SocketData> {
+  readonly #worker: Worker;
+
+  constructor(options?: Options);
+  constructor(server?: HttpServers | number, options?: Options);
+  constructor(first?: HttpServers | number | Options, second?: Options) {
+    const isServer = typeof first === "number" || (typeof first === "object" && first !== null && "listen" in first);
+    const options: Options = (isServer ? second : ((first as Options | undefined) ?? second)) ?? {};
+    for (const [name, why] of Object.entries(REFUSED)) {
+      if (options[name as keyof ServerOptions] !== undefined) throw new Unsupported(`the option \`${name}\``, why);
+    }
+    const adapters: Adapters = new Map();
+    const local = {
+      data: (namespace: string, id: string) => adapters.get(namespace)?.data(id),
+      follow: (namespace: string, id: string, rooms: string[]) => adapters.get(namespace)?.follow(id, rooms),
+    };
+    const { gateways, ...settings } = links(options);
+    const engine = new Engine({ transports: ["polling", "websocket"], ...options });
+    const worker = new Worker((handlers) => gateways.map((gateway) => new Link({ ...settings, gateway }, handlers)), engine, local);
+    worker.ousted = ({ namespace, id }: Member) => adapters.get(namespace)?.oust(id);
+    class Adapter extends SockeyeAdapter {
+      constructor(namespace: unknown) {
+        super(namespace, worker, adapters);
+      }
+    }
+    super({
+      ...options,
+      serveClient: false,
+      parser: { Encoder, Decoder } as any,
+      adapter: Adapter as any,
+      // Sockets get the gateway's ids, and those of lost workers their state, by the hook of connection state recovery.
+      connectionStateRecovery: { skipMiddlewares: false },
+    });
+    this.#worker = worker;
+    if (isServer) {
+      warnOfServer();
+      if (typeof first === "object") this.httpServer = first as any;
+    }
+    this.bind(engine as any);
+  }
+
+  /** The gateway has welcomed this worker; rejects when it refuses the key. */
+  get ready(): Promise<void> {
+    return this.#worker.ready;
+  }
+
+  override of(name: any, listener?: any): any {
+    const known = typeof name === "string" && this._nsps.has(name.startsWith("/") ? name : `/${name}`);
+    const namespace = super.of(name);
+    // Before all middleware of the program. A namespace made after a pattern has that of the pattern.
+    if (!known) namespace.use(introduce as any);
+    if (listener) namespace.on("connect", listener);
+    return namespace;
+  }
+
+  override attach(): this {
+    warnOfServer();
+    return this;
+  }
+
+  override listen(): this {
+    return this.attach();
+  }
+
+  override attachApp(): never {
+    throw new Unsupported("io.attachApp", "clients connect to the gateway");
+  }
+
+  /** Hands the sockets over to other workers; their clients notice nothing. `io.disconnectSockets(true)` ends them. */
+  override async close(done?: (error?: Error) => void): Promise<void> {
+    await this.#worker.close();
+    const server = this.httpServer as unknown as { close?(done: (error?: Error) => void): void } | undefined;
+    const error = await new Promise<Error | undefined>((resolve) => (server?.close ? server.close(resolve) : resolve(undefined)));
+    done?.(error);
+  }
+}
+
+function introduce(socket: Socket, next: () => void): void {
+  const { adapter } = socket.nsp;
+  if (adapter instanceof SockeyeAdapter) adapter.introduce(socket as any);
+  next();
+}
+
+export { Namespace };

@@ -1,0 +1,379 @@
+// Between the streams and Socket.IO's server: sessions and sockets of this worker, and questions that wait for answers.
+import { Connection } from "./connection.js";
+import type { Owner } from "./connection.js";
+import { decode, encode } from "./codec.js";
+import { Engine } from "./engine.js";
+import { mark } from "./info.js";
+import { Link } from "./link.js";
+import type { Handlers } from "./link.js";
+import { Member } from "./member.js";
+import type { Answers, Command, Connect, Event, Found, Gone, Item, Resume, Welcome } from "./messages.js";
+import { Type } from "./parser.js";
+import type { Packet } from "./parser.js";
+
+/** A client's answer without `socket.timeout()` is waited for so long. */
+const PATIENCE_MS = 60 * 60_000;
+
+interface Query {
+  link: Link;
+  command: number;
+  done(answer: Answers | Found): void;
+  failed(error: Error): void;
+}
+
+/** What the adapters of namespaces know of their sockets. */
+export interface Local {
+  /** The socket's data, to be sent if it changed; `undefined`: there is no such socket. */
+  data(namespace: string, id: string): unknown;
+  /** Rooms that the socket has by now. */
+  follow(namespace: string, id: string, rooms: string[]): void;
+}
+
+export class Worker implements Owner, Handlers {
+  readonly engine: Engine;
+  readonly ready: Promise<void>;
+  readonly #links: Link[];
+  readonly #local: Local;
+  readonly #connections = new Map<string, Connection>();
+  readonly #members = new Map<string, Member>();
+  readonly #touched = new Set<Member>();
+  readonly #queries = new Map<number, Query>();
+  #numbers = 0;
+  #farewell?: { promise: Promise<void>; resolve(): void };
+  #settle!: { resolve(): void; reject(error: Error): void };
+
+  constructor(links: (handlers: Handlers) => Link[], engine: Engine, local: Local) {
+    this.engine = engine;
+    this.#local = local;
+    this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    // A refusal is on the console anyway.
+    this.ready.catch(() => {});
+    this.#links = links(this);
+  }
+
+  // ---- for adapters and the server ----------------------------------------------------------------------------------------
+
+  member(id: string): Member | undefined {
+    return this.#members.get(id);
+  }
+
+  /** A command that is about no socket of this worker alone. */
+  command(command: Command): { link: Link; number: number } | undefined {
+    const link = this.#links.find((link) => link.welcomed) ?? this.#links.find((link) => !link.closed);
+    const number = link?.command(command);
+    return link && number !== undefined ? { link, number } : undefined;
+  }
+
+  /** Asks the gateway something; `make` puts the number into the command. */
+  query(make: (query: number) => Command, done: (answer: any) => void, failed: (error: Error) => void, via?: Link): void {
+    const query = ++this.#numbers;
+    const number = via?.command(make(query));
+    const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
+    if (!sent) return failed(new Error("this worker has ended"));
+    this.#queries.set(query, { link: sent.link, command: sent.number, done, failed });
+  }
+
+  /** Hands the sockets over; their clients notice nothing. */
+  close(): Promise<void> {
+    if (!this.#farewell) {
+      let resolve!: () => void;
+      const promise = new Promise<void>((done) => (resolve = done));
+      this.#farewell = { promise, resolve };
+      for (const member of this.#members.values()) this.#save(member);
+      this.#links.forEach((link) => link.leave());
+      if (this.#links.every((link) => link.closed)) resolve();
+    }
+    return this.#farewell.promise;
+  }
+
+  // ---- from the gateway -----------------------------------------------------------------------------------------------------
+
+  item(link: Link, item: Item, number: number): void {
+    switch (item.what) {
+      case "connect":
+        return this.#connect(link, number, item.connect);
+      case "resume":
+        return this.#connect(link, number, item.resume.connect, item.resume);
+      case "event":
+        return this.#event(number, item.event, item.redelivered);
+      case "gone":
+        return this.#gone(link, number, item.gone);
+      case "answers":
+        return this.#answered(item.answers.query, item.answers);
+      case "found":
+        return this.#answered(item.found.query, item.found);
+      case "failed": {
+        const error = new Error(`the gateway refuses a command: ${item.failed.message}`);
+        for (const [query, { link: via, command, failed }] of this.#queries) {
+          if (via !== link || command !== item.failed.command) continue;
+          this.#queries.delete(query);
+          return failed(error);
+        }
+        console.error(`sockeye: ${error.message}`);
+      }
+    }
+  }
+
+  #connect(link: Link, number: number, connect: Connect, resume?: Resume): void {
+    const known = this.#connections.get(connect.session);
+    const connection = known ?? new Connection(connect, this);
+    const before = connection.members.get(connect.namespace);
+    const member = new Member(connection, link, connect, resume);
+    this.#members.set(member.id, member);
+    const begin = () => {
+      if (connection.readyState !== "open") return this.#refuse(member, "the session has ended");
+      connection.members.set(member.namespace, member);
+      connection.receive({ type: Type.Connect, nsp: member.namespace, data: member.claim });
+    };
+    if (before) {
+      // The same client left this namespace a moment ago: that comes first.
+      link.hold(number);
+      return void setImmediate(() => (link.release(number), begin()));
+    }
+    if (known) return begin();
+    this.#connections.set(connection.id, connection);
+    this.engine.clientsCount = this.#connections.size;
+    this.engine.admit(connection.request, (error) => {
+      if (error) {
+        this.#forget(connection);
+        return this.#refuse(member, error.message);
+      }
+      this.engine.emit("connection", connection);
+      begin();
+    });
+  }
+
+  #refuse(member: Member, message: string): void {
+    if (member.stage === "asked") member.link.command({ decision: { socket: member.id, admit: false, message, data: "" } });
+    if (member.stage === "resuming") member.link.command({ disconnect: { of: only(member), close: false } });
+    this.#drop(member);
+  }
+
+  #event(number: number, event: Event, redelivered: boolean): void {
+    const member = this.#members.get(event.socket);
+    if (!member) return;
+    const { ack } = event;
+    member.take(number, () => {
+      if (member.stage !== "in") return;
+      const data = decode(event, event.event);
+      if (redelivered) mark(data);
+      this.#touched.add(member);
+      member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack });
+    });
+  }
+
+  #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
+    const member = this.#members.get(socket);
+    if (!member) return;
+    const { connection } = member;
+    if (member.stage === "asked" && connection.members.size === 1) {
+      this.#drop(member);
+      return this.#end(connection, reason);
+    }
+    // Events before it are handled in later ticks of this turn.
+    link.hold(number);
+    setImmediate(() =>
+      member.take(number, () => {
+        link.release(number);
+        this.#finish(member, reason, rooms);
+      }),
+    );
+  }
+
+  #finish(member: Member, reason: string, rooms: string[]): void {
+    if (member.stage === "ended") return;
+    const { connection, namespace } = member;
+    this.#local.follow(namespace, member.id, rooms);
+    // Whatever it writes from here on, the client is gone.
+    member.stage = "ended";
+    if (reason === "client namespace disconnect") {
+      connection.receive({ type: Type.Disconnect, nsp: namespace });
+      process.nextTick(() => this.#drop(member));
+    } else if (reason === "server namespace disconnect") {
+      this.ousted(member);
+      this.#drop(member);
+    } else {
+      this.#end(connection, reason);
+    }
+  }
+
+  /** A worker, a rule or an operator ended it. Set by the server, which knows its sockets. */
+  ousted: (member: Member) => void = () => {};
+
+  #answered(query: number, answer: Answers | Found): void {
+    const asked = this.#queries.get(query);
+    this.#queries.delete(query);
+    asked?.done(answer);
+  }
+
+  // ---- from Socket.IO -------------------------------------------------------------------------------------------------------
+
+  written(connection: Connection, packet: Packet, { volatile = false }: { volatile?: boolean }): void {
+    const member = connection.members.get(packet.nsp);
+    if (!member) return;
+    switch (packet.type) {
+      case Type.Connect:
+        this.#touched.add(member);
+        return member.admit();
+      case Type.ConnectError:
+        return this.#deny(member, packet.data);
+      case Type.Disconnect:
+        return this.#disconnect(member);
+      case Type.Ack:
+      case Type.BinaryAck:
+        this.#save(member);
+        return void member.command({ ack: { socket: member.id, ack: packet.id as number, ...encode(packet.data) } });
+      default:
+        return this.emit(member, packet, volatile);
+    }
+  }
+
+  /** An event for one socket. */
+  emit(member: Member, packet: Packet, volatile: boolean, timeout?: number): void {
+    const [event, ...values] = packet.data as [unknown, ...unknown[]];
+    const emit = { to: only(member), event: String(event), ...encode(values), volatile };
+    this.#touched.add(member);
+    const { id } = packet;
+    if (id === undefined) return void member.command({ emit });
+    if (member.stage !== "in") return;
+    const done = ({ answers: [answer] }: Answers) => {
+      if (!answer || member.stage !== "in") return;
+      member.connection.receive({ type: Type.Ack, nsp: member.namespace, id, data: decode(answer) });
+    };
+    const failed = (error: Error) => console.error(`sockeye: ${error.message}`);
+    this.query((query) => ({ ask: { query, emit, timeout_ms: timeout ?? PATIENCE_MS } }), done, failed, member.link);
+  }
+
+  #deny(member: Member, error: { message?: string; data?: unknown } | undefined): void {
+    if (member.stage === "asked") {
+      const data = error?.data === undefined ? "" : (JSON.stringify(error.data) ?? "");
+      member.link.command({ decision: { socket: member.id, admit: false, message: error?.message ?? "", data } });
+    } else if (member.stage === "resuming") {
+      member.link.command({ disconnect: { of: only(member), close: false } });
+    }
+    this.#drop(member);
+    if (member.connection.members.size === 0) this.#end(member.connection, "forced close");
+  }
+
+  #disconnect(member: Member): void {
+    const command: Command = { disconnect: { of: only(member), close: false } };
+    const number = member.command(command);
+    if (number !== undefined) member.ending = { command, number };
+    this.#drop(member);
+  }
+
+  closed(connection: Connection): void {
+    const members = [...connection.members.values(), ...(this.#parting.get(connection) ?? [])];
+    for (const member of members) {
+      const { ending, link } = member;
+      // `socket.disconnect(true)` ends each namespace and then the session: one command does both.
+      if (ending && link.isUnsent(ending.number) && ending.command.disconnect) {
+        ending.command.disconnect.close = true;
+        break;
+      }
+      if (member.stage === "asked") {
+        this.#refuse(member, "the worker closed the session");
+      } else if (member.stage !== "ended") {
+        link.command({ disconnect: { of: only(member), close: true } });
+        break;
+      }
+    }
+  }
+
+  /** Members that ended in this turn of the loop. */
+  readonly #parting = new Map<Connection, Member[]>();
+
+  #drop(member: Member): void {
+    this.#members.delete(member.id);
+    this.#touched.delete(member);
+    const { connection } = member;
+    if (connection.members.get(member.namespace) === member) connection.members.delete(member.namespace);
+    member.drop();
+    const parting = this.#parting.get(connection);
+    if (parting) return void parting.push(member);
+    this.#parting.set(connection, [member]);
+    setImmediate(() => {
+      this.#parting.delete(connection);
+      // A session of whose sockets none is here is no business of this worker.
+      if (connection.members.size === 0) this.#end(connection, "transport close");
+    });
+  }
+
+  #end(connection: Connection, reason: string): void {
+    for (const member of [...connection.members.values()]) {
+      member.stage = "ended";
+    }
+    connection.end(reason);
+    for (const member of [...connection.members.values()]) this.#drop(member);
+    this.#forget(connection);
+  }
+
+  #forget(connection: Connection): void {
+    if (this.#connections.get(connection.id) === connection) this.#connections.delete(connection.id);
+    this.engine.clientsCount = this.#connections.size;
+  }
+
+  #save(member: Member): void {
+    if (member.stage !== "in") return;
+    const value = this.#local.data(member.namespace, member.id);
+    if (value === undefined) return;
+    const data = JSON.stringify(value);
+    if (data === member.said) return;
+    member.said = data;
+    member.link.command({ set_data: { socket: member.id, data } });
+  }
+
+  /** Adapters fetch after what was said before. */
+  saveAll(): void {
+    for (const member of this.#touched) this.#save(member);
+  }
+
+  // ---- from links -------------------------------------------------------------------------------------------------------------
+
+  sending(link: Link): void {
+    for (const member of this.#touched) {
+      if (member.link !== link) continue;
+      this.#touched.delete(member);
+      this.#save(member);
+    }
+  }
+
+  lost(link: Link): void {
+    for (const connection of [...this.#connections.values()]) {
+      if ([...connection.members.values()].some((member) => member.link === link)) this.#end(connection, "transport close");
+    }
+    this.#fail(link);
+  }
+
+  refused(link: Link, error: Error): void {
+    console.error(`sockeye: ${error.message}`);
+    this.#settle.reject(error);
+    this.ended(link);
+  }
+
+  ended(link: Link): void {
+    this.#fail(link);
+    if (this.#links.every((link) => link.closed)) this.#farewell?.resolve();
+  }
+
+  #fail(link: Link): void {
+    for (const [query, { link: via, failed }] of this.#queries) {
+      if (via !== link) continue;
+      this.#queries.delete(query);
+      failed(new Error("the link to the gateway ended before the answer came"));
+    }
+  }
+
+  welcomed(_: Link, welcome: Welcome): void {
+    this.checked(welcome);
+    this.#settle.resolve();
+  }
+
+  /** Compares options with what the gateway does. Set by the server. */
+  checked: (welcome: Welcome) => void = () => {};
+}
+
+/** The one socket as a target. */
+export function only({ namespace, id }: Member): { namespace: string; rooms: string[]; except: string[] } {
+  return { namespace, rooms: [id], except: [] };
+}
