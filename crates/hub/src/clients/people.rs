@@ -188,14 +188,14 @@ impl People {
     }
 
     /// The session's socket in a namespace.
-    pub(crate) fn socket_in(&self, session: SessionId, namespace: &str) -> Option<SocketId> {
-        let session = self.sessions.get(session)?;
-        session.sockets.iter().copied().find(|index| {
-            self.sockets
-                .get(*index)
-                .and_then(|socket| self.namespaces.get(socket.namespace))
-                .is_some_and(|found| *found.name == *namespace)
-        })
+    pub(crate) fn socket_in(&self, session: SessionId, namespace: &str) -> Option<SocketKey> {
+        let mut sockets = self.sessions.get(session)?.sockets.iter();
+        let found = sockets.find(|index| {
+            let socket = self.sockets.get(**index);
+            let found = socket.and_then(|socket| self.namespaces.get(socket.namespace));
+            found.is_some_and(|found| *found.name == *namespace)
+        });
+        found.map(|index| self.sockets.key(*index))
     }
 
     /// The socket whose id (and so whose own room) this is.

@@ -6,25 +6,31 @@ use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
-use crate::seam::event::{AckTo, Refusal};
+use crate::seam::event::{AckTo, Caller, Refusal};
 use crate::seam::member::{About, Member, Rejection};
 use crate::tables::slot::{SessionId, SocketKey};
 
-/// Books a message of a session. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
+/// Books a message of a socket. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
 /// `false`. HOT PATH.
 #[inline]
-pub(crate) fn within_rates(
-    parts: &mut Parts,
-    session: SessionId,
-    socket: Option<SocketKey>,
-    asked: Option<u64>,
-) -> bool {
+pub(crate) fn within_rates(parts: &mut Parts, from: Caller, asked: Option<u64>) -> bool {
     if !parts.access.meters.any {
         return true;
     }
-    match book_message(parts, session, socket) {
+    match book_message(parts, from.session, Some(from.socket)) {
         Ok(()) => true,
-        Err(refused) => over_rate(parts, session, socket, asked, refused),
+        Err(refused) => over_rate(parts, from, asked, refused),
+    }
+}
+
+/// Books a message to a namespace that its sender is not in. Over a rate it is dropped: `false`.
+pub(crate) fn stranger_within_rates(parts: &mut Parts, session: SessionId) -> bool {
+    if !parts.access.meters.any {
+        return true;
+    }
+    match book_message(parts, session, None) {
+        Ok(()) => true,
+        Err(refused) => nobody_over_rate(parts, session, refused.0),
     }
 }
 
@@ -49,7 +55,7 @@ pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namesp
         };
         opening::send_refusal(parts, session, namespace, &refusal);
     }
-    over_rate(parts, session, None, None, refused)
+    nobody_over_rate(parts, session, refused.0)
 }
 
 #[inline]
@@ -71,27 +77,28 @@ fn book_message(
 #[cold]
 fn over_rate(
     parts: &mut Parts,
-    session: SessionId,
-    socket: Option<SocketKey>,
+    from: Caller,
     asked: Option<u64>,
     (scope, exceeded): (Scope, Exceeded),
 ) -> bool {
-    let meter = parts.access.meters.of(scope).cloned();
-    let (Some(meter), Some(socket)) = (meter, socket) else {
-        parts.books.counts.rated[scope as usize] += 1;
-        if !parts.access.meters.dry_run {
-            parts.books.counts.hit(Limit::Rate);
-            parts.books.counts.drop_message(Dropped::Rate);
-            count_rejection(parts, session);
-        }
-        return parts.access.meters.dry_run;
+    let Some(meter) = parts.access.meters.of(scope).cloned() else {
+        return nobody_over_rate(parts, from.session, scope);
     };
-    Member::new(parts, socket).over_rate(
-        &mut asked.map(|id| AckTo { socket, id }),
-        scope,
-        &meter.message,
-        exceeded,
-    )
+    let mut ack = from.ack(asked);
+    let mut member = Member::new(parts, from.socket);
+    member.over_rate(&mut ack, scope, &meter.message, exceeded)
+}
+
+/// The same where there is no socket that could be told.
+#[cold]
+fn nobody_over_rate(parts: &mut Parts, session: SessionId, scope: Scope) -> bool {
+    parts.books.counts.rated[scope as usize] += 1;
+    if !parts.access.meters.dry_run {
+        parts.books.counts.hit(Limit::Rate);
+        parts.books.counts.drop_message(Dropped::Rate);
+        count_rejection(parts, session);
+    }
+    parts.access.meters.dry_run
 }
 
 /// Books a rejected message; a session that goes on and on is closed.

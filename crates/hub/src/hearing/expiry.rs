@@ -12,39 +12,33 @@ use crate::dialect::speech::Emit;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::ask::Token;
-use crate::seam::event::AckTo;
+use crate::seam::event::{AckTo, Caller, Event};
 use crate::seam::member::Member;
 use crate::seam::questions::Waiting;
 use crate::seam::{notices, question};
-use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::slot::SocketKey;
 use std::fmt::Write;
 use std::sync::Arc;
 use wire::json;
 
 /// Takes the event that shows a new token, by its argument or as `{"token": …}`; `false` = it is another event.
 #[inline]
-pub(crate) fn on_refresh(
-    parts: &mut Parts,
-    session: SessionId,
-    socket: SocketKey,
-    name: &str,
-    args: &str,
-    ack: Option<u64>,
-) -> bool {
-    if !parts.books.config.auth.enabled || name != notices::REFRESH {
-        return false;
+pub(crate) fn on_refresh(parts: &mut Parts, from: Caller, event: &Event<'_>) -> bool {
+    let shows = parts.books.config.auth.enabled && event.name == notices::REFRESH;
+    if shows {
+        refresh(parts, from, event);
     }
-    let token = json::first(args).and_then(shown_token);
+    shows
+}
+
+fn refresh(parts: &mut Parts, from: Caller, event: &Event<'_>) {
+    let Caller { session, socket } = from;
+    let ack = event.ack.as_ref().map(AckTo::id);
+    let token = json::first(event.args).and_then(shown_token);
     let sockets_max = parts.books.config.limits.sockets_per_session_max as u32;
     let rate = Gcra::new(Rate::new(REFRESHES.max(sockets_max), REFRESHES_PER));
-    let in_time = rates::spend(
-        &mut parts.people,
-        parts.clock.now_us(),
-        socket,
-        REFRESHES_NUMBER,
-        rate,
-    )
-    .is_ok();
+    let (people, now_us) = (&mut parts.people, parts.clock.now_us());
+    let in_time = rates::spend(people, now_us, socket, REFRESHES_NUMBER, rate).is_ok();
     let token = token.filter(|_| in_time).ok_or(Denied::Invalid);
     let asked = token.and_then(|token| {
         let token = Token::from(Arc::from(token));
@@ -55,7 +49,6 @@ pub(crate) fn on_refresh(
         tokens::note_denied(parts, session, denied.into());
         on_refresh_verdict(parts, socket, ack, Err(denied));
     }
-    true
 }
 
 pub(crate) fn on_refresh_verdict(

@@ -2,6 +2,7 @@
 
 pub(crate) mod booking;
 pub(crate) mod decisions;
+pub(crate) mod event;
 pub(crate) mod expiry;
 pub(crate) mod joining;
 pub(crate) mod message;

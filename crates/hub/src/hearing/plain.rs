@@ -1,11 +1,11 @@
 //! What clients of the plain protocol say: JSON or MessagePack messages become the same events as Socket.IO packets.
 
 use crate::clients::session::Protocol;
-use crate::hearing::{booking, expiry, socketio};
-use crate::seam::event::{AckTo, Data, Event};
+use crate::hearing::{booking, event};
+use crate::seam::event::{Caller, Data, Event};
 use crate::seam::member::{About, Member, Rejection};
 use crate::seam::stage::Stage;
-use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::slot::SessionId;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid};
 
@@ -32,11 +32,12 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         Ok(Incoming::Ack { .. }) => None,
         Err(invalid) => invalid.id,
     };
-    if !booking::within_rates(&mut stage.parts, session, Some(socket), asked) {
+    let from = Caller { session, socket };
+    if !booking::within_rates(&mut stage.parts, from, asked) {
         return;
     }
     match &incoming {
-        Ok(incoming) => on_incoming(stage, session, socket, incoming),
+        Ok(incoming) => on_incoming(stage, from, incoming),
         Err(invalid) => {
             stage.parts.books.counts.invalid_messages += 1;
             let rejection = Rejection::Refused {
@@ -52,12 +53,10 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     }
 }
 
-fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incoming: &Incoming<'_>) {
+fn on_incoming(stage: &mut Stage, from: Caller, incoming: &Incoming<'_>) {
     match incoming {
-        Incoming::Join { room, id } => on_room_request(stage, session, socket, "join", room, *id),
-        Incoming::Leave { room, id } => {
-            on_room_request(stage, session, socket, "leave", room, *id);
-        }
+        Incoming::Join { room, id } => on_room_request(stage, from, "join", room, *id),
+        Incoming::Leave { room, id } => on_room_request(stage, from, "leave", room, *id),
         Incoming::Event {
             name,
             room,
@@ -65,33 +64,27 @@ fn on_incoming(stage: &mut Stage, session: SessionId, socket: SocketKey, incomin
             attachments,
             id,
         } => {
-            if expiry::on_refresh(&mut stage.parts, session, socket, name, args, *id) {
-                return;
-            }
-            let event = Event {
+            let said = Event {
                 name,
                 args,
                 attachments,
                 room: room.as_deref(),
-                ack: id.map(|id| AckTo { socket, id }),
+                ack: from.ack(*id),
             };
-            stage.call(session, |handler, cx| handler.event(cx, socket, event));
+            event::on_event(stage, from, said);
         }
         Incoming::Ack {
             id,
             args,
             attachments,
-        } => {
-            socketio::on_ack(stage, session, socket, *id, args, attachments);
-        }
+        } => event::on_ack(stage, from, *id, args, attachments),
     }
 }
 
 /// `join` and `leave` are events with the room's name as argument, as stock Socket.IO clients emit them.
 pub(crate) fn on_room_request(
     stage: &mut Stage,
-    session: SessionId,
-    socket: SocketKey,
+    from: Caller,
     name: &str,
     room: &str,
     id: Option<u64>,
@@ -99,12 +92,14 @@ pub(crate) fn on_room_request(
     let mut args = Vec::new();
     json::quote(&mut args, room);
     let args = String::from_utf8_lossy(&args);
-    let event = Event {
+    let said = Event {
         name,
         args: &args,
         attachments: &[],
         room: None,
-        ack: id.map(|id| AckTo { socket, id }),
+        ack: from.ack(id),
     };
-    stage.call(session, |handler, cx| handler.event(cx, socket, event));
+    stage.call(from.session, |handler, cx| {
+        handler.event(cx, from.socket, said);
+    });
 }

@@ -9,7 +9,7 @@ use crate::life::{ending, opening, stream};
 use crate::parts::Parts;
 use crate::rooms::log::Kept;
 use crate::seam::ask::Token;
-use crate::seam::event::{Decision, Refusal};
+use crate::seam::event::{Caller, Decision, Refusal};
 use crate::seam::publish;
 use crate::seam::question;
 use crate::seam::questions::Waiting;
@@ -142,13 +142,14 @@ fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {
 /// Joins as a client of the plain protocol does by its own word. A client that said what it has, and was told of a room by nobody
 /// what it missed there, is told that nobody knows.
 fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: &[Box<str>]) {
+    let from = Caller { session, socket };
     for room in rooms {
         if !stage.parts.people.is_open(session)
-            || !booking::within_rates(&mut stage.parts, session, Some(socket), None)
+            || !booking::within_rates(&mut stage.parts, from, None)
         {
             break;
         }
-        plain::on_room_request(stage, session, socket, "join", room, None);
+        plain::on_room_request(stage, from, "join", room, None);
     }
     let slot = stage.parts.people.sessions.get_mut(session);
     let stream = slot.and_then(|slot| slot.rare.as_mut()?.stream.take());

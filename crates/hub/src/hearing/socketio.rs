@@ -1,20 +1,18 @@
 //! What clients of Socket.IO say: packets, and the attachments behind them (protocol 4).
 //!
-//! HOT PATH: `on_event` allocates nothing for text.
+//! HOT PATH: `on_packet` allocates nothing for text.
 
 use crate::books::close::{CloseReason, Departure};
 use crate::books::config::Parser;
 use crate::books::metrics::{Dropped, Limit};
 use crate::clients::session::Partial;
-use crate::cluster::asking;
-use crate::cluster::letter::Answer;
-use crate::hearing::{booking, expiry, joining};
+use crate::hearing::{booking, event, joining};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
-use crate::seam::event::{AckTo, Data, Event, Refusal};
+use crate::seam::event::{Caller, Data, Event, Refusal};
 use crate::seam::gate;
 use crate::seam::stage::Stage;
-use crate::tables::slot::{SessionId, SocketKey};
+use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
 use std::mem;
 use wire::socketio::{self, Packet, PacketType, msgpack};
@@ -145,37 +143,50 @@ pub(crate) fn on_packet(
     packet: &Packet<'_>,
     attachments: &[Vec<u8>],
 ) {
-    let index = stage.parts.people.socket_in(session, packet.namespace);
-    let Some(index) = index else {
-        return if let Some(ask) = gate::gate(&stage.parts, session, packet.namespace) {
-            gate::hold(&mut stage.parts, session, ask, packet, attachments);
-        } else if packet.kind != PacketType::Connect {
-            on_stranger(&mut stage.parts, session, packet.namespace);
-        } else if booking::connect_within_rates(&mut stage.parts, session, packet.namespace) {
-            on_connect(stage, session, packet);
-        };
+    let Some(socket) = stage.parts.people.socket_in(session, packet.namespace) else {
+        return outside(stage, session, packet, attachments);
     };
-    let socket = stage.parts.people.socket_key(index);
+    let from = Caller { session, socket };
     let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
     let asked = packet.id.filter(|_| is_event);
     if packet.kind != PacketType::Disconnect
-        && !booking::within_rates(&mut stage.parts, session, Some(socket), asked)
+        && !booking::within_rates(&mut stage.parts, from, asked)
     {
         return;
     }
     match packet.kind {
         PacketType::Event | PacketType::BinaryEvent => {
-            on_event(stage, session, socket, packet, attachments);
+            let said = socketio::event(packet.data);
+            let said = Event {
+                name: &said.name,
+                args: said.args,
+                attachments,
+                room: None,
+                ack: from.ack(asked),
+            };
+            event::on_event(stage, from, said);
         }
         PacketType::Ack | PacketType::BinaryAck => {
             if let Some(id) = packet.id {
-                on_ack(stage, session, socket, id, inside(packet.data), attachments);
+                event::on_ack(stage, from, id, inside(packet.data), attachments);
             }
         }
         PacketType::Disconnect => {
-            ending::retire_socket(&mut stage.parts, index, Departure::ByClient);
+            ending::retire_socket(&mut stage.parts, socket.id(), Departure::ByClient);
         }
         PacketType::Connect | PacketType::ConnectError => parse_error(&mut stage.parts, session),
+    }
+}
+
+/// A packet for a namespace that the client is not in, or not yet.
+#[cold]
+fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
+    if let Some(ask) = gate::gate(&stage.parts, session, packet.namespace) {
+        gate::hold(&mut stage.parts, session, ask, packet, attachments);
+    } else if packet.kind != PacketType::Connect {
+        on_stranger(&mut stage.parts, session, packet.namespace);
+    } else if booking::connect_within_rates(&mut stage.parts, session, packet.namespace) {
+        on_connect(stage, session, packet);
     }
 }
 
@@ -187,56 +198,8 @@ fn on_stranger(parts: &mut Parts, session: SessionId, namespace: &str) {
     let rare = slot.and_then(|slot| slot.rare.as_deref());
     if !rare.is_some_and(|rare| rare.has_parted(namespace)) {
         parse_error(parts, session);
-    } else if booking::within_rates(parts, session, None, None) {
+    } else if booking::stranger_within_rates(parts, session) {
         parts.books.counts.drop_message(Dropped::Invalid);
-    }
-}
-
-#[inline]
-fn on_event(
-    stage: &mut Stage,
-    session: SessionId,
-    socket: SocketKey,
-    packet: &Packet<'_>,
-    attachments: &[Vec<u8>],
-) {
-    let event = socketio::event(packet.data);
-    if expiry::on_refresh(
-        &mut stage.parts,
-        session,
-        socket,
-        &event.name,
-        event.args,
-        packet.id,
-    ) {
-        return;
-    }
-    let event = Event {
-        name: &event.name,
-        args: event.args,
-        attachments,
-        room: None,
-        ack: packet.id.map(|id| AckTo { socket, id }),
-    };
-    stage.call(session, |handler, cx| handler.event(cx, socket, event));
-}
-
-pub(crate) fn on_ack(
-    stage: &mut Stage,
-    session: SessionId,
-    socket: SocketKey,
-    id: u64,
-    args: &str,
-    attachments: &[Vec<u8>],
-) {
-    let answer = || Answer {
-        args: args.to_owned(),
-        attachments: attachments.to_vec(),
-    };
-    if let Some(token) = asking::acked(&mut stage.parts, socket, id, answer) {
-        stage.call(session, |handler, cx| {
-            handler.acked(cx, socket, token, args, attachments)
-        });
     }
 }
 

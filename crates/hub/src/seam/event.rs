@@ -79,6 +79,21 @@ impl Refusal {
     }
 }
 
+/// Where a message came from: resolved once, when it is heard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) session: SessionId,
+    pub(crate) socket: SocketKey,
+}
+
+impl Caller {
+    /// The right to answer it, if its client asked for an answer.
+    pub(crate) fn ack(self, id: Option<u64>) -> Option<AckTo> {
+        let socket = self.socket;
+        id.map(|id| AckTo { socket, id })
+    }
+}
+
 /// An event from a client.
 #[derive(Debug)]
 pub struct Event<'a> {

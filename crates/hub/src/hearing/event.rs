@@ -1,0 +1,34 @@
+//! What a socket's client said, whatever its protocol: an event, or the answer to one.
+
+use crate::cluster::asking;
+use crate::cluster::letter::Answer;
+use crate::hearing::expiry;
+use crate::seam::event::{Caller, Event};
+use crate::seam::stage::Stage;
+
+#[inline]
+pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
+    if !expiry::on_refresh(&mut stage.parts, from, &event) {
+        stage.call(from.session, |handler, cx| {
+            handler.event(cx, from.socket, event);
+        });
+    }
+}
+
+pub(crate) fn on_ack(
+    stage: &mut Stage,
+    from: Caller,
+    id: u64,
+    args: &str,
+    attachments: &[Vec<u8>],
+) {
+    let answer = || Answer {
+        args: args.to_owned(),
+        attachments: attachments.to_vec(),
+    };
+    if let Some(token) = asking::acked(&mut stage.parts, from.socket, id, answer) {
+        stage.call(from.session, |handler, cx| {
+            handler.acked(cx, from.socket, token, args, attachments);
+        });
+    }
+}
