@@ -5,7 +5,7 @@ use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::clients::session::RequestToken;
 use crate::hearing::{booking, joining, plain};
-use crate::life::{ending, opening, stream};
+use crate::life::{conns, ending, opening, stream};
 use crate::parts::Parts;
 use crate::rooms::log::Kept;
 use crate::seam::ask::Token;
@@ -16,7 +16,6 @@ use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::base64url::Id20;
-use wire::websocket::close;
 
 /// A plain session begins: its token came with the request.
 fn authenticate_plain(stage: &mut Stage, session: SessionId) {
@@ -130,12 +129,7 @@ fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Refusal) {
     let Some(conn) = slot.and_then(|slot| slot.conn) else {
         return;
     };
-    parts
-        .line
-        .reply(conn, |out| close::write(out, Some(1008), &refusal.message));
-    parts
-        .line
-        .finish(&mut parts.clock, &parts.books.config.limits, conn);
+    conns::say_goodbye(parts, conn, Some(1008), &refusal.message);
     ending::close_session(parts, session, CloseReason::ServerClose);
 }
 

@@ -7,6 +7,7 @@ use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::tables::slot::ConnId;
 use std::net::IpAddr;
+use wire::websocket::close;
 
 /// Counts a newcomer with the address it comes from, which may have too many.
 pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
@@ -46,4 +47,18 @@ pub(crate) fn release_conn(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.remove(&mut parts.clock, conn) {
         parts.access.forget(conn, &slot);
     }
+}
+
+/// Ends a connection once everything queued on it is written.
+pub(crate) fn finish(parts: &mut Parts, conn: ConnId) {
+    let limits = &parts.books.config.limits;
+    parts.line.finish(&mut parts.clock, limits, conn);
+}
+
+/// Ends a WebSocket by a close frame.
+pub(crate) fn say_goodbye(parts: &mut Parts, conn: ConnId, code: Option<u16>, reason: &str) {
+    parts
+        .line
+        .reply(conn, |out| close::write(out, code, reason));
+    finish(parts, conn);
 }

@@ -279,9 +279,7 @@ fn close_transport(parts: &mut Parts, conn: ConnId, joined: bool, reason: CloseR
         Some(State::WebSocket | State::Stream) => {}
         _ => return,
     }
-    parts
-        .line
-        .finish(&mut parts.clock, &parts.books.config.limits, conn);
+    conns::finish(parts, conn);
 }
 
 /// The requests of a polling session that is gone need no session any more.
@@ -301,9 +299,7 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
             asks && slot.session == Some(session)
         });
         if serves {
-            parts
-                .line
-                .finish(&mut parts.clock, &parts.books.config.limits, conn);
+            conns::finish(parts, conn);
         }
     }
 }
@@ -323,10 +319,7 @@ pub(crate) fn abort_upgrade(parts: &mut Parts, session: SessionId, conn: ConnId)
         .get(conn)
         .is_some_and(|slot| slot.state == State::Probe)
     {
-        parts.line.reply(conn, |out| close::write(out, None, ""));
-        parts
-            .line
-            .finish(&mut parts.clock, &parts.books.config.limits, conn);
+        conns::say_goodbye(parts, conn, None, "");
     }
 }
 

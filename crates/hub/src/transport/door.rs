@@ -7,7 +7,7 @@ use crate::books::config::Config;
 use crate::books::metrics::{Limit, Scope};
 use crate::clients::conn::State;
 use crate::clients::session::Protocol;
-use crate::life::answers;
+use crate::life::{answers, conns};
 use crate::parts::Parts;
 use crate::seam::opening::Opening;
 use crate::seam::stage::Stage;
@@ -16,7 +16,7 @@ use crate::tables::timer::ConnTimer;
 use crate::transport::{accept, begin, drain};
 use wire::engineio::RequestError;
 use wire::http::Head;
-use wire::websocket::{close, handshake};
+use wire::websocket::handshake;
 
 /// Turns a newcomer away that came beyond a bound.
 pub(crate) fn refuse_beyond(parts: &mut Parts, conn: ConnId, head: &Head<'_>, bound: Limit) {
@@ -44,12 +44,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
             answers::cors_headers(&parts.books.config, head),
         );
         accept::accept_websocket(parts, conn, head, &accept, subprotocol, extra);
-        parts.line.reply(conn, |out| {
-            close::write(out, reason.close_code(), reason.text());
-        });
-        return parts
-            .line
-            .finish(&mut parts.clock, &parts.books.config.limits, conn);
+        return conns::say_goodbye(parts, conn, reason.close_code(), reason.text());
     }
     parts
         .answers()

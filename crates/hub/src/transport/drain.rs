@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::clients::conn::State;
 use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
-use crate::life::{ending, stream};
+use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
 use crate::seam::member::Member;
 use crate::seam::notices;
@@ -99,9 +99,5 @@ fn close_idle_conns(parts: &mut Parts) {
         .filter(|(_, slot)| slot.state == State::Head)
         .map(|(index, _)| index)
         .collect();
-    idle.into_iter().for_each(|conn| {
-        parts
-            .line
-            .finish(&mut parts.clock, &parts.books.config.limits, conn)
-    });
+    idle.into_iter().for_each(|conn| conns::finish(parts, conn));
 }

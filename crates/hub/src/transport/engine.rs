@@ -2,7 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::hearing::message;
-use crate::life::{ending, heartbeat};
+use crate::life::{conns, ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
@@ -42,9 +42,7 @@ fn on_close_packet(parts: &mut Parts, session: SessionId) {
         parts.line.reply(conn, |out| close::write(out, None, ""));
         ending::close_session(parts, session, CloseReason::TransportClose);
         if let Some(conn) = conn {
-            parts
-                .line
-                .finish(&mut parts.clock, &parts.books.config.limits, conn);
+            conns::finish(parts, conn);
         }
     }
 }

@@ -158,9 +158,7 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
     };
     if slot.outbox.is_blocked() {
         // It pipelines requests but does not read the answers.
-        parts
-            .line
-            .finish(&mut parts.clock, &parts.books.config.limits, conn);
+        conns::finish(parts, conn);
         return data.len();
     }
     if !slot.outbox.is_empty() {

@@ -232,9 +232,7 @@ fn end_if_read(parts: &mut Parts, conn: ConnId) {
     match slot.state {
         // Answer what was asked before the end, then close.
         State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
-            parts
-                .line
-                .finish(&mut parts.clock, &parts.books.config.limits, conn);
+            conns::finish(parts, conn);
         }
         State::Finishing if !slot.outbox.is_empty() => {}
         _ => ending::lost(parts, conn, CloseReason::TransportClose),

@@ -4,7 +4,7 @@ use crate::books::limits::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
 use crate::hearing::message;
-use crate::life::ending;
+use crate::life::{conns, ending};
 use crate::parts::Parts;
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
@@ -94,11 +94,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
         .polling(session)
         .and_then(|polling| polling.post.chunked.take())
     else {
-        stage.parts.line.finish(
-            &mut stage.parts.clock,
-            &stage.parts.books.config.limits,
-            conn,
-        );
+        conns::finish(&mut stage.parts, conn);
         return data.len();
     };
     match chunked.decode(data, bytes_max) {

@@ -5,7 +5,7 @@ use crate::clients::conn::State;
 use crate::clients::session::{Protocol, Stream};
 use crate::hearing::plain_joining;
 use crate::life::answers;
-use crate::life::{heartbeat, stream};
+use crate::life::{conns, heartbeat, stream};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
@@ -46,11 +46,7 @@ pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     if head.method == Method::Head {
         let headers = answers::cors_headers(&stage.parts.books.config, head);
         stream::write_stream_head(&mut stage.parts, conn, &headers);
-        return stage.parts.line.finish(
-            &mut stage.parts.clock,
-            &stage.parts.books.config.limits,
-            conn,
-        );
+        return conns::finish(&mut stage.parts, conn);
     }
     if door::admits(stage, conn, head, Protocol::EventStream) {
         open_stream(stage, conn, head);

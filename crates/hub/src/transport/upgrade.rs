@@ -4,7 +4,7 @@ use crate::books::close::CloseReason;
 use crate::clients::conn::State;
 use crate::clients::session::Polling;
 use crate::clients::session::Probe;
-use crate::life::ending;
+use crate::life::{conns, ending};
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
@@ -13,7 +13,7 @@ use crate::transport::{accept, begin, polling};
 use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
-use wire::websocket::{close, handshake};
+use wire::websocket::handshake;
 
 /// Polling packets as WebSocket frames.
 fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
@@ -51,15 +51,7 @@ pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, sessi
         .as_deref_mut()
         .filter(|polling| polling.probe.is_none() && !closing);
     let Some(polling) = polling else {
-        stage
-            .parts
-            .line
-            .reply(conn, |out| close::write(out, None, ""));
-        stage.parts.line.finish(
-            &mut stage.parts.clock,
-            &stage.parts.books.config.limits,
-            conn,
-        );
+        conns::say_goodbye(&mut stage.parts, conn, None, "");
         return;
     };
     polling.probe = Some(Probe {
@@ -153,9 +145,7 @@ fn carry_over(
             });
     }
     if let Some(post) = polling.post.conn {
-        parts
-            .line
-            .finish(&mut parts.clock, &parts.books.config.limits, post);
+        conns::finish(parts, post);
     }
 }
 
@@ -180,10 +170,7 @@ fn close_upgraded(parts: &mut Parts, conn: ConnId, session: SessionId) {
         .get(session)
         .is_some_and(|slot| slot.flags.closing)
     {
-        parts.line.reply(conn, |out| close::write(out, None, ""));
-        parts
-            .line
-            .finish(&mut parts.clock, &parts.books.config.limits, conn);
+        conns::say_goodbye(parts, conn, None, "");
         ending::remove_session(parts, session);
     }
 }

@@ -8,14 +8,13 @@ use crate::books::metrics::Limit;
 use crate::clients::conn::State;
 use crate::clients::session::Protocol;
 use crate::hearing::message;
-use crate::life::{ending, heartbeat};
+use crate::life::{conns, ending, heartbeat};
 use crate::parts::Parts;
 use crate::seam::event::Data;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{engine, pace, stash, upgrade};
 use wire::engineio;
-use wire::websocket::close;
 use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::message::{Assembler, Limits, Message, Step, Violation, check_text};
@@ -215,15 +214,7 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Pong(_) => heartbeat::on_pong(&mut stage.parts, session),
         Message::Close(frame) => {
             let code = frame.map(|frame| frame.code);
-            stage
-                .parts
-                .line
-                .reply(conn, |out| close::write(out, code, ""));
-            stage.parts.line.finish(
-                &mut stage.parts.clock,
-                &stage.parts.books.config.limits,
-                conn,
-            );
+            conns::say_goodbye(&mut stage.parts, conn, code, "");
             ended(&mut stage.parts, from, CloseReason::TransportClose);
             return Next::Stop;
         }
@@ -276,12 +267,7 @@ fn violated(parts: &mut Parts, from: Source, violation: Violation) -> Next {
         Violation::TooManyFragments => parts.books.counts.hit(Limit::Fragments),
         _ => {}
     }
-    parts.line.reply(from.conn, |out| {
-        close::write(out, Some(violation.close_code()), "")
-    });
-    parts
-        .line
-        .finish(&mut parts.clock, &parts.books.config.limits, from.conn);
+    conns::say_goodbye(parts, from.conn, Some(violation.close_code()), "");
     ended(parts, from, reason);
     Next::Stop
 }
