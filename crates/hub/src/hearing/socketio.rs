@@ -181,11 +181,12 @@ pub(crate) fn on_packet(
 /// A packet for a namespace that the client is not in, or not yet.
 #[cold]
 fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
-    if let Some(ask) = gate::gate(&stage.parts, session, packet.namespace) {
-        gate::hold(&mut stage.parts, session, ask, packet, attachments);
+    let (parts, namespace) = (&mut stage.parts, packet.namespace);
+    if let Some(ask) = gate::gate(&parts.asks, &parts.people, session, namespace) {
+        gate::hold(parts, session, ask, packet, attachments);
     } else if packet.kind != PacketType::Connect {
-        on_stranger(&mut stage.parts, session, packet.namespace);
-    } else if booking::connect_within_rates(&mut stage.parts, session, packet.namespace) {
+        on_stranger(parts, session, namespace);
+    } else if booking::connect_within_rates(parts, session, namespace) {
         on_connect(stage, session, packet);
     }
 }

@@ -3,6 +3,7 @@
 use crate::access::tokens;
 use crate::books::close::{CloseReason, Departure};
 use crate::clients::conn::State;
+use crate::clients::people::People;
 use crate::clients::session::Session;
 use crate::cluster::asking;
 use crate::cluster::letter::Target;
@@ -10,6 +11,7 @@ use crate::dialect::speech::Word;
 use crate::life::conns;
 use crate::output::backlog::Backlog;
 use crate::parts::Parts;
+use crate::rooms::room::Rooms;
 use crate::seam::effect::Notice;
 use crate::seam::question;
 use crate::seam::told::Told;
@@ -70,9 +72,9 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
 }
 
 /// What a retired socket keeps until its handler has seen it: its rooms and its user.
-pub(crate) fn part_socket(parts: &mut Parts, index: SocketId) {
-    parts.rooms.leave_all(&mut parts.people, index);
-    parts.people.leave_user(index);
+pub(crate) fn part_socket(rooms: &mut Rooms, people: &mut People, index: SocketId) {
+    rooms.leave_all(people, index);
+    people.leave_user(index);
 }
 
 /// A connection is gone; so is the session that needed it.
@@ -96,7 +98,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     match state {
         State::WebSocket | State::Stream => close_session(parts, session, reason),
         State::Poll | State::Body { .. } | State::ChunkedBody => {
-            forget_request(parts, session, conn);
+            forget_request(&mut parts.people, session, conn);
             close_session(parts, session, reason);
         }
         State::Probe => abort_upgrade(parts, session, conn),
@@ -157,8 +159,8 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
 }
 
 /// The connection of a request of this session is gone: its slot may soon be another's.
-fn forget_request(parts: &mut Parts, session: SessionId, conn: ConnId) {
-    let Some(polling) = parts.people.polling(session) else {
+fn forget_request(people: &mut People, session: SessionId, conn: ConnId) {
+    let Some(polling) = people.polling(session) else {
         return;
     };
     for request in [&mut polling.get, &mut polling.post.conn] {

@@ -1,6 +1,7 @@
 //! Heartbeats: pings, the pongs that answer them, and other signs of life (protocol 3.4).
 
 use crate::books::close::CloseReason;
+use crate::clients::people::People;
 use crate::clients::session::Protocol;
 use crate::life::{ending, stream};
 use crate::parts::Parts;
@@ -40,8 +41,8 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
 
 /// A sign of life that is not a pong.
 #[inline]
-pub(crate) fn heard(parts: &mut Parts, session: SessionId) {
-    if let Some(slot) = parts.people.sessions.get_mut(session) {
+pub(crate) fn heard(people: &mut People, session: SessionId) {
+    if let Some(slot) = people.sessions.get_mut(session) {
         slot.heart.heard = true;
     }
 }

@@ -1,5 +1,6 @@
 //! The answer that an event stream is: its beginning, its heartbeat, its position in a room.
 
+use crate::clients::people::People;
 use crate::clients::session::{Protocol, Stream};
 use crate::dialect::speech::Framing;
 use crate::parts::Parts;
@@ -85,8 +86,8 @@ pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
 }
 
 /// Where in a room an event stream goes on that has just joined it.
-pub(crate) fn resumes(parts: &mut Parts, session: SessionId, room: &str) -> Option<Position> {
-    let slot = parts.people.sessions.get_mut(session)?;
+pub(crate) fn resumes(people: &mut People, session: SessionId, room: &str) -> Option<Position> {
+    let slot = people.sessions.get_mut(session)?;
     let stream = slot.rare.as_mut()?.stream.as_mut()?;
     let after = stream.position()?;
     let at = stream.rooms.iter().position(|asked| **asked == *room)?;

@@ -12,6 +12,7 @@ use crate::rooms::membership::is_room_name;
 use crate::seam::effect::Notice;
 use crate::seam::event::{AckTo, Data};
 use crate::seam::inside::Inside;
+use crate::seam::outbound::Outbound;
 use crate::tables::clock::Now;
 use crate::tables::slot::SessionKey;
 use std::time::Duration;
@@ -120,10 +121,10 @@ impl Context<'_> {
 /// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and operators
 /// are told.
 #[inline]
-pub(crate) fn may_emit(parts: &mut Parts, event: &Emit<'_>) -> bool {
+pub(crate) fn may_emit(outbound: &mut Outbound, event: &Emit<'_>) -> bool {
     let reserved = socketio::reserved(event.name);
     if let Some(name) = reserved {
-        parts.outbound.log(Notice::ReservedEvent { name });
+        outbound.log(Notice::ReservedEvent { name });
     }
     reserved.is_none()
 }

@@ -3,19 +3,26 @@
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};
+use crate::clients::people::People;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::join::Held;
 use crate::seam::question;
+use crate::seam::questions::Questions;
 use crate::seam::questions::Waiting;
 use crate::tables::slot::{AskId, SessionId};
 use wire::socketio::{Packet, PacketType};
 
 /// The question that a client waits for to join a namespace.
-pub(crate) fn gate(parts: &Parts, session: SessionId, namespace: &str) -> Option<AskId> {
-    let slot = parts.people.sessions.get(session)?;
+pub(crate) fn gate(
+    asks: &Questions,
+    people: &People,
+    session: SessionId,
+    namespace: &str,
+) -> Option<AskId> {
+    let slot = people.sessions.get(session)?;
     slot.joining.gates.iter().find(|ask| {
-        let pending = parts.asks.get(*ask);
+        let pending = asks.get(*ask);
         let waiting = pending.map(|pending| &pending.waiting);
         matches!(waiting, Some(Waiting::Join(join)) if *join.namespace == *namespace)
     })

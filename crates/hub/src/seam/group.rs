@@ -1,8 +1,7 @@
 //! The sockets that an event is for, as a handler acts on them: on every shard and node, or on this shard only.
 
-use crate::cluster::letter::{Address, Broadcast, Order, Target, owned};
+use crate::cluster::letter::{Broadcast, Order, Target};
 use crate::cluster::send::Reach;
-use crate::cluster::wire::Ask;
 use crate::cluster::{asking, send};
 use crate::dialect::speech::Emit;
 use crate::life::ending;
@@ -121,7 +120,7 @@ impl Group<'_, '_> {
     /// Sends them an event. HOT PATH.
     pub fn emit(self, event: &Emit<'_>) -> Reach {
         let _inside = Inside::enter();
-        if !may_emit(self.parts, event) {
+        if !may_emit(&mut self.parts.outbound, event) {
             return Reach::Everyone;
         }
         let reach = send::reach(self.parts);
@@ -132,7 +131,7 @@ impl Group<'_, '_> {
     /// Sends those of this node an event, of which nothing is kept. Socket.IO's `local`.
     pub fn emit_on_node(self, event: &Emit<'_>) {
         let _inside = Inside::enter();
-        if may_emit(self.parts, event) {
+        if may_emit(&mut self.parts.outbound, event) {
             self.with(|parts, to, _| {
                 let shards = send::shards_of(parts, to);
                 if !shards.is_empty() {
@@ -148,7 +147,7 @@ impl Group<'_, '_> {
     /// Sends them an event that wants an ack; `Handler::collected` follows.
     pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        if !may_emit(self.parts, event) {
+        if !may_emit(&mut self.parts.outbound, event) {
             let collected = Collected::default();
             let told = Told::Collected { token, collected };
             return self.parts.outbound.tell(told);
@@ -168,36 +167,13 @@ impl Group<'_, '_> {
     /// Lets them join rooms.
     pub fn join(self, rooms: &[&str]) {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| {
-            let shards = send::shards_of(parts, of);
-            if !shards.is_empty() {
-                let letter = Order::Join {
-                    of: Address::from(of),
-                    rooms: owned(rooms),
-                    expected: parts.rooms.expect(of.namespace, rooms),
-                };
-                send::send_all(parts, shards, letter);
-            }
-            send::send_away(parts, of, Ask::Join(rooms));
-            orders::join_selected(parts, of, rooms);
-        });
+        self.with(|parts, of, _| orders::join_all(parts, of, rooms));
     }
 
     /// Lets them leave rooms.
     pub fn leave(self, rooms: &[&str]) {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| {
-            let shards = send::shards_of(parts, of);
-            if !shards.is_empty() {
-                let letter = Order::Leave {
-                    of: Address::from(of),
-                    rooms: owned(rooms),
-                };
-                send::send_all(parts, shards, letter);
-            }
-            send::send_away(parts, of, Ask::Leave(rooms));
-            orders::leave_selected(parts, of, rooms);
-        });
+        self.with(|parts, of, _| orders::leave_all(parts, of, rooms));
     }
 
     /// Ends their memberships in the namespace; with `close` their sessions.
@@ -216,7 +192,7 @@ impl Here<'_, '_> {
     /// Sends them an event, of which nothing is kept.
     pub fn emit(self, event: &Emit<'_>) {
         let _inside = Inside::enter();
-        if may_emit(self.0.parts, event) {
+        if may_emit(&mut self.0.parts.outbound, event) {
             self.0.with(|parts, to, _| {
                 let mut out = Outgoing::event(to, event);
                 parts.audience().fan_out(to, &mut out);

@@ -135,42 +135,4 @@ mod tests {
         let shard = catch_unwind(AssertUnwindSafe(|| play("42[\"yours\"]")));
         assert!(shard.is_err(), "the shard ends");
     }
-
-    /// Blocks with lifetimes of their own make views and choose among sockets: nothing in them can fail.
-    fn is_view(line: &str) -> bool {
-        let views = ["Context<'_>", "Member<'_>", "Group<'_, '_>", "Here<'_, '_>"];
-        views.iter().any(|view| line == format!("impl {view} {{"))
-    }
-
-    /// A method that forgets the mark would have its panics booked as the handler's.
-    #[test]
-    fn every_call_of_a_handler_is_marked() {
-        let sources = [
-            include_str!("context.rs"),
-            include_str!("limiter.rs"),
-            include_str!("member.rs"),
-            include_str!("group.rs"),
-            include_str!("reading.rs"),
-            include_str!("deciding.rs"),
-            include_str!("../hearing/booking.rs"),
-            include_str!("publish.rs"),
-        ];
-        let (mut calls, mut ours) = (0, false);
-        for source in sources {
-            let mut lines = source.lines();
-            while let Some(line) = lines.next() {
-                ours = ours && line != "}" || is_view(line);
-                if ours && line.starts_with("    pub fn ") {
-                    calls += 1;
-                    let head = std::iter::once(line).chain(&mut lines);
-                    let last = head.take_while(|line| !line.ends_with('{')).count();
-                    let marked = lines
-                        .next()
-                        .is_some_and(|line| line.contains("Inside::enter()"));
-                    assert!(marked, "{line} ({last} more lines)");
-                }
-            }
-        }
-        assert!(calls >= 35, "{calls} calls");
-    }
 }

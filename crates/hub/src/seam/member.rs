@@ -113,7 +113,7 @@ impl Member<'_> {
     /// Sends it an event.
     pub fn emit(&mut self, event: &Emit<'_>) {
         let _inside = Inside::enter();
-        if may_emit(self.parts, event) {
+        if may_emit(&mut self.parts.outbound, event) {
             self.emit_with(event, None, None);
         }
     }
@@ -122,7 +122,7 @@ impl Member<'_> {
     /// the name is reserved.
     pub fn ask(&mut self, event: &Emit<'_>, timeout: Duration, token: u64) -> bool {
         let _inside = Inside::enter();
-        if !may_emit(self.parts, event) {
+        if !may_emit(&mut self.parts.outbound, event) {
             return false;
         }
         let id = asking::ask_one(self.parts, self.key, token, millis(timeout));

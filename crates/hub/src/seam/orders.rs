@@ -1,6 +1,6 @@
 //! What is done to all sockets of a target, on this shard and elsewhere.
 
-use crate::cluster::letter::{Address, Order, Target};
+use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::send;
 use crate::cluster::wire::Ask;
 use crate::life::ending;
@@ -25,13 +25,44 @@ pub(crate) fn leave_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str])
     }
 }
 
-/// Ends the memberships of all sockets of a target, wherever they are; with `close` their sessions.
-pub(crate) fn disconnect_all(parts: &mut Parts, of: &Target<'_>, close: bool) {
+/// Tells the other shards and nodes that have some of a target.
+fn elsewhere(
+    parts: &mut Parts,
+    of: &Target<'_>,
+    ask: Ask<'_>,
+    order: impl FnOnce(&Parts, Address) -> Order,
+) {
     let shards = send::shards_of(parts, of);
     if !shards.is_empty() {
-        let of = Address::from(of);
-        send::send_all(parts, shards, Order::Disconnect { of, close });
+        let order = order(parts, Address::from(of));
+        send::send_all(parts, shards, order);
     }
-    send::send_away(parts, of, Ask::Disconnect { close });
+    send::send_away(parts, of, ask);
+}
+
+/// Lets all sockets of a target join rooms, wherever they are.
+pub(crate) fn join_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
+    let namespace = of.namespace;
+    elsewhere(parts, of, Ask::Join(rooms), |parts, of| Order::Join {
+        of,
+        rooms: owned(rooms),
+        expected: parts.rooms.expect(namespace, rooms),
+    });
+    join_selected(parts, of, rooms);
+}
+
+/// Lets all sockets of a target leave rooms, wherever they are.
+pub(crate) fn leave_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
+    elsewhere(parts, of, Ask::Leave(rooms), |_, of| Order::Leave {
+        of,
+        rooms: owned(rooms),
+    });
+    leave_selected(parts, of, rooms);
+}
+
+/// Ends the memberships of all sockets of a target, wherever they are; with `close` their sessions.
+pub(crate) fn disconnect_all(parts: &mut Parts, of: &Target<'_>, close: bool) {
+    let ask = Ask::Disconnect { close };
+    elsewhere(parts, of, ask, |_, of| Order::Disconnect { of, close });
     ending::disconnect_selected(parts, of, close);
 }

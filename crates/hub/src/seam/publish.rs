@@ -153,7 +153,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
     };
     let label = Arc::clone(label);
     let home = home_of(parts, &label, name);
-    let after = stream::resumes(parts, session, name);
+    let after = stream::resumes(&mut parts.people, session, name);
     if home == parts.ids.me.shard {
         let kept = parts.rooms.kept.kept(&label, name, after);
         return tell_history(parts, socket, name, &kept);

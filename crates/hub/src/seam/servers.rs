@@ -22,7 +22,7 @@ pub struct Servers<'a, 't> {
     of: Target<'t>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     /// The other servers that serve a namespace.
     pub fn servers<'t>(&mut self, namespace: &'t str) -> Servers<'_, 't> {
         let of = Target {
@@ -34,7 +34,9 @@ impl Context<'_> {
             of,
         }
     }
+}
 
+impl Context<'_> {
     /// Answers another server. One that waits no longer hears nothing.
     pub fn answer_server(&mut self, ack: ServerAck, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();

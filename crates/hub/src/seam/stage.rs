@@ -80,7 +80,7 @@ impl Stage {
                     self.call_now(None, |handler, cx| {
                         handler.disconnecting(cx, socket, reason)
                     });
-                    ending::part_socket(&mut self.parts, socket.id());
+                    ending::part_socket(&mut self.parts.rooms, &mut self.parts.people, socket.id());
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.parts.people.free_socket(socket.id());
                 }

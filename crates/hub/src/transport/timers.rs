@@ -110,45 +110,32 @@ fn message_due(parts: &mut Parts, conn: ConnId) {
     let waited = u64::from((now as u32 | 1).wrapping_sub(slot.since_ms));
     if waited + 1 >= timeout_ms {
         parts.books.counts.hit(Limit::MessageTimeout);
-        cut(parts, conn, CloseReason::MessageTimeout);
-        return;
+        return cut(parts, conn, CloseReason::MessageTimeout);
     }
     slot.flags.message_timer = true;
-    let key = parts.line.conns.key(conn);
-    parts
-        .clock
-        .timers
-        .conns
-        .arm_odd(ConnTimer::Message, now + timeout_ms - waited, key);
+    let (due, key) = (now + timeout_ms - waited, parts.line.conns.key(conn));
+    let timers = &mut parts.clock.timers.conns;
+    timers.arm_odd(ConnTimer::Message, due, key);
 }
 
 /// Attachments were announced a message timeout ago: are they still missing?
 fn attachments_due(parts: &mut Parts, session: SessionId) {
     let timeout_ms = parts.books.config.limits.message_timeout.as_millis() as u64;
-    let now = parts.clock.now.mono_ms;
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     slot.flags.attachments_timer = false;
-    let Some(due) = slot
-        .binary
-        .as_ref()
-        .map(|partial| partial.since_ms + timeout_ms)
-    else {
+    let Some(due) = slot.binary.as_ref().map(|part| part.since_ms + timeout_ms) else {
         return;
     };
-    if now >= due {
+    if parts.clock.now.mono_ms >= due {
         parts.books.counts.hit(Limit::MessageTimeout);
-        ending::close_session(parts, session, CloseReason::MessageTimeout);
-        return;
+        return ending::close_session(parts, session, CloseReason::MessageTimeout);
     }
     slot.flags.attachments_timer = true;
     let key = parts.people.sessions.key(session);
-    parts
-        .clock
-        .timers
-        .sessions
-        .arm_odd(SessionTimer::Attachments, due, key);
+    let timers = &mut parts.clock.timers.sessions;
+    timers.arm_odd(SessionTimer::Attachments, due, key);
 }
 
 /// Ends a connection that took too long, with its session.

@@ -209,7 +209,7 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Ping(payload) => on_ping(&mut stage.parts, from, payload),
         // Engine.IO has a heartbeat of its own: a pong frame is no answer to its ping.
         Message::Pong(_) if from.protocol.is_engineio() => {
-            heartbeat::heard(&mut stage.parts, session)
+            heartbeat::heard(&mut stage.parts.people, session)
         }
         Message::Pong(_) => heartbeat::on_pong(&mut stage.parts, session),
         Message::Close(frame) => {
@@ -223,7 +223,7 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
 }
 
 fn on_ping(parts: &mut Parts, from: Source, payload: &[u8]) {
-    heartbeat::heard(parts, from.session);
+    heartbeat::heard(&mut parts.people, from.session);
     // One pong at a time for a peer that does not read (RFC 6455 §5.5.3 allows answering the latest only).
     let slot = parts.line.conns.get(from.conn);
     if slot.is_some_and(|slot| !slot.outbox.is_blocked()) {

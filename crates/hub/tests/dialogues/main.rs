@@ -4,9 +4,11 @@
 mod compression;
 mod departures;
 mod directory;
+mod heard;
 mod history;
 mod identity;
 mod late;
+mod marks;
 mod memory;
 mod nodes;
 mod opening;

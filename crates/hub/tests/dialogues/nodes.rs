@@ -1,5 +1,6 @@
 //! Rooms, users, rounds and joins over several processes. The second shard of each node is there to be missed.
 
+use crate::heard::{Heard, Notes};
 use crate::rig::net::Client;
 use crate::rig::nodes::{JOIN_WAIT_MS, Nodes, UPLINK_BYTES_MAX};
 use hub::config::Config;
@@ -7,39 +8,11 @@ use hub::{
     Collected, ConnectRequest, Context, Decision, Emit, Event, Found, Handler, Reach, Record,
     ServerEvent, SocketKey,
 };
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-#[derive(Debug, PartialEq)]
-enum Heard {
-    Collected(Collected),
-    Found(Found),
-    Reached(Reach),
-    IsId(bool),
-    Server(String, bool),
-    Servers(u64),
-}
 
 /// Does what clients say: the event's name is the verb, its first argument the room.
 #[derive(Clone, Default)]
-struct Obedient(Arc<Mutex<Vec<Heard>>>);
-
-impl Obedient {
-    fn note(&self, heard: Heard) {
-        self.0.lock().expect("nobody panicked").push(heard);
-    }
-
-    fn heard(&self) -> Vec<Heard> {
-        std::mem::take(&mut *self.0.lock().expect("nobody panicked"))
-    }
-
-    fn collected(&self) -> Collected {
-        match &self.heard()[..] {
-            [Heard::Collected(collected)] => collected.clone(),
-            other => panic!("one result, not {other:?}"),
-        }
-    }
-}
+struct Obedient(Notes);
 
 impl Handler for Obedient {
     fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
@@ -62,16 +35,18 @@ impl Handler for Obedient {
                 socket.join(room).expect("a good name");
                 socket.replay(room);
             }
-            "is an id" => self.note(Heard::IsId(cx.is_socket_id(room))),
+            "is an id" => self.0.note(Heard::IsId(cx.is_socket_id(room))),
             "leave" => socket.leave(room),
             "be" => socket.set_user(room).expect("it is here"),
-            "to" => self.note(Heard::Reached(socket.to(&[room]).emit(&news))),
-            "all" => self.note(Heard::Reached(cx.of("/").emit(&news))),
-            "user" => self.note(Heard::Reached(cx.of("/").to_users(&[room]).emit(&news))),
+            "to" => self.0.note(Heard::Reached(socket.to(&[room]).emit(&news))),
+            "all" => self.0.note(Heard::Reached(cx.of("/").emit(&news))),
+            "user" => self
+                .0
+                .note(Heard::Reached(cx.of("/").to_users(&[room]).emit(&news))),
             "keep" => {
                 let kept = Record::Kept("{}");
                 let reach = cx.of("/").to(&[room]).record(kept).emit(&news);
-                self.note(Heard::Reached(reach));
+                self.0.note(Heard::Reached(reach));
             }
             "collect" => cx.of("/").to(&[room]).collect(&news, second, 1),
             "fetch" => cx.of("/").to(&[room]).fetch(second, 2),
@@ -84,26 +59,26 @@ impl Handler for Obedient {
                 cx.servers("/").emit(&Emit { name, ..news });
             }
             "ask servers" => cx.servers("/").ask(&news, second, 3),
-            "count servers" => self.note(Heard::Servers(cx.servers("/").count())),
+            "count servers" => self.0.note(Heard::Servers(cx.servers("/").count())),
             "all here" => cx.of("/").emit_on_node(&news),
             other => panic!("{other}?"),
         }
     }
 
     fn collected(&mut self, _: &mut Context<'_>, _: u64, collected: Collected) {
-        self.note(Heard::Collected(collected));
+        self.0.note(Heard::Collected(collected));
     }
 
     fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
         let text = format!("{} {}({})", event.namespace, event.name, event.args);
-        self.note(Heard::Server(text, event.ack.is_some()));
+        self.0.note(Heard::Server(text, event.ack.is_some()));
         if let Some(ack) = event.ack {
             cx.answer_server(ack, "\"here\"", &[]);
         }
     }
 
     fn found(&mut self, _: &mut Context<'_>, _: u64, found: Found) {
-        self.note(Heard::Found(found));
+        self.0.note(Heard::Found(found));
     }
 }
 
@@ -141,7 +116,7 @@ fn a_room_is_one_room_on_all_nodes() {
     assert_eq!(texts(&mut nodes, &clients), expected);
     nodes.say(node, sender, "42[\"all\"]");
     assert_eq!(texts(&mut nodes, &clients), [[NEWS]; 6]);
-    assert_eq!(handler.heard().len(), 2);
+    assert_eq!(handler.0.heard().len(), 2);
     nodes.say(0, clients[0].1, "42[\"leave\",\"room\"]");
     nodes.say(node, sender, "42[\"to\",\"room\"]");
     assert_eq!(texts(&mut nodes, &clients[..2]), [none, &[NEWS]]);
@@ -164,13 +139,13 @@ fn a_user_is_one_user_on_all_nodes() {
 fn a_socket_is_found_by_its_id() {
     let (handler, mut nodes, clients) = world(2);
     nodes.say(0, clients[0].1, "42[\"fetch\",\"room\"]");
-    let [Heard::Found(found)] = &handler.heard()[..] else {
+    let [Heard::Found(found)] = &handler.0.heard()[..] else {
         panic!("one list")
     };
     for socket in &found.sockets {
         let ask = format!("42[\"is an id\",\"{}\"]", socket.id);
         nodes.say(0, clients[0].1, &ask);
-        assert_eq!(handler.heard().last(), Some(&Heard::IsId(true)));
+        assert_eq!(handler.0.heard().last(), Some(&Heard::IsId(true)));
         nodes.say(0, clients[0].1, &format!("42[\"to\",\"{}\"]", socket.id));
     }
     // Not to itself.
@@ -200,7 +175,7 @@ fn a_round_counts_answers_of_all_nodes() {
     clients
         .iter()
         .for_each(|client| answer(&mut nodes, *client));
-    let collected = handler.collected();
+    let collected = handler.0.collected();
     assert!(collected.complete, "{collected:?}");
     assert_eq!((collected.acked, collected.answers.len()), (6, 6));
 }
@@ -216,7 +191,7 @@ fn a_round_does_not_wait_for_nodes_without_members() {
     clients[..2]
         .iter()
         .for_each(|client| answer(&mut nodes, *client));
-    assert!(handler.collected().complete);
+    assert!(handler.0.collected().complete);
 }
 
 #[test]
@@ -226,9 +201,9 @@ fn a_node_that_dies_counts_as_gone() {
     clients[..5]
         .iter()
         .for_each(|client| answer(&mut nodes, *client));
-    assert_eq!(handler.heard(), []);
+    assert_eq!(handler.0.heard(), []);
     nodes.dies(2);
-    let collected = handler.collected();
+    let collected = handler.0.collected();
     assert_eq!((collected.acked, collected.gone), (5, 1));
     assert!(!collected.complete);
 }
@@ -239,9 +214,9 @@ fn a_node_that_dies_before_it_answers_leaves_a_round_incomplete() {
     let (handler, mut nodes, clients) = world(2);
     nodes.cut_off(1, true);
     nodes.say(0, clients[0].1, "42[\"fetch\",\"room\"]");
-    assert_eq!(handler.heard(), []);
+    assert_eq!(handler.0.heard(), []);
     nodes.dies(1);
-    let [Heard::Found(found)] = &handler.heard()[..] else {
+    let [Heard::Found(found)] = &handler.0.heard()[..] else {
         panic!("one list")
     };
     assert_eq!((found.sockets.len(), found.complete), (2, false));
@@ -263,7 +238,7 @@ fn sockets_of_all_nodes_join_leave_and_end() {
         texts(&mut nodes, &clients),
         [none, &["41"], &["41"], &["41"]]
     );
-    assert_eq!(handler.heard().len(), 2);
+    assert_eq!(handler.0.heard().len(), 2);
 }
 
 /// What was published right after a join was told reached all nodes but the one that did not know of the join yet.
@@ -304,7 +279,7 @@ fn too_much_that_waits_for_other_nodes_is_refused_and_local_members_are_served()
     nodes.cut_off(0, true);
     let reaches = |nodes: &mut Nodes| {
         nodes.say(0, clients[0].1, "42[\"to\",\"room\"]");
-        let heard = handler.heard();
+        let heard = handler.0.heard();
         assert_eq!(nodes.texts(0, clients[1].1), [NEWS]);
         heard == [Heard::Reached(Reach::Everyone)]
     };
@@ -314,7 +289,7 @@ fn too_much_that_waits_for_other_nodes_is_refused_and_local_members_are_served()
     clients[..2]
         .iter()
         .for_each(|client| answer(&mut nodes, *client));
-    let collected = handler.collected();
+    let collected = handler.0.collected();
     assert_eq!((collected.acked, collected.complete), (2, false));
     nodes.cut_off(0, false);
     nodes.settle();
@@ -346,23 +321,23 @@ fn an_event_that_a_room_keeps_is_kept_on_each_node() {
 #[test]
 fn servers_tell_each_other_once_and_not_themselves() {
     let (handler, mut nodes, clients) = world(3);
-    handler.heard();
+    handler.0.heard();
     let (node, client) = clients[0];
     nodes.say(node, client, "42[\"tell servers\"]");
     let told = || Heard::Server("/ news(1)".to_owned(), false);
-    assert_eq!(handler.heard(), [told(), told()]);
+    assert_eq!(handler.0.heard(), [told(), told()]);
     // Node's servers would take it for a connection.
     nodes.say(node, client, "42[\"take servers for connections\"]");
-    assert_eq!(handler.heard(), []);
+    assert_eq!(handler.0.heard(), []);
 }
 
 #[test]
 fn a_server_that_asks_the_others_gets_an_answer_of_each() {
     let (handler, mut nodes, clients) = world(3);
-    handler.heard();
+    handler.0.heard();
     let (node, client) = clients[1];
     nodes.say(node, client, "42[\"ask servers\"]");
-    let mut heard = handler.heard();
+    let mut heard = handler.0.heard();
     let Some(Heard::Collected(collected)) = heard.pop() else {
         panic!("{heard:?}")
     };
@@ -379,7 +354,7 @@ fn a_server_that_asks_the_others_gets_an_answer_of_each() {
     nodes.dies(2);
     nodes.say(node, client, "42[\"ask servers\"]");
     nodes.pass(1_500);
-    let mut heard = handler.heard();
+    let mut heard = handler.0.heard();
     let Some(Heard::Collected(collected)) = heard.pop() else {
         panic!("{heard:?}")
     };
@@ -389,13 +364,13 @@ fn a_server_that_asks_the_others_gets_an_answer_of_each() {
 #[test]
 fn a_server_that_is_alone_asks_nobody_and_gets_a_whole_answer() {
     let (handler, mut nodes, clients) = world(1);
-    handler.heard();
+    handler.0.heard();
     let (node, client) = clients[0];
     nodes.say(node, client, "42[\"ask servers\"]");
-    let collected = handler.collected();
+    let collected = handler.0.collected();
     assert_eq!((collected.acked, collected.complete), (0, true));
     nodes.say(node, client, "42[\"count servers\"]");
-    assert_eq!(handler.heard(), [Heard::Servers(1)]);
+    assert_eq!(handler.0.heard(), [Heard::Servers(1)]);
 }
 
 #[test]

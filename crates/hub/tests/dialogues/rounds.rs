@@ -1,45 +1,17 @@
 //! Questions with many answers: acks of a broadcast, lists of sockets. What was not delivered, not answered or not asked is told.
 
+use crate::heard::{Heard, Notes};
 use crate::rig::net::{Client, Net};
 use hub::config::Config;
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
     SocketKey,
 };
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// What handlers heard.
-#[derive(Clone, Debug, PartialEq)]
-enum Heard {
-    Asked(bool),
-    Acked,
-    AckTimedOut,
-    Collected(Collected),
-    Found(Found),
-    Disconnected,
-}
 
 /// Puts every socket into `room`, and asks when it is told to.
 #[derive(Clone, Default)]
-struct Asker(Arc<Mutex<Vec<Heard>>>);
-
-impl Asker {
-    fn note(&self, heard: Heard) {
-        self.0.lock().expect("nobody panicked").push(heard);
-    }
-
-    fn heard(&self) -> Vec<Heard> {
-        std::mem::take(&mut *self.0.lock().expect("nobody panicked"))
-    }
-
-    fn collected(&self) -> Collected {
-        match &self.heard()[..] {
-            [Heard::Collected(collected)] => collected.clone(),
-            other => panic!("one result, not {other:?}"),
-        }
-    }
-}
+struct Asker(Notes);
 
 impl Handler for Asker {
     fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {
@@ -58,29 +30,29 @@ impl Handler for Asker {
             "fetch" => cx.of("/").to(&["room"]).fetch(second, 8),
             _ => {
                 let asked = cx.socket(socket).ask(&question, minute, 9);
-                self.note(Heard::Asked(asked));
+                self.0.note(Heard::Asked(asked));
             }
         }
     }
 
     fn acked(&mut self, _: &mut Context<'_>, _: SocketKey, _: u64, _: &str, _: &[Vec<u8>]) {
-        self.note(Heard::Acked);
+        self.0.note(Heard::Acked);
     }
 
     fn ack_timed_out(&mut self, _: &mut Context<'_>, _: SocketKey, _: u64) {
-        self.note(Heard::AckTimedOut);
+        self.0.note(Heard::AckTimedOut);
     }
 
     fn collected(&mut self, _: &mut Context<'_>, _: u64, collected: Collected) {
-        self.note(Heard::Collected(collected));
+        self.0.note(Heard::Collected(collected));
     }
 
     fn found(&mut self, _: &mut Context<'_>, _: u64, found: Found) {
-        self.note(Heard::Found(found));
+        self.0.note(Heard::Found(found));
     }
 
     fn disconnected(&mut self, _: &mut Context<'_>, _: SocketKey, _: DisconnectReason) {
-        self.note(Heard::Disconnected);
+        self.0.note(Heard::Disconnected);
     }
 }
 
@@ -121,9 +93,9 @@ fn answers_and_silence_are_counted() {
         answer(&mut net, client, "1");
     }
     net.settle();
-    assert_eq!(asker.heard(), []);
+    assert_eq!(asker.0.heard(), []);
     net.pass(1_000);
-    let collected = asker.collected();
+    let collected = asker.0.collected();
     assert_eq!(
         (
             collected.acked,
@@ -146,7 +118,7 @@ fn a_round_is_over_when_the_last_answer_is_there() {
         .iter()
         .for_each(|client| answer(&mut net, *client, "\"yes\""));
     net.settle();
-    let collected = asker.collected();
+    let collected = asker.0.collected();
     assert!(collected.complete, "{collected:?}");
     assert!(
         collected
@@ -179,7 +151,7 @@ fn a_broadcast_that_was_not_delivered_is_not_complete() {
     let (asker, mut net) = world(1, 3);
     let clients = [0, 0, 0].map(|at| net.client(at));
     net.say(clients[0], "42[\"collect\"]");
-    let collected = asker.collected();
+    let collected = asker.0.collected();
     assert!(!collected.complete, "{collected:?}");
     assert_eq!((collected.undelivered, collected.acked), (3, 0));
     assert!(clients.iter().all(|client| net.texts(*client).is_empty()));
@@ -192,12 +164,12 @@ fn a_broadcast_that_another_shard_did_not_deliver_is_not_complete() {
     let (here, there) = (net.client(0), net.client(1));
     net.settle();
     (0..3).for_each(|_| net.say(there, "42[\"ask\"]"));
-    assert_eq!(asker.heard(), [(); 3].map(|()| Heard::Asked(true)));
+    assert_eq!(asker.0.heard(), [(); 3].map(|()| Heard::Asked(true)));
     net.texts(there);
     net.say(here, "42[\"collect\"]");
     net.settle();
     answer(&mut net, here, "1");
-    let collected = asker.collected();
+    let collected = asker.0.collected();
     assert!(!collected.complete, "{collected:?}");
     assert_eq!((collected.acked, collected.undelivered), (1, 1));
 }
@@ -208,20 +180,20 @@ fn each_receiver_of_a_broadcast_counts() {
     let (asker, mut net) = world(1, 5);
     let clients = [0, 0, 0].map(|at| net.client(at));
     net.say(clients[0], "42[\"collect\"]");
-    assert_eq!(asker.heard(), []);
+    assert_eq!(asker.0.heard(), []);
     net.say(clients[1], "42[\"collect\"]");
-    let second = asker.collected();
+    let second = asker.0.collected();
     assert_eq!(second.undelivered, 3);
     clients
         .iter()
         .for_each(|client| answer(&mut net, *client, "1"));
-    assert!(asker.collected().complete);
+    assert!(asker.0.collected().complete);
     net.say(clients[1], "42[\"collect\"]");
     clients
         .iter()
         .for_each(|client| answer(&mut net, *client, "1"));
     assert!(
-        asker.collected().complete,
+        asker.0.collected().complete,
         "the first round's places are free again"
     );
 }
@@ -236,7 +208,7 @@ fn kept_answers_are_bounded_in_bytes() {
     clients
         .iter()
         .for_each(|client| answer(&mut net, *client, &large));
-    let collected = asker.collected();
+    let collected = asker.0.collected();
     let kept: usize = collected
         .answers
         .iter()
@@ -252,7 +224,7 @@ fn kept_answers_are_bounded_in_bytes() {
     clients
         .iter()
         .for_each(|client| answer(&mut net, *client, "1"));
-    assert!(asker.collected().complete, "the bytes were given back");
+    assert!(asker.0.collected().complete, "the bytes were given back");
 }
 
 /// A socket that is gone will not answer: who asked newcomers was shut out of asking until the timeout of those that left.
@@ -264,7 +236,7 @@ fn a_socket_that_goes_gives_its_place_back() {
         net.say(client, "42[\"ask\"]");
         net.break_off(client);
         assert_eq!(
-            asker.heard(),
+            asker.0.heard(),
             [Heard::Asked(true), Heard::AckTimedOut, Heard::Disconnected]
         );
     }
@@ -283,7 +255,7 @@ fn a_round_does_not_wait_for_sockets_that_are_gone() {
         answer(&mut net, client, "1");
     }
     net.settle();
-    let heard = asker.heard();
+    let heard = asker.0.heard();
     let Some(Heard::Collected(collected)) = heard.last() else {
         panic!("{heard:?}")
     };
@@ -302,13 +274,13 @@ fn a_fetch_that_misses_a_shard_says_so() {
     net.settle();
     net.say(clients[0], "42[\"fetch\"]");
     net.settle();
-    let [Heard::Found(whole)] = &asker.heard()[..] else {
+    let [Heard::Found(whole)] = &asker.0.heard()[..] else {
         panic!("one list")
     };
     assert_eq!((whole.sockets.len(), whole.complete), (2, true));
     net.say(clients[0], "42[\"fetch\"]");
     net.pass(1_000);
-    let [Heard::Found(half)] = &asker.heard()[..] else {
+    let [Heard::Found(half)] = &asker.0.heard()[..] else {
         panic!("one list")
     };
     assert_eq!((half.sockets.len(), half.complete), (1, false));
@@ -322,7 +294,7 @@ fn a_fetch_that_could_not_ask_says_so() {
     net.settle();
     net.say(clients[0], "42[\"ask\"]");
     net.say(clients[0], "42[\"fetch\"]");
-    let heard = asker.heard();
+    let heard = asker.0.heard();
     let [Heard::Asked(true), Heard::Found(found)] = &heard[..] else {
         panic!("{heard:?}")
     };
