@@ -57,7 +57,7 @@ impl Backend {
         }
     }
 
-    fn carry_out(&mut self, worker: u64, what: What) -> Result<(), &'static str> {
+    pub(crate) fn carry_out(&mut self, worker: u64, what: What) -> Result<(), &'static str> {
         match what {
             What::Decision(decision) => return self.decide(worker, decision),
             What::Ack(ack) => return self.answer(worker, ack),
@@ -146,27 +146,33 @@ impl Backend {
         if !decision.data.is_empty() && !is_json(decision.data.as_bytes()) {
             return Err("decision.data is no JSON");
         }
-        let home = self.homes.get_mut(&name);
+        let home = self.homes.get(&name);
         let home = home.filter(|home| home.phase == Phase::Deciding && home.worker == Some(worker));
-        let Some(home) = home else {
+        if home.is_none() {
             self.counts.late += 1;
             return Ok(());
-        };
-        let socket = name;
-        if decision.admit {
-            let freed = home.admit();
-            self.release_bytes(freed);
-            let decision = Ok(());
-            self.tell(name, Down::Decide { socket, decision });
-            return Ok(());
         }
-        self.forget(name);
-        let decision = Err(Refusal {
-            message: decision.message,
-            data: (!decision.data.is_empty()).then_some(decision.data),
-        });
-        self.tell(name, Down::Decide { socket, decision });
+        let decision = match decision.admit {
+            true => Ok(()),
+            false => Err(Refusal {
+                message: decision.message,
+                data: (!decision.data.is_empty()).then_some(decision.data),
+            }),
+        };
+        self.settle_decision(name, decision);
         Ok(())
+    }
+
+    /// A newcomer is let in or not.
+    pub(crate) fn settle_decision(&mut self, socket: Name, decision: Result<(), Refusal>) {
+        match (&decision, self.homes.get_mut(&socket)) {
+            (Ok(()), Some(home)) => {
+                let freed = home.admit();
+                self.release_bytes(freed);
+            }
+            _ => self.forget(socket),
+        }
+        self.tell(socket, Down::Decide { socket, decision });
     }
 
     fn answer(&mut self, worker: u64, ack: proto::Ack) -> Result<(), &'static str> {

@@ -1,5 +1,6 @@
 //! One socket as its backend knows it.
 
+use crate::calls::Turn;
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
@@ -23,8 +24,8 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn new(about: Option<Name>, what: What, now_ms: u64) -> Self {
         let item = proto::Item {
-            redelivered: false,
             what: Some(what),
+            ..proto::Item::default()
         };
         Self {
             about,
@@ -43,7 +44,7 @@ impl Entry {
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self.item.what, Some(What::Gone(_)))
+        matches!(self.item.what, Some(What::Gone(_) | What::NodeLost(_)))
     }
 
     pub(crate) fn is_event(&self) -> bool {
@@ -52,6 +53,11 @@ impl Entry {
 
     pub(crate) fn is_failed(&self) -> bool {
         matches!(self.item.what, Some(What::Failed(_)))
+    }
+
+    /// A client waits for what an endpoint makes of it: it has a call of its own.
+    pub(crate) fn stands_alone(&self, decides: bool) -> bool {
+        self.ack().is_some() || (decides && self.introduces())
     }
 
     /// A socket comes into a worker's hands by it.
@@ -91,6 +97,10 @@ pub(crate) struct Home {
     pub(crate) open: BTreeSet<u64>,
     /// Bytes kept for it.
     pub(crate) bytes: usize,
+    /// Number of its last item.
+    pub(crate) sequence: u64,
+    /// Where an endpoint is called: its place among those that wait.
+    pub(crate) turn: Turn,
 }
 
 impl Home {
@@ -107,6 +117,8 @@ impl Home {
             owed: Vec::new(),
             open: BTreeSet::new(),
             bytes: 0,
+            sequence: 0,
+            turn: Turn::default(),
         }
     }
 

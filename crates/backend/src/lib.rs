@@ -10,6 +10,7 @@
 //! * What is kept is bounded in bytes, for one socket and for all, and in time.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod commands;
 mod home;
 mod links;
@@ -18,6 +19,7 @@ mod name;
 mod state;
 mod worker;
 
+pub use calls::{Call, Calling, News, Outcome};
 pub use links::{Denied, Link, Stray};
 pub use message::{Down, Out, Refusal, To, Up, Why};
 pub use name::Name;

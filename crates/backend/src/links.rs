@@ -201,11 +201,16 @@ impl Backend {
     }
 
     /// Whether somebody still waits for what is in it.
-    fn is_wanted(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_wanted(&self, entry: &Entry) -> bool {
         let Some(name) = entry.about else { return true };
         let Some(home) = self.homes.get(&name) else {
             return false;
         };
+        // A client that is gone waits for no decision.
+        let undecided = entry.introduces() && !home.admitted;
+        if self.calls.is_some() && undecided && home.phase == crate::home::Phase::Gone {
+            return false;
+        }
         // Its client was told already that it will not be answered.
         let refused = entry.ack().is_some_and(|ack| !home.open.contains(&ack));
         !refused || home.phase == crate::home::Phase::Gone

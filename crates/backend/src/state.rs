@@ -1,5 +1,6 @@
 //! A backend: its workers, its sockets, and what is between them.
 
+use crate::calls::Calls;
 use crate::home::{Entry, Home, Phase};
 use crate::links::Link;
 use crate::message::{Down, Out, Refusal, To, Up, Why};
@@ -62,6 +63,14 @@ pub struct Counts {
     pub refused_unanswered: u64,
     /// Answers and decisions that came when nobody waited any more.
     pub late: u64,
+    /// Calls of an endpoint, by how they went.
+    pub calls_taken: u64,
+    pub calls_refused: u64,
+    pub calls_failed: u64,
+    /// News of beginnings and ends that an endpoint will never get.
+    pub dead_letters: u64,
+    /// Commands in the answers of an endpoint that were not carried out.
+    pub commands_failed: u64,
 }
 
 /// Newcomers are let to a slow backend one in so long: one that is handled shows that it is well again.
@@ -98,6 +107,8 @@ pub struct Backend {
     /// Links to end.
     pub(crate) ended: Vec<Link>,
     pub(crate) counts: Counts,
+    /// If its logic is an endpoint that is called.
+    pub(crate) calls: Option<Calls>,
 }
 
 impl Backend {
@@ -112,8 +123,11 @@ impl Backend {
         self.counts
     }
 
-    /// Workers that are attached.
+    /// Workers that are attached. An endpoint that is well counts as one.
     pub fn workers(&self) -> usize {
+        if let Some(well) = self.endpoint_is_well() {
+            return usize::from(well);
+        }
         let attached = self.workers.values().filter(|worker| worker.link.is_some());
         attached.count()
     }
@@ -124,7 +138,11 @@ impl Backend {
 
     /// Sockets without a worker.
     pub fn parked(&self) -> usize {
-        self.homeless.len()
+        match self.endpoint_is_well() {
+            None => self.homeless.len(),
+            Some(true) => 0,
+            Some(false) => self.in_row(),
+        }
     }
 
     /// What is kept for workers.
@@ -191,8 +209,11 @@ impl Backend {
             return self.tell(name, Down::Decide { socket, decision });
         }
         let entry = Entry::new(Some(name), What::Connect(connect.clone()), now_ms);
+        if !self.decides() {
+            return self.let_in(name, connect, entry);
+        }
         let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
-        if full || !self.admits_newcomers(now_ms) {
+        if full || self.is_cut_off(now_ms) || !self.admits_newcomers(now_ms) {
             self.counts.refused_busy += 1;
             let decision = Err(Refusal::unavailable());
             return self.tell(
@@ -204,11 +225,36 @@ impl Backend {
             );
         }
         self.homes.insert(name, Home::new(connect, now_ms));
-        self.homeless.insert(name);
+        if self.calls.is_none() {
+            self.homeless.insert(name);
+        }
         self.decisions_due
             .push_back((now_ms + self.settings.connect_timeout_ms, name));
         self.push(name, entry);
         self.settle(now_ms, name);
+    }
+
+    /// The endpoint only hears of newcomers. One that is not well keeps nobody out.
+    fn let_in(&mut self, name: Name, connect: proto::Connect, entry: Entry) {
+        let mut home = Home::new(connect, entry.came_ms);
+        home.admit();
+        self.homes.insert(name, home);
+        let socket = name;
+        let decision = Ok(());
+        self.tell(name, Down::Decide { socket, decision });
+        self.push_news(name, entry);
+    }
+
+    /// News of a beginning or an end, for an endpoint: more than it may keep is lost, and counted.
+    fn push_news(&mut self, name: Name, entry: Entry) {
+        let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
+        if self.calls.is_none() || !full {
+            return self.push(name, entry);
+        }
+        self.counts.dead_letters += 1;
+        if entry.is_gone() {
+            self.forget(name);
+        }
     }
 
     /// While every worker is slow, one newcomer a second goes through: it may find them well again.
@@ -235,6 +281,9 @@ impl Backend {
         };
         let ack = event.ack;
         let entry = Entry::new(Some(name), What::Event(event), now_ms);
+        if ack != 0 && self.is_cut_off(now_ms) {
+            return self.refuse(name, ack, Why::Absent);
+        }
         let Some(home) = self.homes.get_mut(&name) else {
             return self.refuse(name, ack, Why::Absent);
         };
@@ -273,7 +322,7 @@ impl Backend {
             // No worker has heard of it.
             return self.forget(name);
         }
-        self.push(name, Entry::new(Some(name), What::Gone(gone), now_ms));
+        self.push_news(name, Entry::new(Some(name), What::Gone(gone), now_ms));
         self.settle(now_ms, name);
     }
 
@@ -290,10 +339,12 @@ impl Backend {
     // ---- what is kept -------------------------------------------------------------------------------------------------------
 
     /// Behind all that waits for the socket's worker.
-    pub(crate) fn push(&mut self, name: Name, entry: Entry) {
+    pub(crate) fn push(&mut self, name: Name, mut entry: Entry) {
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
+        home.sequence += 1;
+        entry.item.sequence = home.sequence;
         home.bytes += entry.bytes;
         self.bytes += entry.bytes;
         let worker = home.worker.and_then(|id| self.workers.get_mut(&id));
@@ -302,7 +353,10 @@ impl Backend {
                 worker.queue.push_back(entry);
                 self.ready.extend(worker.link);
             }
-            None => home.held.push_back(entry),
+            None => {
+                home.held.push_back(entry);
+                self.came(name);
+            }
         }
     }
 
@@ -338,6 +392,7 @@ impl Backend {
         let kept: usize = kept.map(|entry| entry.bytes).sum();
         self.bytes -= kept;
         self.homeless.remove(&name);
+        self.leave_row(name, &home.turn);
         if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id)) {
             worker.sockets.remove(&name);
         }
@@ -500,6 +555,7 @@ impl Backend {
             self.looked_ms = now_ms;
             let all: Vec<Name> = self.homeless.iter().copied().collect();
             all.into_iter().for_each(|name| self.look(now_ms, name));
+            self.look_at_row(now_ms);
         }
         self.say_goodbye(now_ms);
     }

@@ -1,13 +1,16 @@
 //! Logic outside: the listener where workers attach, and for each backend a task that owns its state. Shards send their news by a
 //! queue and get back what they are to do through their mailboxes.
 
+mod caller;
 mod driver;
 mod figures;
 mod queue;
 mod service;
+mod webhook;
 
 use crate::admin::keys::ApiKeys;
-use backend::{Down, Settings};
+use backend::{Backend, Calling, Down, Settings};
+use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
 use queue::Inlet;
@@ -19,11 +22,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use webhook::Endpoint;
+pub use webhook::Webhook;
 
 /// `[backends]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    pub listen: SocketAddr,
+    /// Where workers attach.
+    pub listen: Option<SocketAddr>,
     pub kitchens: BTreeMap<String, Kitchen>,
 }
 
@@ -32,6 +38,8 @@ pub struct Config {
 pub struct Kitchen {
     pub keys: ApiKeys,
     pub settings: Settings,
+    /// Its logic is called, and no worker attaches.
+    pub webhook: Option<Webhook>,
 }
 
 /// The way to the handlers of the shards.
@@ -53,6 +61,7 @@ pub struct Backends {
 struct Open {
     keys: ApiKeys,
     settings: Settings,
+    endpoint: Option<(Calling, Endpoint)>,
     inlet: Arc<Inlet>,
     outlet: queue::Outlet,
     figures: Arc<Figures>,
@@ -65,24 +74,30 @@ impl fmt::Debug for Backends {
 }
 
 impl Backends {
-    pub fn new(config: &Config) -> Self {
-        let open = |kitchen: &Kitchen| {
+    /// # Errors
+    /// An endpoint cannot be called.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let open = |kitchen: &Kitchen| -> Result<Open, String> {
+            let endpoint = kitchen.webhook.as_ref();
+            let endpoint = endpoint.map(|webhook| {
+                Endpoint::new(webhook).map(|endpoint| (webhook.calling.clone(), endpoint))
+            });
             let figures = Arc::<Figures>::default();
             let (inlet, outlet) = queue::open(&kitchen.settings, Arc::clone(&figures));
-            Open {
+            Ok(Open {
                 keys: kitchen.keys.clone(),
                 settings: kitchen.settings.clone(),
+                endpoint: endpoint.transpose()?,
                 inlet: Arc::new(inlet),
                 outlet,
                 figures,
-            }
+            })
         };
         let kitchens = config.kitchens.iter();
-        Self {
-            kitchens: kitchens
-                .map(|(name, kitchen)| (name.clone(), open(kitchen)))
-                .collect(),
-        }
+        let kitchens = kitchens.map(|(name, kitchen)| Ok((name.clone(), open(kitchen)?)));
+        Ok(Self {
+            kitchens: kitchens.collect::<Result<_, String>>()?,
+        })
     }
 
     /// What shards send their news by.
@@ -100,22 +115,35 @@ impl Backends {
             .collect()
     }
 
-    /// Serves workers, in the runtime that this is called in.
-    pub fn serve(self, listener: TcpListener, node: u16, shards: Arc<dyn ToShards>) {
+    /// Serves workers and calls endpoints, in the runtime that this is called in.
+    pub fn serve(self, listener: Option<TcpListener>, node: u16, shards: Arc<dyn ToShards>) {
         let mut desks = BTreeMap::new();
         for (name, open) in self.kitchens {
+            let room = Arc::<Notify>::default();
+            let (desk, letters) = Desk::new(open.keys, Arc::clone(&room));
+            let (backend, caller) = match open.endpoint {
+                None => (Backend::new(open.settings), None),
+                Some((calling, endpoint)) => {
+                    let caller = Caller::new(name.clone(), endpoint, desk.letters.clone());
+                    (Backend::calling(open.settings, calling), Some(caller))
+                }
+            };
+            if caller.is_none() {
+                desks.insert(name, desk);
+            }
+            let inlet = open.inlet;
             let driver = Driver::new(
-                open.settings,
+                backend,
+                caller,
                 node,
-                open.inlet,
+                inlet,
                 open.figures,
                 Arc::clone(&shards),
             );
-            let room = Arc::<Notify>::default();
-            let (desk, letters) = Desk::new(open.keys, Arc::clone(&room));
-            desks.insert(name, desk);
             tokio::spawn(driver.run(open.outlet, letters, room));
         }
-        tokio::spawn(service::serve(listener, Workers::new(desks)));
+        if let Some(listener) = listener {
+            tokio::spawn(service::serve(listener, Workers::new(desks)));
+        }
     }
 }

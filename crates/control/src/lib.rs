@@ -4,6 +4,7 @@
 pub mod admin;
 mod assets;
 pub mod backend;
+mod causes;
 pub mod cluster;
 pub mod debug;
 pub mod flood;

@@ -94,7 +94,7 @@ pub fn start<'a>(
     };
     let node = node_number(&loaded.resolved, member.as_ref());
     let workers = workers.map(|workers| workers.serve(&loaded.resolved, node, &shards, &facts));
-    let workers = workers.transpose()?;
+    let workers = workers.transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
     drop(context);
     Ok(Node {

@@ -1,7 +1,7 @@
-//! The listener for workers, and the way of their commands to the shards.
+//! Backends: the listener for their workers, and the way of their commands to the shards.
 
 use crate::config::Resolved;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use backend::Down;
 use control::backend::{Backends, Config, ToShards};
 use control::metrics::node::Node as Facts;
@@ -13,23 +13,19 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Where workers will attach: bound before anything begins, so that an address in use is a start that fails.
+/// Where workers will attach, if any do: bound before anything begins, so that an address in use is a start that fails.
 #[derive(Debug)]
 pub struct Counter {
-    listener: TcpListener,
+    listener: Option<TcpListener>,
     backends: Backends,
 }
 
 impl Counter {
     pub fn open(config: &Config) -> Result<Self> {
-        let addr = config.listen;
-        let listener = TcpListener::bind(addr);
-        let listener =
-            listener.with_context(|| format!("cannot listen on {addr} (workers.listen)"))?;
-        listener.set_nonblocking(true)?;
+        let backends = Backends::new(config);
         Ok(Self {
-            listener,
-            backends: Backends::new(config),
+            listener: config.listen.map(listen).transpose()?,
+            backends: backends.map_err(|why| anyhow!("cannot prepare backends: {why}"))?,
         })
     }
 
@@ -44,18 +40,27 @@ impl Counter {
         node: u16,
         shards: &Shards,
         facts: &Facts,
-    ) -> Result<SocketAddr> {
-        let addr = self.listener.local_addr()?;
+    ) -> Result<Option<SocketAddr>> {
+        let addr = self.listener.as_ref().map(TcpListener::local_addr);
+        let addr = addr.transpose()?;
         // Nobody else sets it.
         let _ = facts.backends.set(self.backends.figures());
-        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let listener = self.listener.map(tokio::net::TcpListener::from_std);
         let handlers = Handlers {
             to: shards.to_handlers(),
             limits: config.hub.limits.clone(),
         };
-        self.backends.serve(listener, node, Arc::new(handlers));
+        self.backends
+            .serve(listener.transpose()?, node, Arc::new(handlers));
         Ok(addr)
     }
+}
+
+fn listen(addr: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(addr);
+    let listener = listener.with_context(|| format!("cannot listen on {addr} (workers.listen)"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Bytes that a word costs beside its own.

@@ -1,11 +1,12 @@
 //! The task that owns the state of one backend: news of shards and frames of workers go in, one after the other.
 
 use super::ToShards;
+use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::queue::{Inlet, Outlet};
 use crate::admin::keys::ApiKeys;
 use backend::proto::{FromWorker, Hello, ToWorker, Welcome};
-use backend::{Backend, Denied, Link, Settings, To};
+use backend::{Backend, Denied, Link, To};
 use rules::Line;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(super) enum Letter {
     },
     Frame(Link, FromWorker),
     Detached(Link),
+    /// A call of the endpoint ended.
+    Called(Called),
 }
 
 /// Where the service leaves letters for a backend.
@@ -60,6 +63,8 @@ impl Desk {
 
 pub(super) struct Driver {
     backend: Backend,
+    /// If its logic is called.
+    caller: Option<Caller>,
     node: u16,
     line: Arc<dyn Line>,
     figures: Arc<Figures>,
@@ -71,14 +76,16 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(
-        settings: Settings,
+        backend: Backend,
+        caller: Option<Caller>,
         node: u16,
         inlet: Arc<Inlet>,
         figures: Arc<Figures>,
         shards: Arc<dyn ToShards>,
     ) -> Self {
         Self {
-            backend: Backend::new(settings),
+            backend,
+            caller,
             node,
             line: inlet,
             figures,
@@ -117,6 +124,7 @@ impl Driver {
                     let now_ms = self.now_ms();
                     self.backend.tick(now_ms);
                     self.figures.publish(&self.backend);
+                    self.caller.iter_mut().for_each(Caller::pass_time);
                 }
                 () = room.notified() => {
                     self.links.keys().for_each(|link| self.backend.look_at(*link));
@@ -158,6 +166,16 @@ impl Driver {
             Letter::Detached(link) => {
                 self.links.remove(&link);
                 self.backend.detached(now_ms, link);
+            }
+            Letter::Called(called) => {
+                if let Some(caller) = &mut self.caller {
+                    caller.note(&called);
+                }
+                self.backend
+                    .call_ended(now_ms, called.number, called.outcome);
+                if let Some(caller) = &mut self.caller {
+                    caller.note_health(self.backend.endpoint_is_well() == Some(true));
+                }
             }
         }
     }
@@ -222,6 +240,11 @@ impl Driver {
             }
         }
         let now_ms = self.now_ms();
+        if let Some(caller) = &self.caller {
+            while let Some(call) = self.backend.next_call(now_ms) {
+                caller.call(call);
+            }
+        }
         for link in self.backend.take_ready() {
             let Some(outbox) = self.links.get(&link) else {
                 continue;

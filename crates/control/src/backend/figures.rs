@@ -19,6 +19,12 @@ pub struct Figures {
     /// Refused by shards, because more waited than the backend had room for.
     pub refused_early: AtomicU64,
     pub late: AtomicU64,
+    /// Calls of endpoints, by how they went.
+    pub calls_taken: AtomicU64,
+    pub calls_refused: AtomicU64,
+    pub calls_failed: AtomicU64,
+    pub dead_letters: AtomicU64,
+    pub commands_failed: AtomicU64,
 }
 
 impl Figures {
@@ -36,6 +42,11 @@ impl Figures {
             (&self.refused_busy, counts.refused_busy),
             (&self.refused_unanswered, counts.refused_unanswered),
             (&self.late, counts.late),
+            (&self.calls_taken, counts.calls_taken),
+            (&self.calls_refused, counts.calls_refused),
+            (&self.calls_failed, counts.calls_failed),
+            (&self.dead_letters, counts.dead_letters),
+            (&self.commands_failed, counts.commands_failed),
         ] {
             cell.store(value, Ordering::Relaxed);
         }

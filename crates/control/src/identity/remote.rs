@@ -4,6 +4,7 @@
 use super::key_set::KeySet;
 use super::settings::{Settings, SetupError};
 use super::stats::Stats;
+use crate::causes::causes;
 use arc_swap::ArcSwapOption;
 use jsonwebtoken::Algorithm;
 use reqwest::{Client, StatusCode, Url, redirect};
@@ -238,16 +239,4 @@ pub(crate) fn check_url(text: &str) -> Result<(Url, bool), SetupError> {
         "http" => Err(refuse("https is needed, except to this machine")),
         _ => Err(refuse("an https address is needed")),
     }
-}
-
-/// An error with what lies below it: "error sending request" alone helps nobody.
-fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(below) = cause {
-        text.push_str(": ");
-        text.push_str(&below.to_string());
-        cause = below.source();
-    }
-    text
 }

@@ -6,9 +6,11 @@ use crate::backend::Figures;
 use std::sync::atomic::AtomicU64;
 
 pub(super) const BACKENDS: &[Metric] = &[
-    gauge("sockeye_backend_workers", "Workers that are attached.", |v| {
-        sum(v, |f| &f.workers)
-    }),
+    gauge(
+        "sockeye_backend_workers",
+        "Workers that are attached, and endpoints that are well.",
+        |v| sum(v, |f| &f.workers),
+    ),
     gauge(
         "sockeye_backend_sockets",
         "Sockets that backends have, those that wait for the decision included.",
@@ -49,11 +51,33 @@ pub(super) const BACKENDS: &[Metric] = &[
                 ("busy_shard", |f| &f.refused_early),
                 ("unanswered", |f| &f.refused_unanswered),
             ];
-            let counts = reasons.map(|(name, read)| (name.to_owned(), total(v, read)));
-            Samples::Labelled(counts.into())
+            labelled(v, &reasons)
         },
     )
     .by("reason"),
+    counter(
+        "sockeye_backend_calls_total",
+        "Calls of endpoints: `taken`, `failed` (they come again), or `refused` (they do not).",
+        |v| {
+            let outcomes: [(&str, Read); 3] = [
+                ("failed", |f| &f.calls_failed),
+                ("refused", |f| &f.calls_refused),
+                ("taken", |f| &f.calls_taken),
+            ];
+            labelled(v, &outcomes)
+        },
+    )
+    .by("outcome"),
+    counter(
+        "sockeye_backend_dead_letters_total",
+        "News of beginnings and ends that an endpoint never got: it refused them, or was not well for too long.",
+        |v| sum(v, |f| &f.dead_letters),
+    ),
+    counter(
+        "sockeye_backend_commands_failed_total",
+        "Commands in the answers of endpoints that were not carried out.",
+        |v| sum(v, |f| &f.commands_failed),
+    ),
     counter(
         "sockeye_backend_late_total",
         "Answers and decisions of workers that nobody waited for any more.",
@@ -67,6 +91,12 @@ fn total(view: &View<'_>, read: Read) -> f64 {
     let backends = view.node.backends.get();
     let all = backends.iter().flat_map(|backends| backends.values());
     all.map(|figures| load(read(figures)) as f64).sum()
+}
+
+fn labelled(view: &View<'_>, rows: &[(&str, Read)]) -> Samples {
+    let counts = rows.iter();
+    let counts = counts.map(|(name, read)| ((*name).to_owned(), total(view, *read)));
+    Samples::Labelled(counts.collect())
 }
 
 fn sum(view: &View<'_>, read: Read) -> Samples {

@@ -4,9 +4,9 @@ use super::keys::Backend;
 use super::problem::Problem;
 use super::raw::Layer;
 use super::rules::{names_below, problem};
-use backend::Settings;
+use backend::{Calling, Settings};
 use control::admin::keys::ApiKeys;
-use control::backend::Kitchen;
+use control::backend::{Kitchen, Webhook};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,24 +16,58 @@ pub fn read(layer: &Layer) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
     let mut kitchens = BTreeMap::new();
     for name in names_below(layer, &["backends"]) {
         let keys = Backend::of(layer, name);
-        let api_keys = ApiKeys::parse(&keys.api_keys).and_then(|parsed| match parsed.is_empty() {
-            true => Err(
-                "no worker could attach: `sockeye api-key NAME` makes a key and its entry"
-                    .to_owned(),
-            ),
-            false => Ok(parsed),
-        });
-        let api_keys = api_keys.unwrap_or_else(|message| {
+        let webhook = webhook(&keys);
+        let api_keys = api_keys(&keys, webhook.is_some()).unwrap_or_else(|message| {
             problems.push(problem(layer, &keys.api_keys.path, message));
             ApiKeys::default()
         });
+        if let Some(Err(message)) = webhook.as_ref().map(Webhook::check) {
+            problems.push(problem(layer, &keys.url.path, message));
+        }
         let kitchen = Kitchen {
             keys: api_keys,
             settings: settings(&keys),
+            webhook,
         };
         kitchens.insert(name.to_owned(), kitchen);
     }
     (kitchens, problems)
+}
+
+fn api_keys(keys: &Backend, called: bool) -> Result<ApiKeys, String> {
+    let parsed = ApiKeys::parse(&keys.api_keys)?;
+    match (called, parsed.is_empty()) {
+        (false, true) => Err(
+            "no worker could attach: `sockeye api-key NAME` makes a key and its entry; or set url"
+                .to_owned(),
+        ),
+        (true, false) => {
+            Err("no worker attaches to a backend with url: remove one of the two".to_owned())
+        }
+        _ => Ok(parsed),
+    }
+}
+
+fn webhook(keys: &Backend) -> Option<Webhook> {
+    let secrets = [&*keys.secret, &*keys.secret_old];
+    let secrets = secrets.into_iter().flatten().cloned();
+    Some(Webhook {
+        url: (*keys.url).clone()?,
+        secrets: secrets
+            .filter(|secret| !secret.reveal().is_empty())
+            .collect(),
+        private: *keys.private_addresses,
+        timeout: *keys.call_timeout,
+        calling: Calling {
+            decides: *keys.decides,
+            batch_max: keys.batch_max.get(),
+            batch_delay_ms: millis(*keys.batch_delay),
+            calls_max: keys.calls_max.get(),
+            retry_min_ms: millis(*keys.retry_min),
+            retry_max_ms: millis(*keys.retry_max),
+            keep_ms: millis(*keys.keep_news),
+        },
+    })
 }
 
 fn settings(keys: &Backend) -> Settings {

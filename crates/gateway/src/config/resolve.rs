@@ -288,8 +288,9 @@ impl Resolver<'_> {
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),
-            // Workers are told what a client said when it came.
-            keep_handshake: *self.settings.workers.listen != "off",
+            // Backends are told what a client said when it came.
+            keep_handshake: *self.settings.workers.listen != "off"
+                || !crate::config::rules::names_below(self.layer, &["backends"]).is_empty(),
             // What only programs built on the hub switch on.
             ..hub::config::Config::default()
         }

@@ -371,6 +371,29 @@ fn backends_that_can_not_work_are_refused() {
     assert!(problem(unknown).contains("there is no backend \"cellar\""));
 }
 
+#[test]
+fn endpoints_that_can_not_be_called_are_refused() {
+    let shop = |keys: &str| problem(&format!("[backends.shop]\n{keys}"));
+    for (url, why) in [
+        ("shop", "relative URL"),
+        ("ftp://shop.example", "https address is needed"),
+        ("http://shop.example", "https is needed"),
+        ("https://ann:secret@shop.example", "user and password"),
+        ("https://10.1.2.3/", "no address on the Internet"),
+        ("https://[::1]/", "no address on the Internet"),
+        ("https://2130706433/", "no address on the Internet"),
+    ] {
+        let told = shop(&format!("url = {url:?}"));
+        assert!(told.contains(why), "{url}: {told}");
+    }
+    let both = format!("{KITCHEN}url = \"https://shop.example\"");
+    assert!(problem(&both).contains("no worker attaches to a backend with url"));
+    let text = "[backends.shop]\nurl = \"http://10.1.2.3/\"\nprivate_addresses = true\nsecret = \"s\"\n[namespaces.\"/\"]\nbackend = \"shop\"";
+    let backends = resolved(text).backends.expect("a backend");
+    let webhook = backends.kitchens["shop"].webhook.clone().expect("a url");
+    assert_eq!((backends.listen, webhook.secrets.len()), (None, 1));
+}
+
 /// A profile's rules are for servers without a backend: `join` and `message` of a client must reach the worker.
 #[test]
 fn a_profile_takes_no_event_from_a_backend() {

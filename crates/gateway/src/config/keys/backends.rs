@@ -3,7 +3,8 @@
 use super::namespaces::table;
 use super::{EMPTY_LIST, Key};
 use crate::config::raw::{Layer, Path};
-use crate::config::typed::{Bytes, Field, Typed, section};
+use crate::config::typed::{Bytes, Field, Typed, Whole, section};
+use control::identity::Secret;
 use std::time::Duration;
 
 section! {
@@ -21,7 +22,31 @@ table! {
     /// One backend.
     Backend {
         api_keys: Vec<String> = EMPTY_LIST,
-            "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. At least one is needed.";
+            "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. Without `url`, at least one is needed.";
+        url: Option<String> = "",
+            "Address of an endpoint that is called with what workers would get (docs/webhooks.md). No worker attaches then, and              `rehome_after`, `silent_after`, `slow_after`, `close_when_absent` and `window` mean nothing.";
+        secret: Option<Secret> = "",
+            "With `url`: what requests are signed with.";
+        secret_old: Option<Secret> = "",
+            "The secret before it. While it is set, each request has both signatures.";
+        private_addresses: bool = "false",
+            "With `url`: the endpoint may have an address that is not on the Internet, and may be without TLS.";
+        decides: bool = "true",
+            "With `url`: the endpoint decides who may join. If not, it is only told, and keeps nobody out.";
+        call_timeout: Duration = "5s",
+            "With `url`: a request that is not answered by then has failed.";
+        calls_max: Whole<1, 1024> = "32",
+            "With `url`: requests at the same time.";
+        batch_max: Whole<1, 1000> = "100",
+            "With `url`: events in one request. Those whose client waits for an answer have a request of their own.";
+        batch_delay: Duration = "50ms",
+            "With `url`: an event waits so long for others.";
+        retry_min: Duration = "500ms",
+            "With `url`: the pause before a failed request is made again. Each further one is twice as long.";
+        retry_max: Duration = "30s",
+            "With `url`: the longest pause.";
+        keep_news: Duration = "1h",
+            "With `url`: news of beginnings and ends are tried for so long.";
         connect_timeout: Duration = "10s",
             "A client whose CONNECT no worker has decided by then gets CONNECT_ERROR `service unavailable`.";
         rehome_after: Duration = "500ms",

@@ -3,14 +3,23 @@
 use super::Resolver;
 use crate::config::{backends, edges};
 use control::backend::Config;
+use std::net::SocketAddr;
 
 impl Resolver<'_> {
     pub(super) fn backends(&mut self) -> Option<Config> {
         let (kitchens, problems) = backends::read(self.layer);
         self.problems.extend(problems);
+        let mut all = kitchens.iter();
+        let attended = all.find(|(_, kitchen)| kitchen.webhook.is_none());
+        let listen = self.workers_address(attended.map(|(name, _)| name.as_str()));
+        (listen.is_some() || !kitchens.is_empty()).then_some(Config { listen, kitchens })
+    }
+
+    /// `attended`: a backend that needs workers.
+    fn workers_address(&mut self, attended: Option<&str>) -> Option<SocketAddr> {
         let keys = &self.settings.workers;
         if *keys.listen == "off" {
-            if let Some(name) = kitchens.keys().next() {
+            if let Some(name) = attended {
                 let message = format!(
                     "no worker of [backends.{name}] can attach: set an address, such as \"127.0.0.1:9091\""
                 );
@@ -28,6 +37,6 @@ impl Resolver<'_> {
                            workers.plaintext in a network that nobody listens to";
             self.problem(&keys.listen, message);
         }
-        Some(Config { listen, kitchens })
+        Some(listen)
     }
 }

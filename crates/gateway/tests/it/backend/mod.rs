@@ -1,7 +1,9 @@
 //! Logic outside: the real binary, workers over real gRPC streams, and what clients see while workers work, freeze, leave, lose
 //! their links and die.
 
+mod receiver;
 mod troubles;
+mod webhook;
 mod worker;
 
 use crate::harness::{Gateway, PATIENCE, SocketIo, eventually};

@@ -29,6 +29,7 @@ pub struct Memory {
     pub resumed: Vec<proto::Resume>,
     pub gone: Vec<proto::Gone>,
     pub failed: Vec<proto::Failed>,
+    pub nodes_lost: Vec<u32>,
     pub connects: Vec<proto::Connect>,
     pub welcome: Option<Welcome>,
     pub goodbye: bool,
@@ -291,6 +292,10 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
         }
         What::Failed(failed) => {
             memory.failed.push(failed);
+            Vec::new()
+        }
+        What::NodeLost(lost) => {
+            memory.nodes_lost.push(lost.node);
             Vec::new()
         }
     }

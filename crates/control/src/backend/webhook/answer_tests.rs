@@ -1,0 +1,127 @@
+//! Answers of endpoints, right and wrong.
+
+use super::*;
+use backend::proto::Item;
+
+const SOCKET: &str = "AAAAAAAAAAAAAAAAAAAB";
+
+fn news(what: Said, decides: bool) -> Vec<News> {
+    let item = Item {
+        what: Some(what),
+        ..Item::default()
+    };
+    vec![News {
+        item,
+        namespace: "/shop".to_owned(),
+        user: String::new(),
+        decides,
+    }]
+}
+
+fn asked(ack: u64) -> Vec<News> {
+    let event = proto::Event {
+        socket: SOCKET.to_owned(),
+        event: "order".to_owned(),
+        ack,
+        ..proto::Event::default()
+    };
+    news(Said::Event(event), false)
+}
+
+fn came() -> Vec<News> {
+    let connect = proto::Connect {
+        socket: SOCKET.to_owned(),
+        ..proto::Connect::default()
+    };
+    news(Said::Connect(connect), true)
+}
+
+#[test]
+fn commands_come_in_their_order_with_their_text_untouched() {
+    let body = r#" {"commands":[
+        {"emit":{"rooms":["kitchen"],"sockets":["AAAAAAAAAAAAAAAAAAAC"],"except":["x"],"event":"soup","args":[1.10,{"a":[]}],"volatile":true}},
+        {"join":{"namespace":"/","sockets":["s"],"rooms":["a","b"]}},
+        {"disconnect":{"rooms":["a"],"close":true}},
+        {"ack":{"args":["\u00e9",{"_placeholder":true,"num":0}],"attachments":["AAH/"]}}]} "#;
+    let commands = read(body.as_bytes(), &asked(9)).expect("commands");
+    let [
+        What::Emit(emit),
+        What::Join(join),
+        What::Disconnect(end),
+        What::Ack(ack),
+    ] = commands.as_slice()
+    else {
+        panic!("{commands:?}");
+    };
+    let to = emit.to.as_ref().expect("a target");
+    assert_eq!(to.namespace, "/shop", "that of the event");
+    assert_eq!(to.rooms, ["AAAAAAAAAAAAAAAAAAAC", "kitchen"]);
+    assert_eq!(to.except, ["x"]);
+    assert_eq!(emit.args, r#"1.10,{"a":[]}"#.as_bytes());
+    assert!(emit.volatile && end.close);
+    assert_eq!(join.of.as_ref().expect("a target").namespace, "/");
+    assert_eq!((&*ack.socket, ack.ack), (SOCKET, 9));
+    assert_eq!(ack.attachments[0], [0, 1, 255].as_slice());
+}
+
+#[test]
+fn a_newcomer_is_refused_in_the_words_of_the_endpoint() {
+    let body = br#"{"commands":[{"refuse":{"message":"closed","data":{"until":9}}}]}"#;
+    let commands = read(body, &came()).expect("commands");
+    let [What::Decision(decision)] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert!(!decision.admit);
+    assert_eq!(
+        (&*decision.message, &*decision.data),
+        ("closed", r#"{"until":9}"#)
+    );
+}
+
+#[test]
+fn an_answer_with_one_fault_does_nothing_at_all() {
+    let wrong = [
+        ("", "no JSON"),
+        ("[]", "an object is needed"),
+        (r#"{"command":[]}"#, "unknown member \"command\""),
+        (r#"{"commands":{}}"#, "a list is needed"),
+        (r#"{"commands":[{"refues":{}}]}"#, "known commands"),
+        (r#"{"commands":[{"emit":{},"ack":{}}]}"#, "one member"),
+        (
+            r#"{"commands":[{"emit":{"event":""}}]}"#,
+            "a text is needed",
+        ),
+        (r#"{"commands":[{"emit":{}}]}"#, "event is needed"),
+        (
+            r#"{"commands":[{"emit":{"event":"a","args":1}}]}"#,
+            "a list",
+        ),
+        (
+            r#"{"commands":[{"emit":{"event":"a","rooms":[""]}}]}"#,
+            "empty name",
+        ),
+        (
+            r#"{"commands":[{"emit":{"event":"a","rooms":[1]}}]}"#,
+            "texts are",
+        ),
+        (
+            r#"{"commands":[{"join":{"rooms":["a"]}}]}"#,
+            "sockets and rooms",
+        ),
+        (r#"{"commands":[{"disconnect":{}}]}"#, "sockets or rooms"),
+        (
+            r#"{"commands":[{"disconnect":{"rooms":["a"],"close":1}}]}"#,
+            "true or false",
+        ),
+        (r#"{"commands":[{"ack":{"attachments":["*"]}}]}"#, "base64"),
+        (r#"{"commands":[{"refuse":{}}]}"#, "waits for a decision"),
+    ];
+    for (body, why) in wrong {
+        let error = read(body.as_bytes(), &asked(1)).expect_err(body);
+        assert!(error.contains(why), "{body}: {error}");
+    }
+    let ack = br#"{"commands":[{"ack":{}}]}"#;
+    assert!(read(ack, &asked(0)).is_err(), "nobody waits");
+    assert!(read(ack, &[asked(1), asked(2)].concat()).is_err());
+    assert!(read(b"\xff", &asked(1)).is_err());
+}

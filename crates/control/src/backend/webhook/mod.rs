@@ -1,0 +1,191 @@
+//! An endpoint that is called: one HTTP request for each call, signed, and what its answer wants.
+
+mod addresses;
+mod answer;
+mod body;
+mod signature;
+
+use crate::causes::causes;
+use crate::identity::Secret;
+use addresses::{Guard, is_public};
+use backend::{Call, Calling, Outcome};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use signature::Keys;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// An answer holds commands, not data.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+const EVENT_ID: &str = "sockeye-event-id";
+const SIGNATURE: &str = "sockeye-signature";
+
+/// `[backends.NAME]` with `url`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Webhook {
+    pub url: String,
+    /// Each request is signed with all of them.
+    pub secrets: Vec<Secret>,
+    /// The endpoint may have an address that is not on the Internet, and may be without TLS.
+    pub private: bool,
+    /// A call that takes longer has failed.
+    pub timeout: Duration,
+    pub calling: Calling,
+}
+
+impl Webhook {
+    /// Says what is wrong with it.
+    ///
+    /// # Errors
+    /// The message names the setting.
+    pub fn check(&self) -> Result<(), String> {
+        Endpoint::new(self).map(drop)
+    }
+}
+
+pub(super) struct Endpoint {
+    url: Url,
+    client: Client,
+    keys: Keys,
+}
+
+impl Endpoint {
+    pub(super) fn new(webhook: &Webhook) -> Result<Self, String> {
+        let url = check_url(&webhook.url, webhook.private)?;
+        let mut client = Client::builder()
+            .timeout(webhook.timeout)
+            .redirect(redirect::Policy::none())
+            // A proxy would connect to an address that nobody has checked.
+            .no_proxy()
+            .https_only(!webhook.private)
+            .user_agent(concat!("sockeye/", env!("CARGO_PKG_VERSION")));
+        if !webhook.private {
+            client = client.dns_resolver(Arc::new(Guard));
+        }
+        let client = client.build();
+        let client = client.map_err(|error| format!("cannot prepare TLS: {}", causes(&error)))?;
+        let keys = Keys::new(&webhook.secrets);
+        Ok(Self { url, client, keys })
+    }
+
+    /// Makes one request. The error says why it came to nothing.
+    pub(super) async fn call(&self, call: &Call) -> (Outcome, Option<String>) {
+        let body = body::of(&call.news);
+        let sent = self.send(&call.news, body).await;
+        match sent {
+            Ok(response) => self.read(call, response).await,
+            Err(error) => (Outcome::Failed, Some(causes(&error))),
+        }
+    }
+
+    async fn send(
+        &self,
+        news: &[backend::News],
+        body: Vec<u8>,
+    ) -> Result<Response, reqwest::Error> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = now.unwrap_or_default().as_secs();
+        let mut request = self.client.post(self.url.clone());
+        request = request.header(CONTENT_TYPE, "application/json");
+        if let Some(first) = news.first() {
+            request = request.header(EVENT_ID, body::id(first));
+        }
+        if let Some(signature) = self.keys.sign(seconds, &body) {
+            request = request.header(SIGNATURE, signature);
+        }
+        request.body(body).send().await
+    }
+
+    async fn read(&self, call: &Call, response: Response) -> (Outcome, Option<String>) {
+        let status = response.status();
+        if !status.is_success() {
+            let again = status.is_server_error()
+                || matches!(
+                    status,
+                    StatusCode::REQUEST_TIMEOUT
+                        | StatusCode::TOO_EARLY
+                        | StatusCode::TOO_MANY_REQUESTS
+                );
+            let why = match status.is_redirection() {
+                true => format!("the answer is {status}, and redirects are not followed"),
+                false => format!("the answer is {status}"),
+            };
+            return match again {
+                true => (Outcome::Failed, Some(why)),
+                false => (Outcome::Refused, Some(why)),
+            };
+        }
+        let is_json = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| is_json(kind));
+        let body = match read_body(response).await {
+            Ok(body) => body,
+            Err(BodyError::Broken(error)) => {
+                return (Outcome::Failed, Some(causes(&error)));
+            }
+            Err(BodyError::TooLong) => {
+                let why = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
+                return (Outcome::Refused, Some(why));
+            }
+        };
+        // Many servers say `OK` in words.
+        if !is_json || body.trim_ascii().is_empty() {
+            return (Outcome::Taken(Vec::new()), None);
+        }
+        match answer::read(&body, &call.news) {
+            Ok(commands) => (Outcome::Taken(commands), None),
+            Err(why) => (
+                Outcome::Refused,
+                Some(format!("cannot use the answer: {why}")),
+            ),
+        }
+    }
+}
+
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+enum BodyError {
+    TooLong,
+    Broken(reqwest::Error),
+}
+
+async fn read_body(mut response: Response) -> Result<Vec<u8>, BodyError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(BodyError::Broken)? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err(BodyError::TooLong);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Checks an address as far as it can be without asking anybody.
+fn check_url(text: &str, private: bool) -> Result<Url, String> {
+    let refuse = |why: &str| format!("cannot use {text:?}: {why}");
+    let url = Url::parse(text).map_err(|error| refuse(&error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("cannot use an address with user and password: it would stand in logs".into());
+    }
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let literal = host.parse::<IpAddr>();
+    if !private && literal.is_ok_and(|address| !is_public(address)) {
+        let why = "this is no address on the Internet; set private_addresses if the endpoint is in your own network";
+        return Err(refuse(why));
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if private => Ok(url),
+        "http" => Err(refuse(
+            "https is needed, but for endpoints in your own network (private_addresses)",
+        )),
+        _ => Err(refuse("an https address is needed")),
+    }
+}
