@@ -85,11 +85,11 @@ impl Play {
                 self.under_way.push((due, call));
             }
             let now = self.now;
-            let (done, rest) = std::mem::take(&mut self.under_way)
+            let (done, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.under_way)
                 .into_iter()
                 .partition(|(due, _)| *due <= now);
             self.under_way = rest;
-            for (_, call) in Vec::from(done) {
+            for (_, call) in done {
                 self.end(call, fails);
             }
             self.largest = self.largest.max(self.backend.bytes());

@@ -148,7 +148,6 @@ mod tests {
                 redelivered: true,
                 sequence: 7,
                 what: Some(what),
-                ..Item::default()
             },
             namespace: "/\"n".to_owned(),
             user: "ann".to_owned(),

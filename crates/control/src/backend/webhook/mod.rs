@@ -116,10 +116,7 @@ impl Endpoint {
                 false => (Outcome::Refused, Some(why)),
             };
         }
-        let is_json = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| is_json(kind));
+        let is_json = response.headers().get(CONTENT_TYPE).is_some_and(is_json);
         let body = match read_body(response).await {
             Ok(body) => body,
             Err(BodyError::Broken(error)) => {
