@@ -26,6 +26,7 @@ const DIGEST: u8 = 2;
 const WANT: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const CONFIRM: u8 = 5;
+const ORDER: u8 = 6;
 
 /// News for the process.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +37,13 @@ pub enum Event {
         from: Peer,
         /// What was given to [`Node::send`].
         letter: Box<[u8]>,
+    },
+    /// What a node's operator wants of this one.
+    Order {
+        /// The node that passes it on.
+        from: Peer,
+        /// What was given to [`Node::order`].
+        order: Box<[u8]>,
     },
     /// Letters of a publisher cannot be had any more; `None` = nobody knows how many.
     Lost {
@@ -381,6 +389,10 @@ impl Node {
                 let letter = body.into();
                 self.events.push_back(Event::Letter { from, letter });
             }
+            ORDER => {
+                let order = body.into();
+                self.events.push_back(Event::Order { from, order });
+            }
             CHANGES => {
                 for change in body.chunks_exact(9) {
                     self.interest.apply(node, (number(change), change[8] == 1));
@@ -456,9 +468,11 @@ impl Node {
         self.changes_us.get_or_insert(self.now_us + RELEASE_US);
     }
 
-    /// Whether every live peer knows what was flooded up to a position.
+    /// Whether every live peer knows what was flooded up to a position. One that has been silent while the engine worked is not
+    /// waited for: it is dead, or will read the flood before it publishes.
     pub fn is_confirmed(&self, position: u64) -> bool {
-        let mut live = self.neighbours.values().filter(|neighbour| neighbour.up);
+        let speaks = |neighbour: &&Neighbour| neighbour.up && neighbour.silent_us < WORKING_US;
+        let mut live = self.neighbours.values().filter(speaks);
         live.all(|neighbour| neighbour.confirmed >= position)
     }
 
@@ -522,6 +536,11 @@ impl Node {
                 Ok(self.peers().map(|peer| peer.node).collect())
             }
         }
+    }
+
+    /// Sends an order to the process of a node. A node that does not know it ignores it.
+    pub fn order(&mut self, node: NodeId, order: &[u8]) {
+        self.tell(node, &[&[ORDER], order].concat());
     }
 
     /// These nodes were asked to let sockets join rooms: until they have said so themselves, they count as holders of the keys.

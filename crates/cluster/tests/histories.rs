@@ -381,6 +381,7 @@ impl World {
                     *me.lost.entry(from).or_default() += letters.unwrap_or(u64::MAX / 2);
                 }
                 Event::Up(_) | Event::Down(_) => {}
+                Event::Order { order, .. } => panic!("nobody ordered {order:?}"),
                 Event::Superseded(by) => panic!("{:?} superseded by {by:?}", me.peer),
             }
         }

@@ -59,6 +59,51 @@ fn a_number_that_was_given_back_may_be_taken_on_a_machine_whose_clock_is_behind(
     assert!(got);
 }
 
+/// The first join of a room waited its whole time for a node that had died, until that was given up.
+#[test]
+fn a_silent_node_does_not_hold_up_joins() {
+    let (mut here, mut there, mut dying, mut now_us) = (node(1, 1), node(2, 1), node(3, 1), 0);
+    run(
+        &mut [&mut here, &mut there, &mut dying],
+        &mut now_us,
+        1_000_000,
+    );
+    let position = here.hold(7).expect("room").expect("a first member");
+    assert!(!here.is_confirmed(position), "nobody knows yet");
+    run(&mut [&mut here, &mut there], &mut now_us, 300_000);
+    assert!(!here.is_confirmed(position), "one may only be slow");
+    run(&mut [&mut here, &mut there], &mut now_us, 2_000_000);
+    assert_eq!(here.peers().count(), 2, "it is not given up");
+    assert!(here.is_confirmed(position));
+    let position = here.hold(8).expect("room").expect("a first member");
+    assert!(!here.is_confirmed(position), "the other one is asked still");
+    run(&mut [&mut here, &mut there], &mut now_us, 100_000);
+    assert!(here.is_confirmed(position));
+}
+
+/// An order goes to one process and changes no members.
+#[test]
+fn an_order_reaches_the_node_that_it_is_for() {
+    let (mut here, mut there, mut other, mut now_us) = (node(1, 1), node(2, 1), node(3, 1), 0);
+    run(
+        &mut [&mut here, &mut there, &mut other],
+        &mut now_us,
+        1_000_000,
+    );
+    here.order(NodeId(2), b"drain");
+    run(
+        &mut [&mut here, &mut there, &mut other],
+        &mut now_us,
+        100_000,
+    );
+    let ordered = |node: &mut Node| {
+        let is_order =
+            |event: &Event| matches!(event, Event::Order { order, .. } if **order == *b"drain");
+        node.events().filter(is_order).count()
+    };
+    assert_eq!([&mut here, &mut there, &mut other].map(ordered), [0, 1, 0]);
+}
+
 /// What a life that is over had sent comes late: the present one is not given up for it.
 #[test]
 fn a_frame_of_an_earlier_life_changes_nothing() {

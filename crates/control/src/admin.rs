@@ -5,10 +5,12 @@ mod disconnect;
 mod emit;
 mod guard;
 pub mod keys;
+mod nodes;
 
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};
 pub use disconnect::{BODY_BYTES_MAX, ToShards};
 pub use guard::Access;
+pub use nodes::Nodes;
 
 use crate::debug::{self, Debugging};
 use crate::health::{self, Readiness};
@@ -47,6 +49,7 @@ pub struct Gate {
     pub access: Access,
     pub conns_max: usize,
     pub shards: ToShards,
+    pub nodes: Nodes,
     /// Refusals are counted there.
     pub node: Arc<Node>,
 }
@@ -59,7 +62,7 @@ pub async fn serve(
     gate: Gate,
     debugging: Debugging,
 ) -> io::Result<()> {
-    let (shards, conns_max) = (gate.shards.clone(), gate.conns_max);
+    let (shards, nodes, conns_max) = (gate.shards.clone(), gate.nodes.clone(), gate.conns_max);
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(Arc::clone(&exporter), Arc::clone(&guard)));
     let routes = Router::new()
@@ -68,6 +71,7 @@ pub async fn serve(
         .route("/ready", get(ready))
         .merge(disconnect::routes(shards.clone()))
         .merge(emit::routes(shards))
+        .merge(nodes::routes(nodes))
         .merge(debug::routes())
         .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
         .with_state(Admin {
@@ -119,6 +123,7 @@ fn reply(status: u16, body: String) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::card::Card;
     use hub::metrics::Cells;
     use std::sync::atomic::Ordering;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -128,6 +133,7 @@ mod tests {
             access: Access::default(),
             conns_max: 4,
             shards: ToShards::new(|_| {}),
+            nodes: Nodes::alone(0, Card::default(), [].into(), Readiness::default()),
             node,
         }
     }

@@ -11,12 +11,31 @@ pub struct Readiness {
     draining: Arc<AtomicBool>,
     /// Other nodes cannot be reached.
     cut_off: Arc<AtomicBool>,
+    /// An operator wants it to drain.
+    asked_to_drain: Arc<AtomicBool>,
+    /// All clients are gone.
+    drained: Arc<AtomicBool>,
 }
 
 impl Readiness {
     /// From now on load balancers are told to send nobody.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// An operator wants the clients of this node elsewhere.
+    pub fn ask_to_drain(&self) {
+        self.asked_to_drain.store(true, Ordering::Release);
+    }
+
+    /// Whether that is so and not done yet.
+    pub fn is_asked_to_drain(&self) -> bool {
+        self.asked_to_drain.load(Ordering::Acquire) && !self.draining.load(Ordering::Acquire)
+    }
+
+    /// The clients are gone, and no others come.
+    pub fn set_drained(&self) {
+        self.drained.store(true, Ordering::Release);
     }
 
     /// While other nodes cannot be reached, new clients are better off elsewhere.
@@ -28,8 +47,10 @@ impl Readiness {
         self.word() == "ready"
     }
 
-    fn word(&self) -> &'static str {
-        if self.draining.load(Ordering::Acquire) {
+    pub(crate) fn word(&self) -> &'static str {
+        if self.drained.load(Ordering::Acquire) {
+            "drained"
+        } else if self.draining.load(Ordering::Acquire) {
             "draining"
         } else if self.cut_off.load(Ordering::Acquire) {
             "cut off from the cluster"

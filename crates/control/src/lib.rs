@@ -13,5 +13,6 @@ pub mod identity;
 pub mod metrics;
 pub mod page;
 mod process;
+pub mod relay;
 mod replay;
 pub mod schema;

@@ -100,6 +100,15 @@ impl Stream {
             Stream::Wrapped(stream) => stream.write_now(bytes),
         }
     }
+
+    /// Called inside the runtime.
+    pub(crate) fn open(self) -> io::Result<Box<dyn Duplex>> {
+        Ok(match self {
+            Stream::Tcp(stream) => Box::new(tokio::net::TcpStream::from_std(stream)?),
+            Stream::Unix(stream) => Box::new(tokio::net::UnixStream::from_std(stream)?),
+            Stream::Wrapped(stream) => stream.open()?,
+        })
+    }
 }
 
 /// Who asks, in a request's extensions: the client itself, also behind a trusted proxy. What counts or logs requests by
@@ -155,8 +164,9 @@ impl Pages {
         };
         let site = Arc::clone(&self.site);
         self.runtime.spawn(async move {
-            if let Err(error) = take_over(site, stream, read, peer).await {
-                tracing::warn!(%peer, %error, "cannot take over a connection");
+            match stream.open() {
+                Ok(stream) => serve(site, Replay::new(read, stream), peer).await,
+                Err(error) => tracing::warn!(%peer, %error, "cannot take over a connection"),
             }
             drop(permit);
         });
@@ -168,21 +178,6 @@ fn is_probe(read: &[u8]) -> bool {
     let target = read.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
     let path = target.split(|byte| *byte == b'?').next();
     PROBES.iter().any(|probe| path == Some(probe.as_bytes()))
-}
-
-async fn take_over(site: Arc<Site>, stream: Stream, read: Vec<u8>, peer: IpAddr) -> io::Result<()> {
-    match stream {
-        Stream::Tcp(stream) => {
-            let stream = tokio::net::TcpStream::from_std(stream)?;
-            serve(site, Replay::new(read, stream), peer).await;
-        }
-        Stream::Unix(stream) => {
-            let stream = tokio::net::UnixStream::from_std(stream)?;
-            serve(site, Replay::new(read, stream), peer).await;
-        }
-        Stream::Wrapped(stream) => serve(site, Replay::new(read, stream.open()?), peer).await,
-    }
-    Ok(())
 }
 
 async fn serve<S>(site: Arc<Site>, stream: Replay<S>, peer: IpAddr)

@@ -6,6 +6,7 @@
 use crate::config::{Flag, Request};
 use crate::doctor::Order;
 use crate::emit::EmitArgs;
+use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -58,6 +59,12 @@ enum CommandArgs {
     Emit {
         #[command(flatten)]
         args: Box<EmitArgs>,
+        #[command(flatten)]
+        overrides: Overrides,
+    },
+    Nodes {
+        #[command(flatten)]
+        args: Box<NodesArgs>,
         #[command(flatten)]
         overrides: Overrides,
     },
@@ -156,6 +163,7 @@ pub enum Command {
     Token(Box<TokenArgs>),
     ApiKey(String),
     Emit(Box<EmitArgs>, Request),
+    Nodes(Box<NodesArgs>, Request),
     Completions(clap_complete::Shell),
     Man(Option<PathBuf>),
 }
@@ -187,6 +195,9 @@ impl Cli {
             Some(CommandArgs::Completions { shell }) => Command::Completions(shell),
             Some(CommandArgs::Man { folder }) => Command::Man(folder),
             Some(CommandArgs::Emit { args, overrides }) => Command::Emit(args, overrides.request()),
+            Some(CommandArgs::Nodes { args, overrides }) => {
+                Command::Nodes(args, overrides.request())
+            }
             Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check { overrides, online } => ConfigCommand::Check {

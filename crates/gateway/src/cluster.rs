@@ -2,19 +2,24 @@
 
 use crate::config::RedisMode;
 use crate::config::{Cluster, Compat};
+use crate::relay::Door;
 use anyhow::{Context, Result};
 use compat::plane::{self, Membership};
 use compat::verb::own_uid;
+use control::cluster::card::{Card, unix_seconds};
 use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::gauges::Gauges;
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
 use control::cluster::{Member, Office, Settings};
+use control::health::Readiness;
 use hub::Inbox;
+use hub::metrics::Cells;
 use shard::Shards;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
 
@@ -24,11 +29,13 @@ pub fn join(
     number: Option<u16>,
     hostname: &str,
     gauges: &Arc<Gauges>,
-) -> Result<Member> {
+) -> Result<(Member, Option<Door>)> {
+    let redis = engine(cluster)?;
+    let door = Door::open(cluster, redis.addrs.first())?;
     let settings = Settings {
         prefix: cluster.prefix.clone(),
         number,
-        name: format!("{hostname}/{}", std::process::id()),
+        card: card(hostname, door.as_ref()),
         secret: cluster
             .secret
             .as_ref()
@@ -44,9 +51,20 @@ pub fn join(
             "a program that can publish to Redis can speak for every node: set cluster.secret"
         );
     }
-    let redis = engine(cluster)?;
     let member = Member::join(settings, Arc::clone(gauges), move || redis::open(redis));
-    Ok(member?)
+    Ok((member?, door))
+}
+
+/// What others read of this process.
+pub fn card(hostname: &str, door: Option<&Door>) -> Card {
+    Card {
+        name: format!("{hostname}/{}", std::process::id()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        relay: door.map(|door| door.address),
+        started_s: unix_seconds(),
+        sessions: 0,
+        state: "starting".to_owned(),
+    }
 }
 
 /// Connects to the engine, once, and asks what it is.
@@ -102,12 +120,19 @@ fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
 }
 
 /// From now on letters of other nodes reach the shards.
-pub fn open(member: &mut Member, shards: &Shards, foreign: Option<Ear>) {
-    let count = shards.metrics().len() as u16;
+pub fn open(member: &mut Member, shards: &Shards, readiness: &Readiness, foreign: Option<Ear>) {
+    let cells = shards.metrics();
+    let count = cells.len() as u16;
+    let sessions = move || {
+        let of_shard = |cells: &Arc<Cells>| cells.sessions.load(Ordering::Relaxed);
+        cells.iter().map(of_shard).sum()
+    };
     member.open(Office {
         inbox: Inbox::new(shards.process(), member.number(), count),
         shards: count,
         deliver: Box::new(shards.postman()),
+        sessions: Box::new(sessions),
+        readiness: readiness.clone(),
         foreign,
     });
 }

@@ -11,8 +11,10 @@ mod greeting;
 mod health;
 mod inside;
 mod memory;
+mod nodes;
 mod outside;
 mod plan;
+mod relay;
 mod secure;
 mod serve;
 mod shell;
@@ -50,6 +52,9 @@ fn main() -> ExitCode {
         Command::Health(request) => ended(health::run(&request).map(|()| ExitCode::SUCCESS)),
         Command::Emit(args, request) => {
             ended(emit::run(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Nodes(args, request) => {
+            ended(nodes::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
         Command::Completions(shell) => done(shell::completions(shell)),

@@ -6,9 +6,11 @@ use control::flood::{FLOOD_WINDOW, Flood};
 use control::identity::Verifier;
 use control::metrics::node::LogLoss;
 use control::page::{Pages, Stream};
+use control::relay::{Relayed, Relays};
 use hub::claims::Denied;
 use hub::{Ask, Notice, Parcel, Reply};
-use shard::{Answerer, Detached, Handover, Outside};
+use shard::tls::SecureStream;
+use shard::{Answerer, Detached, Handover, Outside, Relay};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +25,7 @@ const QUEUE_NOTICES: usize = 65_536;
 #[derive(Debug)]
 pub struct Link {
     pages: Pages,
+    relays: Option<Relays>,
     verifier: Option<TokenDesk>,
     notices: SyncSender<Notice>,
     log_connections: bool,
@@ -40,11 +43,20 @@ pub struct TokenDesk {
     pub verifier: Arc<Verifier>,
 }
 
+/// What answers for shards beside the pages.
+#[derive(Debug)]
+pub struct Desks {
+    /// `None`: no keys are configured.
+    pub tokens: Option<TokenDesk>,
+    /// `None`: nothing is relayed to other nodes.
+    pub relays: Option<Relays>,
+}
+
 impl Link {
-    /// `verifier`: `None` = no keys are configured. `log_connections`: write a line for each client that connects, leaves or is refused.
+    /// `log_connections`: write a line for each client that connects, leaves or is refused.
     pub fn start(
         pages: Pages,
-        verifier: Option<TokenDesk>,
+        desks: Desks,
         parcels: Option<UnboundedSender<Parcel>>,
         log_connections: bool,
         loss: Arc<LogLoss>,
@@ -56,7 +68,8 @@ impl Link {
         thread.spawn(move || write(&queue, &lost, &counters))?;
         Ok(Link {
             pages,
-            verifier,
+            relays: desks.relays,
+            verifier: desks.tokens,
             notices,
             log_connections,
             parcels,
@@ -66,14 +79,39 @@ impl Link {
     }
 }
 
+/// As the control plane reads and writes connections.
+fn stream(stream: Detached, tls: Option<SecureStream>) -> Stream {
+    match (stream, tls) {
+        (Detached::Tcp(stream), None) => Stream::Tcp(stream),
+        (Detached::Unix(stream), None) => Stream::Unix(stream),
+        (stream, Some(tls)) => Stream::Wrapped(Box::new(Secure::new(stream, tls))),
+    }
+}
+
 impl Outside for Link {
     fn handover(&self, handover: Handover) {
-        let stream = match (handover.stream, handover.tls) {
-            (Detached::Tcp(stream), None) => Stream::Tcp(stream),
-            (Detached::Unix(stream), None) => Stream::Unix(stream),
-            (stream, Some(tls)) => Stream::Wrapped(Box::new(Secure::new(stream, tls))),
-        };
+        let stream = stream(handover.stream, handover.tls);
         self.pages.accept(stream, handover.read, handover.peer);
+    }
+
+    fn relay(&self, relay: Relay) {
+        let Some(relays) = &self.relays else {
+            // Hubs relay to nodes whose addresses are known, and none are asked for then.
+            return;
+        };
+        let Relay {
+            conn,
+            owner,
+            refusal,
+        } = relay;
+        relays.relay(Relayed {
+            stream: stream(conn.stream, conn.tls),
+            read: conn.read,
+            client: conn.peer,
+            node: owner.node,
+            shard: owner.shard,
+            refusal,
+        });
     }
 
     fn ask(&self, ask: Ask, answerer: Answerer) {

@@ -5,20 +5,22 @@ use crate::config::{self, Loaded, Request, Resolved};
 use crate::greeting;
 use crate::inside::Inside;
 use crate::memory;
-use crate::outside::{Link, TokenDesk};
+use crate::outside::{Desks, Link, TokenDesk};
+use crate::relay::{self, Door};
 use crate::signals::{self, Wish};
 use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
-use control::admin::{Gate, ToShards};
-use control::cluster::{Ended, Member};
+use control::admin::{Gate, Nodes, ToShards};
+use control::cluster::{Ended, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
 use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
+use control::relay::Relays;
 use rules::{PayloadCheck, RulesFactory};
 use shard::{Settings, Shards};
 use std::net::{SocketAddr, TcpListener};
@@ -66,7 +68,8 @@ pub fn start<'a>(
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
     let workers = loaded.resolved.backends.as_ref().map(Counter::open);
     let workers = workers.transpose()?;
-    let mut member = join_cluster(&loaded, &facts)?;
+    let (mut member, door) = join_cluster(&loaded, &facts)?;
+    let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts);
     let rules = make_rules(&loaded.resolved, workers.as_ref())?;
     let shards = start_shards(
         &loaded.resolved,
@@ -74,24 +77,22 @@ pub fn start<'a>(
         &rules,
         unix,
         &facts,
-        token_desk(&runtime, verifier.as_ref()),
+        Desks {
+            tokens: token_desk(&runtime, verifier.as_ref()),
+            relays: relays.clone(),
+        },
         certificates.as_ref(),
     )?;
     if let Some(member) = &mut member {
         open_to_others(&loaded.resolved, member, &shards, &runtime, &facts)?;
     }
-    // Nobody else sets it.
-    let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
-    if let Some(verifier) = &verifier {
-        let _ = facts.verifier.set(Arc::clone(verifier));
-    }
-    let admin_addr = match admin {
-        Some(listener) => {
-            let gate = gate(&loaded.resolved, &shards, &facts);
-            Some(serve_admin(&runtime, listener, &shards, &facts, gate)?)
-        }
-        None => None,
+    relay::open(relays.as_ref(), door, &shards, &runtime)?;
+    note(&facts, &shards, verifier.as_ref());
+    let serve_admin = |listener| {
+        let gate = gate(&loaded.resolved, member.as_ref(), &shards, &facts);
+        serve_admin(&runtime, listener, &shards, &facts, gate)
     };
+    let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
     let workers = workers.map(|workers| workers.serve(&loaded.resolved, node, &shards, &facts));
     let workers = workers.transpose()?.flatten();
@@ -104,6 +105,7 @@ pub fn start<'a>(
         facts,
         shards,
         member,
+        relays,
         verifier,
         certificates,
         wishes,
@@ -125,16 +127,26 @@ fn node_number(config: &Resolved, member: Option<&Member>) -> u16 {
     member.map_or(config.server.node.unwrap_or_default(), Member::number)
 }
 
-fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<Option<Member>> {
+fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<(Option<Member>, Option<Door>)> {
     let config = &loaded.resolved;
     let Some(cluster) = &config.cluster else {
-        return Ok(None);
+        return Ok((None, None));
     };
     // Ready as soon as the others can be reached.
     facts.readiness.set_cut_off(true);
     let hostname = config::hostname();
-    let member = cluster::join(cluster, config.server.node, &hostname, &facts.cluster)?;
-    Ok(Some(member))
+    let (member, door) = cluster::join(cluster, config.server.node, &hostname, &facts.cluster)?;
+    Ok((Some(member), door))
+}
+
+fn start_relays(
+    config: &Resolved,
+    member: Option<&Member>,
+    runtime: &Runtime,
+    facts: &Facts,
+) -> Option<Relays> {
+    let (cluster, member) = config.cluster.as_ref().zip(member)?;
+    relay::relays(cluster, member, runtime, descriptor_limit(), &facts.relay)
 }
 
 /// From now on nodes and servers of other kinds reach the shards.
@@ -151,7 +163,7 @@ fn open_to_others(
     let namespaces = config.rules.namespaces.keys().cloned().collect();
     let gauges = &facts.foreign;
     let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, gauges)?;
-    cluster::open(member, shards, ear);
+    cluster::open(member, shards, &facts.readiness, ear);
     Ok(())
 }
 
@@ -191,7 +203,7 @@ fn start_shards(
     rules: &RulesFactory,
     unix: Vec<UnixListener>,
     facts: &Arc<Facts>,
-    desk: Option<TokenDesk>,
+    desks: Desks,
     certificates: Option<&Rotation>,
 ) -> Result<Shards> {
     let pages = Pages::new(
@@ -208,7 +220,10 @@ fn start_shards(
         None => pages,
     };
     let descriptors = descriptor_limit();
-    let for_clients = descriptors_for_clients(descriptors);
+    let relayed = config.cluster.as_ref();
+    let relayed = relayed.map_or(0, |cluster| relay::places(cluster.relays_max, descriptors));
+    // A relayed connection has two.
+    let for_clients = descriptors_for_clients(descriptors) - 2 * relayed;
     let conns_max = config.hub.limits.conns_max.min(for_clients);
     // Nobody else sets it.
     let _ = facts.bounds.set(Bounds {
@@ -237,7 +252,7 @@ fn start_shards(
     let parcels = member.map(Member::parcels);
     let link = Link::start(
         pages,
-        desk,
+        desks,
         parcels,
         config.log.connections,
         Arc::clone(&facts.log),
@@ -245,8 +260,19 @@ fn start_shards(
     shard::start(settings, rules, Arc::new(link)).context("cannot start the data plane")
 }
 
+fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Facts) -> Nodes {
+    let (cells, readiness) = (shards.metrics(), facts.readiness.clone());
+    match member {
+        Some(member) => Nodes::of(member, cells, readiness),
+        None => {
+            let card = cluster::card(&config::hostname(), None);
+            Nodes::alone(node_number(config, None), card, cells, readiness)
+        }
+    }
+}
+
 /// What the operators' listener asks of those who come.
-fn gate(config: &Resolved, shards: &Shards, facts: &Arc<Facts>) -> Gate {
+fn gate(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Arc<Facts>) -> Gate {
     let access = config.admin.access.clone();
     let address = config.server.admin.map(|address| address.ip());
     if access.keys.is_empty() && address.is_some_and(|address| !address.is_loopback()) {
@@ -258,6 +284,7 @@ fn gate(config: &Resolved, shards: &Shards, facts: &Arc<Facts>) -> Gate {
         access,
         conns_max: config.admin.conns_max,
         shards: ToShards::new(shards.relayer()),
+        nodes: nodes(config, member, shards, facts),
         node: Arc::clone(facts),
     }
 }
@@ -284,6 +311,14 @@ fn serve_admin(
     Ok(addr)
 }
 
+/// What the exporter reads. Nobody else sets it.
+fn note(facts: &Facts, shards: &Shards, verifier: Option<&Arc<Verifier>>) {
+    let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
+    if let Some(verifier) = verifier {
+        let _ = facts.verifier.set(Arc::clone(verifier));
+    }
+}
+
 fn note_expiry(facts: &Facts, certificates: Option<&Rotation>) {
     let expiry = certificates.and_then(Rotation::first_expiry);
     facts
@@ -300,6 +335,7 @@ pub struct Node<'a> {
     facts: Arc<Facts>,
     shards: Shards,
     member: Option<Member>,
+    relays: Option<Relays>,
     verifier: Option<Arc<Verifier>>,
     certificates: Option<Rotation>,
     wishes: Receiver<Wish>,
@@ -338,6 +374,10 @@ impl Node<'_> {
                     "another process has this node's number in the cluster: start anew, with server.node = \"auto\" or another number"
                 );
             }
+            if self.facts.readiness.is_asked_to_drain() {
+                self.drain()?;
+                return self.stay_drained();
+            }
             match self.wishes.try_recv() {
                 Ok(Wish::Stop) => return self.drain(),
                 Ok(Wish::Reload) => self.reload(),
@@ -360,6 +400,27 @@ impl Node<'_> {
         member.has_ended() == Some(Ended::Superseded)
     }
 
+    /// The others read at once how this node stands.
+    fn tell_others(&self) {
+        if let Some(member) = &self.member {
+            let _ = member.orders().send(Order::Renew);
+        }
+    }
+
+    /// An operator sent the clients away: the process stays, so that no supervisor starts another, until it is told to stop.
+    fn stay_drained(&self) -> Result<()> {
+        self.facts.readiness.set_drained();
+        self.tell_others();
+        tracing::info!("drained: this node takes no clients until it is started anew");
+        loop {
+            if self.has_lost_its_number()
+                || matches!(self.wishes.recv_timeout(LOOK_INTERVAL), Ok(Wish::Stop))
+            {
+                return Ok(());
+            }
+        }
+    }
+
     /// Not ready, no new clients; the others are told, closed over the window, and waited for.
     fn drain(&mut self) -> Result<()> {
         let server = &self.loaded.resolved.server;
@@ -371,12 +432,23 @@ impl Node<'_> {
             "draining"
         );
         self.facts.readiness.drain();
+        self.tell_others();
         self.shards.drain(window);
+        if let Some(relays) = &self.relays {
+            relays.drain(window);
+        }
         let deadline = Instant::now() + window + grace;
+        let mut ended = None;
         loop {
-            if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
-                tracing::info!("stopped");
-                return ended.context("cannot drain");
+            ended = ended.or_else(|| self.shards.wait_for(LOOK_INTERVAL));
+            let relayed = self.relays.as_ref().map_or(0, Relays::open);
+            match ended {
+                Some(ended) if relayed == 0 || ended.is_err() => {
+                    tracing::info!("stopped");
+                    return ended.context("cannot drain");
+                }
+                Some(_) => std::thread::sleep(LOOK_INTERVAL),
+                None => {}
             }
             let hurried = matches!(self.wishes.try_recv(), Ok(Wish::Stop));
             if hurried || Instant::now() >= deadline {

@@ -59,6 +59,7 @@ pub use seam::told::Collected;
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
 pub use tables::slot::{AskId, AskKey, ConnId, Key, SessionId, SessionKey, SocketId, SocketKey};
+pub use transport::input::Moved;
 pub use transport::tick::Spent;
-pub use turn::{Moved, Turn, World};
+pub use turn::{Turn, World};
 pub use wire::socketio::is_reserved;

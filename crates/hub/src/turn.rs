@@ -21,6 +21,7 @@ use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
 use crate::tables::clock::Now;
 use crate::tables::slot::{AskKey, ConnId};
+use crate::transport::input::Moved;
 use crate::transport::tick::{self, Spent};
 use crate::transport::{drain, flush, input};
 use std::any::Any;
@@ -34,19 +35,6 @@ pub trait World: Sink {
     /// Wakes the shards that messages were left for. It comes before each flush: a shard that was woken by the first message
     /// of a turn would work on each by itself, and write to each of its clients as often.
     fn wake(&mut self) {}
-}
-
-/// A connection that another shard read and gave away.
-#[derive(Debug)]
-pub struct Moved<'a> {
-    /// The client's address.
-    pub peer: IpAddr,
-    /// The bound that it is beyond.
-    pub beyond: Option<Limit>,
-    /// What was read of it.
-    pub read: &'a mut [u8],
-    /// The end of the stream came behind that.
-    pub ended: bool,
 }
 
 /// A turn under way. One that is dropped before its end goes on with the next.
@@ -124,10 +112,10 @@ impl<W: World> Turn<'_, W> {
         })
     }
 
-    /// Another shard accepted a connection and moved it here.
+    /// Another shard accepted a connection and moved it here, or another node relays it.
     pub fn moved_here(&mut self, moved: Moved<'_>, adopt: impl FnOnce(&mut W, ConnId) -> bool) {
         self.take_in(|stage, world| {
-            let conn = input::open_moved(&mut stage.parts, moved.peer, moved.beyond);
+            let conn = input::open_moved(&mut stage.parts, &moved);
             if !adopt(world, conn) {
                 return input::broken(&mut stage.parts, conn);
             }

@@ -1,6 +1,6 @@
 //! What a hub acts on: streams, mailboxes, the outside. Every effect is carried out here.
 
-use crate::mail::{Answerer, Handover, Mail, Outside, Post};
+use crate::mail::{Answerer, Handover, Mail, Outside, Post, Relay};
 use crate::reactor::Reactor;
 use crate::reactor::stream::Stream;
 use crate::streams::Streams;
@@ -48,6 +48,7 @@ impl World for Hands {
                 read,
                 peer,
                 beyond,
+                relayed,
             } => {
                 debug_assert_ne!(shard, self.me.shard);
                 if let Some((stream, tls)) = self.detach(conn) {
@@ -57,11 +58,31 @@ impl World for Hands {
                         peer,
                         read,
                         beyond,
+                        relayed,
                     };
                     self.post.leave(shard, conn);
                 }
             }
-            Effect::Handover { conn, read, peer } => self.hand_over(conn, read, peer),
+            Effect::Relay {
+                conn,
+                owner,
+                read,
+                peer,
+                refusal,
+            } => {
+                if let Some(conn) = self.handover(conn, read, peer) {
+                    self.outside.relay(Relay {
+                        conn,
+                        owner,
+                        refusal,
+                    });
+                }
+            }
+            Effect::Handover { conn, read, peer } => {
+                if let Some(conn) = self.handover(conn, read, peer) {
+                    self.outside.handover(conn);
+                }
+            }
             Effect::Ask { key, ask } => {
                 let mail = self.post.of(self.me.shard).clone();
                 self.outside.ask(ask, Answerer { mail, key });
@@ -115,14 +136,14 @@ impl Hands {
         Some((stream, tls))
     }
 
-    fn hand_over(&mut self, conn: ConnId, read: Vec<u8>, peer: IpAddr) {
-        if let Some((stream, tls)) = self.detach(conn) {
-            self.outside.handover(Handover {
-                stream: stream.into(),
-                tls: tls.map(SecureStream::new),
-                read,
-                peer,
-            });
-        }
+    /// Takes a connection off this shard for good.
+    fn handover(&mut self, conn: ConnId, read: Vec<u8>, peer: IpAddr) -> Option<Handover> {
+        let (stream, tls) = self.detach(conn)?;
+        Some(Handover {
+            stream: stream.into(),
+            tls: tls.map(SecureStream::new),
+            read,
+            peer,
+        })
     }
 }

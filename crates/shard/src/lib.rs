@@ -16,7 +16,7 @@ mod streams;
 pub mod tls;
 mod turn;
 
-pub use mail::{Answerer, Handover, Outside};
+pub use mail::{Answerer, Handover, Outside, Relay};
 pub use memory::ShardMemory;
 pub use reactor::stream::Detached;
 pub use shards::{Inspector, Settings, ShardDied, Shards, Tls, ToHandlers, start};

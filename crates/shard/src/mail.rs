@@ -5,7 +5,7 @@ use crate::reactor::stream::{Detached, Stream};
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Sender, Weigh};
 use hub::metrics::Limit;
-use hub::{Ask, AskKey, Letter, Notice, Parcel, Reply};
+use hub::{Ask, AskKey, Letter, Notice, Parcel, Place, Reply};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::net::IpAddr;
@@ -15,6 +15,8 @@ use std::sync::{Arc, mpsc};
 pub trait Outside: Send + Sync {
     /// A connection whose request is not a realtime one.
     fn handover(&self, handover: Handover);
+    /// A connection whose request is for a session of another node.
+    fn relay(&self, relay: Relay);
     /// A question; whoever knows the answer gives it to the answerer.
     fn ask(&self, ask: Ask, answerer: Answerer);
     /// Something for other nodes.
@@ -48,6 +50,15 @@ pub struct Handover {
     pub peer: IpAddr,
 }
 
+/// A connection to be passed on to another node.
+#[derive(Debug)]
+pub struct Relay {
+    pub conn: Handover,
+    pub owner: Place,
+    /// The answer if that node cannot be reached.
+    pub refusal: Vec<u8>,
+}
+
 /// What a shard finds in its mailbox.
 #[derive(Debug)]
 pub(crate) enum Mail {
@@ -64,6 +75,7 @@ pub(crate) enum Mail {
         peer: IpAddr,
         read: Vec<u8>,
         beyond: Option<Limit>,
+        relayed: bool,
     },
     /// What the control plane was asked.
     Answer {

@@ -6,6 +6,7 @@ use crate::effects::Hands;
 use crate::entropy::entropy;
 use crate::mail::{Mail, Outside, Post};
 use crate::memory::ShardMemory;
+use crate::reactor::stream::Stream;
 use crate::reactor::{Reactor, listener};
 use crate::read::Reader;
 use crate::streams::Streams;
@@ -17,7 +18,7 @@ use hub::{HandlerFactory, Hub, Identity, Letter, Process, Uplink};
 use rustls::ServerConfig;
 use std::any::Any;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -128,6 +129,8 @@ pub struct Shards {
     cells: Arc<[Arc<Cells>]>,
     mail: Vec<Sender<Mail>>,
     open: Arc<AtomicUsize>,
+    /// Connections of the process, the reserve included.
+    conns_max: usize,
     process: Process,
     ended: mpsc::Receiver<Result<(), ShardDied>>,
 }
@@ -155,6 +158,7 @@ pub fn start(
             cells: (0..count).map(|_| Arc::default()).collect(),
             mail: offices.iter().map(|office| office.sender.clone()).collect(),
             open: Arc::default(),
+            conns_max: settings.conns_max + settings.conns_reserve,
             process,
             ended: mpsc::channel().1,
         },
@@ -361,6 +365,30 @@ impl Shards {
             if let Some(mail) = &mail {
                 mail.send(Mail::Letter(Arc::new(letter)));
             }
+        }
+    }
+
+    /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed.
+    pub fn adopter(
+        &self,
+    ) -> impl Fn(u16, std::net::TcpStream, IpAddr) -> bool + Send + Sync + 'static {
+        let (mail, open, max) = (self.mail.clone(), Arc::clone(&self.open), self.conns_max);
+        move |shard, stream, client| {
+            let Some(mail) = mail.get(usize::from(shard)) else {
+                return false;
+            };
+            if open.load(Ordering::Relaxed) >= max {
+                return false;
+            }
+            mail.send(Mail::Conn {
+                stream: Stream::Tcp(mio::net::TcpStream::from_std(stream)),
+                tls: None,
+                peer: client,
+                read: Vec::new(),
+                beyond: None,
+                relayed: true,
+            });
+            true
         }
     }
 

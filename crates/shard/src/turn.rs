@@ -138,12 +138,14 @@ impl Life {
                 peer,
                 mut read,
                 beyond,
+                relayed,
             } => {
                 let ended = tls.as_ref().is_some_and(|tls| tls.is_ended());
                 let adopt = |hands: &mut Hands, conn| hands.adopt(stream, tls, conn);
                 let moved = Moved {
                     peer,
                     beyond,
+                    relayed,
                     read: &mut read,
                     ended,
                 };

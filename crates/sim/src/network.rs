@@ -169,7 +169,9 @@ impl hub::World for Wires<'_> {
                 let queue = self.mail.entry(way).or_default();
                 queue.push_back((self.origin, letter));
             }
-            Effect::Away(_) => panic!("seed {}: there is one node", self.seed),
+            Effect::Relay { .. } | Effect::Away(_) => {
+                panic!("seed {}: there is one node", self.seed)
+            }
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
             Effect::Ask { key, .. } => self.questions.push((self.node, key, self.origin)),
             Effect::Shutdown { .. } | Effect::Log(_) => {}

@@ -306,6 +306,7 @@ impl World {
             let moved = Moved {
                 peer: [127, 0, 0, 1].into(),
                 beyond: None,
+                relayed: false,
                 read: &mut read,
                 ended: false,
             };

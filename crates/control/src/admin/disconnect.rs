@@ -82,7 +82,7 @@ pub(super) fn invalid(why: &str) -> Response {
     refusal(400, "INVALID_REQUEST", why)
 }
 
-fn refusal(status: u16, error: &str, why: &str) -> Response {
+pub(super) fn refusal(status: u16, error: &str, why: &str) -> Response {
     reply(
         status,
         json!({ "error": error, "message": why }).to_string(),

@@ -1,12 +1,14 @@
 //! The loop between the shards, the native plane and the engine. Everything that is there is taken in first; then what is to be
 //! published leaves in one batch. While it is under way the next one fills.
 
-use super::engine::{Engine, Held, Kind, Name, News, Publish, Published, Topic};
+use super::card::Card;
+use super::engine::{Engine, Held, Holder, Kind, Name, News, Publish, Published, Topic};
 use super::feed::Feed;
 use super::gauges::Gauges;
 use super::joins::Joins;
-use super::member::Office;
-use super::number::{Number, RENEWAL};
+use super::member::{Office, Order};
+use super::number::{self, Number, RENEWAL};
+use super::roster::Roster;
 use super::seal::Seal;
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Event, Limits, Node};
@@ -49,7 +51,13 @@ pub(super) struct Rig {
     pub(super) uplink: Arc<Uplink>,
     pub(super) gauges: Arc<Gauges>,
     pub(super) parcels: UnboundedReceiver<Parcel>,
+    pub(super) card: Card,
+    pub(super) roster: Arc<Roster>,
+    pub(super) orders: UnboundedReceiver<Order>,
 }
+
+/// The letter that orders a node to send its clients away.
+const DRAIN: &[u8] = b"drain";
 
 type Batch = (Vec<Frame>, Published, Instant);
 
@@ -67,14 +75,19 @@ struct Driver {
     refuses: bool,
     paused_until: Instant,
     ended: Option<Ended>,
+    looks: JoinSet<Look>,
+    /// The leases of all numbers.
+    numbers: Arc<[Name]>,
 }
+
+/// What was read of the leases: whether the own one is another's, and all of them if the engine answered.
+type Look = (bool, Option<Vec<Option<Holder>>>);
 
 /// Carries letters until asked to leave, or until another process has this node's number.
 pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
     let mut driver = Driver::new(rig);
     driver.listen();
     let mut lease = tokio::time::interval(RENEWAL);
-    let mut renewals: JoinSet<bool> = JoinSet::new();
     loop {
         driver.step();
         if let Some(ended) = driver.ended {
@@ -86,11 +99,9 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
             Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
             Some(news) = driver.rig.feed.next() => driver.on_news(news),
             Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(&parcel),
-            Some(lost) = renewals.join_next() => driver.on_renewal(lost.unwrap_or(false)),
-            _ = lease.tick() => {
-                let (engine, lease) = (driver.rig.engine.clone(), driver.rig.number.lease.clone());
-                renewals.spawn(async move { matches!(engine.hold(&lease).await, Ok(Held::Other(_))) });
-            }
+            Some(Ok(looked)) = driver.looks.join_next() => driver.on_look(&looked),
+            Some(order) = driver.rig.orders.recv() => driver.on_order(order),
+            _ = lease.tick() => driver.renew(),
             () = sleep_until(due.into()) => {}
             _ = &mut left => return driver.leave().await,
         }
@@ -101,7 +112,7 @@ impl Driver {
     fn new(rig: Rig) -> Self {
         let me = Peer {
             node: NodeId(rig.number.number),
-            epoch: Epoch(rig.number.epoch),
+            epoch: Epoch(rig.number.epoch()),
         };
         let now = Instant::now();
         Self {
@@ -117,6 +128,8 @@ impl Driver {
             refuses: false,
             paused_until: now,
             ended: None,
+            looks: JoinSet::new(),
+            numbers: number::keys(&rig.prefix),
             rig,
         }
     }
@@ -229,9 +242,46 @@ impl Driver {
         }
     }
 
-    fn on_renewal(&mut self, lost: bool) {
-        if lost {
+    // ---- leases -------------------------------------------------------------------------------------------------------------
+
+    /// Keeps the number, tells how this node stands, and reads how the others do.
+    fn renew(&mut self) {
+        let office = &self.rig.office;
+        self.rig.number.lease.payload = Card {
+            sessions: (office.sessions)(),
+            state: office.readiness.word().to_owned(),
+            ..self.rig.card.clone()
+        }
+        .text();
+        let lease = self.rig.number.lease.clone();
+        let (engine, numbers) = (self.rig.engine.clone(), Arc::clone(&self.numbers));
+        self.looks.spawn(async move {
+            let lost = matches!(engine.hold(&lease).await, Ok(Held::Other(_)));
+            (lost, engine.holders(&numbers).await.ok())
+        });
+    }
+
+    /// Reads the leases: somebody new has one.
+    fn look(&mut self) {
+        let (engine, numbers) = (self.rig.engine.clone(), Arc::clone(&self.numbers));
+        self.looks
+            .spawn(async move { (false, engine.holders(&numbers).await.ok()) });
+    }
+
+    fn on_look(&mut self, (lost, holders): &Look) {
+        if *lost {
             self.ended = Some(Ended::Superseded);
+        }
+        if let Some(holders) = holders {
+            self.rig.roster.leases(self.me.0, holders);
+        }
+    }
+
+    fn on_order(&mut self, order: Order) {
+        match order {
+            Order::Drain(node) if node == self.me.0 => self.rig.office.readiness.ask_to_drain(),
+            Order::Drain(node) => self.node.order(NodeId(node), DRAIN),
+            Order::Renew => self.renew(),
         }
     }
 
@@ -245,16 +295,27 @@ impl Driver {
                 Event::Lost { from, letters } => self.lost(from.node, letters),
                 Event::Up(peer) => {
                     self.rig.uplink.meets(peer.node.0);
+                    self.rig.roster.up(peer.node.0, peer.epoch.0);
+                    self.look();
                     tracing::info!(node = peer.node.0, "a node came");
                 }
                 Event::Down(peer) => {
                     let node = peer.node.0;
+                    self.rig.roster.down(node);
                     tracing::info!(node, "a node went");
                     let down = Arc::new(Letter::from(Tidings::Down { node }));
                     for shard in 0..self.rig.office.shards {
                         (self.rig.office.deliver)(shard, Arc::clone(&down));
                     }
                 }
+                Event::Order { from, order } if *order == *DRAIN => {
+                    tracing::info!(
+                        node = from.node.0,
+                        "another node passes on the order to drain"
+                    );
+                    self.rig.office.readiness.ask_to_drain();
+                }
+                Event::Order { .. } => Gauges::add(&self.rig.gauges.unreadable, 1),
                 Event::Superseded(_) => self.ended = Some(Ended::Superseded),
             }
         }

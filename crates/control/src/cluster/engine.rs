@@ -109,8 +109,10 @@ impl Published {
 #[derive(Clone, Debug)]
 pub struct Lease {
     pub key: Name,
-    /// Names this life of the holder; without spaces.
-    pub fence: String,
+    /// Where the last epoch stands that was given to anybody; of the same slot.
+    pub counter: Name,
+    /// Names this life of the holder.
+    pub epoch: u64,
     /// What others may read of the holder.
     pub payload: String,
     /// It ends so long after it was held last.
@@ -120,7 +122,7 @@ pub struct Lease {
 impl Lease {
     /// What stands under the key.
     pub(super) fn value(&self) -> String {
-        format!("{} {}", self.fence, self.payload)
+        format!("{} {}", self.epoch, self.payload)
     }
 }
 
@@ -133,10 +135,20 @@ pub enum Held {
     Other(Holder),
 }
 
+/// How taking a lease ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is the asker's, in this epoch.
+    Mine(u64),
+    /// Another's.
+    Other(Holder),
+}
+
 /// A holder of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    pub fence: String,
+    /// 0 if what stands there is no lease of ours.
+    pub epoch: u64,
     pub payload: String,
 }
 
@@ -144,9 +156,9 @@ impl Holder {
     /// From what stands under a key.
     pub(super) fn read(value: &[u8]) -> Self {
         let value = String::from_utf8_lossy(value);
-        let (fence, payload) = value.split_once(' ').unwrap_or((&value, ""));
+        let (epoch, payload) = value.split_once(' ').unwrap_or((&value, ""));
         Self {
-            fence: fence.to_owned(),
+            epoch: epoch.parse().unwrap_or_default(),
             payload: payload.to_owned(),
         }
     }
@@ -252,7 +264,19 @@ impl Engine {
         }
     }
 
-    /// Takes a lease that is free, or keeps one's own.
+    /// Takes a lease that is free, in an epoch above its own and above all that anybody was given. A lease of the same payload is
+    /// the asker's.
+    ///
+    /// # Errors
+    /// The server did not answer: nobody knows whose the lease is.
+    pub async fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
+        match &self.0 {
+            Carrier::Memory(port) => port.take(lease),
+            Carrier::Redis(port) => port.take(lease).await,
+        }
+    }
+
+    /// Keeps a lease, also if it is gone since. Later epochs are above its own.
     ///
     /// # Errors
     /// The server did not answer: nobody knows whose the lease is.

@@ -1,10 +1,13 @@
 //! This process as a member of a cluster: a thread that owns the engine, the native plane and the node's number.
 
+use super::card::Card;
 use super::driver::{Ended, Rig, drive};
 use super::engine::{Opened, Trouble};
 use super::foreign::Ear;
 use super::gauges::Gauges;
 use super::number::Number;
+use super::roster::Roster;
+use crate::health::Readiness;
 use cluster::node::Limits;
 use hub::{Inbox, Letter, Parcel, Uplink};
 use std::sync::Arc;
@@ -29,7 +32,7 @@ pub struct Settings {
     /// The node's number; `None` = any that is free.
     pub number: Option<u16>,
     /// What others read of this node beside its number.
-    pub name: String,
+    pub card: Card,
     /// Frames carry a code made with it.
     pub secret: Option<String>,
     /// Bytes of frames kept for nodes that miss some.
@@ -49,6 +52,9 @@ pub struct Office {
     pub inbox: Inbox,
     pub shards: u16,
     pub deliver: Deliver,
+    /// Sessions of this node.
+    pub sessions: Box<dyn Fn() -> u64 + Send>,
+    pub readiness: Readiness,
     /// Servers of other kinds listen by it.
     pub foreign: Option<Ear>,
 }
@@ -59,10 +65,22 @@ impl std::fmt::Debug for Office {
     }
 }
 
+/// What operators want of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// This node is to send its clients away.
+    Drain(u16),
+    /// The others are to know how this node stands, now.
+    Renew,
+}
+
 /// A member of a cluster.
 #[derive(Debug)]
 pub struct Member {
     number: u16,
+    card: Card,
+    roster: Arc<Roster>,
+    orders: UnboundedSender<Order>,
     uplink: Arc<Uplink>,
     gauges: Arc<Gauges>,
     parcels: UnboundedSender<Parcel>,
@@ -86,13 +104,18 @@ impl Member {
     {
         let uplink = Uplink::new(settings.queue_bytes, settings.join_wait);
         let uplink = Arc::new(uplink.naming_rooms(settings.names_rooms));
+        let roster = Arc::new(Roster::new(Arc::clone(&uplink)));
+        let (orders, ordered) = unbounded_channel();
         let (parcels, received) = unbounded_channel();
         let (open_office, office) = oneshot::channel();
         let (leave, left) = oneshot::channel();
         let (joined, number) = mpsc::channel();
         let (end, ended) = mpsc::channel();
+        let card = settings.card.clone();
         let seed = Seed {
             settings,
+            roster: Arc::clone(&roster),
+            orders: ordered,
             uplink: Arc::clone(&uplink),
             gauges: Arc::clone(&gauges),
             parcels: received,
@@ -120,6 +143,9 @@ impl Member {
         })?;
         Ok(Self {
             number,
+            card,
+            roster,
+            orders,
             uplink,
             gauges,
             parcels,
@@ -132,6 +158,21 @@ impl Member {
     /// The node's number.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// What others read of this node, as it was at its start.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// The other nodes.
+    pub fn roster(&self) -> &Arc<Roster> {
+        &self.roster
+    }
+
+    /// Where orders of operators go.
+    pub fn orders(&self) -> UnboundedSender<Order> {
+        self.orders.clone()
     }
 
     /// What the shards share with it.
@@ -174,6 +215,8 @@ impl Member {
 /// What the thread starts with.
 struct Seed {
     settings: Settings,
+    roster: Arc<Roster>,
+    orders: UnboundedReceiver<Order>,
     uplink: Arc<Uplink>,
     gauges: Arc<Gauges>,
     parcels: UnboundedReceiver<Parcel>,
@@ -190,8 +233,8 @@ impl Seed {
         let settings = self.settings;
         let joined = async {
             let (engine, feed) = open().await?;
-            let (given, name) = (settings.number, &settings.name);
-            let number = Number::take(&engine, &settings.prefix, given, epoch(), name).await?;
+            let (given, payload) = (settings.number, settings.card.text());
+            let number = Number::take(&engine, &settings.prefix, given, clock(), &payload).await?;
             Ok((engine, feed, number))
         };
         let (engine, feed, number) = match joined.await {
@@ -227,13 +270,16 @@ impl Seed {
             uplink: self.uplink,
             gauges: self.gauges,
             parcels: self.parcels,
+            card: settings.card,
+            roster: self.roster,
+            orders: self.orders,
         };
         drive(rig, self.left).await
     }
 }
 
-/// A later life has a larger number, unless the clock was set back in between.
-fn epoch() -> u64 {
+/// Where epochs begin if the engine knows of none: above those that it may have forgotten.
+fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(1, |since| since.as_micros() as u64)
 }

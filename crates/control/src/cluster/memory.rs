@@ -2,7 +2,7 @@
 
 use super::engine::{
     Engine, Held, Holder, Kind, Lease, Message, Name, News, Opened, Publish, Published, Server,
-    Topic, Trouble,
+    Taken, Topic, Trouble,
 };
 use super::feed::{Source, feed};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,6 +22,7 @@ struct State {
     ports: BTreeMap<usize, Conn>,
     last_port: usize,
     leases: HashMap<Name, (String, Instant)>,
+    counters: HashMap<Name, u64>,
     stopped: bool,
     /// Deliveries to lose next.
     losing: u64,
@@ -84,6 +85,7 @@ impl Broker {
         state.stopped = true;
         if forget {
             state.leases.clear();
+            state.counters.clear();
         }
         state.settle();
     }
@@ -282,16 +284,40 @@ impl Port {
         Ok(channels.iter().map(count).collect())
     }
 
+    pub(super) fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
+        let mut lease = lease.clone();
+        let held = {
+            let mut state = self.state();
+            state.reaches(self.number)?;
+            state.drop_ended_leases();
+            let counted = state.counters.get(&lease.counter).copied();
+            lease.epoch = lease.epoch.max(counted.unwrap_or_default() + 1);
+            let held = state.leases.get(&lease.key);
+            held.map(|(value, _)| Holder::read(value.as_bytes()))
+        };
+        match held {
+            Some(holder) if holder.payload == lease.payload => Ok(Taken::Mine(holder.epoch)),
+            Some(holder) => Ok(Taken::Other(holder)),
+            None => Ok(match self.hold(&lease)? {
+                Held::Mine => Taken::Mine(lease.epoch),
+                Held::Other(holder) => Taken::Other(holder),
+            }),
+        }
+    }
+
     pub(super) fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
         let mut state = self.state();
         state.reaches(self.number)?;
         state.drop_ended_leases();
         if let Some((value, _)) = state.leases.get(&lease.key) {
             let holder = Holder::read(value.as_bytes());
-            if holder.fence != lease.fence {
+            if holder.epoch != lease.epoch {
                 return Ok(Held::Other(holder));
             }
         }
+        let counter = Arc::clone(&lease.counter);
+        let counted = state.counters.entry(counter).or_default();
+        *counted = lease.epoch.max(*counted);
         let until = Instant::now() + lease.time;
         let value = (lease.value(), until);
         state.leases.insert(Arc::clone(&lease.key), value);
@@ -301,7 +327,7 @@ impl Port {
     pub(super) fn release(&self, lease: &Lease) -> Result<(), Trouble> {
         let mut state = self.state();
         state.reaches(self.number)?;
-        let mine = |value: &str| Holder::read(value.as_bytes()).fence == lease.fence;
+        let mine = |value: &str| Holder::read(value.as_bytes()).epoch == lease.epoch;
         if state
             .leases
             .get(&lease.key)

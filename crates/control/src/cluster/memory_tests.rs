@@ -79,13 +79,14 @@ async fn a_node_that_is_cut_off_is_told_and_hears_again() {
 async fn a_lease_has_one_holder_at_a_time() {
     let broker = Broker::default();
     let ((a, _at_a), (b, _at_b)) = (broker.open(), broker.open());
-    let lease = |fence: &str, payload: &str| Lease {
+    let lease = |epoch: u64, payload: &str| Lease {
         key: name("k"),
-        fence: fence.to_owned(),
+        counter: name("c"),
+        epoch,
         payload: payload.to_owned(),
         time: Duration::from_secs(600),
     };
-    let (mine, yours) = (lease("1", "of a"), lease("2", "of b"));
+    let (mine, yours) = (lease(1, "of a"), lease(2, "of b"));
     assert_eq!(a.hold(&mine).await, Ok(Held::Mine));
     assert_eq!(a.hold(&mine).await, Ok(Held::Mine));
     let holder = Holder::read(b"1 of a");
@@ -98,6 +99,11 @@ async fn a_lease_has_one_holder_at_a_time() {
     assert!(a.hold(&mine).await.is_err());
     broker.start();
     assert_eq!(a.hold(&mine).await, Ok(Held::Mine));
+    assert_eq!(a.take(&mine).await, Ok(Taken::Mine(1)));
+    let taken = b.take(&lease(1, "of b")).await;
+    assert!(matches!(taken, Ok(Taken::Other(_))), "{taken:?}");
+    a.release(&mine).await.expect("given back");
+    assert_eq!(b.take(&lease(1, "of b")).await, Ok(Taken::Mine(2)));
 }
 
 #[test]

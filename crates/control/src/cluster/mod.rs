@@ -1,5 +1,6 @@
 //! What connects the nodes of a cluster: an engine that carries bytes between them.
 
+pub mod card;
 mod driver;
 pub mod engine;
 pub mod feed;
@@ -10,7 +11,8 @@ pub mod member;
 pub mod memory;
 mod number;
 pub mod redis;
+pub mod roster;
 mod seal;
 
 pub use driver::Ended;
-pub use member::{Member, Office, Settings};
+pub use member::{Member, Office, Order, Settings};

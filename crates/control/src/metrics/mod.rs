@@ -11,6 +11,7 @@ pub mod node;
 #[cfg(test)]
 mod page;
 mod rate;
+mod relay;
 mod row;
 mod table;
 mod text;

@@ -6,6 +6,7 @@ use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::identity::Verifier;
+use crate::relay;
 use hub::addresses::Addresses;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +34,8 @@ pub struct Node {
     pub certificate_expiry: AtomicU64,
     /// The way to other nodes.
     pub cluster: Arc<Gauges>,
+    /// Connections that are relayed to other nodes.
+    pub relay: Arc<relay::Gauges>,
     /// The way to servers of other kinds.
     pub foreign: Arc<foreign::Gauges>,
     /// What checks tokens, if anything does.

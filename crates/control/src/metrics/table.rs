@@ -56,6 +56,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::cluster::CLUSTER,
     },
     Group {
+        title: "Relayed connections",
+        intro: "Requests for sessions of other nodes, which are passed on to them ([cluster.md](cluster.md)).",
+        metrics: super::relay::RELAY,
+    },
+    Group {
         title: "Node servers in the cluster",
         intro: "Socket.IO servers of Node and Python on the same Redis ([node-servers.md](node-servers.md)).",
         metrics: super::foreign::FOREIGN,

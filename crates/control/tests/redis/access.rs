@@ -53,11 +53,13 @@ async fn a_user_with_the_rights_of_the_documents_can_do_all() {
     assert_eq!(a.message().await.body, b"1");
     let lease = control::cluster::engine::Lease {
         key: b"sockeye:{nodes}:1"[..].into(),
-        fence: "1".to_owned(),
+        counter: b"sockeye:{nodes}:epoch"[..].into(),
+        epoch: 1,
         payload: String::new(),
         time: Duration::from_secs(60),
     };
-    a.engine.hold(&lease).await.expect("a lease");
+    a.engine.take(&lease).await.expect("a lease");
+    a.engine.hold(&lease).await.expect("a lease kept");
     a.engine
         .holders(std::slice::from_ref(&lease.key))
         .await

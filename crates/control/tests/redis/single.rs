@@ -1,7 +1,7 @@
 //! One Redis that is restarted, cut, frozen, and that throws its subscribers out.
 
 use super::*;
-use control::cluster::engine::{Held, Holder, Lease};
+use control::cluster::engine::{Held, Holder, Lease, Taken};
 use servers::{Cable, Redis};
 
 async fn pair(redis: &Redis) -> (Node, Node) {
@@ -147,25 +147,26 @@ async fn commands_beyond_the_queue_are_refused_at_once() {
 async fn a_lease_has_one_holder_and_outlives_an_empty_restart() {
     let mut redis = Redis::start();
     let (a, b) = pair(&redis).await;
-    let lease = |fence: &str, payload: &str| Lease {
+    let lease = |epoch: u64, payload: &str| Lease {
         key: b"{s}:1"[..].into(),
-        fence: fence.to_owned(),
+        counter: b"{s}:epoch"[..].into(),
+        epoch,
         payload: payload.to_owned(),
         time: Duration::from_secs(60),
     };
-    let (mine, yours) = (lease("12", "a x"), lease("1", "b"));
-    let holder = |fence: &str, payload: &str| Holder {
-        fence: fence.to_owned(),
+    let (mine, yours) = (lease(12, "a x"), lease(1, "b"));
+    let holder = |epoch: u64, payload: &str| Holder {
+        epoch,
         payload: payload.to_owned(),
     };
     assert_eq!(a.engine.hold(&mine).await, Ok(Held::Mine));
-    assert_eq!(a.engine.hold(&lease("12", "a y")).await, Ok(Held::Mine));
-    let held = Held::Other(holder("12", "a y"));
+    assert_eq!(a.engine.hold(&lease(12, "a y")).await, Ok(Held::Mine));
+    let held = Held::Other(holder(12, "a y"));
     assert_eq!(b.engine.hold(&yours).await, Ok(held));
     b.engine.release(&yours).await.expect("nothing to release");
     let keys = [b"{s}:1"[..].into(), b"{s}:2"[..].into()];
     let holders = b.engine.holders(&keys).await;
-    assert_eq!(holders, Ok(vec![Some(holder("12", "a y")), None]));
+    assert_eq!(holders, Ok(vec![Some(holder(12, "a y")), None]));
     redis.restart();
     assert_eq!(a.engine.hold(&mine).await, Ok(Held::Mine));
     a.engine.release(&mine).await.expect("released");
@@ -173,6 +174,49 @@ async fn a_lease_has_one_holder_and_outlives_an_empty_restart() {
     let ttl = redis.ask(&["PTTL", "{s}:1"]);
     let ttl: u64 = ttl.trim().parse().expect("milliseconds");
     assert!((1..=60_000).contains(&ttl), "{ttl}");
+}
+
+/// Epochs were times: the next life of a node was ignored if its clock was behind that of the last one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+async fn an_epoch_is_above_all_that_were_given_whatever_the_clocks_say() {
+    let redis = Redis::start();
+    let (a, b) = pair(&redis).await;
+    let lease = |number: u16, clock: u64, payload: &str| Lease {
+        key: format!("{{s}}:{number}").into_bytes().into(),
+        counter: b"{s}:epoch"[..].into(),
+        epoch: clock,
+        payload: payload.to_owned(),
+        time: Duration::from_secs(60),
+    };
+    const TODAY: u64 = 1_790_000_000_000_000;
+    assert_eq!(
+        a.engine.take(&lease(1, TODAY, "a")).await,
+        Ok(Taken::Mine(TODAY))
+    );
+    // A command that was sent twice, because its connection broke, takes the lease once.
+    assert_eq!(
+        a.engine.take(&lease(1, TODAY, "a")).await,
+        Ok(Taken::Mine(TODAY))
+    );
+    let other = Taken::Other(Holder {
+        epoch: TODAY,
+        payload: "a".to_owned(),
+    });
+    assert_eq!(b.engine.take(&lease(1, 7, "b")).await, Ok(other));
+    assert_eq!(
+        b.engine.take(&lease(2, 7, "b")).await,
+        Ok(Taken::Mine(TODAY + 1))
+    );
+    // Redis forgot everything: who is there still reminds it.
+    assert_eq!(redis.ask(&["FLUSHALL"]).trim(), "OK");
+    let kept = lease(1, TODAY, "a");
+    assert_eq!(a.engine.hold(&kept).await, Ok(Held::Mine));
+    a.engine.release(&kept).await.expect("released");
+    assert_eq!(
+        b.engine.take(&lease(1, 7, "b")).await,
+        Ok(Taken::Mine(TODAY + 1))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,7 +23,7 @@ use late::Late;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use shard::{Answerer, Detached, Handover, Outside, Settings};
+use shard::{Answerer, Detached, Handover, Outside, Relay, Settings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -240,6 +240,8 @@ impl Outside for Pager {
         };
         self.0.accept(stream, handover.read, handover.peer);
     }
+
+    fn relay(&self, _: Relay) {}
 
     fn ask(&self, ask: Ask, answerer: Answerer) {
         late::answer(&self.1, ask, answerer);

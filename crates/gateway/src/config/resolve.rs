@@ -16,7 +16,7 @@ use super::typed::{Field, NodeNumber};
 use super::value::Value;
 pub use access::Admin;
 pub use auth::Auth;
-pub use cluster::{Cluster, Compat};
+pub use cluster::{Cluster, Compat, RelayListen};
 use hub::config::{Admission, Compression, Cors, Rates, Transports};
 use hub::trust::{Proxies, ProxyProtocol};
 use rules::Rules;

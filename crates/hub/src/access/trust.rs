@@ -36,6 +36,11 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
 /// Makes the client of a request the peer of its connection, for limits and logs. The next request of the connection may
 /// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
 pub(crate) fn find_client(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
+    let slot = parts.line.conns.get(conn);
+    if slot.is_some_and(|slot| slot.flags.relayed) {
+        // The node that relays it has read this header and named the client.
+        return;
+    }
     tell_distrusted(parts, conn, head);
     if parts.books.config.proxies.trusted.is_empty() {
         return;

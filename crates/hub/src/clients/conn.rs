@@ -88,6 +88,8 @@ pub(crate) struct Flags {
     pub(crate) counted: bool,
     /// The bound beyond which it was accepted: it serves sessions that there are and health checks, and begins no session.
     pub(crate) beyond: Option<Limit>,
+    /// Another node passes it on: it serves one request, whose client that node has named.
+    pub(crate) relayed: bool,
     /// Its client is being asked about: what it sends waits.
     pub(crate) asking: bool,
 }

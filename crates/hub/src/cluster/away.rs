@@ -22,7 +22,9 @@ pub struct Uplink {
     bytes_max: usize,
     join_wait_ms: u64,
     /// A bit for each node that was ever met.
-    met: [AtomicU64; NODES / 64],
+    met: Numbers,
+    /// A bit for each node that requests can be relayed to.
+    relays: Numbers,
     /// Nodes that are there, without this one.
     nodes: AtomicU64,
     /// Servers of other kinds, by namespace.
@@ -33,6 +35,32 @@ pub struct Uplink {
 /// Node numbers that an id has room for.
 const NODES: usize = 1024;
 
+/// A set of node numbers.
+#[derive(Debug)]
+struct Numbers([AtomicU64; NODES / 64]);
+
+impl Numbers {
+    fn none() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    fn set(&self, node: u16, is_in: bool) {
+        let Some(word) = self.0.get(usize::from(node) / 64) else {
+            return;
+        };
+        let bit = 1 << (node % 64);
+        match is_in {
+            true => word.fetch_or(bit, Ordering::Relaxed),
+            false => word.fetch_and(!bit, Ordering::Relaxed),
+        };
+    }
+
+    fn has(&self, node: u16) -> bool {
+        let word = self.0.get(usize::from(node) / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (node % 64)) != 0)
+    }
+}
+
 impl Uplink {
     /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long the ack of a join waits for other nodes.
     pub fn new(bytes_max: usize, join_wait: Duration) -> Self {
@@ -41,7 +69,8 @@ impl Uplink {
             engine: AtomicUsize::new(0),
             bytes_max,
             join_wait_ms: join_wait.as_millis() as u64,
-            met: std::array::from_fn(|_| AtomicU64::new(0)),
+            met: Numbers::none(),
+            relays: Numbers::none(),
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
             names_rooms: false,
@@ -65,14 +94,12 @@ impl Uplink {
 
     /// A node is there: ids may be those of its sockets, also after it went.
     pub fn meets(&self, node: u16) {
-        if let Some(word) = self.met.get(usize::from(node) / 64) {
-            word.fetch_or(1 << (node % 64), Ordering::Relaxed);
-        }
+        self.met.set(node, true);
     }
 
-    fn has_met(&self, node: u16) -> bool {
-        let word = self.met.get(usize::from(node) / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (node % 64)) != 0)
+    /// Whether requests for sessions of this node can be relayed to it from now on.
+    pub fn relays_to(&self, node: u16, can: bool) {
+        self.relays.set(node, can);
     }
 
     /// So many other nodes are there now.
@@ -269,7 +296,12 @@ impl Away {
 
     /// Whether this may be the id of a socket of another node.
     pub(crate) fn is_socket(&self, id: &Id20, wall_ms: u64) -> bool {
-        self.uplink.has_met(id::socket_owner(id).node) && id::may_be_socket(id, wall_ms)
+        self.uplink.met.has(id::socket_owner(id).node) && id::may_be_socket(id, wall_ms)
+    }
+
+    /// Whether requests for sessions of this node can be relayed to it.
+    pub(crate) fn relays_to(&self, node: u16) -> bool {
+        self.uplink.relays.has(node)
     }
 
     /// What is to leave now.

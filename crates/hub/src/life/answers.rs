@@ -12,7 +12,7 @@ use crate::tables::id::Ids;
 use crate::tables::slot::ConnId;
 use crate::tables::timer::ConnTimer;
 use wire::engineio::RequestError;
-use wire::http::{self, Expectation, Head, HeadError};
+use wire::http::{self, Expectation, Head, HeadError, Method};
 use wire::websocket::handshake;
 
 /// Clients that are turned away are asked to come again within this many seconds.
@@ -107,32 +107,33 @@ impl Answers<'_> {
     /// An Engine.IO error. The request's body, if any, is not read, so the connection ends.
     pub(crate) fn refuse(&mut self, conn: ConnId, head: &Head<'_>, error: RequestError) {
         self.books.counts.refused += 1;
-        let mut extra = cors_headers(&self.books.config, head);
         if let Some(slot) = self.line.conns.get_mut(conn) {
             let websocket = handshake::wants_upgrade(head);
             slot.flags.keep_alive &= !head.has_body() && !websocket;
         }
-        // A refused upgrade gets the bare text (protocol 3.2).
-        if handshake::wants_upgrade(head) {
-            let status = if error == RequestError::Forbidden {
-                403
-            } else {
-                400
-            };
-            return self.respond(
-                conn,
-                status,
-                "text/html",
-                &extra,
-                error.message().as_bytes(),
-            );
-        }
-        let mut body = Vec::new();
-        error.write_json(&mut body);
-        if error == RequestError::BadMethod {
+        let (status, content_type, body) = refusal(head, error);
+        let mut extra = cors_headers(&self.books.config, head);
+        if error == RequestError::BadMethod && !handshake::wants_upgrade(head) {
             extra.extend_from_slice(ALLOW);
         }
-        self.respond(conn, error.status(), "application/json", &extra, &body);
+        self.respond(conn, status, content_type, &extra, &body);
+    }
+
+    /// What a client is told of a session that nobody knows, on a connection that ends.
+    pub(crate) fn unknown_session(&mut self, head: &Head<'_>) -> Vec<u8> {
+        let (status, content_type, body) = refusal(head, RequestError::UnknownSid);
+        let answer = http::Response {
+            status,
+            content_type,
+            extra: &cors_headers(&self.books.config, head),
+            body: &body,
+            date: &self.clock.date(),
+            keep_alive: false,
+            head_only: head.method == Method::Head,
+        };
+        let mut out = Vec::new();
+        answer.write(&mut out);
+        out
     }
 
     pub(crate) fn refuse_expectation(&mut self, conn: ConnId, head: &Head<'_>) {
@@ -191,6 +192,18 @@ impl Answers<'_> {
         }
         self.respond(conn, 204, "", &extra, b"");
     }
+}
+
+/// Status, content type and content of an Engine.IO error. A refused upgrade gets the bare text (protocol 3.2).
+fn refusal(head: &Head<'_>, error: RequestError) -> (u16, &'static str, Vec<u8>) {
+    if handshake::wants_upgrade(head) {
+        let forbidden = error == RequestError::Forbidden;
+        let status = if forbidden { 403 } else { 400 };
+        return (status, "text/html", error.message().as_bytes().to_vec());
+    }
+    let mut body = Vec::new();
+    error.write_json(&mut body);
+    (error.status(), "application/json", body)
 }
 
 /// Header lines for cross-origin callers; nothing unless CORS is on (and allocates nothing then).

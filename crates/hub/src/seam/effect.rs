@@ -5,6 +5,7 @@ use crate::books::metrics::Limit;
 use crate::cluster::away::Parcel;
 use crate::cluster::letter::Letter;
 use crate::seam::ask::Ask;
+use crate::tables::id::Place;
 use crate::tables::slot::{AskKey, ConnId};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,14 +19,24 @@ pub enum Effect {
     Close { conn: ConnId },
     /// Shut the sending side; the peer's end of stream or a `Close` follows.
     Shutdown { conn: ConnId },
-    /// The request in `read` belongs to another shard: give it the connection, whose peer is this, and the bound beyond which it
-    /// was accepted.
+    /// The request in `read` belongs to another shard: give it the connection, whose peer is this, the bound beyond which it
+    /// was accepted, and whether another node relays it.
     Move {
         conn: ConnId,
         shard: u16,
         read: Vec<u8>,
         peer: IpAddr,
         beyond: Option<Limit>,
+        relayed: bool,
+    },
+    /// The request in `read` belongs to another node: pass the connection's bytes on. `peer` is the client. If that node cannot be
+    /// reached, `refusal` is the answer.
+    Relay {
+        conn: ConnId,
+        owner: Place,
+        read: Vec<u8>,
+        peer: IpAddr,
+        refusal: Vec<u8>,
     },
     /// The request in `read` is not a realtime one: give the connection to the control plane. `peer` is the client.
     Handover {

@@ -10,7 +10,7 @@ use crate::life::conns;
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
-use crate::tables::id::{self, Identity};
+use crate::tables::id::{self, Place};
 use crate::tables::slot::{ConnId, SessionId};
 use crate::transport::{accept, door, polling, posts, sse, stash, upgrade};
 use wire::base64url::Id20;
@@ -68,8 +68,9 @@ fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Opt
     slot.flags.head_only = head.method == Method::Head;
     trust::find_client(parts, conn, head);
     let slot = parts.line.conns.get_mut(conn)?;
-    // What was taken from a reserve is given back as soon as its request is answered.
-    slot.flags.keep_alive &= slot.flags.beyond.is_none();
+    // What was taken from a reserve is given back as soon as its request is answered. The next request of a connection that is
+    // relayed may be for a session of another node.
+    slot.flags.keep_alive &= slot.flags.beyond.is_none() && !slot.flags.relayed;
     Some(slot.flags.beyond)
 }
 
@@ -89,12 +90,12 @@ fn serve(
     match endpoint {
         Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
             Some(bound) => door::refuse_beyond(&mut stage.parts, conn, head, bound),
-            None => return Some(leave_hub(&mut stage.parts, conn, data, None)),
+            None => return Some(leave_hub(&mut stage.parts, conn, data, To::Pages)),
         },
         Endpoint::Engine(protocol) => {
             let query = Query::parse(head.query);
-            if let Some(owner) = foreign_owner(stage.parts.ids.me, &query) {
-                return Some(leave_hub(&mut stage.parts, conn, data, Some(owner)));
+            if let Some(to) = owner_elsewhere(&mut stage.parts, conn, head, &query) {
+                return Some(leave_hub(&mut stage.parts, conn, data, to));
             }
             engine_request(stage, conn, head, &query, protocol);
         }
@@ -140,19 +141,39 @@ fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
     }
 }
 
-/// The shard of this process that owns the request's session, if it is not this one.
-fn foreign_owner(me: Identity, query: &Query<'_>) -> Option<u16> {
-    if me.shards == 1 {
+/// Where a connection goes that this hub does not serve.
+enum To {
+    Shard(u16),
+    /// To a shard of another node; if that is not possible, this is the answer.
+    Node(Place, Vec<u8>),
+    Pages,
+}
+
+/// Where the request's session is, if it is not here and can be reached. What was relayed is never relayed again.
+fn owner_elsewhere(
+    parts: &mut Parts,
+    conn: ConnId,
+    head: &Head<'_>,
+    query: &Query<'_>,
+) -> Option<To> {
+    let me = parts.ids.me;
+    if me.shards == 1 && parts.away.is_none() {
         return None;
     }
     let sid = query.sid.as_deref()?;
     let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
-    let ours = owner.node == me.node && owner.shard < me.shards;
-    (ours && owner.shard != me.shard).then_some(owner.shard)
+    if owner.node == me.node {
+        let is_other = owner.shard < me.shards && owner.shard != me.shard;
+        return is_other.then_some(To::Shard(owner.shard));
+    }
+    let reachable = parts.away.as_ref()?.relays_to(owner.node);
+    let relayed = parts.line.conns.get(conn)?.flags.relayed;
+    let relays = reachable && !relayed && head.method != Method::Options;
+    relays.then(|| To::Node(owner, parts.answers().unknown_session(head)))
 }
 
-/// Gives the connection, with the request, to another shard or the control plane.
-fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -> usize {
+/// Gives the connection, with the request, to another shard, another node or the control plane.
+fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
     let Some(slot) = parts.line.conns.get(conn) else {
         return data.len();
     };
@@ -165,26 +186,30 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], shard: Option<u16>) -
         stash::stall(parts, conn, Limit::DeliveriesPerTurn);
         return 0;
     }
-    let (read, client, beyond) = (data.to_vec(), slot.peer, slot.flags.beyond);
+    let (read, peer, flags) = (data.to_vec(), slot.peer, slot.flags);
     let proxy = parts.access.forget_proxy(conn);
     conns::release_conn(parts, conn);
-    parts.outbound.push(match shard {
-        Some(shard) => {
+    parts.outbound.push(match to {
+        To::Shard(shard) => {
             parts.books.counts.moved += 1;
             Effect::Move {
                 conn,
                 shard,
                 read,
                 // The other shard reads the request again, and may believe its headers as this one did.
-                peer: proxy.unwrap_or(client),
-                beyond,
+                peer: proxy.unwrap_or(peer),
+                beyond: flags.beyond,
+                relayed: flags.relayed,
             }
         }
-        None => Effect::Handover {
+        To::Node(owner, refusal) => Effect::Relay {
             conn,
+            owner,
             read,
-            peer: client,
+            peer,
+            refusal,
         },
+        To::Pages => Effect::Handover { conn, read, peer },
     });
     data.len()
 }

@@ -13,6 +13,21 @@ use crate::transport::{http, pace, posts, stash, websocket};
 use std::net::IpAddr;
 use wire::growth;
 
+/// A connection that another shard read and gave away, or another node relays.
+#[derive(Debug)]
+pub struct Moved<'a> {
+    /// The client's address.
+    pub peer: IpAddr,
+    /// The bound that it is beyond.
+    pub beyond: Option<Limit>,
+    /// Another node passes it on.
+    pub relayed: bool,
+    /// What was read of it.
+    pub read: &'a mut [u8],
+    /// The end of the stream came behind that.
+    pub ended: bool,
+}
+
 /// A connection was accepted; returns its slot, which names it until `Effect::Close`, `Move` or `Handover`.
 pub(crate) fn open(parts: &mut Parts, peer: IpAddr) -> ConnId {
     parts.books.counts.accepted += 1;
@@ -39,14 +54,20 @@ pub(crate) fn open_beyond(parts: &mut Parts, peer: IpAddr) -> ConnId {
 }
 
 /// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
-/// took its place on the way is the one too many.
-pub(crate) fn open_moved(parts: &mut Parts, peer: IpAddr, beyond: Option<Limit>) -> ConnId {
+/// took its place on the way is the one too many. Of one that another node relays, this node has not counted the address yet.
+pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     let conn = parts
         .line
-        .open(&mut parts.clock, &parts.books.config.limits, peer);
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
-        parts.access.count(&parts.books.config, slot, peer);
-        slot.flags.beyond = beyond;
+        .open(&mut parts.clock, &parts.books.config.limits, moved.peer);
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return conn;
+    };
+    slot.flags.relayed = moved.relayed;
+    if moved.relayed {
+        conns::enter_address(parts, conn, moved.peer);
+    } else {
+        parts.access.count(&parts.books.config, slot, moved.peer);
+        slot.flags.beyond = moved.beyond;
     }
     conn
 }

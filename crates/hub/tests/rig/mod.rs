@@ -110,7 +110,7 @@ impl World for Desk<'_> {
                 };
                 self.asked.push((key, question));
             }
-            Effect::Away(_) => panic!("there is one node"),
+            Effect::Relay { .. } | Effect::Away(_) => panic!("there is one node"),
             Effect::Log(notice) => self.log.push(line(notice)),
         }
     }

@@ -15,7 +15,7 @@ mod topology;
 mod wait;
 
 use super::engine::{
-    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, Topic, Trouble,
+    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, Taken, Topic, Trouble,
 };
 use super::feed::feed;
 use arc_swap::ArcSwap;
@@ -43,9 +43,21 @@ pub const ACL_BESIDE_NODE: &str = "&*";
 /// A command is tried for so long.
 const TRY_FOR: Duration = Duration::from_millis(1_500);
 
-/// Sets a key unless another life of a holder stands under it, which is answered then.
+/// Sets a key unless one stands there, which is answered then. The epoch is above all that were given: clocks differ, and one life
+/// of a node must be known from the next. The answer to a script that ran twice is the same.
+const TAKE: &str = "local held = redis.call('GET', KEYS[1]) \
+    if held then return held end \
+    local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0 \
+    local epoch = string.format('%.0f', math.max(last + 1, tonumber(ARGV[1]))) \
+    redis.call('SET', KEYS[2], epoch) \
+    redis.call('SET', KEYS[1], epoch .. ' ' .. ARGV[2], 'PX', ARGV[3]) \
+    return epoch .. ' ' .. ARGV[2]";
+/// Sets a key unless another life of a holder stands under it, which is answered then. A Redis that lost everything knows from this
+/// which epochs were given.
 const HOLD: &str = "local held = redis.call('GET', KEYS[1]) \
     if held and string.sub(held, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then return held end \
+    local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0 \
+    if last < tonumber(ARGV[1]) then redis.call('SET', KEYS[2], ARGV[1]) end \
     redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3]) return false";
 const RELEASE: &str = "local held = redis.call('GET', KEYS[1]) \
     if held and string.sub(held, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then \
@@ -179,11 +191,30 @@ impl Port {
         Ok(counts)
     }
 
-    pub(super) async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
-        let mut command = script(HOLD, lease);
+    pub(super) async fn take(&self, lease: &Lease) -> Result<Taken, Trouble> {
+        match self.set(TAKE, lease).await? {
+            Value::BulkString(value) => {
+                let holder = Holder::read(&value);
+                Ok(match holder.payload == lease.payload {
+                    true => Taken::Mine(holder.epoch),
+                    false => Taken::Other(holder),
+                })
+            }
+            other => Err(Trouble::new(format!(
+                "Redis answered {other:?} when a lease was taken"
+            ))),
+        }
+    }
+
+    async fn set(&self, text: &str, lease: &Lease) -> Result<Value, Trouble> {
+        let mut command = script(text, lease);
         let ms = u64::try_from(lease.time.as_millis()).unwrap_or(u64::MAX);
         command.arg(&lease.payload).arg(ms);
-        match self.ask(command, Place::Slot(slot(&lease.key))).await? {
+        self.ask(command, Place::Slot(slot(&lease.key))).await
+    }
+
+    pub(super) async fn hold(&self, lease: &Lease) -> Result<Held, Trouble> {
+        match self.set(HOLD, lease).await? {
             Value::Nil | Value::Boolean(false) => Ok(Held::Mine),
             Value::BulkString(value) => Ok(Held::Other(Holder::read(&value))),
             other => Err(Trouble::new(format!(
@@ -228,10 +259,10 @@ pub(super) enum Order {
     Doubt,
 }
 
-/// A script about a lease, with its fence as first word.
+/// A script about a lease, with its epoch as first word.
 fn script(text: &str, lease: &Lease) -> Cmd {
     let mut command = Cmd::new();
-    command.arg("EVAL").arg(text).arg(1).arg(&lease.key[..]);
-    command.arg(&lease.fence);
+    command.arg("EVAL").arg(text).arg(2).arg(&lease.key[..]);
+    command.arg(&lease.counter[..]).arg(lease.epoch);
     command
 }

@@ -1,7 +1,7 @@
 //! `[cluster]`: other nodes, and the engine between them.
 
 use super::EMPTY_LIST;
-use crate::config::typed::{Bytes, choice, section};
+use crate::config::typed::{Bytes, Whole, choice, section};
 use control::identity::Secret;
 use std::time::Duration;
 
@@ -61,6 +61,14 @@ section! {
         secret: Option<Secret> = "",
             "Messages between nodes carry a code made with it, and those without are refused. Without it, \
              a program that can publish to Redis can speak for every node.";
+        relay_listen: String = "auto",
+            "Where other nodes bring requests for sessions of this one, as `IP:PORT`: no sticky sessions are needed then. `auto`: a free \
+             port of the address by which this machine reaches Redis; `off`: such requests are answered as of unknown sessions. \
+             It needs `secret`.";
+        relay_advertise: Option<String> = "",
+            "`IP:PORT` by which other nodes reach `relay_listen`; unset means that very address.";
+        relays_max: Whole<1, 65_536> = "4096",
+            "Connections that this node relays to others at once; at most a 32nd of the descriptors that the process may hold.";
         routing: Routing = "registry",
             "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
         join_wait: Duration = "50ms",

@@ -1,10 +1,12 @@
 //! `[cluster]`: what is needed to be a member.
 
 use super::Resolver;
+use crate::config::edges;
 use crate::config::keys::{Adapter, RedisMode, Routing};
 use compat::clustered::Mode;
 use compat::plane::Membership;
 use control::identity::Secret;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,11 +21,23 @@ pub struct Cluster {
     pub tls: TlsFiles,
     pub prefix: String,
     pub secret: Option<Secret>,
+    /// `None`: requests for sessions of other nodes are not relayed.
+    pub relay: Option<RelayListen>,
+    pub relays_max: usize,
     pub flood_always: bool,
     pub join_wait: Duration,
     pub ring_bytes: usize,
     pub queue_bytes: usize,
     pub compat: Compat,
+}
+
+/// Where other nodes bring requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelayListen {
+    /// `None`: a free port, where Redis is reached.
+    pub on: Option<SocketAddr>,
+    /// What the others are told, if it is another address.
+    pub advertise: Option<SocketAddr>,
 }
 
 /// Servers of other kinds in it.
@@ -102,12 +116,43 @@ impl Resolver<'_> {
             },
             prefix: keys.prefix.clone(),
             secret: keys.secret.clone(),
+            relay: self.relay(),
+            relays_max: keys.relays_max.get(),
             flood_always: *keys.routing == Routing::Broadcast,
             join_wait: *keys.join_wait,
             ring_bytes: keys.ring_bytes.get(),
             queue_bytes: keys.queue_bytes.get(),
             compat: self.compat(),
         })
+    }
+
+    fn relay(&mut self) -> Option<RelayListen> {
+        let keys = &self.settings.cluster;
+        let (listen, told) = (&keys.relay_listen, &keys.relay_advertise);
+        let on = match listen.as_str() {
+            "off" => return None,
+            "auto" => None,
+            text => match edges::address(text) {
+                Some(address) => Some(address),
+                None => {
+                    let needs = edges::needs_addr(text);
+                    self.problem(listen, format!("{needs}, or \"auto\", or \"off\""));
+                    None
+                }
+            },
+        };
+        let parsed = told.as_deref().map(|text| (text, edges::address(text)));
+        let usable = |address: &SocketAddr| address.port() != 0 && !address.ip().is_unspecified();
+        let advertise = match parsed {
+            None => None,
+            Some((_, Some(address))) if usable(&address) => Some(address),
+            Some((text, _)) => {
+                let message = format!("{}: other nodes connect to it", edges::needs_addr(text));
+                self.problem(told, message);
+                None
+            }
+        };
+        Some(RelayListen { on, advertise })
     }
 
     fn compat(&mut self) -> Compat {

@@ -1,0 +1,79 @@
+//! What a node tells of itself beside its number: the payload of its lease, as JSON.
+
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What others read of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Card {
+    /// Host and process.
+    pub name: String,
+    pub version: String,
+    /// Where requests for its sessions are relayed to.
+    pub relay: Option<SocketAddr>,
+    /// Seconds since 1970.
+    pub started_s: u64,
+    pub sessions: u64,
+    /// A word for people, such as `ready`.
+    pub state: String,
+}
+
+impl Card {
+    pub(super) fn text(&self) -> String {
+        self.json().to_string()
+    }
+
+    /// As operators read it.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "version": self.version,
+            "relay": self.relay.map(|address| address.to_string()),
+            "started": self.started_s,
+            "sessions": self.sessions,
+            "state": self.state,
+        })
+    }
+
+    /// A payload that is no card is a name.
+    pub(super) fn read(payload: &str) -> Self {
+        let json: Value = serde_json::from_str(payload).unwrap_or_default();
+        let text = |member: &str| json[member].as_str().unwrap_or_default().to_owned();
+        let named = json["name"].as_str();
+        Self {
+            name: named.unwrap_or(payload).to_owned(),
+            version: text("version"),
+            relay: text("relay").parse().ok(),
+            started_s: json["started"].as_u64().unwrap_or_default(),
+            sessions: json["sessions"].as_u64().unwrap_or_default(),
+            state: text("state"),
+        }
+    }
+}
+
+/// Seconds since 1970.
+pub fn unix_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_is_read_as_it_was_written_and_a_word_is_a_name() {
+        let card = Card {
+            name: "a/1".to_owned(),
+            version: "1.0".to_owned(),
+            relay: "10.0.0.1:7".parse().ok(),
+            started_s: 5,
+            sessions: 6,
+            state: "ready".to_owned(),
+        };
+        assert_eq!(Card::read(&card.text()), card);
+        assert_eq!(Card::read("host/12").name, "host/12");
+        assert_eq!(Card::read("{\"name\":\"x\",\"relay\":7}").relay, None);
+    }
+}

@@ -1,0 +1,174 @@
+//! The nodes of the cluster as this one knows them: by their leases, which it reads every few seconds, and by their heartbeats.
+
+use super::card::Card;
+use super::engine::Holder;
+use hub::Uplink;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Who is there. Written by the driver, read by relays and operators.
+#[derive(Debug)]
+pub struct Roster {
+    nodes: Mutex<BTreeMap<u16, Entry>>,
+    uplink: Arc<Uplink>,
+}
+
+/// One life of a node.
+#[derive(Debug)]
+struct Entry {
+    epoch: u64,
+    /// Its heartbeats come.
+    heard: bool,
+    card: Option<Card>,
+    /// Dropped when this life ends.
+    life: watch::Sender<()>,
+}
+
+impl Entry {
+    fn new(epoch: u64, heard: bool) -> Self {
+        Self {
+            epoch,
+            heard,
+            card: None,
+            life: watch::Sender::new(()),
+        }
+    }
+
+    fn relay(&self) -> Option<SocketAddr> {
+        self.card.as_ref()?.relay.filter(|_| self.heard)
+    }
+}
+
+/// The way to a node: its address, and what ends with it.
+pub(crate) struct Route {
+    pub(crate) address: SocketAddr,
+    life: watch::Receiver<()>,
+}
+
+impl Route {
+    /// Waits until the node is given up.
+    pub(crate) async fn ends(&mut self) {
+        while self.life.changed().await.is_ok() {}
+    }
+}
+
+/// One line of the roster.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub number: u16,
+    pub card: Card,
+    /// Its heartbeats come.
+    pub heard: bool,
+}
+
+impl Roster {
+    pub(super) fn new(uplink: Arc<Uplink>) -> Self {
+        Self {
+            nodes: Mutex::default(),
+            uplink,
+        }
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<u16, Entry>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A life of a node speaks.
+    pub(super) fn up(&self, node: u16, epoch: u64) {
+        let mut nodes = self.nodes();
+        let known = nodes.entry(node).or_insert_with(|| Entry::new(epoch, true));
+        if known.epoch != epoch {
+            *known = Entry::new(epoch, true);
+        }
+        known.heard = true;
+        self.uplink.relays_to(node, known.relay().is_some());
+    }
+
+    /// It left or died.
+    pub(super) fn down(&self, node: u16) {
+        self.nodes().remove(&node);
+        self.uplink.relays_to(node, false);
+    }
+
+    /// What stands under the numbers, from 0, but this node's own.
+    pub(super) fn leases(&self, me: u16, holders: &[Option<Holder>]) {
+        let mut nodes = self.nodes();
+        for (number, holder) in (0_u16..).zip(holders).filter(|(number, _)| *number != me) {
+            let Some(holder) = holder else {
+                nodes.retain(|node, entry| *node != number || entry.heard);
+                continue;
+            };
+            let epoch = holder.epoch;
+            let known = nodes
+                .entry(number)
+                .or_insert_with(|| Entry::new(epoch, false));
+            if known.epoch != epoch {
+                if known.heard {
+                    // The next life has not spoken yet.
+                    continue;
+                }
+                *known = Entry::new(epoch, false);
+            }
+            known.card = Some(Card::read(&holder.payload));
+            self.uplink.relays_to(number, known.relay().is_some());
+        }
+    }
+
+    /// Where requests for a node's sessions go.
+    pub(crate) fn route(&self, node: u16) -> Option<Route> {
+        let nodes = self.nodes();
+        let known = nodes.get(&node)?;
+        Some(Route {
+            address: known.relay()?,
+            life: known.life.subscribe(),
+        })
+    }
+
+    /// All other nodes, by number.
+    pub fn rows(&self) -> Vec<Row> {
+        let nodes = self.nodes();
+        let row = |(number, entry): (&u16, &Entry)| Row {
+            number: *number,
+            card: entry.card.clone().unwrap_or_default(),
+            heard: entry.heard,
+        };
+        nodes.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn holder(epoch: u64, relay: &str) -> Option<Holder> {
+        Some(Holder {
+            epoch,
+            payload: format!("{{\"name\":\"n\",\"relay\":\"{relay}\"}}"),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_route_leads_to_a_life_that_speaks_and_ends_with_it() {
+        let roster = Roster::new(Arc::new(Uplink::new(1, Duration::ZERO)));
+        roster.leases(0, &[None, holder(5, "10.0.0.1:7")]);
+        assert!(roster.route(1).is_none(), "it was not heard");
+        roster.up(1, 5);
+        let mut route = roster.route(1).expect("a route");
+        assert_eq!(route.address.to_string(), "10.0.0.1:7");
+        // The number's next life stands in the lease, and has not spoken.
+        roster.leases(0, &[None, holder(6, "10.0.0.2:7")]);
+        assert_eq!(roster.route(1).expect("a route").address, route.address);
+        roster.up(1, 6);
+        route.ends().await;
+        assert!(roster.route(1).is_none(), "its card was not read yet");
+        roster.leases(0, &[None, holder(6, "10.0.0.2:7")]);
+        assert!(roster.route(1).is_some());
+        roster.down(1);
+        assert!(roster.route(1).is_none());
+        roster.leases(0, &[None, None]);
+        assert!(roster.rows().is_empty());
+    }
+}

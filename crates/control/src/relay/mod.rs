@@ -1,0 +1,253 @@
+//! Requests for sessions of other nodes. The node that a client came to passes its connection on: one request of long-polling, or a
+//! WebSocket for as long as it lives. The owner's shard serves it like a connection of its own.
+
+mod greeting;
+mod pipe;
+
+use crate::cluster::roster::{Roster, Route};
+use crate::page::Stream;
+use greeting::{Ask, Secret};
+use pipe::Client;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+/// A node that has not taken a connection over by then is given up: one that stands still accepts and never answers.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections at the door that have not shown a code yet.
+const STRANGERS_MAX: usize = 256;
+/// After an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Written here, read by the exporter.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    /// Connections that are relayed now.
+    pub open: AtomicU64,
+    /// Connections that their owner took over.
+    pub relayed: AtomicU64,
+    /// Connections that could not be relayed.
+    pub failed: AtomicU64,
+    /// Connections above the bound.
+    pub refused: AtomicU64,
+    pub bytes_up: AtomicU64,
+    pub bytes_down: AtomicU64,
+    /// Connections taken over from other nodes.
+    pub taken: AtomicU64,
+    /// Connections to this node's door that showed no code.
+    pub strangers: AtomicU64,
+}
+
+/// A connection to be relayed.
+#[derive(Debug)]
+pub struct Relayed {
+    pub stream: Stream,
+    /// What was read of it: the head of a request, and perhaps more.
+    pub read: Vec<u8>,
+    pub client: IpAddr,
+    pub node: u16,
+    pub shard: u16,
+    /// The answer if the node cannot be reached.
+    pub refusal: Vec<u8>,
+}
+
+/// Gives a connection to a shard; `false`: there is no room.
+pub type Adopt = Box<dyn Fn(u16, std::net::TcpStream, IpAddr) -> bool + Send + Sync>;
+
+/// This node's part in relaying.
+#[derive(Clone, Debug)]
+pub struct Relays(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    runtime: Handle,
+    me: u16,
+    secret: Secret,
+    roster: Arc<Roster>,
+    places: Arc<Semaphore>,
+    gauges: Arc<Gauges>,
+    /// Clients are to be sent away within this time.
+    closing: watch::Sender<Option<Duration>>,
+    /// A stranger was told of.
+    told: AtomicBool,
+}
+
+impl Relays {
+    /// `max`: connections relayed at once.
+    pub fn new(
+        runtime: &Handle,
+        me: u16,
+        secret: &str,
+        roster: &Arc<Roster>,
+        max: usize,
+        gauges: &Arc<Gauges>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            runtime: runtime.clone(),
+            me,
+            secret: Secret::new(secret),
+            roster: Arc::clone(roster),
+            places: Arc::new(Semaphore::new(max)),
+            gauges: Arc::clone(gauges),
+            closing: watch::Sender::new(None),
+            told: AtomicBool::new(false),
+        }))
+    }
+
+    /// Passes a connection on. Never blocks: shards call this in the middle of a turn.
+    pub fn relay(&self, relayed: Relayed) {
+        let shared = Arc::clone(&self.0);
+        let place = Arc::clone(&shared.places).try_acquire_owned();
+        self.0.runtime.spawn(async move {
+            let open = Open::new(&shared.gauges);
+            if let Err(error) = shared.pass(relayed, place.is_ok()).await {
+                tracing::debug!(%error, "cannot take over a connection that is to be relayed");
+            }
+            drop((open, place));
+        });
+    }
+
+    /// Connections that are relayed now.
+    pub fn open(&self) -> u64 {
+        self.0.gauges.open.load(Ordering::Relaxed)
+    }
+
+    /// Sends the clients of relayed connections away, evenly over the window.
+    pub fn drain(&self, window: Duration) {
+        self.0.closing.send_replace(Some(window));
+    }
+
+    /// Takes connections over from other nodes.
+    pub fn serve(&self, listener: TcpListener, adopt: Adopt) {
+        let (shared, adopt) = (Arc::clone(&self.0), Arc::new(adopt));
+        let door = Arc::new(Semaphore::new(STRANGERS_MAX));
+        self.0.runtime.spawn(async move {
+            loop {
+                let Ok((stream, from)) = listener.accept().await else {
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                };
+                let Ok(place) = Arc::clone(&door).try_acquire_owned() else {
+                    continue;
+                };
+                let (shared, adopt) = (Arc::clone(&shared), Arc::clone(&adopt));
+                tokio::spawn(async move {
+                    let taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &adopt)).await;
+                    if let Err(error) = taken.unwrap_or_else(|slow| Err(slow.into())) {
+                        shared.turned_away(from.ip(), &error);
+                    }
+                    drop(place);
+                });
+            }
+        });
+    }
+}
+
+impl Shared {
+    async fn pass(&self, relayed: Relayed, has_place: bool) -> io::Result<()> {
+        let mut client = Client::new(relayed.stream.open()?);
+        let gauges = &*self.gauges;
+        let ask = Ask {
+            from: self.me,
+            to: relayed.node,
+            shard: relayed.shard,
+            client: relayed.client,
+        };
+        let route = self.roster.route(relayed.node).filter(|_| has_place);
+        if !has_place {
+            gauges.refused.fetch_add(1, Ordering::Relaxed);
+        } else if let Some(mut route) = route {
+            match self.reach(&route, ask).await {
+                Ok(owner) => {
+                    gauges.relayed.fetch_add(1, Ordering::Relaxed);
+                    let cut = self.cut(&mut route, Arc::clone(client.answered()));
+                    client.carry(owner, &relayed.read, gauges, cut).await;
+                }
+                Err(error) => {
+                    let (node, address) = (relayed.node, route.address);
+                    tracing::debug!(node, %address, %error, "cannot relay to a node");
+                }
+            }
+        }
+        if has_place && !client.answered().load(Ordering::Relaxed) {
+            gauges.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        client.finish(&relayed.refusal).await;
+        Ok(())
+    }
+
+    /// A connection to a node that takes it over.
+    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<TcpStream> {
+        let reached = async {
+            let mut owner = TcpStream::connect(route.address).await?;
+            owner.set_nodelay(true)?;
+            self.secret.ask(&mut owner, ask).await?;
+            Ok(owner)
+        };
+        timeout(GREETING_TIMEOUT, reached).await?
+    }
+
+    /// Ends when the owner is given up, or when this node sends its clients away: those that wait for an answer last.
+    async fn cut(&self, route: &mut Route, answered: Arc<AtomicBool>) {
+        let mut closing = self.closing.subscribe();
+        let drained = async {
+            let window = closing
+                .wait_for(Option::is_some)
+                .await
+                .map(|window| *window);
+            let window = window.ok().flatten().unwrap_or_default();
+            let dice = RandomState::new().build_hasher().finish();
+            match answered.load(Ordering::Relaxed) {
+                true => sleep(window.mul_f64(dice as f64 / u64::MAX as f64)).await,
+                false => sleep(window).await,
+            }
+        };
+        tokio::select! {
+            () = route.ends() => {}
+            () = drained => {}
+        }
+    }
+
+    async fn take_over(&self, mut stream: TcpStream, adopt: &Adopt) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let ask = self.secret.answer(&mut stream, self.me).await?;
+        // No room: the other node sees the end, and refuses its client.
+        if adopt(ask.shard, stream.into_std()?, ask.client) {
+            self.gauges.taken.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn turned_away(&self, from: IpAddr, error: &io::Error) {
+        self.gauges.strangers.fetch_add(1, Ordering::Relaxed);
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                %from, %error,
+                "a connection to cluster.relay_listen was refused: all nodes need the same cluster.secret, and nobody else needs this port"
+            );
+        }
+    }
+}
+
+/// Counts a connection while it is relayed.
+struct Open<'a>(&'a Gauges);
+
+impl<'a> Open<'a> {
+    fn new(gauges: &'a Gauges) -> Self {
+        gauges.open.fetch_add(1, Ordering::Relaxed);
+        Self(gauges)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,322 @@
+//! No sticky sessions: requests for a session may land on any node.
+
+use super::{BINARY, all_up, config, is_ready, member, numbers};
+use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
+use client::brief::{Poller, poll_request, post_request};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use servers::Redis;
+use std::net::SocketAddr;
+use std::process::Command;
+
+const UNKNOWN: &str = r#"{"code":1,"message":"Session ID unknown"}"#;
+
+/// So many nodes that relay to each other.
+fn relaying<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
+    let nodes = std::array::from_fn(|_| Gateway::start(&quick(redis, more)));
+    all_up(&nodes);
+    know_addresses(&nodes);
+    nodes
+}
+
+/// A node that does not take long to drain.
+fn quick(redis: &Redis, more: &str) -> String {
+    config(redis, more).replace("shards = 2", "shards = 2\ndrain_window = \"1s\"")
+}
+
+/// What nodes tell of themselves is read a moment after they are heard.
+fn know_addresses(nodes: &[Gateway]) {
+    for node in nodes {
+        let known = eventually(PATIENCE, || {
+            let rows = list(node);
+            let mut known = rows.iter().filter(|row| row["relay"].is_string());
+            known.by_ref().count() == nodes.len()
+        });
+        assert!(known, "{:?}", list(node));
+    }
+}
+
+fn list(node: &Gateway) -> Vec<Value> {
+    let request = "GET /v1/nodes HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
+    let body = RawConn::exchange(node.admin, request).body;
+    let json: Value = serde_json::from_str(&body).expect("JSON");
+    json["nodes"].as_array().expect("nodes").clone()
+}
+
+fn opened(addr: SocketAddr) -> Poller {
+    Poller::connect(addr)
+}
+
+/// A poll of a session by way of another node.
+fn poll_at(node: &Gateway, session: &Poller) -> client::Response {
+    RawConn::exchange(node.addr, poll_request(&session.sid))
+}
+
+fn post_at(node: &Gateway, session: &Poller, body: &str) -> client::Response {
+    RawConn::exchange(node.addr, post_request(&session.sid, body))
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn requests_of_a_polling_session_were_unknown_on_other_nodes() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 3] = relaying(&redis, "");
+    let session = opened(nodes[0].addr);
+    let posted = post_at(&nodes[1], &session, r#"421["join","room"]"#);
+    assert_eq!((posted.status, posted.body.as_str()), (200, "ok"));
+    assert_eq!(
+        posted.header("connection"),
+        Some("close"),
+        "the next request may be for another node"
+    );
+    let polled = poll_at(&nodes[2], &session);
+    assert_eq!(polled.body, r#"431[["room"]]"#);
+    // A large body, in pieces, and an event that comes while a poll waits.
+    let mut speaker = member(&nodes[2], "room");
+    let text = "x".repeat(300_000);
+    let posted = post_at(&nodes[1], &session, &format!(r#"42["n","{text}"]"#));
+    assert_eq!(posted.status, 200, "{posted:?}");
+    assert_eq!(speaker.expect("n"), [json!(text)]);
+    let mut waiting = RawConn::connect(nodes[1].addr);
+    waiting.send(poll_request(&session.sid));
+    assert_eq!(nodes[0].reaches("sockeye_relay_taken_total", 4.0), 4.0);
+    speaker.emit("n", &[json!(7)]);
+    assert_eq!(waiting.response().body, r#"42["n",7]"#);
+    let relayed = [1, 2].map(|at| nodes[at].metric("sockeye_relay_total"));
+    assert_eq!(relayed, [3.0, 1.0]);
+    assert!(nodes[1].metric("sockeye_relay_sent_bytes_total") > 100_000.0);
+    assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn an_upgrade_may_land_on_another_node_and_the_websocket_stays_there() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "");
+    let session = opened(nodes[0].addr);
+    let mut socket = upgraded(&nodes[1], &session);
+    let mut speaker = member(&nodes[1], "room");
+    socket.send_text(r#"421["join","room"]"#);
+    assert_eq!(socket.frame().text(), r#"431[["room"]]"#);
+    speaker.emit("n", &[json!("à bientôt")]);
+    assert_eq!(socket.frame().text(), r#"42["n","à bientôt"]"#);
+    socket.send_text(r#"42["n",1]"#);
+    assert_eq!(numbers(&mut speaker, 1), [1]);
+    assert_eq!(nodes[1].metric("sockeye_relay_connections"), 1.0);
+    drop(socket);
+    let open = nodes[1].metric_settles("sockeye_relay_connections", |open| open == 0.0);
+    assert_eq!(open, Ok(0.0));
+    let sessions = nodes[0].metric_settles("sockeye_sessions", |sessions| sessions == 0.0);
+    assert_eq!(sessions, Ok(0.0), "the owner sees the end");
+}
+
+/// The session's transport is a WebSocket by way of this node.
+fn upgraded(node: &Gateway, session: &Poller) -> RawConn {
+    let target = format!("/socket.io/?EIO=4&transport=websocket&sid={}", session.sid);
+    let mut socket = RawConn::connect(node.addr).upgraded(&target, "");
+    socket.send_text("2probe");
+    assert_eq!(socket.frame().text(), "3probe");
+    socket.send_text("5");
+    socket
+}
+
+/// The answer is that of one node about a session that it does not know, so that stock clients start anew.
+fn is_unknown(answer: &client::Response) {
+    assert_eq!((answer.status, answer.body.as_str()), (400, UNKNOWN));
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn clients_of_a_killed_node_are_told_to_start_anew_by_the_others() {
+    let redis = Redis::start();
+    let [mut owner, beside, other] = relaying(&redis, "");
+    let (polling, upgraded_one) = (opened(owner.addr), opened(owner.addr));
+    let mut socket = upgraded(&other, &upgraded_one);
+    let mut waiting = RawConn::connect(beside.addr);
+    waiting.send(poll_request(&polling.sid));
+    assert_eq!(owner.reaches("sockeye_relay_taken_total", 2.0), 2.0);
+    owner.kill();
+    is_unknown(&waiting.response());
+    is_unknown(&poll_at(&beside, &polling));
+    is_unknown(&post_at(&other, &polling, "3"));
+    socket.ended(PATIENCE);
+    let target = format!("/socket.io/?EIO=4&transport=websocket&sid={}", polling.sid);
+    let mut refused = RawConn::connect(beside.addr);
+    refused.send(client::conn::upgrade_request(&target, ""));
+    let refused = refused.response();
+    assert_eq!(
+        (refused.status, refused.body.as_str()),
+        (400, "Session ID unknown")
+    );
+    // What any node says of a session of its own that is over.
+    let stranger = format!("{}{}", &polling.sid[..10], &polling.sid[..10]);
+    is_unknown(&RawConn::exchange(other.addr, poll_request(&stranger)));
+    assert!(beside.metric("sockeye_relay_failed_total") >= 2.0);
+}
+
+/// It accepts and never answers.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_stands_still_does_not_hold_requests_of_others() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "");
+    let session = opened(nodes[0].addr);
+    nodes[0].signal(Signal::STOP);
+    let answer = poll_at(&nodes[1], &session);
+    nodes[0].signal(Signal::CONT);
+    is_unknown(&answer);
+}
+
+/// All clients that a node relays counted as that node.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_relayed_client_counts_by_its_own_address() {
+    let redis = Redis::start();
+    let more = "[limits]\nconns_per_address_max = 10\n";
+    let nodes: [Gateway; 2] = relaying(&redis, more);
+    // More than an address may have in any case.
+    let crowd = |address: fn(u8) -> u8| -> Vec<RawConn> {
+        let poll = |n: u8| {
+            let session = opened(nodes[0].addr);
+            let mut conn = RawConn::connect_from([127, 0, 0, address(n)], nodes[1].addr);
+            // Only a trusted proxy is believed.
+            let lie = format!("\r\nX-Forwarded-For: 10.0.{n}.1\r\n\r\n");
+            conn.send(poll_request(&session.sid).trim_end().to_owned() + &lie);
+            conn
+        };
+        (0..45).map(poll).collect()
+    };
+    let several = crowd(|n| 100 + n);
+    assert_eq!(nodes[0].reaches("sockeye_relay_taken_total", 45.0), 45.0);
+    assert_eq!(nodes[0].hits("conns_per_address"), 0.0);
+    let one = crowd(|_| 99);
+    assert!(nodes[0].hits_reach("conns_per_address", 1.0) >= 1.0);
+    drop((several, one));
+}
+
+/// Its port is for nodes with the secret alone.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn strangers_get_nothing_from_the_door_for_nodes() {
+    let redis = Redis::start();
+    let nodes: [Gateway; 2] = relaying(&redis, "");
+    let rows = list(&nodes[0]);
+    let own = rows
+        .iter()
+        .find(|row| row["number"] == node_number(&nodes[0]));
+    let door = own.and_then(|row| row["relay"].as_str()?.parse().ok());
+    let mut stranger = RawConn::connect(door.expect("an address"));
+    stranger.send([7; 128]);
+    stranger.ended(PATIENCE);
+    let strangers = nodes[0].reaches("sockeye_relay_strangers_total", 1.0);
+    assert_eq!(strangers, 1.0);
+    let why = "a connection to cluster.relay_listen was refused";
+    assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
+}
+
+/// Nobody could tell a node's connection from a stranger's.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn without_a_secret_nothing_is_relayed_and_the_log_says_so() {
+    let redis = Redis::start();
+    let without = config(&redis, "").replace("secret = \"s\"\n", "");
+    let nodes = [(); 2].map(|()| Gateway::start(&without));
+    all_up(&nodes);
+    let session = opened(nodes[0].addr);
+    is_unknown(&poll_at(&nodes[1], &session));
+    let why = "not relayed without cluster.secret";
+    assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
+    assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);
+}
+
+/// They were cut off in the middle of a word when the process ended.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_stops_ends_what_it_relays_within_its_window() {
+    let redis = Redis::start();
+    let mut nodes: [Gateway; 2] = relaying(&redis, "");
+    let session = opened(nodes[0].addr);
+    let mut socket = upgraded(&nodes[1], &session);
+    nodes[1].terminate();
+    socket.ended(PATIENCE);
+    let status = nodes[1].exit_status(PATIENCE);
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    assert!(is_ready(&nodes[0]));
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn an_operator_drains_a_node_by_way_of_another_one() {
+    let redis = Redis::start();
+    let made = Command::new(BINARY).args(["api-key", "ci"]).output();
+    let made = String::from_utf8(made.expect("a key").stdout).expect("text");
+    let line = |name: &str| {
+        let line = made.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("a line").trim().to_owned()
+    };
+    let more = format!("[admin]\napi_keys = [{}]\n", line("entry"));
+    let mut nodes: [Gateway; 2] = nodes_with(&redis, &more);
+    let key = line("key");
+    let order = |words: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.arg("nodes").args(words).args(["--key", &key]);
+        command.args(["--admin", &nodes[0].admin.to_string()]);
+        let ended = command.output().expect("run sockeye nodes");
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        (
+            ended.status.code(),
+            said + &String::from_utf8_lossy(&ended.stderr),
+        )
+    };
+    let row = |number: u64| {
+        let (_, said) = order(&["--json"]);
+        let json: Value = serde_json::from_str(&said).expect(&said);
+        let mut rows = json["nodes"].as_array().expect("nodes").iter();
+        rows.find(|row| row["number"] == number).cloned()
+    };
+    let mut leaver = member(&nodes[1], "room");
+    let mut stays = member(&nodes[0], "room");
+    let number = node_number(&nodes[1]);
+    let counted = eventually(PATIENCE, || {
+        row(number).is_some_and(|row| row["sessions"] == 1)
+    });
+    assert!(counted, "{:?}", row(number));
+    assert_eq!(row(number).expect("a node")["state"], "ready");
+    assert_eq!(order(&["drain", "1000"]).0, Some(1));
+    let (code, said) = order(&["drain", &number.to_string()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(leaver.until_closed().1, Some(1001));
+    let drained = eventually(PATIENCE, || {
+        row(number).is_some_and(|row| row["state"] == "drained" && row["sessions"] == 0)
+    });
+    assert!(drained, "{:?}", row(number));
+    let (_, table) = order(&[]);
+    assert!(
+        table.lines().any(|line| line.contains("drained")),
+        "{table}"
+    );
+    stays.emit("n", &[json!(1)]);
+    assert!(!is_ready(&nodes[1]) && is_ready(&nodes[0]));
+    assert!(nodes[1].is_alive(), "no supervisor starts another");
+    nodes[1].terminate();
+    let status = nodes[1].exit_status(PATIENCE);
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+}
+
+fn nodes_with<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
+    let nodes = std::array::from_fn(|_| Gateway::start(&quick(redis, more)));
+    all_up(&nodes);
+    nodes
+}
+
+fn node_number(node: &Gateway) -> u64 {
+    let lines = node.log();
+    let mut lines = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let listening = lines.find(|line| line["message"] == "listening");
+    listening.expect("the line")["node"]
+        .as_u64()
+        .expect("a number")
+}
