@@ -7,6 +7,7 @@
 
 mod lab;
 mod late;
+mod porter;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -15,11 +16,12 @@ use control::page::{PageConfig, Pages, Stream};
 use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
-    Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler, HandlerFactory, Notice,
-    Parcel, Refusal, SessionKey, SocketKey,
+    AnswerHeaders, Ask, ConnectRequest, Context, Data, Decision, Emit, Event, Handler,
+    HandlerFactory, Notice, Opening, Parcel, Refusal, Request, SessionKey, SocketKey,
 };
 use lab::Lab;
 use late::Late;
+use porter::Porter;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -60,6 +62,9 @@ struct Flags {
     /// PEM file.
     #[arg(long, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Look at opening requests, as their header `X-Opening` says, and add header lines to answers.
+    #[arg(long)]
+    porter: bool,
 }
 
 impl Flags {
@@ -129,17 +134,37 @@ fn echo_limits() -> Limits {
 struct Application {
     lab: Lab,
     late: Late,
+    porter: Option<Porter>,
 }
 
-struct Applications;
+/// With a porter, or without.
+struct Applications {
+    porter: bool,
+}
 
 impl HandlerFactory for Applications {
     fn build(&self, _shard: u16) -> Box<dyn Handler> {
-        Box::new(Application::default())
+        Box::new(Application {
+            porter: self.porter.then(Porter::default),
+            ..Application::default()
+        })
     }
 }
 
 impl Handler for Application {
+    fn reads_requests(&self) -> bool {
+        self.porter.is_some()
+    }
+
+    fn opening(&mut self, cx: &mut Context<'_>, request: &Request<'_>) -> Opening {
+        let porter = self.porter.as_mut();
+        porter.map_or(Opening::Accept, |porter| porter.opening(cx, request))
+    }
+
+    fn answering(&mut self, _: &Request<'_>, opens: Option<&str>, headers: &mut AnswerHeaders) {
+        Porter::answering(opens, headers);
+    }
+
     fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         match request.namespace {
             "/" | "/custom" => Decision::Admit,
@@ -214,7 +239,10 @@ impl Handler for Application {
     }
 
     fn answered(&mut self, cx: &mut Context<'_>, token: u64, answer: Option<&[u8]>) {
-        self.late.answered(cx, token, answer);
+        let porter = self.porter.as_mut();
+        if !porter.is_some_and(|porter| porter.answered(cx, token, answer)) {
+            self.late.answered(cx, token, answer);
+        }
     }
 
     /// Bare Engine.IO and raw WebSocket: everything comes back as it came.
@@ -281,7 +309,10 @@ fn main() -> anyhow::Result<()> {
         Pages::new(page, Readiness::default()),
         runtime.handle().clone(),
     ));
-    let shards = shard::start(settings, &Applications, outside)?;
+    let applications = Applications {
+        porter: flags.porter,
+    };
+    let shards = shard::start(settings, &applications, outside)?;
     for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");
     }

@@ -24,6 +24,10 @@ fn path() -> PathBuf {
 impl Application {
     /// Heartbeats are slow, so that a busy machine does not end sessions.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(more: &[&str]) -> Self {
         let beside = Beside::wait();
         let path = path();
         assert!(
@@ -34,6 +38,7 @@ impl Application {
         let flags = "--port 0 --shards 4 --ping-interval 20000 --ping-timeout 20000 --connect-timeout 20000";
         let mut child = Command::new(path)
             .args(flags.split(' '))
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

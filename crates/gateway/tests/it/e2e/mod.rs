@@ -14,6 +14,7 @@ mod identity;
 mod ids;
 mod late;
 mod messaging;
+mod opening;
 mod operations;
 mod order;
 mod packed;
