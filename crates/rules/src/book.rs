@@ -1,11 +1,10 @@
 //! Rules as compiled at start, shared by all shards.
 
 use crate::config::{Action, EventRule, NamespaceRules, Rules};
-use crate::handler::RulesHandler;
 use crate::line::Line;
 use foldhash::fast::FixedState;
+use hub::Limiter;
 use hub::config::Rate;
-use hub::{Handler, HandlerFactory, Limiter};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -56,19 +55,13 @@ pub(crate) struct Book {
 const REPLAYS: Rate = Rate::new(20, Duration::from_secs(1));
 
 /// Builds the rules' handler for each shard.
-pub struct RulesFactory(Arc<Book>);
+pub struct RulesFactory(pub(crate) Arc<Book>);
 
 impl fmt::Debug for RulesFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RulesFactory")
             .field("namespaces", &self.0.namespaces.len())
             .finish()
-    }
-}
-
-impl HandlerFactory for RulesFactory {
-    fn build(&self, _shard: u16) -> Box<dyn Handler> {
-        Box::new(RulesHandler::new(Arc::clone(&self.0)))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
-use crate::handler::refuse;
 use crate::rooms::{Forbidden, may_publish};
 use hub::{Context, Emit, Event, Member, Record, notices};
 use std::fmt::Write;
@@ -39,10 +38,10 @@ pub(crate) fn message(socket: &mut Member<'_>, namespace: &str, event: Event<'_>
         None => Some(event.room.unwrap_or(GLOBAL).into()),
     };
     let (Some(content), Some(room)) = (content, room) else {
-        return refuse(socket, event, INVALID, "INVALID_PAYLOAD");
+        return socket.refuse(event.ack, INVALID, "INVALID_PAYLOAD");
     };
     if let Err(forbidden) = may_publish(socket, &room) {
-        return refuse(socket, event, forbidden.message(), forbidden.code());
+        return socket.refuse(event.ack, forbidden.message(), forbidden.code());
     }
     let Some(sender) = socket.id() else { return };
     let mut cx = socket.cx();
@@ -64,7 +63,7 @@ pub(crate) fn message(socket: &mut Member<'_>, namespace: &str, event: Event<'_>
         .record(Record::Kept(&args))
         .emit(&said);
     if let Err(only_here) = Forbidden::unless_everyone(reach) {
-        return refuse(socket, event, only_here.message(), only_here.code());
+        return socket.refuse(event.ack, only_here.message(), only_here.code());
     }
     if let Some(ack) = event.ack {
         let mut answer = String::new();

@@ -5,8 +5,8 @@ use backend::proto::command::What;
 use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
 use hub::{
-    About, AckTo, Answer, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit,
-    Event, Found, Group, Protocol, Refusal, Rejection, SocketKey, Ticket,
+    AckTo, Answer, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
+    Found, Group, Protocol, Refusal, SocketKey, Ticket,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -330,14 +330,7 @@ fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
         Why::Busy => ("The backend has too much to do", "BACKEND_BUSY"),
         Why::Unanswered => ("The backend did not answer in time", "BACKEND_TIMEOUT"),
     };
-    let about = About {
-        id: ack.as_ref().map(AckTo::id),
-        field: None,
-    };
-    socket.reject(Rejection::Refused { message, code }, about);
-    if let Some(ack) = ack {
-        socket.cx().ack_error(ack, message);
-    }
+    socket.refuse(ack, message, code);
 }
 
 fn name_of(socket: &hub::Member<'_>) -> Option<Name> {

@@ -1,14 +1,14 @@
 //! What client events do: the profile's own events first, then the rule of the event, then the default rule.
 
-use crate::book::{Book, Namespace, Rule};
+use crate::book::{Book, Namespace, Rule, RulesFactory};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::line::Word;
 use crate::rooms::Forbidden;
 use crate::{chat, rooms};
 use hub::{
-    About, AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
-    Found, Handler, Member, Record, Refusal, Rejection, SocketKey, notices,
+    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
+    HandlerFactory, Member, Record, Refusal, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -21,6 +21,12 @@ pub(crate) struct RulesHandler {
     /// Namespace found last: most processes have one.
     last: usize,
     desk: Desk,
+}
+
+impl HandlerFactory for RulesFactory {
+    fn build(&self, _shard: u16) -> Box<dyn Handler> {
+        Box::new(RulesHandler::new(Arc::clone(&self.0)))
+    }
 }
 
 impl RulesHandler {
@@ -104,13 +110,13 @@ impl Handler for RulesHandler {
         // A rule refines what the gateway does itself; only an action chosen for the event replaces it.
         let Some(built_in) = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces)) else {
             return match rule.check(event.args) {
-                Err(error) => refuse(socket, event, &error, "INVALID_PAYLOAD"),
+                Err(error) => socket.refuse(event.ack, &error, "INVALID_PAYLOAD"),
                 Ok(()) if rule.action == Action::Backend => self.desk.event(socket, event),
                 Ok(()) => rule.apply(socket, name, event, own.is_some()),
             };
         };
         if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
-            return refuse(socket, event, &error, "INVALID_PAYLOAD");
+            return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
         }
         match built_in {
             BuiltIn::Join => rooms::join(socket, event, namespace),
@@ -193,7 +199,7 @@ impl Rule {
     fn apply(&self, socket: &mut Member<'_>, namespace: &str, event: Event<'_>, named: bool) {
         match &self.action {
             Action::Rooms { .. } if notices::is_notice(event.name) => {
-                refuse(socket, event, RESERVED, "RESERVED_EVENT");
+                socket.refuse(event.ack, RESERVED, "RESERVED_EVENT");
             }
             Action::Rooms { room, echo } => {
                 self.to_rooms(socket, namespace, event, room.as_deref(), *echo);
@@ -239,7 +245,7 @@ impl Rule {
         echo: bool,
     ) {
         let Ok(named) = self.named_room(&event) else {
-            return refuse(socket, event, "Room must be a string", "INVALID_ROOM");
+            return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
         };
         let allowed = match named.as_deref().or(room) {
             // Its own room is open to all that the rule lets speak.
@@ -294,7 +300,7 @@ impl Rule {
 /// Answers a publisher.
 fn finish(socket: &mut Member<'_>, event: Event<'_>, sent: Result<(), Forbidden>) {
     match sent {
-        Err(forbidden) => refuse(socket, event, forbidden.message(), forbidden.code()),
+        Err(forbidden) => socket.refuse(event.ack, forbidden.message(), forbidden.code()),
         Ok(()) => {
             if let Some(ack) = event.ack {
                 socket.cx().ack(ack, "", &[]);
@@ -321,16 +327,4 @@ fn as_kept(event: &Event<'_>) -> String {
         String::from_utf8_lossy(&kept),
         event.args
     )
-}
-
-/// Tells the client that its event was not carried out, and answers its ack likewise.
-pub(crate) fn refuse(socket: &mut Member<'_>, event: Event<'_>, message: &str, code: &str) {
-    let about = About {
-        id: event.ack.as_ref().map(AckTo::id),
-        field: None,
-    };
-    socket.reject(Rejection::Refused { message, code }, about);
-    if let Some(ack) = event.ack {
-        socket.cx().ack_error(ack, message);
-    }
 }

@@ -1,7 +1,6 @@
 //! `join` and `leave` by clients, and who may publish to which room.
 
 use crate::book::Namespace;
-use crate::handler::refuse;
 use hub::{Context, Event, JoinError, Member, Reach};
 use wire::json;
 
@@ -66,16 +65,16 @@ pub(crate) fn may_publish(socket: &mut Member<'_>, room: &str) -> Result<(), For
 /// `join` by a client; the ack repeats the room, and costs as much as the question, however many rooms there are.
 pub(crate) fn join(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace) {
     let Some(room) = json::first(event.args).and_then(json::unquote) else {
-        return refuse(socket, event, "Room must be a string", "INVALID_ROOM");
+        return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
     };
     if socket.cx().is_socket_id(&room) && socket.id().is_none_or(|id| id.to_string() != *room) {
         // Else it would hear what is meant for that client alone, and could speak to it alone.
-        return refuse(socket, event, "Invalid room name", "INVALID_ROOM");
+        return socket.refuse(event.ack, "Invalid room name", "INVALID_ROOM");
     }
     let grants = socket.grants();
     if grants.is_some_and(|grants| !grants.may_join(&room)) {
         let message = "Not allowed to join that room";
-        return refuse(socket, event, message, "FORBIDDEN");
+        return socket.refuse(event.ack, message, "FORBIDDEN");
     }
     // A member has had everything since it came.
     let comes = !socket.is_in(&room);
@@ -84,7 +83,7 @@ pub(crate) fn join(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace)
             JoinError::TooManyRooms => ("Too many rooms", "TOO_MANY_ROOMS"),
             JoinError::BadName | JoinError::Gone => ("Invalid room name", "INVALID_ROOM"),
         };
-        return refuse(socket, event, message, code);
+        return socket.refuse(event.ack, message, code);
     }
     if comes && rules.history && may_replay(socket, rules) {
         socket.replay(&room);
@@ -95,10 +94,10 @@ pub(crate) fn join(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace)
 /// `leave` by a client, likewise. A name that no room can have was never joined.
 pub(crate) fn leave(socket: &mut Member<'_>, event: Event<'_>) {
     let Some(room) = json::first(event.args).and_then(json::unquote) else {
-        return refuse(socket, event, "Room must be a string", "INVALID_ROOM");
+        return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
     };
     if !socket.cx().is_room_name(&room) || room.contains('\0') {
-        return refuse(socket, event, "Invalid room name", "INVALID_ROOM");
+        return socket.refuse(event.ack, "Invalid room name", "INVALID_ROOM");
     }
     socket.leave(&room);
     answer(&mut socket.cx(), event, &room);

@@ -7,7 +7,7 @@ use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
 use crate::seam::event::{AckTo, Caller, Refusal};
-use crate::seam::member::{About, Member, Rejection};
+use crate::seam::member::{Member, Rejection};
 use crate::tables::slot::{SessionId, SocketKey};
 
 /// Books a message of a socket. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
@@ -150,14 +150,7 @@ impl Member<'_> {
             message,
             retry_after_s: exceeded.retry_after_s(),
         };
-        let about = About {
-            id: ack.as_ref().map(|ack| ack.id),
-            field: None,
-        };
-        self.reject(rejection, about);
-        if let Some(ack) = ack.take() {
-            self.cx().ack_error(ack, message);
-        }
+        self.reject_event(ack.take(), rejection);
         if let Some(session) = self.live().map(|slot| slot.session) {
             count_rejection(self.parts, session);
         }

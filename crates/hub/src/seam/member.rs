@@ -11,6 +11,7 @@ use crate::rooms::membership::JoinError;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::context::{Context, may_emit, millis};
 use crate::seam::effect::{Brief, Notice};
+use crate::seam::event::AckTo;
 use crate::seam::inside::Inside;
 use crate::seam::notices;
 use crate::tables::slot::SocketKey;
@@ -38,6 +39,12 @@ pub enum Rejection<'a> {
 }
 
 impl<'a> Rejection<'a> {
+    pub(crate) fn message(self) -> &'a str {
+        match self {
+            Self::RateLimited { message, .. } | Self::Refused { message, .. } => message,
+        }
+    }
+
     /// What programs tell it by.
     pub fn code(self) -> &'a str {
         match self {
@@ -90,6 +97,18 @@ impl<'a> Member<'a> {
         self.parts.people.socket(self.key)
     }
 
+    /// The event that has this ack, if it has one, is not carried out.
+    pub(crate) fn reject_event(&mut self, ack: Option<AckTo>, rejection: Rejection<'_>) {
+        let about = About {
+            id: ack.as_ref().map(AckTo::id),
+            field: None,
+        };
+        self.reject(rejection, about);
+        if let Some(ack) = ack {
+            self.cx().ack_error(ack, rejection.message());
+        }
+    }
+
     /// `about`: the room that the socket is told about.
     pub(crate) fn emit_with(&mut self, event: &Emit<'_>, ack: Option<u64>, about: Option<&str>) {
         let Some(socket) = self.live() else {
@@ -136,20 +155,18 @@ impl Member<'_> {
     pub fn reject(&mut self, rejection: Rejection<'_>, about: About<'_>) {
         let _inside = Inside::enter();
         let counts = &mut self.parts.books.counts;
-        let (message, retry_after_s) = match rejection {
-            Rejection::RateLimited {
-                message,
-                retry_after_s,
-            } => {
+        let retry_after_s = match rejection {
+            Rejection::RateLimited { retry_after_s, .. } => {
                 counts.drop_message(Dropped::Rate);
                 counts.hit(Limit::Rate);
-                (message, Some(retry_after_s))
+                Some(retry_after_s)
             }
-            Rejection::Refused { message, .. } => {
+            Rejection::Refused { .. } => {
                 counts.drop_message(Dropped::Refused);
-                (message, None)
+                None
             }
         };
+        let message = rejection.message();
         let Some(session) = self.live().map(|slot| slot.session) else {
             return;
         };
@@ -169,6 +186,12 @@ impl Member<'_> {
         text.push(b'}');
         let args = String::from_utf8_lossy(&text);
         self.emit(&Emit::new(notices::ERROR, &args));
+    }
+
+    /// Refuses an event: its client is told, in the answer that it waits for, too.
+    pub fn refuse(&mut self, ack: Option<AckTo>, message: &str, code: &str) {
+        let _inside = Inside::enter();
+        self.reject_event(ack, Rejection::Refused { message, code });
     }
 
     /// Books an event that nothing is known to be done with; operators find its name in the log (level `debug`).
