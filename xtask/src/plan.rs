@@ -78,6 +78,7 @@ pub const ENTRIES: &[Entry] = &[
     },
     beside("browser", browser),
     beside("node workers", node_workers),
+    beside("python workers", python_workers),
     beside("client library", client_library),
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
@@ -196,6 +197,13 @@ fn node_workers() -> Step {
         .in_folder("sdk/node")
         .env("SOCKEYE", &built("ci/sockeye").display().to_string())
         .takes("20 s")
+}
+
+fn python_workers() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("python workers", "bash sdk/python/test.sh")
+        .args(&[binary])
+        .takes("40 s")
 }
 
 fn client_library() -> Step {

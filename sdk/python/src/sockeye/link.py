@@ -1,0 +1,168 @@
+"""The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut."""
+
+import asyncio
+import logging
+import random
+from itertools import islice
+from collections import deque
+
+import grpc
+
+from .progress import Progress
+from .worker_pb2 import FromWorker, Hello, ToWorker
+
+log = logging.getLogger("sockeye")
+
+METHOD = "/sockeye.worker.v1.Workers/Attach"
+SIGN_OF_LIFE_S = 1.0
+RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+KEPT_MAX = 65_536
+BATCH_MAX = 1_000
+OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.max_send_message_length", 64 << 20),
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Links of one process to one gateway must not share a connection that is stuck.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+REFUSALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
+
+
+class LinkRefused(Exception):
+    """The gateway does not know this key or this backend: trying again would not help."""
+
+
+class TooMuchWaits(Exception):
+    """The gateway does not take commands, and no more can be kept."""
+
+
+class Link:
+    def __init__(self, address, key, backend, instance, weight, take, lost):
+        """`take(item, progress)` gets each item in order; `lost()` is called when the sockets have moved to other workers."""
+        self._address = address
+        self._metadata = (("authorization", f"Bearer {key}"),)
+        self._hello = {"backend": backend, "instance": instance, "weight": weight}
+        self._take = take
+        self._lost = lost
+        self._known = False
+        self._leaving = False
+        self._ended = False
+        self._failures = 0
+        self.welcomed = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._begin()
+
+    def _begin(self):
+        self._progress = Progress()
+        self._commands = 0
+        # Commands that the gateway may not have. The first has number `_commands - len(_kept) + 1`.
+        self._kept = deque()
+        self._sent = 0
+
+    def command(self, command):
+        """Gives the command's number."""
+        if self._ended:
+            raise ConnectionError("cannot send a command: this worker has ended")
+        if len(self._kept) >= KEPT_MAX:
+            raise TooMuchWaits(f"cannot keep command {self._commands + 1}: the gateway at {self._address} has not taken the last {KEPT_MAX}")
+        self._kept.append(command)
+        self._commands += 1
+        self._wake.set()
+        return self._commands
+
+    def progressed(self):
+        self._wake.set()
+
+    def leave(self):
+        """Finishes what it has and hands its sockets over; `run` ends then."""
+        self._leaving = True
+        self._wake.set()
+
+    async def run(self):
+        """Until the gateway has said goodbye. Raises `LinkRefused`."""
+        while not self._ended:
+            try:
+                async with grpc.aio.insecure_channel(self._address, OPTIONS) as channel:
+                    await self._stream(channel)
+            except grpc.aio.AioRpcError as error:
+                self._broken(error)
+            if not self._ended:
+                wait = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
+                self._failures += 1
+                await asyncio.sleep(wait * random.uniform(0.8, 1.2))
+
+    def _broken(self, error):
+        if error.code() in REFUSALS:
+            self._ended = True
+            raise LinkRefused(f"the gateway at {self._address} refuses this worker: {error.details()}") from None
+        log.info("the link to %s ended: %s", self._address, error.details())
+
+    async def _stream(self, channel):
+        attach = channel.stream_stream(METHOD, FromWorker.SerializeToString, ToWorker.FromString)
+        call = attach(metadata=self._metadata, wait_for_ready=False)
+        await call.write(FromWorker(hello=Hello(received=self._progress.received, **self._hello)))
+        first = await call.read()
+        if first is grpc.aio.EOF:
+            return
+        self._welcome(first.welcome)
+        writer = asyncio.create_task(self._write(call))
+        try:
+            self._hear(first)
+            while not self._ended:
+                message = await call.read()
+                if message is grpc.aio.EOF:
+                    break
+                self._hear(message)
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+            call.cancel()
+
+    def _welcome(self, welcome):
+        self._failures = 0
+        if not welcome.resumed and self._known:
+            self._begin()
+            self._lost()
+        self._known = True
+        self._confirm(welcome.commands)
+        # What the gateway has not got goes again, under the same numbers.
+        self._sent = 0
+        self.welcomed.set()
+
+    def _hear(self, message):
+        self._confirm(message.commands)
+        for item in message.items:
+            self._take(item, self._progress.take())
+        if message.items:
+            self._wake.set()
+        if message.goodbye:
+            self._ended = True
+
+    def _confirm(self, commands):
+        first = self._commands - len(self._kept) + 1
+        known = min(len(self._kept), max(0, commands - first + 1))
+        for _ in range(known):
+            self._kept.popleft()
+        self._sent = max(0, self._sent - known)
+
+    async def _write(self, call):
+        while True:
+            await call.write(self._next())
+            if self._sent < len(self._kept):
+                continue
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), SIGN_OF_LIFE_S)
+            except TimeoutError:
+                pass
+
+    def _next(self):
+        """What came of the items handled so far, and the number up to which all are."""
+        # The number is read first: commands of an item are there before it counts as handled, and go no later than it.
+        commands = list(islice(self._kept, self._sent, self._sent + BATCH_MAX))
+        first = self._commands - len(self._kept) + self._sent + 1
+        self._sent += len(commands)
+        handled = self._progress.handled if self._sent == len(self._kept) else 0
+        return FromWorker(handled=handled, first=first, commands=commands, leaving=self._leaving)

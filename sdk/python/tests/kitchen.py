@@ -1,0 +1,92 @@
+"""The worker that the tests start and kill:  kitchen.py ADDRESS KEY"""
+
+import asyncio
+import sys
+
+from sockeye import Refused, Worker
+
+worker = Worker(sys.argv[1], key=sys.argv[2], backend="kitchen")
+game = worker.of("/game")
+
+
+@worker.connect
+def decide(socket):
+    if socket.auth.get("bad"):
+        raise Refused("not you", {"code": 7})
+
+
+@worker.connected
+def arrived(socket):
+    if socket.recovered:
+        return
+    socket.data["since"] = "start"
+    socket.join("kitchen")
+    socket.emit("hello", socket.id)
+
+
+@worker.disconnected
+def left(socket, reason):
+    worker.to("kitchen").emit("left", reason, sorted(socket.rooms - {socket.id}))
+
+
+@worker.on("echo")
+async def echo(socket, *args):
+    return args
+
+
+@worker.on("count")
+async def count(socket, n):
+    # Some are slow: others must not overtake them for this socket, and must for other sockets.
+    if n % 50 == 0:
+        await asyncio.sleep(0.01)
+    socket.data["last"] = n
+    return n, socket.redelivered
+
+
+@worker.on("news")
+def news(socket, text):
+    socket.others("kitchen").emit("news", text)
+
+
+@worker.on("survey")
+async def survey(socket):
+    return await worker.to("kitchen").ask("question", timeout=10)
+
+
+@worker.on("who")
+async def who(socket):
+    return [[member.id, sorted(member.rooms), member.data] for member in await worker.to("kitchen").fetch()]
+
+
+@worker.on("move")
+def move(socket, old, new):
+    socket.leave(old)
+    socket.join(new)
+    worker.to(new).but("kitchen").emit("moved", new)
+    return True
+
+
+@worker.on("fail")
+def fail(socket):
+    raise KeyError("what a handler throws does not end the worker")
+
+
+@worker.on("wrong")
+async def wrong(socket):
+    try:
+        await worker.ask("")
+    except ValueError as error:
+        return str(error)
+
+
+@worker.on("leave me")
+def end(socket):
+    socket.disconnect()
+
+
+@game.on("where")
+def where(socket):
+    return socket.namespace.name, socket.query.get("room"), socket.headers.get("x-table")
+
+
+asyncio.run(worker.run(ready=lambda: print("ready", flush=True)))

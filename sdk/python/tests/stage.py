@@ -1,0 +1,142 @@
+"""The real gateway, workers that are killed, stock clients, and a way to the gateway that can be cut. SOCKEYE names the binary."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import socketio
+
+HERE = Path(__file__).parent
+BINARY = os.environ.get("SOCKEYE", str(HERE / "../../../target/debug/sockeye"))
+CONFIG = """profile = "socket.io"
+[workers]
+listen = "127.0.0.1:0"
+[log]
+format = "json"
+[backends.kitchen]
+socket_max = "1MiB"
+rehome_after = "2s"
+api_keys = ["{entry}"]
+[namespaces."/"]
+backend = "kitchen"
+[namespaces."/game"]
+backend = "kitchen"
+"""
+
+
+class Stage:
+    """`async with Stage() as stage`"""
+
+    async def __aenter__(self):
+        self._processes, self._servers, self._clients = [], [], []
+        made = await asyncio.create_subprocess_exec(BINARY, "api-key", "cook", stdout=asyncio.subprocess.PIPE)
+        text = (await made.communicate())[0].decode()
+        self.key = re.search(r"sockeye_\S+", text)[0]
+        folder = tempfile.mkdtemp(prefix="sockeye-python-")
+        file = Path(folder) / "sockeye.toml"
+        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0]))
+        args = ["--config", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        gateway = await self._start(BINARY, *args, stderr=asyncio.subprocess.PIPE)
+        line = json.loads(await line_with(gateway.stderr, '"listening"'))
+        self._reading = asyncio.create_task(read_on(gateway.stderr))
+        self.url = "http://" + line["addresses"].split(",")[0]
+        self.workers = line["workers"]
+        return self
+
+    async def __aexit__(self, *_):
+        for client in self._clients:
+            await client.disconnect()
+        for process in self._processes:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        for server in self._servers:
+            server.close()
+        self._reading.cancel()
+
+    async def _start(self, *command, **streams):
+        process = await asyncio.create_subprocess_exec(*command, **streams)
+        self._processes.append(process)
+        return process
+
+    async def worker(self, address=None, key=None):
+        command = [sys.executable, str(HERE / "kitchen.py"), address or self.workers, key or self.key]
+        worker = await self._start(*command, stdout=asyncio.subprocess.PIPE)
+        await line_with(worker.stdout, "ready")
+        return worker
+
+    async def client(self, namespace="/", auth=None, **options):
+        """A stock client that notes what it hears in `heard`, and each loss of its connection in `lost`."""
+        client = socketio.AsyncClient(reconnection=False)
+        client.heard, client.lost = asyncio.Queue(), []
+        client.on("disconnect", lambda reason: client.lost.append(reason), namespace=namespace)
+        client.on("question", lambda: client.get_sid(), namespace=namespace)
+        for event in ("hello", "news", "left", "moved"):
+            client.on(event, lambda *args, event=event: client.heard.put_nowait((event, *args)), namespace=namespace)
+        url = self.url + options.pop("query", "")
+        await client.connect(url, namespaces=[namespace], auth=auth or {}, transports=["websocket"], wait_timeout=20, **options)
+        self._clients.append(client)
+        return client
+
+    async def refusal(self, auth):
+        """What a client is told that is not let in."""
+        client, told = socketio.AsyncClient(reconnection=False), asyncio.Queue()
+        client.on("connect_error", told.put_nowait)
+        try:
+            await client.connect(self.url, auth=auth, transports=["websocket"], wait_timeout=20)
+        except socketio.exceptions.ConnectionError:
+            return await told.get()
+        raise AssertionError("it was let in")
+
+    async def guest(self):
+        """A client that is in the kitchen."""
+        client = await self.client()
+        assert (await client.heard.get())[0] == "hello"
+        return client
+
+    async def wire(self):
+        """Address of the workers' listener behind a way that `cut()` cuts."""
+        host, port = self.workers.split(":")
+        writers = set()
+
+        async def carry(near_reader, near_writer):
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            writers.update((near_writer, far_writer))
+            await asyncio.gather(pump(near_reader, far_writer), pump(far_reader, near_writer))
+
+        server = await asyncio.start_server(carry, "127.0.0.1", 0)
+        self._servers.append(server)
+
+        def cut():
+            for writer in writers:
+                writer.transport.abort()
+            writers.clear()
+
+        return "127.0.0.1:%d" % server.sockets[0].getsockname()[1], cut
+
+
+async def pump(reader, writer):
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+async def line_with(stream, wanted):
+    async for line in stream:
+        if wanted in line.decode():
+            return line.decode()
+    raise AssertionError(f"no line with {wanted}")
+
+
+async def read_on(stream):
+    async for _ in stream:
+        pass

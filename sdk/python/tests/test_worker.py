@@ -1,0 +1,94 @@
+"""The library against the real gateway, with stock clients."""
+
+import asyncio
+import unittest
+
+from sockeye import LinkRefused, Worker
+from stage import Stage
+
+
+class WorkerTest(unittest.IsolatedAsyncioTestCase):
+    async def test_decisions_events_rooms_acks_and_questions(self):
+        async with Stage() as stage:
+            await stage.worker()
+            self.assertEqual(await stage.refusal({"bad": True}), {"message": "not you", "data": {"code": 7}})
+            ada, grace, linus = [await stage.guest() for _ in range(3)]
+            self.assertEqual(await ada.call("echo", (b"\1\2", {"deep": [b"\3"]}, "text")), (b"\1\2", {"deep": [b"\3"]}, "text"))
+            await ada.emit("news", "soup")
+            self.assertEqual([await guest.heard.get() for guest in (grace, linus)], [("news", "soup")] * 2)
+            self.assertEqual(sorted(await ada.call("survey")), sorted(guest.get_sid() for guest in (ada, grace, linus)))
+            members = await ada.call("who")
+            self.assertEqual(sorted(member[0] for member in members), sorted(guest.get_sid() for guest in (ada, grace, linus)))
+            self.assertTrue(all(member[1:] == [sorted(["kitchen", member[0]]), {"since": "start"}] for member in members))
+            self.assertTrue(await grace.call("move", ("kitchen", "garden")))
+            self.assertEqual(await grace.heard.get(), ("moved", "garden"))
+            self.assertEqual(await ada.call("fail"), {"error": "The handler failed"})
+            self.assertEqual(await ada.call("unknown"), {"error": "No handler knows this event"})
+            self.assertRegex(await ada.call("wrong"), "event is empty")
+            await linus.emit("leave me")
+            self.assertEqual(await ada.heard.get(), ("left", "server namespace disconnect", ["kitchen"]))
+            game = await stage.client("/game", query="?room=7", headers={"X-Table": "oak"})
+            self.assertEqual(await game.call("where", namespace="/game"), ("/game", "7", "oak"))
+
+    async def test_no_client_notices_that_a_worker_is_killed_under_load(self):
+        async with Stage() as stage:
+            first = await stage.worker()
+            guests = [await stage.guest() for _ in range(4)]
+
+            async def count(guest, numbers):
+                return await asyncio.gather(*(guest.call("count", n, timeout=30) for n in numbers))
+
+            early = [asyncio.create_task(count(guest, range(0, 200))) for guest in guests]
+            await guests[0].call("count", -1, timeout=30)
+            first.kill()
+            late = [asyncio.create_task(count(guest, range(200, 300))) for guest in guests]
+            second = await stage.worker()
+            for tasks, numbers in ((early, range(0, 200)), (late, range(200, 300))):
+                for answers in await asyncio.gather(*tasks):
+                    self.assertEqual([n for n, _ in answers], list(numbers))
+            members = await guests[0].call("who")
+            self.assertEqual([member[2] for member in members], [{"since": "start", "last": 299}] * 4)
+            # A deploy: the old worker hands over and ends by itself.
+            await stage.worker()
+            second.terminate()
+            self.assertEqual(await second.wait(), 0)
+            self.assertEqual(await guests[1].call("echo", "still"), "still")
+            self.assertEqual([guest.lost for guest in guests], [[]] * 4)
+
+    async def test_a_link_that_is_cut_under_load_loses_nothing_and_repeats_nothing(self):
+        async with Stage() as stage:
+            address, cut = await stage.wire()
+            await stage.worker(address)
+            guests = [await stage.guest() for _ in range(3)]
+            answers = []
+            for n in range(240):
+                answers += [asyncio.create_task(guest.call("count", n, timeout=30)) for guest in guests]
+                if n % 80 == 40:
+                    cut()
+                # What was written goes out.
+                await asyncio.sleep(0)
+            expected = [(n, False) for n in range(240) for _ in guests]
+            # Not assertEqual: its message about such lists takes a minute.
+            self.assertTrue(await asyncio.gather(*answers) == expected)
+            self.assertEqual([guest.lost for guest in guests], [[]] * 3)
+
+    async def test_a_worker_that_is_refused_says_so(self):
+        async with Stage() as stage:
+            worker = Worker(stage.workers, key="sockeye_wrong", backend="kitchen")
+            with self.assertRaisesRegex(LinkRefused, "no backend of this name has this key"):
+                await worker.run()
+
+    async def test_what_waits_for_a_gateway_is_bounded(self):
+        worker = Worker("127.0.0.1:9", key="sockeye_none", backend="kitchen")
+        running = asyncio.create_task(worker.run())
+        await asyncio.sleep(0)
+        with self.assertRaisesRegex(Exception, "cannot keep command 65537: the gateway at 127.0.0.1:9 has not taken the last 65536"):
+            for _ in range(65_537):
+                worker.emit("news")
+        running.cancel()
+
+    async def test_a_second_handler_for_an_event_is_an_error(self):
+        worker = Worker("127.0.0.1:9", key="", backend="kitchen")
+        worker.on("news")(print)
+        with self.assertRaisesRegex(ValueError, "cannot register len for .* in /: print is registered"):
+            worker.on("news")(len)
