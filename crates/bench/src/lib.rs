@@ -12,6 +12,8 @@ pub mod engine;
 pub mod floor;
 pub mod latency;
 pub mod live;
+pub mod loss;
+pub mod loss;
 pub mod machine;
 pub mod orders;
 pub mod outcome;

@@ -1,36 +1,12 @@
 //! Owns one client socket: non-blocking reads into a buffer shared by all, writes, and the few
 //! bytes that a short write or a split message leaves behind. An idle stream holds no buffer.
 
+use crate::loss::Loss;
 use crate::tls::Session;
 use mio::net::TcpStream;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use wire::websocket::frame::{Header, OpCode};
-
-/// Why a connection ended that we wanted to keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loss {
-    EndOfStream,
-    Io(ErrorKind),
-    CloseFrame(Option<u16>),
-    RefusedUpgrade(String),
-    RefusedNamespace,
-    /// The server refused the request or the session, in its own words.
-    Refused(String),
-    /// What came is not what the protocol says.
-    Unexpected(&'static str),
-    /// The handshake failed, or what came is not what TLS allows.
-    Tls(String),
-    /// Nothing came in time.
-    Timeout,
-    /// The server ended the session in order.
-    Farewell,
-    BadFrame(wire::websocket::frame::FrameError),
-    /// A frame that the shared read buffer cannot hold.
-    FrameTooLarge,
-    /// A message in fragments that is larger than a frame may be.
-    MessageTooLarge,
-}
 
 /// A socket, or the place where one was.
 #[derive(Debug, Default)]

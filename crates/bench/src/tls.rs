@@ -1,7 +1,7 @@
 //! Owns what the generator needs to speak TLS: whom it trusts, and one session per socket. It keeps no tickets: users of a
 //! scenario stand for people with browsers of their own, whose first handshake is a full one.
 
-use crate::stream::Loss;
+use crate::loss::Loss;
 use anyhow::{Context, Result};
 use mio::net::TcpStream;
 use rustls::client::Resumption;

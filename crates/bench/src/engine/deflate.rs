@@ -1,7 +1,7 @@
 //! Owns compressed messages (RFC 7692) of one worker's users: one compressor and one inflater for all, since both sides agree to keep
 //! nothing from message to message.
 
-use crate::stream::Loss;
+use crate::loss::Loss;
 use wire::websocket::deflate::{Deflater, Inflater};
 
 /// What is asked for. A server that keeps its window all the same has to decline (RFC 7692 §7.1.1.1).

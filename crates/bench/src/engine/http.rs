@@ -1,7 +1,7 @@
 //! Owns the reading of HTTP answers by a client that polls or listens to an event stream, and the
 //! few requests it makes. RFC 9112 as far as the servers under test use it.
 
-use crate::stream::Loss;
+use crate::loss::Loss;
 use wire::http::Chunked;
 
 /// What follows an answer's head.

@@ -6,7 +6,8 @@ use super::http::{self, EventStream};
 use super::net::Role;
 use super::stage::Stage;
 use super::user::{Http, Link};
-use crate::stream::{Loss, Stream};
+use crate::loss::Loss;
+use crate::stream::Stream;
 
 /// Between two packets of a poll (Engine.IO 4, "Payload encoding").
 const SEPARATOR: u8 = 0x1e;
