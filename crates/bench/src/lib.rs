@@ -13,7 +13,6 @@ pub mod floor;
 pub mod latency;
 pub mod live;
 pub mod loss;
-pub mod loss;
 pub mod machine;
 pub mod orders;
 pub mod outcome;
