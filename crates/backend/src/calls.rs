@@ -61,6 +61,8 @@ pub struct Call {
 /// An item, with what an endpoint must be told of its socket each time.
 #[derive(Clone, Debug)]
 pub struct News {
+    /// The id of the socket; of another node that is gone, a name that all nodes give it.
+    pub about: String,
     pub item: proto::Item,
     pub namespace: String,
     pub user: String,
@@ -274,7 +276,9 @@ impl Backend {
     fn tell_of(&self, entry: &Entry, decides: bool) -> News {
         let home = entry.about.and_then(|name| self.homes.get(&name));
         let connect = home.map(|home| &home.connect);
+        let about = entry.about.map(|name| name.as_str().to_owned());
         News {
+            about: about.unwrap_or_default(),
             item: entry.item.clone(),
             namespace: connect.map_or_else(String::new, |connect| connect.namespace.clone()),
             user: connect.map_or_else(String::new, |connect| connect.user.clone()),

@@ -44,7 +44,7 @@ impl Entry {
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self.item.what, Some(What::Gone(_) | What::NodeLost(_)))
+        matches!(self.item.what, Some(What::Gone(_) | What::NodeGone(_)))
     }
 
     pub(crate) fn is_event(&self) -> bool {

@@ -18,6 +18,8 @@ pub enum Up {
         rooms: Vec<String>,
         data: String,
     },
+    /// Another node is gone, with its sockets.
+    NodeGone(proto::NodeGone),
     Answers(proto::Answers),
     Found(proto::Found),
 }

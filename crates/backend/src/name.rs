@@ -16,6 +16,12 @@ impl Name {
         bytes.iter().all(known).then_some(Self(bytes))
     }
 
+    /// Stands for a node: no socket has such an id.
+    pub(crate) fn of_node(node: u32, life: u64) -> Self {
+        let text = format!("n{:04}-{:014x}", node % 10_000, life & ((1 << 56) - 1));
+        Self(text.as_bytes().try_into().unwrap_or([b'n'; BYTES]))
+    }
+
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

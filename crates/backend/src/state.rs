@@ -182,6 +182,7 @@ impl Backend {
                 rooms,
                 data,
             } => self.on_described(now_ms, socket, rooms, data),
+            Up::NodeGone(gone) => self.on_node_gone(now_ms, gone),
             Up::Answers(mut answers) => {
                 if let Some((worker, query)) = self.queries.remove(&answers.query) {
                     answers.query = query;
@@ -324,6 +325,22 @@ impl Backend {
         }
         self.push_news(name, Entry::new(Some(name), What::Gone(gone), now_ms));
         self.settle(now_ms, name);
+    }
+
+    /// All workers are told. For an endpoint the node is like a socket that has nothing but its end.
+    fn on_node_gone(&mut self, now_ms: u64, gone: proto::NodeGone) {
+        if self.calls.is_none() {
+            let workers: Vec<u64> = self.workers.keys().copied().collect();
+            for worker in workers {
+                self.reply(now_ms, worker, What::NodeGone(gone));
+            }
+            return;
+        }
+        let name = Name::of_node(gone.node, gone.life);
+        let mut home = Home::new(proto::Connect::default(), now_ms);
+        home.phase = Phase::Gone;
+        self.homes.entry(name).or_insert(home);
+        self.push_news(name, Entry::new(Some(name), What::NodeGone(gone), now_ms));
     }
 
     pub(crate) fn refuse(&mut self, socket: Name, ack: u64, why: Why) {

@@ -12,7 +12,7 @@ use control::cluster::foreign::{self, Ear};
 use control::cluster::gauges::Gauges;
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
-use control::cluster::{Member, Office, Settings};
+use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
 use hub::Inbox;
 use hub::metrics::Cells;
@@ -120,7 +120,13 @@ fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
 }
 
 /// From now on letters of other nodes reach the shards.
-pub fn open(member: &mut Member, shards: &Shards, readiness: &Readiness, foreign: Option<Ear>) {
+pub fn open(
+    member: &mut Member,
+    shards: &Shards,
+    readiness: &Readiness,
+    foreign: Option<Ear>,
+    gone: Gone,
+) {
     let cells = shards.metrics();
     let count = cells.len() as u16;
     let sessions = move || {
@@ -133,6 +139,7 @@ pub fn open(member: &mut Member, shards: &Shards, readiness: &Readiness, foreign
         deliver: Box::new(shards.postman()),
         sessions: Box::new(sessions),
         readiness: readiness.clone(),
+        gone,
         foreign,
     });
 }

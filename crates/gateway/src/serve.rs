@@ -14,7 +14,7 @@ use crate::unix::{self, SocketFiles};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
 use control::admin::{Gate, Nodes, ToShards};
-use control::cluster::{Ended, Member, Order};
+use control::cluster::{Ended, Gone, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
 use control::metrics::Exporter;
@@ -41,6 +41,10 @@ pub(crate) const DESCRIPTORS_RESERVED: usize = 128;
 const CONNS_RESERVE: usize = 48;
 /// What is still being answered to browsers when all else has ended.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long backends have for the last news, and how it is seen that they have them.
+const LAST_NEWS: Duration = Duration::from_secs(2);
+const QUIET_LOOK: Duration = Duration::from_millis(30);
+const QUIET_LOOKS: u32 = 3;
 
 /// Opens everything and begins to serve.
 pub fn start<'a>(
@@ -84,7 +88,9 @@ pub fn start<'a>(
         certificates.as_ref(),
     )?;
     if let Some(member) = &mut member {
-        open_to_others(&loaded.resolved, member, &shards, &runtime, &facts)?;
+        let gone = workers.as_ref().map(Counter::nodes_gone);
+        let gone = gone.unwrap_or_else(|| Box::new(|_, _| {}));
+        open_to_others(&loaded.resolved, member, &shards, &runtime, &facts, gone)?;
     }
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
@@ -156,6 +162,7 @@ fn open_to_others(
     shards: &Shards,
     runtime: &Runtime,
     facts: &Facts,
+    gone: Gone,
 ) -> Result<()> {
     let Some(cluster) = &config.cluster else {
         return Ok(());
@@ -163,7 +170,7 @@ fn open_to_others(
     let namespaces = config.rules.namespaces.keys().cloned().collect();
     let gauges = &facts.foreign;
     let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, gauges)?;
-    cluster::open(member, shards, &facts.readiness, ear);
+    cluster::open(member, shards, &facts.readiness, ear, gone);
     Ok(())
 }
 
@@ -347,12 +354,29 @@ impl Node<'_> {
     /// Serves until asked to stop (`Ok`) or until something is beyond repair.
     pub fn run(mut self) -> Result<()> {
         let ended = self.serve();
+        if ended.is_ok() {
+            self.tell_of_the_last();
+        }
         // The last messages of clients that were told to go have left their shards by now.
         if let Some(member) = &mut self.member {
             member.leave();
         }
         self.runtime.shutdown_timeout(PAGES_TIMEOUT);
         ended
+    }
+
+    /// Backends hear of the sockets that ended last, as far as they take it.
+    fn tell_of_the_last(&self) {
+        let Some(backends) = self.facts.backends.get() else {
+            return;
+        };
+        let deadline = Instant::now() + LAST_NEWS;
+        let mut quiet = 0;
+        while quiet < QUIET_LOOKS && Instant::now() < deadline {
+            std::thread::sleep(QUIET_LOOK);
+            let all_quiet = backends.values().all(|figures| figures.are_quiet());
+            quiet = if all_quiet { quiet + 1 } else { 0 };
+        }
     }
 
     fn serve(&mut self) -> Result<()> {

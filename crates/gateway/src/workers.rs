@@ -2,8 +2,10 @@
 
 use crate::config::Resolved;
 use anyhow::{Context, Result, anyhow};
-use backend::Down;
+use backend::proto::NodeGone;
+use backend::{Down, Up};
 use control::backend::{Backends, Config, ToShards};
+use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::Place;
 use hub::limits::Limits;
@@ -31,6 +33,17 @@ impl Counter {
 
     pub fn lines(&self) -> BTreeMap<String, Arc<dyn Line>> {
         self.backends.lines()
+    }
+
+    /// Tells all backends of nodes that are gone.
+    pub fn nodes_gone(&self) -> Gone {
+        let lines = self.lines();
+        Box::new(move |node, life| {
+            for line in lines.values() {
+                let node = u32::from(node);
+                line.up(Up::NodeGone(NodeGone { node, life }));
+            }
+        })
     }
 
     /// Begins to serve; returns the address.

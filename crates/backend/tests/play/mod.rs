@@ -493,7 +493,7 @@ impl Play {
                 let name = Name::parse(&gone.socket).expect("a name");
                 self.clients.get_mut(&name).expect("a client").gone_heard += 1;
             }
-            What::Answers(_) | What::Found(_) | What::Failed(_) | What::NodeLost(_) => {}
+            What::Answers(_) | What::Found(_) | What::Failed(_) | What::NodeGone(_) => {}
         }
     }
 

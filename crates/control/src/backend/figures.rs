@@ -1,10 +1,12 @@
 //! Figures of one backend, for the exporter.
 
 use backend::Backend;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
 pub struct Figures {
+    /// Bytes on their way from shards.
+    pub queued: AtomicUsize,
     pub workers: AtomicU64,
     pub sockets: AtomicU64,
     pub parked: AtomicU64,
@@ -28,6 +30,13 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Nothing is on its way that a worker or an endpoint would take now. They are published a moment later than it happens.
+    pub fn are_quiet(&self) -> bool {
+        let [workers, bytes] =
+            [&self.workers, &self.bytes].map(|cell| cell.load(Ordering::Relaxed));
+        workers == 0 || (bytes == 0 && self.queued.load(Ordering::Relaxed) == 0)
+    }
+
     pub(super) fn publish(&self, backend: &Backend) {
         let counts = backend.counts();
         for (cell, value) in [

@@ -5,7 +5,7 @@ use super::figures::Figures;
 use backend::{Settings, Up};
 use rules::Line;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -14,7 +14,6 @@ const WORD_BYTES: usize = 256;
 
 pub(super) struct Inlet {
     words: UnboundedSender<(Up, usize)>,
-    waiting: Arc<AtomicUsize>,
     bytes_max: usize,
     connect_timeout: Duration,
     figures: Arc<Figures>,
@@ -22,22 +21,20 @@ pub(super) struct Inlet {
 
 pub(super) struct Outlet {
     words: UnboundedReceiver<(Up, usize)>,
-    waiting: Arc<AtomicUsize>,
+    figures: Arc<Figures>,
 }
 
 pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet) {
     let (sender, receiver) = unbounded_channel();
-    let waiting = Arc::<AtomicUsize>::default();
     let inlet = Inlet {
         words: sender,
-        waiting: Arc::clone(&waiting),
         bytes_max: settings.queue_bytes_max,
         connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
-        figures,
+        figures: Arc::clone(&figures),
     };
     let outlet = Outlet {
         words: receiver,
-        waiting,
+        figures,
     };
     (inlet, outlet)
 }
@@ -53,11 +50,11 @@ impl Line for Inlet {
             _ => (0, true),
         };
         let bytes = WORD_BYTES + bytes;
-        if !may_wait && self.waiting.load(Ordering::Relaxed) + bytes > self.bytes_max {
+        if !may_wait && self.figures.queued.load(Ordering::Relaxed) + bytes > self.bytes_max {
             self.figures.refused_early.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.figures.queued.fetch_add(bytes, Ordering::Relaxed);
         // The other end goes when the process ends.
         self.words.send((up, bytes)).is_ok()
     }
@@ -72,7 +69,7 @@ impl Outlet {
     pub(super) async fn take(&mut self, into: &mut Vec<(Up, usize)>, max: usize) -> usize {
         let taken = self.words.recv_many(into, max).await;
         let bytes = into.iter().map(|(_, bytes)| bytes).sum();
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.figures.queued.fetch_sub(bytes, Ordering::Relaxed);
         taken
     }
 }

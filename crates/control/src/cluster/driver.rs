@@ -303,6 +303,7 @@ impl Driver {
                     let node = peer.node.0;
                     self.rig.roster.down(node);
                     tracing::info!(node, "a node went");
+                    (self.rig.office.gone)(node, peer.epoch.0);
                     let down = Arc::new(Letter::from(Tidings::Down { node }));
                     for shard in 0..self.rig.office.shards {
                         (self.rig.office.deliver)(shard, Arc::clone(&down));

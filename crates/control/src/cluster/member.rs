@@ -21,6 +21,9 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a clean leave waits for the peers.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Hears that a node is gone: its number, and which of its lives it was.
+pub type Gone = Box<dyn Fn(u16, u64) + Send>;
+
 /// Brings a letter to a shard.
 pub type Deliver = Box<dyn Fn(u16, Arc<Letter>) + Send>;
 
@@ -55,6 +58,7 @@ pub struct Office {
     /// Sessions of this node.
     pub sessions: Box<dyn Fn() -> u64 + Send>,
     pub readiness: Readiness,
+    pub gone: Gone,
     /// Servers of other kinds listen by it.
     pub foreign: Option<Ear>,
 }

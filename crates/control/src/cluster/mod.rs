@@ -15,4 +15,4 @@ pub mod roster;
 mod seal;
 
 pub use driver::Ended;
-pub use member::{Member, Office, Order, Settings};
+pub use member::{Gone, Member, Office, Order, Settings};

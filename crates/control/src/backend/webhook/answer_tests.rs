@@ -11,6 +11,7 @@ fn news(what: Said, decides: bool) -> Vec<News> {
         ..Item::default()
     };
     vec![News {
+        about: SOCKET.to_owned(),
         item,
         namespace: "/shop".to_owned(),
         user: String::new(),

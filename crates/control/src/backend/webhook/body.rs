@@ -22,16 +22,7 @@ pub(super) fn of(news: &[News]) -> Vec<u8> {
 
 /// Names the event among all that there ever are: it is the same when it comes again.
 pub(super) fn id(news: &News) -> String {
-    format!("{}:{}", socket(news), news.item.sequence)
-}
-
-fn socket(news: &News) -> &str {
-    match &news.item.what {
-        Some(What::Connect(connect)) => &connect.socket,
-        Some(What::Event(event)) => &event.socket,
-        Some(What::Gone(gone)) => &gone.socket,
-        _ => "",
-    }
+    format!("{}:{}", news.about, news.item.sequence)
 }
 
 fn event(object: &mut Object<'_>, news: &News) {
@@ -39,8 +30,8 @@ fn event(object: &mut Object<'_>, news: &News) {
     if news.item.redelivered {
         object.raw("redelivered", b"true");
     }
-    if !socket(news).is_empty() {
-        object.text("socket", socket(news));
+    if !matches!(news.item.what, Some(What::NodeGone(_))) {
+        object.text("socket", &news.about);
         object.raw("sequence", news.item.sequence.to_string().as_bytes());
         object.text("namespace", &news.namespace);
         if !news.user.is_empty() {
@@ -81,8 +72,8 @@ fn event(object: &mut Object<'_>, news: &News) {
             let rooms = gone.rooms.iter();
             object.list("rooms", rooms, |out, room| json::quote(out, room));
         }
-        Some(What::NodeLost(lost)) => {
-            object.text("type", "node_lost");
+        Some(What::NodeGone(lost)) => {
+            object.text("type", "node_gone");
             object.raw("node", lost.node.to_string().as_bytes());
         }
         // Nothing else is made for endpoints.
@@ -144,6 +135,7 @@ mod tests {
 
     fn news(what: What) -> News {
         News {
+            about: "AAAAAAAAAAAAAAAAAAAB".to_owned(),
             item: Item {
                 redelivered: true,
                 sequence: 7,
@@ -183,7 +175,7 @@ mod tests {
             news(What::Connect(connect)),
             news(What::Event(event)),
             news(What::Gone(gone)),
-            news(What::NodeLost(proto::NodeLost { node: 4 })),
+            news(What::NodeGone(proto::NodeGone { node: 4, life: 9 })),
         ];
         let body = of(&all);
         json::validate(&body).expect("JSON");
@@ -194,7 +186,7 @@ mod tests {
             "{body}"
         );
         assert!(body.contains(r#""rooms":["a","b"]"#), "{body}");
-        assert!(body.contains(r#""type":"node_lost","node":4"#), "{body}");
+        assert!(body.contains(r#""type":"node_gone","node":4"#), "{body}");
         assert_eq!(id(&all[1]), "AAAAAAAAAAAAAAAAAAAB:7");
     }
 }

@@ -8,6 +8,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
+use servers::Redis;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -312,4 +313,63 @@ fn the_example_of_the_documentation_knows_the_gateways_signature() {
     assert_eq!(judge("newer", &told.body, 0), "False");
     assert_eq!(judge("new", b"{}", 0), "False");
     assert_eq!(judge("new", &told.body, 400), "False");
+}
+
+/// The ends that a stop causes were lost with the process.
+#[test]
+fn the_ends_of_the_last_sockets_were_lost_when_the_gateway_stopped() {
+    let receiver = Receiver::open(shop);
+    let mut gateway = gateway(receiver.addr, "batch_delay = \"300ms\"");
+    let clients: Vec<SocketIo> = (0..50).map(|_| client(&gateway)).collect();
+    gateway.terminate();
+    let status = gateway.exit_status(PATIENCE).expect("an end");
+    assert!(status.success());
+    let ends = receiver.events().into_iter();
+    let ends = ends.filter(|event| event["type"] == "disconnected");
+    let mut ended: Vec<String> = ends
+        .map(|event| event["socket"].as_str().expect("an id").to_owned())
+        .collect();
+    let mut expected: Vec<String> = clients.iter().map(|client| client.sid.clone()).collect();
+    ended.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(ended, expected);
+}
+
+/// Its sockets are not told of one by one: nobody is left who knows them.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn an_endpoint_is_told_of_a_node_that_died() {
+    let redis = Redis::start();
+    let receiver = Receiver::open(shop);
+    let addr = receiver.addr;
+    let config = format!(
+        "profile = \"socket.io\"\n[server]\nshards = 2\n[cluster]\nadapter = \"redis\"\nurls = [{:?}]\nsecret = \"s\"\n\
+         [namespaces.\"/\"]\nbackend = \"shop\"\n\
+         [backends.shop]\nurl = \"http://{addr}/\"\nprivate_addresses = true\n",
+        redis.url()
+    );
+    let nodes: [Gateway; 3] = std::array::from_fn(|_| Gateway::start(&config));
+    for node in &nodes {
+        assert_eq!(
+            node.metric_settles("sockeye_cluster_peers", |peers| peers == 2.0),
+            Ok(2.0)
+        );
+    }
+    let [first, second, dying] = nodes;
+    let _client = client(&dying);
+    let log = dying.log();
+    let line = log.iter().find(|line| line.contains("\"listening\""));
+    let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
+    drop(dying);
+    let told = || {
+        let events = receiver.events().into_iter();
+        events
+            .filter(|event| event["type"] == "node_gone")
+            .collect::<Vec<_>>()
+    };
+    assert!(eventually(PATIENCE, || told().len() == 2));
+    let told = told();
+    assert_eq!(told[0]["id"], told[1]["id"], "the same news of two nodes");
+    assert_eq!(told[0]["node"], line["node"]);
+    drop((first, second));
 }

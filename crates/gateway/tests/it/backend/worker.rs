@@ -29,7 +29,7 @@ pub struct Memory {
     pub resumed: Vec<proto::Resume>,
     pub gone: Vec<proto::Gone>,
     pub failed: Vec<proto::Failed>,
-    pub nodes_lost: Vec<u32>,
+    pub nodes_gone: Vec<u32>,
     pub connects: Vec<proto::Connect>,
     pub welcome: Option<Welcome>,
     pub goodbye: bool,
@@ -294,8 +294,8 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
             memory.failed.push(failed);
             Vec::new()
         }
-        What::NodeLost(lost) => {
-            memory.nodes_lost.push(lost.node);
+        What::NodeGone(lost) => {
+            memory.nodes_gone.push(lost.node);
             Vec::new()
         }
     }
