@@ -103,6 +103,8 @@ pub enum Frame<'a> {
     Letters(Letters<'a>),
     /// The publisher lives, and this is how far it is. Never repaired: the next one says more.
     Heartbeat {
+        /// Which of its heartbeats: one that was recorded and is repeated says nothing.
+        beat: u64,
         /// Position of the last flooded letter.
         flood: u64,
         /// Its own probe came back of late: it can hear questions.
@@ -188,7 +190,7 @@ fn read_body<'a>(kind: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
     Some(match kind {
         LETTERS => Frame::Letters(read_letters(body)?),
         HEARTBEAT => {
-            let (flood, hears) = (body.u64()?, body.u8()? != 0);
+            let (beat, flood, hears) = (body.u64()?, body.u64()?, body.u8()? != 0);
             let mut known = Vec::new();
             while !body.0.is_empty() {
                 known.push(Known {
@@ -200,6 +202,7 @@ fn read_body<'a>(kind: u8, body: &mut Reader<'a>) -> Option<Frame<'a>> {
                 });
             }
             Frame::Heartbeat {
+                beat,
                 flood,
                 hears,
                 known,
@@ -393,8 +396,15 @@ pub(crate) fn push_letter(letters: &mut Vec<u8>, letter: &[u8]) {
     letters.extend_from_slice(letter);
 }
 
-pub(crate) fn write_heartbeat(me: Peer, flood: u64, hears: bool, known: &[Known]) -> Vec<u8> {
-    let mut out = Writer::new(me, HEARTBEAT, 9 + known.len() * 38);
+pub(crate) fn write_heartbeat(
+    me: Peer,
+    beat: u64,
+    flood: u64,
+    hears: bool,
+    known: &[Known],
+) -> Vec<u8> {
+    let mut out = Writer::new(me, HEARTBEAT, 17 + known.len() * 38);
+    out.u64(beat);
     out.u64(flood);
     out.0.push(u8::from(hears));
     for known in known {

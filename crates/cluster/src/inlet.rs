@@ -320,7 +320,8 @@ impl Inlet {
             return asks;
         }
         // Both sequences wait for the same repairs: nothing is given up while some come.
-        let stalled = working && !std::mem::take(&mut self.repaired);
+        let repaired = std::mem::take(&mut self.repaired);
+        let stalled = working && !repaired;
         for stream in [Stream::Inbox, Stream::Flood] {
             let patience_us = self.limits.patience_us;
             let (track, _) = self.tracks(stream);
@@ -328,6 +329,12 @@ impl Inlet {
                 track.asked = None;
                 continue;
             };
+            // The publisher is answering.
+            if let Some((asked_us, _)) = &mut track.asked
+                && repaired
+            {
+                *asked_us = now_us;
+            }
             if !stalled && working {
                 track.waiting.1 = 0;
             }

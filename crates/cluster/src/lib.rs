@@ -16,8 +16,8 @@
 //! 1. `begin(now)` sets the time, in microseconds of any monotonic clock. It comes first.
 //! 2. `arrived(bytes)` for each message of the node's own inbox channel and of the flood channel.
 //! 3. `send`, `hold` and `release` for what local clients do.
-//! 4. `take(..)` yields the messages to publish now; `published` or `failed` says how that ended. One batch may be under way while
-//!    the next is filled.
+//! 4. `take(..)` yields the messages to publish now; `ended` says how that ended. One batch may be under way while the next is
+//!    filled.
 //! 5. `events` yields letters for local members, gaps that could not be repaired, and peers that came or went.
 //! 6. `due()` says when to call again if nothing happens before.
 #![forbid(unsafe_code)]

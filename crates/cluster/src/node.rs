@@ -1,6 +1,6 @@
 //! One node: its outlet, an inlet for each peer, interest, heartbeats, and the verdict that a peer is dead.
 
-use crate::frame::{self, Frame, Known, Malformed, NodeId, Peer, Stream};
+use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Interest, Route};
 use crate::outlet::{self, Channel, Outlet, Publish, Refused};
@@ -19,6 +19,9 @@ const RELEASE_US: u64 = 250_000;
 
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
+
+/// Earlier lives of a number that are remembered.
+const PAST_LIVES_MAX: usize = 64;
 
 const PAYLOAD: u8 = 0;
 const CHANGES: u8 = 1;
@@ -78,6 +81,10 @@ struct Neighbour {
     leaving: bool,
     /// It said that it hears: questions reach it.
     hears: bool,
+    /// Its last heartbeat.
+    beat: u64,
+    /// Earlier lives of the number: frames of theirs that are repeated are nobody's.
+    past: Vec<Epoch>,
     heard_us: u64,
     /// Silence while the engine worked.
     silent_us: u64,
@@ -108,6 +115,8 @@ pub struct Node {
     events: VecDeque<Event>,
     probe_back_us: Option<u64>,
     heartbeat_us: u64,
+    /// Heartbeats so far.
+    beats: u64,
     digest_us: u64,
     changes_us: Option<u64>,
     refusals: Refusals,
@@ -126,6 +135,7 @@ impl Node {
             events: VecDeque::new(),
             probe_back_us: None,
             heartbeat_us: 0,
+            beats: 0,
             digest_us: 0,
             changes_us: None,
             refusals: Refusals::default(),
@@ -226,8 +236,14 @@ impl Node {
                 Known { got_flood, ..known }
             })
             .collect();
-        let heartbeat =
-            frame::write_heartbeat(self.me, self.outlet.flood_position(), self.hears(), &known);
+        self.beats += 1;
+        let heartbeat = frame::write_heartbeat(
+            self.me,
+            self.beats,
+            self.outlet.flood_position(),
+            self.hears(),
+            &known,
+        );
         let probe = frame::write_probe(self.me);
         self.outlet.push_unsequenced(Channel::Flood, heartbeat);
         let mine = Channel::Inbox(self.me.node);
@@ -267,16 +283,20 @@ impl Node {
 
     /// Whether the frame's publisher is the present life of its node; a new one is taken up.
     fn meet(&mut self, peer: Peer) -> bool {
+        let mut past = Vec::new();
         if let Some(known) = self.neighbours.get(&peer.node) {
             let life = known.inlet.peer().epoch;
             // One that left has given its number back, perhaps to a machine whose clock is behind.
             let has_left = known.leaving && !known.up;
-            if life > peer.epoch && !has_left {
+            if known.past.contains(&peer.epoch) || life > peer.epoch && !has_left {
                 return false;
             }
             if life == peer.epoch {
                 return true;
             }
+            past.clone_from(&known.past);
+            past.truncate(PAST_LIVES_MAX - 1);
+            past.insert(0, life);
             self.bury(peer.node);
         }
         let neighbour = Neighbour {
@@ -284,6 +304,8 @@ impl Node {
             up: false,
             leaving: false,
             hears: false,
+            beat: 0,
+            past,
             heard_us: self.now_us,
             silent_us: 0,
             confirmed: 0,
@@ -302,14 +324,17 @@ impl Node {
                 }
             }
             Frame::Heartbeat {
+                beat,
                 flood,
                 hears,
                 known,
             } => {
-                if let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
-                    neighbour.hears = *hears;
+                if let Some(neighbour) = self.neighbours.get_mut(&peer.node)
+                    && neighbour.beat < *beat
+                {
+                    (neighbour.beat, neighbour.hears) = (*beat, *hears);
+                    self.on_heartbeat(peer, *flood, known, &mut out);
                 }
-                self.on_heartbeat(peer, *flood, known, &mut out);
             }
             Frame::Probe => {}
             Frame::Nack {
@@ -317,7 +342,11 @@ impl Node {
                 lane,
                 from,
                 to,
-            } => self.outlet.nack(peer.node, *stream, *lane, *from, *to),
+            } => {
+                let missing = (*from, *to);
+                self.outlet
+                    .nack(peer.node, *stream, *lane, missing, self.now_us);
+            }
             Frame::Gone { stream, lane, upto } => {
                 if let Some(neighbour) = self.neighbours.get_mut(&peer.node)
                     && neighbour.inlet.lane() == Some(*lane)
@@ -560,14 +589,9 @@ impl Node {
         self.outlet.take(batch, self.now_us);
     }
 
-    /// The engine took a batch.
-    pub fn published(&mut self, batch: &[Publish]) {
-        self.outlet.published(batch);
-    }
-
-    /// The engine did not take a batch, or nobody knows.
-    pub fn failed(&mut self, batch: Vec<Publish>) {
-        self.outlet.failed(batch);
+    /// A batch ended. The engine took those of its frames that `taken` says; of the others nobody knows.
+    pub fn ended(&mut self, batch: Vec<Publish>, taken: impl Fn(usize) -> bool) {
+        self.outlet.ended(batch, taken, self.now_us);
     }
 
     /// What happened since the last call.
@@ -590,7 +614,7 @@ impl Node {
     pub fn leave(&mut self) {
         self.beat();
         let bye = frame::write_bye(self.me, self.outlet.flood_position());
-        self.outlet.push_unsequenced(Channel::Flood, bye);
+        self.outlet.push_last_word(bye);
     }
 
     /// Peers that are up.

@@ -55,6 +55,8 @@ pub struct Publish {
     pub frame: Arc<[u8]>,
     /// Its place in the order of publishing.
     number: u64,
+    /// It is not worth a second try: a later one says more, or it is asked for again.
+    once: bool,
 }
 
 /// The letter was not taken: too much waits for the engine, or the receiver is not known.
@@ -127,6 +129,23 @@ struct Repair {
     to: u64,
 }
 
+/// A repair whose last frame has left: the same question may still be on its way.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    asker: NodeId,
+    stream: Stream,
+    to: u64,
+    /// The frame's.
+    number: u64,
+    /// When the engine had taken it.
+    taken_us: Option<u64>,
+}
+
+/// Frames that the engine did not take wait so long for the next try, and with them all others of their channel.
+const PAUSE_US: u64 = 50_000;
+/// A question that comes so soon after its answer was sent crossed it on the way.
+const CROSSING_US: u64 = 100_000;
+
 /// Counters of an outlet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
@@ -163,6 +182,9 @@ pub struct Outlet {
     /// A batch with repairs is under way: the next ones wait for it, so that repairs do not outrun the engine.
     repairing: bool,
     repairs: VecDeque<Repair>,
+    answered: Vec<Answered>,
+    /// Channels whose frames the engine did not take, until when.
+    paused: Vec<(Channel, u64)>,
     sent: Sent,
     /// Batches taken, and how many there were at the last heartbeat.
     taken: u64,
@@ -187,6 +209,8 @@ impl Outlet {
             under_way: 0,
             repairing: false,
             repairs: VecDeque::new(),
+            answered: Vec::new(),
+            paused: Vec::new(),
             sent: Sent::default(),
             taken: 0,
             beaten: None,
@@ -213,6 +237,7 @@ impl Outlet {
         }
         self.open.retain(|open| *open != node);
         self.repairs.retain(|repair| repair.asker != node);
+        self.answered.retain(|answered| answered.asker != node);
     }
 
     /// Sends a letter to some peers: to all of them or, with an error, to none.
@@ -277,16 +302,22 @@ impl Outlet {
 
     /// Queues a frame that is never repaired.
     pub(crate) fn push_unsequenced(&mut self, channel: Channel, frame: Vec<u8>) {
-        self.enqueue(channel, frame.into());
+        self.enqueue(channel, frame.into(), true);
     }
 
-    fn enqueue(&mut self, channel: Channel, frame: Arc<[u8]>) {
+    /// Queues a frame for all that is the last of this life.
+    pub(crate) fn push_last_word(&mut self, frame: Vec<u8>) {
+        self.enqueue(Channel::Flood, frame.into(), false);
+    }
+
+    fn enqueue(&mut self, channel: Channel, frame: Arc<[u8]>, once: bool) {
         self.queued_bytes += frame.len();
         self.numbered += 1;
         self.queue.push_back(Publish {
             channel,
             frame,
             number: self.numbered,
+            once,
         });
     }
 
@@ -308,7 +339,7 @@ impl Outlet {
         let frame = close(self.me, lane, to, self.flood.closed, &[], now_us);
         let id = lane.id;
         self.keep(Some(node), id, frame.len());
-        self.enqueue(Channel::Inbox(node), frame);
+        self.enqueue(Channel::Inbox(node), frame, false);
     }
 
     fn close_flood(&mut self, now_us: u64) {
@@ -320,7 +351,7 @@ impl Outlet {
         let links: Vec<_> = linked.map(|lane| (lane.id, lane.closed)).collect();
         let frame = close(self.me, &mut self.flood, None, 0, &links, now_us);
         self.keep(None, 0, frame.len());
-        self.enqueue(Channel::Flood, frame);
+        self.enqueue(Channel::Flood, frame, false);
     }
 
     fn keep(&mut self, node: Option<NodeId>, lane: u32, bytes: usize) {
@@ -343,7 +374,15 @@ impl Outlet {
     }
 
     /// A peer misses letters: they are sent again with the next batches, as far as they are kept.
-    pub fn nack(&mut self, asker: NodeId, stream: Stream, lane_id: u32, from: u64, to: u64) {
+    pub fn nack(
+        &mut self,
+        asker: NodeId,
+        stream: Stream,
+        lane_id: u32,
+        (from, to): (u64, u64),
+        now_us: u64,
+    ) {
+        let from = self.unanswered(asker, stream, from, now_us);
         let Some(lane) = self.lanes.get(&asker).filter(|lane| lane.id == lane_id) else {
             return;
         };
@@ -352,6 +391,9 @@ impl Outlet {
             Stream::Flood => &self.flood,
         };
         let to = to.min(asked.closed);
+        if from > to {
+            return;
+        }
         let oldest = asked
             .kept
             .front()
@@ -375,6 +417,17 @@ impl Outlet {
         }
     }
 
+    /// The first position of a question that was not answered a moment ago.
+    fn unanswered(&mut self, asker: NodeId, stream: Stream, from: u64, now_us: u64) -> u64 {
+        let waits = |taken_us: u64| now_us < taken_us + CROSSING_US;
+        self.answered
+            .retain(|answered| answered.taken_us.is_none_or(waits));
+        let same = |answered: &&Answered| answered.asker == asker && answered.stream == stream;
+        let answered = self.answered.iter().filter(same);
+        let upto = answered.map(|answered| answered.to).max();
+        upto.map_or(from, |upto| from.max(upto + 1))
+    }
+
     /// Queues the next repairs, within their share of a batch.
     fn repair(&mut self) {
         let mut share = self.limits.repair_bytes;
@@ -394,17 +447,24 @@ impl Outlet {
             let (frame, last) = (Arc::clone(&kept.frame), kept.last);
             share = share.saturating_sub(frame.len());
             self.sent.repairs += 1;
-            self.enqueue(Channel::Inbox(repair.asker), frame);
+            self.enqueue(Channel::Inbox(repair.asker), frame, true);
             repair.next = last + 1;
             // In turns: a receiver needs both sequences, and others wait as well.
             if repair.next <= repair.to {
                 self.repairs.push_back(repair);
+            } else {
+                self.answered.push(Answered {
+                    asker: repair.asker,
+                    stream: repair.stream,
+                    to: repair.to,
+                    number: self.numbered,
+                    taken_us: None,
+                });
             }
         }
     }
 
-    /// Moves what is to be published now to `batch`; empty = nothing yet. Each batch that is not empty ends with
-    /// [`Self::published`] or [`Self::failed`].
+    /// Moves what is to be published now to `batch`; empty = nothing yet. Each batch that is not empty ends with [`Self::ended`].
     pub fn take(&mut self, batch: &mut Vec<Publish>, now_us: u64) {
         let idle = self.under_way == 0;
         let linger = self.limits.linger_us;
@@ -423,28 +483,68 @@ impl Outlet {
         if !self.repairing {
             self.repair();
         }
-        if !self.queue.is_empty() {
+        self.paused.retain(|(_, until_us)| now_us < *until_us);
+        let before = batch.len();
+        if self.paused.is_empty() {
+            batch.extend(self.queue.drain(..));
+        } else {
+            let all = std::mem::take(&mut self.queue).into_iter();
+            let (wait, go): (Vec<_>, Vec<_>) = all.partition(|one| self.is_paused(one.channel));
+            self.queue = wait.into();
+            batch.extend(go);
+        }
+        if batch.len() > before {
             self.under_way += 1;
             self.taken += 1;
-            batch.extend(self.queue.drain(..));
         }
     }
 
-    /// The engine took a batch.
-    pub fn published(&mut self, batch: &[Publish]) {
-        self.under_way -= 1;
-        self.repairing = false;
-        self.queued_bytes -= bytes(batch);
+    fn is_paused(&self, channel: Channel) -> bool {
+        self.paused.iter().any(|(paused, _)| *paused == channel)
     }
 
-    /// The engine did not take a batch, or nobody knows: it is published again before all others. Receivers drop what they have.
-    pub fn failed(&mut self, batch: Vec<Publish>) {
+    /// A batch ended. Frames that the engine did not take, or nobody knows, are published again before all others of their
+    /// channels, which wait for them. Receivers drop what they have.
+    pub fn ended(&mut self, batch: Vec<Publish>, taken: impl Fn(usize) -> bool, now_us: u64) {
         self.under_way -= 1;
         self.repairing = false;
-        // Another batch may have failed before: the oldest frame comes first again.
-        self.queue.extend(batch);
-        let queue = self.queue.make_contiguous();
-        queue.sort_by_key(|publish| publish.number);
+        let mut failed = false;
+        for (at, publish) in batch.into_iter().enumerate() {
+            if taken(at) {
+                self.queued_bytes -= publish.frame.len();
+                self.note_answer(publish.number, Some(now_us));
+                continue;
+            }
+            self.pause(publish.channel, now_us);
+            if publish.once {
+                self.queued_bytes -= publish.frame.len();
+                self.note_answer(publish.number, None);
+            } else {
+                failed = true;
+                self.queue.push_back(publish);
+            }
+        }
+        if failed {
+            // Another batch may have failed before: the oldest frame comes first again.
+            let queue = self.queue.make_contiguous();
+            queue.sort_by_key(|publish| publish.number);
+        }
+    }
+
+    fn pause(&mut self, channel: Channel, now_us: u64) {
+        self.paused.retain(|(paused, _)| *paused != channel);
+        self.paused.push((channel, now_us + PAUSE_US));
+    }
+
+    /// The last frame of a repair was taken, or was not.
+    fn note_answer(&mut self, number: u64, taken_us: Option<u64>) {
+        let Some(at) = (self.answered.iter()).position(|answered| answered.number == number) else {
+            return;
+        };
+        match taken_us {
+            Some(_) => self.answered[at].taken_us = taken_us,
+            None => drop(self.answered.swap_remove(at)),
+        }
     }
 
     /// When [`Self::take`] has something, if nothing happens before.
@@ -452,13 +552,16 @@ impl Outlet {
         let idle = self.under_way == 0;
         let some_open = self.flood.open_count > 0 || !self.open.is_empty();
         let repairs = !self.repairing && !self.repairs.is_empty();
-        if !self.queue.is_empty() || repairs || idle && some_open {
+        let ready = |publish: &Publish| !self.is_paused(publish.channel);
+        if self.queue.iter().any(ready) || repairs || idle && some_open {
             return Some(now_us);
         }
         let opened = self.open.iter().filter_map(|node| self.lanes.get(node));
         let flood = Some(&self.flood).filter(|lane| lane.open_count > 0);
-        let oldest = opened.chain(flood).map(|lane| lane.opened_us).min();
-        oldest.map(|opened_us| opened_us + self.limits.linger_us)
+        let lingers = opened.chain(flood);
+        let lingers = lingers.map(|lane| lane.opened_us + self.limits.linger_us);
+        let paused = self.paused.iter().filter(|_| !self.queue.is_empty());
+        lingers.chain(paused.map(|(_, until_us)| *until_us)).min()
     }
 
     /// Position of the last letter in a flood frame.
@@ -509,10 +612,6 @@ impl Outlet {
     }
 }
 
-fn bytes(batch: &[Publish]) -> usize {
-    batch.iter().map(|publish| publish.frame.len()).sum()
-}
-
 fn is_full(lane: &Lane, limits: &Limits) -> bool {
     lane.open.len() >= limits.frame_bytes || lane.open_count >= limits.frame_letters
 }
@@ -549,145 +648,4 @@ fn close(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::frame::{Epoch, Frame};
-
-    fn peer(node: u16) -> Peer {
-        Peer {
-            node: NodeId(node),
-            epoch: Epoch(1),
-        }
-    }
-
-    fn outlet(limits: Limits) -> Outlet {
-        let mut outlet = Outlet::new(peer(0), limits);
-        (1..4).for_each(|node| outlet.add(peer(node), 0));
-        outlet
-    }
-
-    fn take(outlet: &mut Outlet, now_us: u64) -> Vec<Publish> {
-        let mut batch = Vec::new();
-        outlet.take(&mut batch, now_us);
-        batch
-    }
-
-    /// Channel, position of the first letter and number of letters.
-    fn shapes(batch: &[Publish]) -> Vec<(Channel, u64, u16)> {
-        let shape = |publish: &Publish| match frame::read(&publish.frame) {
-            Ok((_, Frame::Letters(letters))) => (publish.channel, letters.first, letters.count),
-            other => panic!("{other:?}"),
-        };
-        batch.iter().map(shape).collect()
-    }
-
-    #[test]
-    fn an_idle_outlet_sends_at_once_and_a_busy_one_gathers() {
-        let mut outlet = outlet(Limits::default());
-        let inbox = Channel::Inbox(NodeId(1));
-        outlet.send(&[NodeId(1)], b"a", 0).expect("taken");
-        let first = take(&mut outlet, 0);
-        assert_eq!(shapes(&first), [(inbox, 1, 1)]);
-        for _ in 0..3 {
-            outlet.send(&[NodeId(1)], b"b", 10).expect("taken");
-        }
-        assert!(take(&mut outlet, 20).is_empty());
-        assert_eq!(outlet.due_us(20), Some(210));
-        outlet.published(&first);
-        assert_eq!(shapes(&take(&mut outlet, 30)), [(inbox, 2, 3)]);
-    }
-
-    #[test]
-    fn a_letter_waits_no_longer_than_it_may() {
-        let mut outlet = outlet(Limits::default());
-        outlet.send(&[NodeId(1)], b"a", 0).expect("taken");
-        take(&mut outlet, 0);
-        outlet.flood(b"b", 100).expect("taken");
-        assert!(take(&mut outlet, 299).is_empty());
-        assert_eq!(shapes(&take(&mut outlet, 300)), [(Channel::Flood, 1, 1)]);
-    }
-
-    #[test]
-    fn frames_of_both_sequences_do_not_overlap() {
-        let mut outlet = outlet(Limits::default());
-        for _ in 0..2 {
-            outlet.send(&[NodeId(1)], b"inbox", 0).expect("taken");
-            outlet.send(&[NodeId(2)], b"inbox", 0).expect("taken");
-            outlet.flood(b"flood", 0).expect("taken");
-        }
-        let batch = take(&mut outlet, 0);
-        let links: Vec<_> = batch
-            .iter()
-            .map(|publish| match frame::read(&publish.frame) {
-                Ok((_, Frame::Letters(letters))) => match letters.stream {
-                    Stream::Inbox => ("inbox", letters.flood_before),
-                    Stream::Flood => ("flood", letters.inbox_before(2)),
-                },
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let expected = [
-            ("inbox", 0),
-            ("inbox", 0),
-            ("flood", 1),
-            ("inbox", 1),
-            ("inbox", 1),
-            ("flood", 2),
-        ];
-        assert_eq!(links, expected);
-    }
-
-    #[test]
-    fn a_ring_that_is_too_short_says_what_is_gone() {
-        let mut outlet = outlet(Limits {
-            ring_bytes: 200,
-            ..Limits::default()
-        });
-        for n in 0..10 {
-            outlet
-                .send(&[NodeId(1)], &[n; 10], u64::from(n))
-                .expect("taken");
-            let batch = take(&mut outlet, u64::from(n));
-            outlet.published(&batch);
-        }
-        assert!(outlet.ring_bytes() <= 200);
-        outlet.nack(NodeId(1), Stream::Inbox, 1, 2, 10);
-        let batch = take(&mut outlet, 20);
-        let gone = batch
-            .iter()
-            .find_map(|publish| match frame::read(&publish.frame) {
-                Ok((_, Frame::Gone { upto, .. })) => Some(upto),
-                _ => None,
-            });
-        let again = batch
-            .iter()
-            .filter_map(|publish| match frame::read(&publish.frame) {
-                Ok((_, Frame::Letters(letters))) => Some(letters.first),
-                _ => None,
-            });
-        let again: Vec<_> = again.collect();
-        let gone = gone.expect("an answer");
-        assert_eq!(again, (gone + 1..=10).collect::<Vec<_>>());
-        assert!(again.len() > 1 && gone >= 2, "{gone} {again:?}");
-    }
-
-    #[test]
-    fn an_engine_that_is_away_fills_a_bounded_queue() {
-        let mut outlet = outlet(Limits {
-            queue_bytes: 1_000,
-            frame_letters: 1,
-            ..Limits::default()
-        });
-        let taken = (0..100).take_while(|_| outlet.flood(&[0; 50], 0).is_ok());
-        assert!((5..20).contains(&taken.count()));
-        assert_eq!(outlet.flood(&[0; 50], 0), Err(Refused::Full));
-        let batch = take(&mut outlet, 0);
-        let count = batch.len();
-        outlet.failed(batch);
-        let batch = take(&mut outlet, 1);
-        assert_eq!(batch.len(), count);
-        outlet.published(&batch);
-        assert_eq!(outlet.queued_bytes(), 0);
-        assert!(outlet.flood(&[0; 50], 0).is_ok());
-    }
-}
+mod tests;

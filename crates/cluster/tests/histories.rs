@@ -191,11 +191,7 @@ impl World {
                 }
                 self.lives[life].node.begin(self.now_us);
                 let sent = self.lives[life].batches.remove(&batch).expect("a batch");
-                if taken {
-                    self.lives[life].node.published(&sent);
-                } else {
-                    self.lives[life].node.failed(sent);
-                }
+                self.lives[life].node.ended(sent, |_| taken);
                 self.after(life);
             }
             Step::Wake(life) => {
@@ -551,7 +547,7 @@ fn heartbeats_do_not_pile_up_while_the_engine_is_away() {
     assert!(node.queued_bytes() < 10_000, "{}", node.queued_bytes());
     let mut batch = Vec::new();
     node.take(&mut batch);
-    node.published(&batch);
+    node.ended(batch, |_| true);
     node.begin(3_601_000_000);
     assert!(node.queued_bytes() > 0, "it goes on with a heartbeat");
 }

@@ -13,21 +13,7 @@ fn node(number: u16, epoch: u64) -> Node {
 
 /// Time goes by for all; what each publishes reaches all.
 fn run(nodes: &mut [&mut Node], now_us: &mut u64, for_us: u64) {
-    let until_us = *now_us + for_us;
-    while *now_us < until_us {
-        *now_us += 10_000;
-        for at in 0..nodes.len() {
-            let mut batch = Vec::new();
-            nodes[at].begin(*now_us);
-            nodes[at].take(&mut batch);
-            if !batch.is_empty() {
-                nodes[at].published(&batch);
-            }
-            for node in &mut *nodes {
-                batch.iter().for_each(|one| node.arrived(&one.frame));
-            }
-        }
-    }
+    record(nodes, now_us, for_us);
 }
 
 fn peers(node: &Node) -> Vec<u64> {
@@ -116,4 +102,74 @@ fn a_frame_of_an_earlier_life_changes_nothing() {
     late.iter().for_each(|one| here.arrived(&one.frame));
     run(&mut [&mut here, &mut second], &mut now_us, 100_000);
     assert_eq!(peers(&here), [300]);
+}
+
+/// Everything that nodes published, in order.
+fn record(nodes: &mut [&mut Node], now_us: &mut u64, for_us: u64) -> Vec<Vec<u8>> {
+    let (until_us, mut said) = (*now_us + for_us, Vec::new());
+    while *now_us < until_us {
+        *now_us += 10_000;
+        for at in 0..nodes.len() {
+            let mut batch = Vec::new();
+            nodes[at].begin(*now_us);
+            nodes[at].take(&mut batch);
+            for node in &mut *nodes {
+                batch.iter().for_each(|one| node.arrived(&one.frame));
+            }
+            said.extend(batch.iter().map(|one| one.frame.to_vec()));
+            if !batch.is_empty() {
+                nodes[at].ended(batch, |_| true);
+            }
+        }
+    }
+    said
+}
+
+fn letters(node: &mut Node) -> usize {
+    let letters = node
+        .events()
+        .filter(|event| matches!(event, Event::Letter { .. }));
+    letters.count()
+}
+
+/// A program that recorded what a node said, and repeats it after the node went, made it come back and its letters arrive again.
+#[test]
+fn a_node_that_went_came_back_by_a_recording() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    here.hold(7).expect("a first member");
+    run(&mut [&mut here, &mut first], &mut now_us, 1_000_000);
+    first.send(&[7], b"hello").expect("room");
+    let mut said = record(&mut [&mut here, &mut first], &mut now_us, 500_000);
+    assert_eq!(letters(&mut here), 1);
+    first.leave();
+    said.extend(record(&mut [&mut here, &mut first], &mut now_us, 20_000));
+    run(&mut [&mut here], &mut now_us, 100_000);
+    assert_eq!(peers(&here), []);
+    // Another process has the number meanwhile, on a machine whose clock is behind, and goes again.
+    let mut second = node(2, 150);
+    run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [150]);
+    let repeat = |here: &mut Node, epochs: &[u64]| {
+        said.iter().for_each(|frame| here.arrived(frame));
+        assert_eq!((peers(here), letters(here)), (epochs.to_vec(), 0));
+    };
+    repeat(&mut here, &[150]);
+    second.leave();
+    run(&mut [&mut here, &mut second], &mut now_us, 20_000);
+    run(&mut [&mut here], &mut now_us, 100_000);
+    assert_eq!(peers(&here), []);
+    repeat(&mut here, &[]);
+}
+
+/// The same for one that was killed: repeated heartbeats kept it alive.
+#[test]
+fn a_dead_node_lived_on_by_repeated_heartbeats() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    let said = record(&mut [&mut here, &mut first], &mut now_us, 1_000_000);
+    assert_eq!(peers(&here), [200]);
+    for _ in 0..200 {
+        run(&mut [&mut here], &mut now_us, 100_000);
+        said.iter().for_each(|frame| here.arrived(frame));
+    }
+    assert_eq!(peers(&here), []);
 }

@@ -25,7 +25,7 @@ use tokio::time::sleep_until;
 
 /// Messages and parcels taken in before anything is published.
 const TAKEN_AT_ONCE: usize = 256;
-/// After a batch that the engine did not take the next one waits.
+/// While a lone server is away, it is looked at what waits so often.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A node that leaves waits so long for its last frames to be taken.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
@@ -73,7 +73,6 @@ struct Driver {
     up: bool,
     /// A message was refused.
     refuses: bool,
-    paused_until: Instant,
     ended: Option<Ended>,
     looks: JoinSet<Look>,
     /// The leases of all numbers.
@@ -126,7 +125,6 @@ impl Driver {
             joins: Joins::default(),
             up: false,
             refuses: false,
-            paused_until: now,
             ended: None,
             looks: JoinSet::new(),
             numbers: number::keys(&rig.prefix),
@@ -176,12 +174,13 @@ impl Driver {
         if self.may_publish() {
             due
         } else {
-            due.max(self.paused_until).max(Instant::now() + PAUSE)
+            due.max(Instant::now() + PAUSE)
         }
     }
 
+    /// Of several servers one may be away: the channels of the others go on.
     fn may_publish(&self) -> bool {
-        self.up && Instant::now() >= self.paused_until
+        self.up || self.kind == Kind::Sharded
     }
 
     // ---- from the engine ----------------------------------------------------------------------------------------------------
@@ -230,16 +229,15 @@ impl Driver {
             return;
         };
         self.rig.gauges.lag.observe(sent.elapsed());
-        if published.is_complete() {
-            return self.node.published(&frames);
+        if !published.is_complete() {
+            Gauges::add(&self.rig.gauges.failed, 1);
+        }
+        if let Some(trouble) = &published.trouble {
+            tracing::debug!(%trouble, "a batch is published again, or a part of it");
         }
         // Receivers drop what they have already.
-        self.node.failed(frames);
-        self.paused_until = Instant::now() + PAUSE;
-        Gauges::add(&self.rig.gauges.failed, 1);
-        if let Some(trouble) = published.trouble {
-            tracing::debug!(%trouble, "a batch is published again");
-        }
+        let taken = |at: usize| published.receivers.get(at).is_some_and(Option::is_some);
+        self.node.ended(frames, taken);
     }
 
     // ---- leases -------------------------------------------------------------------------------------------------------------

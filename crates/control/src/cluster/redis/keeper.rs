@@ -19,6 +19,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval};
 
 const TICK: Duration = Duration::from_secs(1);
+/// While something is wrong, everything is looked at so often: a replica that has taken over is found at once.
+const HURRY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -31,6 +33,8 @@ pub(super) enum Event {
     Lane(Addr, Result<(), Trouble>),
     /// A server refused a command that another one may take, or the same one later.
     Again(Item),
+    /// It waited for a server that has no slots any more.
+    Back(Item),
     Resolved(Result<Topology, Trouble>),
     EarOpened(Addr, EarId, Result<Conn, Trouble>),
     EarLost(Addr, EarId, Trouble),
@@ -86,8 +90,7 @@ impl Keeper {
     pub(super) async fn run(mut self, mut events: UnboundedReceiver<Event>) {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Connections that were refused are tried again at a finer pace than a tick.
-        let mut retry = interval(Duration::from_millis(50));
+        let mut retry = interval(HURRY);
         retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -105,11 +108,16 @@ impl Keeper {
                     self.look.notify_one();
                     self.ears.tick(&self.topology);
                 }
-                _ = retry.tick(), if !self.ears.is_whole() => self.ears.review_missing(&self.topology),
+                _ = retry.tick(), if self.up != Some(true) => self.hurry(),
             }
             self.ears.flush();
             self.tell_state();
         }
+    }
+
+    fn hurry(&mut self) {
+        self.look.notify_one();
+        self.ears.review_missing(&self.topology);
     }
 
     fn on(&mut self, event: Event) {
@@ -132,6 +140,7 @@ impl Keeper {
                 self.again.push(item);
                 self.look.notify_one();
             }
+            Event::Back(item) => self.routes.load().send(item),
             Event::Resolved(resolved) => self.resolved(resolved),
             Event::EarOpened(addr, id, conn) => self.ears.opened(&addr, id, conn, topology),
             Event::EarLost(addr, id, trouble) => {

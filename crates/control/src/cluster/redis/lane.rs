@@ -67,7 +67,10 @@ impl Seat {
     async fn run(mut self) {
         let mut backoff = Backoff::default();
         while self.open || !self.waiting.is_empty() {
-            let trouble = match self.connect().await {
+            let Some(connected) = self.connect().await else {
+                return self.hand_back();
+            };
+            let trouble = match connected {
                 Ok(conn) => {
                     backoff = Backoff::default();
                     self.tell(Ok(()));
@@ -82,13 +85,22 @@ impl Seat {
             let pause = sleep(backoff.next());
             self.meanwhile(pause, &trouble).await;
         }
+        self.hand_back();
+    }
+
+    /// The lane went, because another server has its slots: what waits for a connection here may go there at once.
+    fn hand_back(&mut self) {
+        for item in self.waiting.drain(..) {
+            let _ = self.events.send(Event::Back(item));
+        }
     }
 
     fn tell(&self, state: Result<(), Trouble>) {
         let _ = self.events.send(Event::Lane(self.addr.clone(), state));
     }
 
-    async fn connect(&mut self) -> Result<Conn, Trouble> {
+    /// `None`: the lane went.
+    async fn connect(&mut self) -> Option<Result<Conn, Trouble>> {
         let (addr, settings) = (self.addr.clone(), Arc::clone(&self.settings));
         let opening = async move {
             let conn = Conn::open(&addr, &settings.login, &settings, None).await?;
@@ -99,10 +111,14 @@ impl Seat {
         self.meanwhile(opening, &away).await
     }
 
-    /// Waits for something while commands come, and ends those whose time is over.
-    async fn meanwhile<T>(&mut self, what: impl Future<Output = T>, trouble: &Trouble) -> T {
+    /// Waits for something while commands come, and ends those whose time is over. `None`: the lane went.
+    async fn meanwhile<T>(
+        &mut self,
+        what: impl Future<Output = T>,
+        trouble: &Trouble,
+    ) -> Option<T> {
         tokio::pin!(what);
-        loop {
+        while self.open {
             let first = self.waiting.front().map(|item| item.until);
             let over = async {
                 match first {
@@ -111,14 +127,15 @@ impl Seat {
                 }
             };
             tokio::select! {
-                done = &mut what => return done,
-                item = self.items.recv(), if self.open => match item {
+                done = &mut what => return Some(done),
+                item = self.items.recv() => match item {
                     Some(item) => self.waiting.push_back(item),
                     None => self.open = false,
                 },
                 () = over => self.end_overdue(trouble),
             }
         }
+        None
     }
 
     fn end_overdue(&mut self, trouble: &Trouble) {

@@ -2,6 +2,7 @@
 
 mod engine;
 mod foreign;
+mod masters;
 mod relay;
 
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
