@@ -9,6 +9,7 @@ mod cluster;
 mod node;
 mod python;
 mod redis;
+mod roamers;
 mod sentinel;
 
 pub use cable::Cable;
@@ -16,6 +17,7 @@ pub use cluster::Cluster;
 pub use node::NodePeer;
 pub use python::Python;
 pub use redis::Redis;
+pub use roamers::{Language, Report, Roamers};
 pub use sentinel::Sentinels;
 
 use std::ffi::OsString;

@@ -138,7 +138,7 @@ impl Drop for NodePeer {
 }
 
 /// The folder of the peer, with the packages that its lock file names.
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cluster");

@@ -61,7 +61,7 @@ impl Drop for Python {
 }
 
 /// The folder of the peer, with the packages that its list names.
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cluster");

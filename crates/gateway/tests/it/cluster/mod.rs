@@ -1,9 +1,11 @@
 //! Several nodes and a real Redis: rooms do not end at the process.
 
+mod clocks;
 mod engine;
 mod foreign;
 mod masters;
 mod relay;
+mod roam;
 
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use client::full::SocketIo;

@@ -12,7 +12,7 @@ use std::process::Command;
 const UNKNOWN: &str = r#"{"code":1,"message":"Session ID unknown"}"#;
 
 /// So many nodes that relay to each other.
-fn relaying<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
+pub fn relaying<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
     let nodes = std::array::from_fn(|_| Gateway::start(&quick(redis, more)));
     all_up(&nodes);
     know_addresses(&nodes);

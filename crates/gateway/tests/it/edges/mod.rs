@@ -3,10 +3,10 @@
 
 mod forwarded;
 mod haproxy;
-mod nginx;
+pub mod nginx;
 mod origins;
 mod proxy_protocol;
-mod server;
+pub mod server;
 mod unix;
 
 use crate::harness::client::{poll_request, post_request};

@@ -6,8 +6,8 @@ use crate::harness::{Gateway, RawConn};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// In the foreground, one process, every file in its folder.
-fn nginx(upstream: &str) -> Server {
+/// In the foreground, one process, every file in its folder. Several upstreams, as `ADDR; server ADDR`, are asked in turns.
+pub fn nginx(upstream: &str) -> Server {
     let args = |folder: &Path| {
         let folder = folder.display();
         [
