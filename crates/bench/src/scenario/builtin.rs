@@ -1,6 +1,6 @@
 //! Owns the scenarios that come with the binary.
 
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("staircase", include_str!("../../scenarios/staircase.toml")),
     (
         "chat-public",
@@ -26,6 +26,7 @@ const BUILT_IN: [(&str, &str); 11] = [
         "nodes-crowd",
         include_str!("../../scenarios/nodes-crowd.toml"),
     ),
+    ("nodes-chat", include_str!("../../scenarios/nodes-chat.toml")),
     (
         "nodes-paced",
         include_str!("../../scenarios/nodes-paced.toml"),
