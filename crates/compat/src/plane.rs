@@ -175,6 +175,25 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted(pub [[u64; 2]; 3]);
 
+impl Counted {
+    /// Somebody else subscribes.
+    pub fn has_others(&self) -> bool {
+        self.0.iter().any(|[all, own]| all > own)
+    }
+
+    /// Of each dialect, the count that has fewer others.
+    #[must_use]
+    pub fn at_least(mut self, earlier: Self) -> Self {
+        for (ours, theirs) in self.0.iter_mut().zip(earlier.0) {
+            let others = |[all, own]: [u64; 2]| all.saturating_sub(own);
+            if others(theirs) < others(*ours) {
+                *ours = theirs;
+            }
+        }
+        self
+    }
+}
+
 /// By which subscription a message came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -333,7 +352,7 @@ impl Plane {
         }
     }
 
-    /// Tells servers that appeared what was said in the last second, and joins or leaves the streams adapter's questions.
+    /// Tells servers that appeared what was said lately, and joins or leaves the streams adapter's questions.
     fn greet(&mut self, namespace: &str, now_ms: u64) {
         let Some(space) = self.spaces.get_mut(namespace) else {
             return;

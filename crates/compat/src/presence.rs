@@ -63,7 +63,7 @@ impl Presence {
     }
 }
 
-/// What was said in the last second of a namespace without servers. A server that appears is told: between its subscription and our
+/// What was said lately in a namespace without servers. A server that appears is told: between its subscription and our
 /// knowledge of it, it would miss that.
 #[derive(Debug)]
 pub struct Tail<T> {
@@ -72,8 +72,8 @@ pub struct Tail<T> {
     bytes_max: usize,
 }
 
-/// How long a tail is.
-const TAIL_MS: u64 = 1_000;
+/// How long a tail is: servers are counted every second, and twice before they are believed.
+const TAIL_MS: u64 = 1_500;
 
 impl<T> Tail<T> {
     /// A tail that holds no more than `bytes_max`.
@@ -85,21 +85,21 @@ impl<T> Tail<T> {
         }
     }
 
-    /// Notes what was said; `bytes` is its size. What is older than a second, or does not fit, is forgotten, the oldest first.
+    /// Notes what was said; `bytes` is its size. What is older, or does not fit, is forgotten, the oldest first.
     pub fn push(&mut self, what: T, bytes: usize, now_ms: u64) {
         self.said.push_back((now_ms, bytes, what));
         self.bytes += bytes;
         self.trim(now_ms);
     }
 
-    /// Takes all of the last second, in the order in which it was said.
+    /// Takes all of it, in the order in which it was said.
     pub fn take(&mut self, now_ms: u64) -> impl Iterator<Item = T> + '_ {
         self.trim(now_ms);
         self.bytes = 0;
         self.said.drain(..).map(|(_, _, what)| what)
     }
 
-    /// Forgets what is older than a second.
+    /// Forgets what is too old.
     pub fn trim(&mut self, now_ms: u64) {
         while let Some((said_ms, bytes, _)) = self.said.front() {
             if now_ms.saturating_sub(*said_ms) <= TAIL_MS && self.bytes <= self.bytes_max {
@@ -162,17 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_is_a_second_long_and_bounded() {
+    fn a_tail_has_a_length_and_is_bounded() {
         let mut tail = Tail::new(100);
         tail.push("old", 10, 0);
         tail.push("a", 40, 500);
         tail.push("b", 40, 900);
-        assert_eq!(tail.take(1_200).collect::<Vec<_>>(), ["a", "b"]);
-        tail.push("c", 60, 1_300);
-        tail.push("d", 60, 1_300);
-        assert_eq!(tail.take(1_300).collect::<Vec<_>>(), ["d"]);
-        tail.push("too large", 101, 1_400);
-        assert_eq!(tail.take(1_400).count(), 0);
+        assert_eq!(tail.take(1_700).collect::<Vec<_>>(), ["a", "b"]);
+        tail.push("c", 60, 1_800);
+        tail.push("d", 60, 1_800);
+        assert_eq!(tail.take(1_800).collect::<Vec<_>>(), ["d"]);
+        tail.push("too large", 101, 1_900);
+        assert_eq!(tail.take(1_900).count(), 0);
         assert_eq!(tail.bytes, 0);
     }
 }

@@ -587,3 +587,14 @@ fn garbage_is_counted_and_changes_nothing() {
     plane.say(LAB, broadcast("ev"), 5_000);
     assert_eq!(plane.tally().written, [0; 4]);
 }
+
+/// One of its two subscriptions was counted, the other was not yet: for a minute everything was written for a server that was none.
+#[test]
+fn a_node_of_ours_that_comes_is_no_server() {
+    let half = Counted([[1, 0], [4, 4], [0, 0]]);
+    let whole = Counted([[1, 1], [5, 4], [0, 0]]);
+    assert!(half.has_others());
+    assert!(!whole.at_least(half).has_others());
+    let server = Counted([[2, 1], [4, 4], [0, 0]]);
+    assert_eq!(server.at_least(half), server);
+}

@@ -17,6 +17,7 @@ use control::health::Readiness;
 use hub::Inbox;
 use hub::metrics::Cells;
 use shard::Shards;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,6 +60,8 @@ pub fn join(
 pub fn card(hostname: &str, door: Option<&Door>) -> Card {
     Card {
         name: format!("{hostname}/{}", std::process::id()),
+        // As large as a number of JSON can be.
+        life: RandomState::new().build_hasher().finish() >> 11,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         relay: door.map(|door| door.address),
         started_s: unix_seconds(),

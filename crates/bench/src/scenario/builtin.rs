@@ -26,7 +26,10 @@ const BUILT_IN: [(&str, &str); 12] = [
         "nodes-crowd",
         include_str!("../../scenarios/nodes-crowd.toml"),
     ),
-    ("nodes-chat", include_str!("../../scenarios/nodes-chat.toml")),
+    (
+        "nodes-chat",
+        include_str!("../../scenarios/nodes-chat.toml"),
+    ),
     (
         "nodes-paced",
         include_str!("../../scenarios/nodes-paced.toml"),

@@ -9,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Card {
     /// Host and process.
     pub name: String,
+    /// A random number of this process: two containers may have one name, and each must see that a lease is the other's.
+    pub life: u64,
     pub version: String,
     /// Where requests for its sessions are relayed to.
     pub relay: Option<SocketAddr>,
@@ -28,6 +30,7 @@ impl Card {
     pub(crate) fn json(&self) -> Value {
         json!({
             "name": self.name,
+            "life": self.life,
             "version": self.version,
             "relay": self.relay.map(|address| address.to_string()),
             "started": self.started_s,
@@ -43,6 +46,7 @@ impl Card {
         let named = json["name"].as_str();
         Self {
             name: named.unwrap_or(payload).to_owned(),
+            life: json["life"].as_u64().unwrap_or_default(),
             version: text("version"),
             relay: text("relay").parse().ok(),
             started_s: json["started"].as_u64().unwrap_or_default(),
@@ -66,6 +70,7 @@ mod tests {
     fn a_card_is_read_as_it_was_written_and_a_word_is_a_name() {
         let card = Card {
             name: "a/1".to_owned(),
+            life: 3,
             version: "1.0".to_owned(),
             relay: "10.0.0.1:7".parse().ok(),
             started_s: 5,
