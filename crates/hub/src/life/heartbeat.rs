@@ -16,26 +16,18 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
         return;
     };
     let config = &parts.books.config;
-    let (ping, plain, connect) = (
-        config.ping_interval,
-        config.plain_ping_interval,
-        config.connect_timeout,
-    );
+    let (people, clock) = (&parts.people, &mut parts.clock);
     match slot.protocol {
         Protocol::SocketIo => {
-            parts
-                .people
-                .arm(&mut parts.clock, SessionTimer::Ping, ping, session);
-            parts
-                .people
-                .arm(&mut parts.clock, SessionTimer::Connect, connect, session);
+            people.arm(clock, SessionTimer::Ping, config.ping_interval, session);
+            let timeout = config.connect_timeout;
+            people.arm(clock, SessionTimer::Connect, timeout, session);
         }
-        Protocol::EngineIo => parts
-            .people
-            .arm(&mut parts.clock, SessionTimer::Ping, ping, session),
-        _ => parts
-            .people
-            .arm(&mut parts.clock, SessionTimer::PlainPing, plain, session),
+        Protocol::EngineIo => people.arm(clock, SessionTimer::Ping, config.ping_interval, session),
+        _ => {
+            let interval = config.plain_ping_interval;
+            people.arm(clock, SessionTimer::PlainPing, interval, session);
+        }
     }
 }
 
@@ -58,13 +50,10 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) {
     }
     slot.heart.heard = false;
     slot.heart.extended = false;
-    let (kind, interval) = if slot.protocol.is_engineio() {
-        (SessionTimer::Ping, parts.books.config.ping_interval)
-    } else {
-        (
-            SessionTimer::PlainPing,
-            parts.books.config.plain_ping_interval,
-        )
+    let config = &parts.books.config;
+    let (kind, interval) = match slot.protocol.is_engineio() {
+        true => (SessionTimer::Ping, config.ping_interval),
+        false => (SessionTimer::PlainPing, config.plain_ping_interval),
     };
     parts.people.arm(&mut parts.clock, kind, interval, session);
 }
@@ -92,16 +81,13 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
             .reply(conn, |out| frame::write_frame(out, OpCode::Ping, b""));
     }
     let timeout = parts.books.config.ping_timeout;
-    parts
-        .people
-        .arm(&mut parts.clock, SessionTimer::Pong, timeout, session);
+    let (people, clock) = (&parts.people, &mut parts.clock);
+    people.arm(clock, SessionTimer::Pong, timeout, session);
 }
 
 pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
-    let (now, timeout) = (
-        parts.clock.now.mono_ms as u32,
-        parts.books.config.ping_timeout,
-    );
+    let now = parts.clock.now.mono_ms as u32;
+    let timeout = parts.books.config.ping_timeout;
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
@@ -113,10 +99,8 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
     if slot.heart.heard && !slot.heart.extended {
         slot.heart.extended = true;
         slot.heart.pinged_ms = now;
-        parts
-            .people
-            .arm(&mut parts.clock, SessionTimer::Pong, timeout, session);
-        return;
+        let (people, clock) = (&parts.people, &mut parts.clock);
+        return people.arm(clock, SessionTimer::Pong, timeout, session);
     }
     ending::close_session(parts, session, CloseReason::PingTimeout);
 }

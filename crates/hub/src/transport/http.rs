@@ -87,9 +87,12 @@ fn serve(
         stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
     }
-    match endpoint {
+    let served = match endpoint {
         Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
-            Some(bound) => door::refuse_beyond(&mut stage.parts, conn, head, bound),
+            Some(bound) => {
+                door::refuse_beyond(&mut stage.parts, conn, head, bound);
+                Ok(())
+            }
             None => return Some(leave_hub(&mut stage.parts, conn, data, To::Pages)),
         },
         Endpoint::Engine(protocol) => {
@@ -97,14 +100,22 @@ fn serve(
             if let Some(to) = owner_elsewhere(&mut stage.parts, conn, head, &query) {
                 return Some(leave_hub(&mut stage.parts, conn, data, to));
             }
-            engine_request(stage, conn, head, &query, protocol);
+            engine_request(stage, conn, head, &query, protocol)
         }
         Endpoint::Plain => plain_request(stage, conn, head),
-        Endpoint::EventStream => sse::stream_request(stage, conn, head),
-        Endpoint::Raw if door::admits(stage, conn, head, Protocol::Raw) => {
-            accept::open_websocket(stage, conn, head, Protocol::Raw, first_subprotocol(head));
+        Endpoint::EventStream => {
+            sse::stream_request(stage, conn, head);
+            Ok(())
         }
-        Endpoint::Raw => {}
+        Endpoint::Raw => {
+            if door::admits(stage, conn, head, Protocol::Raw) {
+                accept::open_websocket(stage, conn, head, Protocol::Raw, first_subprotocol(head));
+            }
+            Ok(())
+        }
+    };
+    if let Err(error) = served {
+        stage.parts.answers().refuse(conn, head, error);
     }
     None
 }
@@ -214,61 +225,42 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
     data.len()
 }
 
+/// A request of Engine.IO's, served, or the reason why not.
 fn engine_request(
     stage: &mut Stage,
     conn: ConnId,
     head: &Head<'_>,
     query: &Query<'_>,
     protocol: Protocol,
-) {
-    if !door::origin_allowed(&stage.parts.books.config, head) {
-        stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::Forbidden);
-        return;
+) -> Result<(), RequestError> {
+    let parts = &mut stage.parts;
+    if !door::origin_allowed(&parts.books.config, head) {
+        return Err(RequestError::Forbidden);
     }
     if head.method == Method::Options {
-        stage.parts.answers().preflight(conn, head);
-        return;
+        parts.answers().preflight(conn, head);
+        return Ok(());
     }
     let websocket = query.transport == Some(Transport::WebSocket);
     // JSONP is not offered: its client cannot read what it would be given.
     let jsonp = !websocket && query.jsonp;
-    if query.transport.is_none()
-        || jsonp
-        || !transport_enabled(&stage.parts.books.config, head, websocket)
-    {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::UnknownTransport);
+    let enabled = transport_enabled(&parts.books.config, head, websocket);
+    if query.transport.is_none() || jsonp || !enabled {
+        return Err(RequestError::UnknownTransport);
     }
     let upgrade = handshake::wants_upgrade(head);
     // A body nobody reads would be taken for the next request.
     if head.has_body() && (upgrade || head.method != Method::Post) {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadRequest);
+        return Err(RequestError::BadRequest);
     }
     let Some(sid) = &query.sid else {
         return new_session_request(stage, conn, head, query, protocol, upgrade);
     };
-    let session =
-        Id20::decode(sid.as_bytes()).and_then(|sid| stage.parts.people.find_session(&sid));
-    match session.filter(|session| speaks(&stage.parts.people, *session, protocol)) {
-        None => stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::UnknownSid),
+    let session = Id20::decode(sid.as_bytes()).and_then(|sid| parts.people.find_session(&sid));
+    match session.filter(|session| speaks(&parts.people, *session, protocol)) {
+        None => Err(RequestError::UnknownSid),
         // A session speaks version 4, so a request that does not say so is another protocol's.
-        Some(_) if !query.is_version_4 => {
-            stage
-                .parts
-                .answers()
-                .refuse(conn, head, RequestError::BadRequest)
-        }
+        Some(_) if !query.is_version_4 => Err(RequestError::BadRequest),
         Some(session) => session_request(stage, conn, head, session, websocket, upgrade),
     }
 }
@@ -303,29 +295,17 @@ fn session_request(
     session: SessionId,
     websocket: bool,
     upgrade: bool,
-) {
-    let Some(slot) = stage.parts.people.sessions.get(session) else {
-        return;
-    };
-    if websocket {
-        if upgrade {
-            upgrade::open_probe(stage, conn, head, session);
-        } else {
-            stage
-                .parts
-                .answers()
-                .refuse(conn, head, RequestError::BadRequest);
-        }
-    } else if upgrade || slot.polling.is_none() {
-        stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadRequest);
-    } else {
-        match head.method {
-            Method::Get => polling::poll(stage, conn, head, session),
-            Method::Post => posts::post(stage, conn, head, session),
-            _ => stage.parts.answers().refuse_method(conn, head),
+) -> Result<(), RequestError> {
+    let slot = stage.parts.people.sessions.get(session);
+    let polls = slot.is_some_and(|slot| slot.polling.is_some());
+    match head.method {
+        _ if websocket != upgrade || !websocket && !polls => Err(RequestError::BadRequest),
+        _ if websocket => upgrade::open_probe(stage, conn, head, session),
+        Method::Get => polling::poll(stage, conn, head, session),
+        Method::Post => posts::post(stage, conn, head, session),
+        _ => {
+            stage.parts.answers().refuse_method(conn, head);
+            Ok(())
         }
     }
 }
@@ -337,43 +317,29 @@ fn new_session_request(
     query: &Query<'_>,
     protocol: Protocol,
     upgrade: bool,
-) {
+) -> Result<(), RequestError> {
     let websocket = query.transport == Some(Transport::WebSocket);
     if head.method != Method::Get && !(websocket && upgrade) {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadMethod);
+        return Err(RequestError::BadMethod);
     }
     if websocket != upgrade {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadRequest);
+        return Err(RequestError::BadRequest);
     }
     if !query.is_version_4 {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::UnsupportedVersion);
+        return Err(RequestError::UnsupportedVersion);
     }
-    if !door::admits(stage, conn, head, protocol) {
-        return;
+    if door::admits(stage, conn, head, protocol) {
+        match websocket {
+            true => accept::open_websocket(stage, conn, head, protocol, first_subprotocol(head)),
+            false => polling::open_polling(stage, conn, head, protocol),
+        }
     }
-    if websocket {
-        accept::open_websocket(stage, conn, head, protocol, first_subprotocol(head));
-    } else {
-        polling::open_polling(stage, conn, head, protocol);
-    }
+    Ok(())
 }
 
-fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
+fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) -> Result<(), RequestError> {
     if !door::origin_allowed(&stage.parts.books.config, head) {
-        stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::Forbidden);
-        return;
+        return Err(RequestError::Forbidden);
     }
     let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
     let protocol = match chosen {
@@ -383,4 +349,5 @@ fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     if door::admits(stage, conn, head, protocol) {
         accept::open_websocket(stage, conn, head, protocol, chosen);
     }
+    Ok(())
 }

@@ -50,56 +50,47 @@ pub(crate) fn open_polling(stage: &mut Stage, conn: ConnId, head: &Head<'_>, pro
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         slot.polling = Some(Box::default());
     }
-    heartbeat::start_session(&mut stage.parts, session);
+    let parts = &mut stage.parts;
+    heartbeat::start_session(parts, session);
     let mut body = Vec::new();
-    begin::write_open(
-        &stage.parts.books.config,
-        &stage.parts.people,
-        session,
-        &mut body,
-    );
+    begin::write_open(&parts.books.config, &parts.people, session, &mut body);
     let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
-    stage
-        .parts
-        .answers()
-        .respond(conn, 200, TEXT, &extra, &body);
+    let mut answers = stage.parts.answers();
+    answers.respond(conn, 200, TEXT, &extra, &body);
 }
 
 /// A GET for packets. A second one while the first waits ends the session.
-pub(crate) fn poll(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
+pub(crate) fn poll(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    session: SessionId,
+) -> Result<(), RequestError> {
     let cors = begin::extra_headers(stage, conn, head, session, false);
-    let encoding = Encoding::accepted(head);
-    let Some(polling) = stage.parts.people.polling(session) else {
-        return;
+    let parts = &mut stage.parts;
+    let Some(polling) = parts.people.polling(session) else {
+        return Err(RequestError::UnknownSid);
     };
     if polling.get.is_some() {
-        ending::end_violated(&mut stage.parts, session);
-        stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadRequest);
-        return;
+        ending::end_violated(parts, session);
+        return Err(RequestError::BadRequest);
     }
     polling.get = Some(conn);
     polling.takes_all = is_javascript(head);
-    polling.encoding = encoding;
+    polling.encoding = Encoding::accepted(head);
     polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
-    if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
+    let waiting = !polling.queue.is_empty();
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::Poll;
         slot.session = Some(session);
     }
-    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
-        return;
-    };
-    let waiting = slot
-        .polling
-        .as_ref()
-        .is_some_and(|polling| !polling.queue.is_empty());
-    let due = waiting || slot.flags.upgrading || slot.flags.closing;
-    if due {
-        stage.parts.line.polls.note_ready(session, &mut slot.flags);
+    if let Some(slot) = parts.people.sessions.get_mut(session)
+        && (waiting || slot.flags.upgrading || slot.flags.closing)
+    {
+        parts.line.polls.note_ready(session, &mut slot.flags);
     }
+    Ok(())
 }
 
 /// Ends waiting polls that have something to bring; packets of a turn travel together. Answers that the turn's log has no

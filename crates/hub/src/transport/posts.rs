@@ -24,52 +24,48 @@ enum Taken {
 }
 
 /// The head of a POST: checks it and waits for the body.
-pub(crate) fn post(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
+pub(crate) fn post(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    session: SessionId,
+) -> Result<(), RequestError> {
     // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
     let polling = stage.parts.people.polling(session);
     if polling.is_some_and(|polling| polling.violated) {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::UnknownSid);
+        return Err(RequestError::UnknownSid);
     }
     let len = head.content_length.unwrap_or(0);
-    if len > stage.parts.books.config.max_payload as u64 {
-        let cors = begin::extra_headers(stage, conn, head, session, false);
-        return refuse_size(&mut stage.parts, conn, &cors);
-    }
-    let binary = head
-        .header("content-type")
-        .is_some_and(|value| value.starts_with(b"application/octet-stream"));
     let cors = begin::extra_headers(stage, conn, head, session, false);
-    let Some(polling) = stage.parts.people.polling(session) else {
-        return;
+    let parts = &mut stage.parts;
+    if len > parts.books.config.max_payload as u64 {
+        refuse_size(parts, conn, &cors);
+        return Ok(());
+    }
+    let kind = head.header("content-type").unwrap_or_default();
+    let binary = kind.starts_with(b"application/octet-stream");
+    let Some(polling) = parts.people.polling(session) else {
+        return Err(RequestError::UnknownSid);
     };
     if polling.post.conn.is_some() || binary {
-        ending::end_violated(&mut stage.parts, session);
-        stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadRequest);
-        return;
+        ending::end_violated(parts, session);
+        return Err(RequestError::BadRequest);
     }
     polling.post.conn = Some(conn);
     polling.post.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
-    let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
-        return;
+    polling.post.chunked = head.chunked.then(Box::default);
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return Ok(());
     };
     slot.session = Some(session);
-    if head.chunked {
-        slot.state = State::ChunkedBody;
-        if let Some(polling) = stage.parts.people.polling(session) {
-            polling.post.chunked = Some(Box::default());
-        }
-        return;
-    }
-    slot.state = State::Body { len: len as u32 };
-    if len == 0 {
+    slot.state = match head.chunked {
+        true => State::ChunkedBody,
+        false => State::Body { len: len as u32 },
+    };
+    if !head.chunked && len == 0 {
         on_body(stage, conn, 0, b"");
     }
+    Ok(())
 }
 
 /// The session lives on (protocol 3.3); the body is not read.
@@ -180,18 +176,15 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
         return bytes;
     }
     let extra = cors.map_or_else(Vec::new, Vec::from);
-    if taken == Taken::All {
-        stage
-            .parts
-            .answers()
-            .respond(conn, 200, "text/html", &extra, b"ok");
-    } else {
+    if taken == Taken::Refused {
         ending::end_violated(&mut stage.parts, session);
-        stage
-            .parts
-            .answers()
-            .respond(conn, 400, "text/plain", &extra, b"parse error");
     }
+    let (status, kind, text): (_, _, &[u8]) = match taken {
+        Taken::Refused => (400, "text/plain", b"parse error"),
+        _ => (200, "text/html", b"ok"),
+    };
+    let mut answers = stage.parts.answers();
+    answers.respond(conn, status, kind, &extra, text);
     len
 }
 

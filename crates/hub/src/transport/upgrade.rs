@@ -32,43 +32,36 @@ fn write_unit(out: &mut Vec<u8>, text: &[u8], base64: bool) {
 }
 
 /// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
-pub(crate) fn open_probe(stage: &mut Stage, conn: ConnId, head: &Head<'_>, session: SessionId) {
-    let Ok(accept) = handshake::accept(head) else {
-        return stage
-            .parts
-            .answers()
-            .refuse(conn, head, RequestError::BadRequest);
-    };
+pub(crate) fn open_probe(
+    stage: &mut Stage,
+    conn: ConnId,
+    head: &Head<'_>,
+    session: SessionId,
+) -> Result<(), RequestError> {
+    let accept = handshake::accept(head).map_err(|_| RequestError::BadRequest)?;
     let extra = begin::extra_headers(stage, conn, head, session, false);
     let subprotocol = handshake::first_subprotocol(head);
-    accept::accept_websocket(&mut stage.parts, conn, head, &accept, subprotocol, extra);
-    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
-        return;
-    };
-    let closing = slot.flags.closing;
-    let polling = slot
-        .polling
-        .as_deref_mut()
-        .filter(|polling| polling.probe.is_none() && !closing);
-    let Some(polling) = polling else {
-        conns::say_goodbye(&mut stage.parts, conn, None, "");
-        return;
+    let parts = &mut stage.parts;
+    accept::accept_websocket(parts, conn, head, &accept, subprotocol, extra);
+    let slot = parts.people.sessions.get_mut(session);
+    let slot = slot.filter(|slot| !slot.flags.closing);
+    let polling = slot.and_then(|slot| slot.polling.as_deref_mut());
+    let Some(polling) = polling.filter(|polling| polling.probe.is_none()) else {
+        conns::say_goodbye(parts, conn, None, "");
+        return Ok(());
     };
     polling.probe = Some(Probe {
         conn,
-        at_ms: stage.parts.clock.now.mono_ms as u32,
+        at_ms: parts.clock.now.mono_ms as u32,
     });
-    if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::Probe;
         slot.session = Some(session);
     }
-    let timeout = stage.parts.books.config.upgrade_timeout;
-    stage.parts.people.arm(
-        &mut stage.parts.clock,
-        SessionTimer::Upgrade,
-        timeout,
-        session,
-    );
+    let timeout = parts.books.config.upgrade_timeout;
+    let (people, clock) = (&mut parts.people, &mut parts.clock);
+    people.arm(clock, SessionTimer::Upgrade, timeout, session);
+    Ok(())
 }
 
 /// What a probing WebSocket says: `2probe`, then `5`. Anything else ends the probe, and polling goes on unharmed.
