@@ -21,6 +21,7 @@ const FLAGS = {
   "tls-key": { type: "string" },
   redis: { type: "string" },
   adapter: { type: "string", default: "classic" },
+  "sharded-mode": { type: "string", default: "dynamic" },
 };
 
 function readSettings() {
@@ -37,6 +38,7 @@ function readSettings() {
     tls: readPair(values["tls-cert"], values["tls-key"]),
     redis: values.redis,
     adapter: oneOf("adapter", values.adapter, ["classic", "sharded", "streams"]),
+    shardedMode: oneOf("sharded-mode", values["sharded-mode"], ["dynamic", "dynamic-private", "static"]),
   };
 }
 

@@ -275,8 +275,9 @@ fn order(verb: &Verb) -> Option<(u8, String)> {
     })
 }
 
-/// Writes a letter for sharded adapters, to be sent by SPUBLISH; `None` for what they have no word for.
-pub fn encode_sharded(names: &Names, mode: Mode, letter: &Letter) -> Option<Publish> {
+/// Writes a letter for sharded adapters, to be sent by SPUBLISH; `None` for what they have no word for. Servers in each [`Mode`] listen to
+/// the main channel, so broadcasts to rooms go there as well, in one order with all else.
+pub fn encode_sharded(names: &Names, letter: &Letter) -> Option<Publish> {
     let said = Said::of(&letter.verb)?;
     let text = whole(letter, &said);
     let body = match said.attachments {
@@ -285,10 +286,6 @@ pub fn encode_sharded(names: &Names, mode: Mode, letter: &Letter) -> Option<Publ
     };
     let namespace = letter.namespace.as_str();
     let channel = match &letter.verb {
-        Verb::Broadcast { to, .. } => match &to.rooms[..] {
-            [room] if has_channel(mode, room) => names.room(namespace, room),
-            _ => names.main(namespace),
-        },
         Verb::Answer { to, .. } => names.room(namespace, to),
         _ => names.main(namespace),
     };

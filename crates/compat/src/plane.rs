@@ -485,8 +485,7 @@ impl Plane {
         let names = &self.names;
         let task = match dialect {
             Dialect::Classic => classic::encode(names, letter).map(Task::Publish),
-            Dialect::Sharded => clustered::encode_sharded(names, self.settings.mode, letter)
-                .map(Task::PublishSharded),
+            Dialect::Sharded => clustered::encode_sharded(names, letter).map(Task::PublishSharded),
             Dialect::Streams => clustered::encode_streams(names, letter).map(|post| match post {
                 Post::Publish(publish) => Task::Publish(publish),
                 Post::Entry(fields) => Task::Append(fields),

@@ -184,7 +184,7 @@ fn the_classic_dialect_reads_what_it_writes() {
 #[test]
 fn the_sharded_dialect_reads_what_it_writes() {
     for letter in clustered_letters() {
-        let publish = clustered::encode_sharded(&names(), clustered::Mode::Dynamic, &letter);
+        let publish = clustered::encode_sharded(&names(), &letter);
         let body = publish.expect("a word for it").body;
         assert_eq!(clustered::decode("/lab", &body), Ok(letter));
     }
@@ -291,8 +291,7 @@ fn letters_of_our_own_nodes_are_left_alone() {
         let publish = classic::encode(&names, &letter).expect("a word for it");
         let channel = names.read(&publish.channel).expect("a channel of ours");
         assert_eq!(classic::decode(channel, &publish.body), Err(Refused::Own));
-        let mode = clustered::Mode::Dynamic;
-        let publish = clustered::encode_sharded(&names, mode, &letter).expect("a word for it");
+        let publish = clustered::encode_sharded(&names, &letter).expect("a word for it");
         assert_eq!(clustered::decode("/lab", &publish.body), Err(Refused::Own));
         if let Some(body) = python::encode(&letter) {
             assert_eq!(python::decode(&body), Err(Refused::Own));
@@ -404,7 +403,7 @@ fn messages_of_other_namespaces_are_left_alone() {
             Err(Refused::Elsewhere)
         );
     }
-    let sharded = clustered::encode_sharded(&names, clustered::Mode::Static, &letter);
+    let sharded = clustered::encode_sharded(&names, &letter);
     let body = sharded.expect("a word for it").body;
     assert_eq!(clustered::decode("/", &body), Err(Refused::Elsewhere));
 }
@@ -459,8 +458,7 @@ fn torn_letters_are_taken_or_refused() {
         whole.push((publish.channel, publish.body));
     }
     for letter in clustered_letters() {
-        let mode = clustered::Mode::Dynamic;
-        let publish = clustered::encode_sharded(&names, mode, &letter).expect("a word for it");
+        let publish = clustered::encode_sharded(&names, &letter).expect("a word for it");
         whole.push((publish.channel, publish.body));
         if let Some(body) = python::encode(&letter) {
             whole.push((names.main("/lab"), body));
@@ -491,7 +489,7 @@ fn torn_letters_are_taken_or_refused() {
         for letter in letters.into_iter().flatten() {
             taken += 1;
             let _ = classic::encode(&names, &letter);
-            let _ = clustered::encode_sharded(&names, clustered::Mode::Dynamic, &letter);
+            let _ = clustered::encode_sharded(&names, &letter);
             let _ = clustered::encode_streams(&names, &letter);
             let _ = python::encode(&letter);
         }

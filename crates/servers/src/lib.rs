@@ -9,6 +9,7 @@ mod cluster;
 mod node;
 mod python;
 mod redis;
+mod reference;
 mod roamers;
 mod sentinel;
 
@@ -17,6 +18,7 @@ pub use cluster::Cluster;
 pub use node::NodePeer;
 pub use python::Python;
 pub use redis::Redis;
+pub use reference::Reference;
 pub use roamers::{Language, Report, Roamers};
 pub use sentinel::Sentinels;
 

@@ -139,18 +139,23 @@ impl Drop for NodePeer {
 
 /// The folder of the peer, with the packages that its lock file names.
 pub(crate) fn installed() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cluster");
+    install(&folder);
+    folder
+}
+
+/// Brings the packages that a folder's lock file names.
+pub(crate) fn install(folder: &Path) {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cluster");
     // Of several test programs that install at once, all but the first find it done.
     let script = "cmp -s package-lock.json node_modules/.complete && exit
         npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
         cp package-lock.json node_modules/.complete";
     let done = Command::new("flock")
         .args(["package-lock.json", "sh", "-ec", script])
-        .current_dir(&folder)
+        .current_dir(folder)
         .stdout(Stdio::null())
         .status();
     assert!(done.is_ok_and(|status| status.success()), "npm ci failed");
-    folder
 }

@@ -24,8 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
         again(&names, &letter);
     }
     if let Ok(letter) = clustered::decode(namespace, body) {
-        let mode = clustered::Mode::Dynamic;
-        let _ = clustered::encode_sharded(&names, mode, &letter);
+        let _ = clustered::encode_sharded(&names, &letter);
         again(&names, &letter);
     }
     if let Ok(letter) = python::decode(body) {

@@ -1,7 +1,7 @@
 //! A member of a cluster that speaks by this crate: what a Sockeye node will be.
 
 use crate::redis::{Connection, Reply};
-use compat::clustered::{self, Mode, Post};
+use compat::clustered::{self, Post};
 use compat::names::Names;
 use compat::refused::Refused;
 use compat::verb::{Letter, Verb, own_uid};
@@ -150,7 +150,7 @@ impl Member {
         match self.dialect {
             Dialect::Classic => message(classic::encode(&self.names, letter).expect("a word")),
             Dialect::Sharded => {
-                let publish = clustered::encode_sharded(&self.names, Mode::Dynamic, letter);
+                let publish = clustered::encode_sharded(&self.names, letter);
                 message(publish.expect("a word"))
             }
             Dialect::Streams => {

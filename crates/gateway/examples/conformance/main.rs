@@ -5,12 +5,15 @@
 //! It is an ordinary in-process handler: nothing in the gateway knows it. Besides `/socket.io/` it serves a bare Engine.IO
 //! echo at `/engine.io/` and a pure WebSocket echo at `/echo`.
 
+mod cluster;
 mod lab;
 mod late;
 mod porter;
 
 use anyhow::Context as _;
 use clap::Parser;
+use cluster::Seat;
+use control::cluster::Member;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
 use hub::config::{self, Compression, Config, Cors};
@@ -30,6 +33,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 
 #[derive(Debug, Parser)]
 struct Flags {
@@ -65,6 +69,8 @@ struct Flags {
     /// Look at opening requests, as their header `X-Opening` says, and add header lines to answers.
     #[arg(long)]
     porter: bool,
+    #[command(flatten)]
+    cluster: cluster::Wanted,
 }
 
 impl Flags {
@@ -258,7 +264,12 @@ fn is_dynamic(name: &str) -> bool {
 }
 
 /// What is not realtime goes to the control plane's pages: health and the client bundles.
-struct Pager(Pages, tokio::runtime::Handle);
+struct Pager {
+    pages: Pages,
+    runtime: tokio::runtime::Handle,
+    /// The way to other nodes.
+    parcels: Option<UnboundedSender<Parcel>>,
+}
 
 impl Outside for Pager {
     fn handover(&self, handover: Handover) {
@@ -266,16 +277,21 @@ impl Outside for Pager {
             Detached::Tcp(stream) => Stream::Tcp(stream),
             Detached::Unix(stream) => Stream::Unix(stream),
         };
-        self.0.accept(stream, handover.read, handover.peer);
+        self.pages.accept(stream, handover.read, handover.peer);
     }
 
     fn relay(&self, _: Relay) {}
 
     fn ask(&self, ask: Ask, answerer: Answerer) {
-        late::answer(&self.1, ask, answerer);
+        late::answer(&self.runtime, ask, answerer);
     }
 
-    fn away(&self, _: Parcel) {}
+    fn away(&self, parcel: Parcel) {
+        if let Some(parcels) = &self.parcels {
+            // Its receiver ends with the process.
+            let _ = parcels.send(parcel);
+        }
+    }
 
     fn log(&self, _: Notice) {}
 }
@@ -284,12 +300,14 @@ fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let listen = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)];
     let tls = flags.tls(&listen)?;
+    let mut seat = Seat::take(&flags.cluster)?;
+    let member = seat.as_ref().map(|seat| &seat.member);
     let settings = Settings {
         listen: if tls.is_some() { Vec::new() } else { listen },
         unix: Vec::new(),
         shards: flags.shards,
-        node: 0,
-        uplink: None,
+        node: member.map_or(0, Member::number),
+        uplink: member.map(|member| Arc::clone(member.uplink())),
         hub: flags.config(),
         pin: false,
         conns_max: 18_000,
@@ -305,14 +323,19 @@ fn main() -> anyhow::Result<()> {
         chat_page: false,
         client_path: Some("/socket.io/".into()),
     };
-    let outside = Arc::new(Pager(
-        Pages::new(page, Readiness::default()),
-        runtime.handle().clone(),
-    ));
+    let outside = Arc::new(Pager {
+        pages: Pages::new(page, Readiness::default()),
+        runtime: runtime.handle().clone(),
+        parcels: member.map(Member::parcels),
+    });
     let applications = Applications {
         porter: flags.porter,
     };
     let shards = shard::start(settings, &applications, outside)?;
+    if let Some(mut seat) = seat.take() {
+        runtime.block_on(seat.open(&shards))?;
+        runtime.spawn(seat.leave_when_told());
+    }
     for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");
     }

@@ -34,11 +34,11 @@ impl Abroad {
     /// It went to these nodes.
     pub(crate) fn posted(&mut self, nodes: &[u16]) {
         self.unposted = false;
-        self.there.extend(nodes.iter().map(|node| There {
-            node: *node,
-            silent: None,
-            owing: 0,
-        }));
+        for node in nodes {
+            if !self.there.iter().any(|there| there.node == *node) {
+                self.there.push(There::new(*node));
+            }
+        }
     }
 
     /// It went nowhere.
@@ -48,8 +48,12 @@ impl Abroad {
 
     /// A node says something. `false`: it was not asked, or was given up.
     pub(crate) fn heard(&mut self, reply: &Reply) -> bool {
-        let Some(there) = self.there.iter_mut().find(|at| at.node == reply.node) else {
-            return false;
+        let at = self.there.iter().position(|at| at.node == reply.node);
+        let there = match at {
+            Some(at) => &mut self.there[at],
+            // Its answer may overtake the news that it was asked.
+            None if self.unposted => self.there.push_mut(There::new(reply.node)),
+            None => return false,
         };
         match &reply.response {
             Response::Delivered { asked, .. } => {
@@ -82,7 +86,49 @@ impl Abroad {
 }
 
 impl There {
+    fn new(node: u16) -> Self {
+        Self {
+            node,
+            silent: None,
+            owing: 0,
+        }
+    }
+
     fn one_less(&mut self, parts: u16) {
         self.silent = Some(self.silent.unwrap_or(parts).saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::letter::Found;
+
+    fn reply(node: u16, response: Response) -> Reply {
+        Reply {
+            number: 1,
+            node,
+            parts: 1,
+            response,
+        }
+    }
+
+    /// It was forgotten, and the round ended by its deadline without it.
+    #[test]
+    fn an_answer_that_overtook_the_news_of_who_was_asked_was_forgotten() {
+        let mut abroad = Abroad::asked();
+        assert!(abroad.heard(&reply(7, Response::Sockets(Found::default()))));
+        assert!(abroad.is_silent(), "others may have been asked");
+        abroad.posted(&[7]);
+        assert!(abroad.is_whole());
+
+        let mut abroad = Abroad::asked();
+        let (asked, undelivered) = (2, 0);
+        assert!(abroad.heard(&reply(7, Response::Delivered { asked, undelivered })));
+        assert!(abroad.heard(&reply(7, Response::Gone)));
+        abroad.posted(&[7, 8]);
+        assert!(abroad.is_silent());
+        assert_eq!(abroad.lost(7), Some(1));
+        assert!(!abroad.heard(&reply(9, Response::Gone)), "it was not asked");
     }
 }

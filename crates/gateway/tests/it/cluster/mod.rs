@@ -3,6 +3,7 @@
 mod clocks;
 mod engine;
 mod foreign;
+mod lab;
 mod masters;
 mod relay;
 mod roam;

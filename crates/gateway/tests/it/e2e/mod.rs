@@ -5,7 +5,7 @@
 //! saw before the marker is all there was.
 
 mod access;
-mod application;
+pub mod application;
 mod chat;
 mod contact;
 mod crowd;

@@ -1,0 +1,149 @@
+//! `--redis`: the application as one node of several, beside Node servers with the same handlers.
+
+use clap::{Args, ValueEnum};
+use compat::clustered::Mode as Rooms;
+use compat::plane::{self, Membership};
+use compat::verb::own_uid;
+use control::cluster::engine::{Opened, Trouble};
+use control::cluster::foreign::{self, Ear};
+use control::cluster::redis;
+use control::cluster::redis::settings::{Mode, Settings as Redis};
+use control::cluster::{Member, Office, Settings};
+use hub::Inbox;
+use shard::Shards;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Node's adapters have it as their default.
+const PREFIX: &str = "socket.io";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Wanted {
+    /// Join the Redis at this address, or the Redis Cluster at these, as redis://HOST:PORT with commas between.
+    #[arg(long, value_delimiter = ',', value_name = "URL,…")]
+    redis: Vec<String>,
+    /// The adapter of Node servers in the same cluster. By default all that can be told apart are spoken with.
+    #[arg(long, requires = "redis")]
+    adapter: Option<Adapter>,
+    /// This node's number. By default any that is free.
+    #[arg(long, requires = "redis", value_parser = clap::value_parser!(u16).range(..1024))]
+    node: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Adapter {
+    /// `createAdapter` of `@socket.io/redis-adapter`.
+    #[value(alias = "redis")]
+    Classic,
+    /// `createShardedAdapter` of the same package.
+    Sharded,
+    /// `@socket.io/redis-streams-adapter`.
+    Streams,
+}
+
+/// A member of the cluster, whose shards do not run yet.
+pub(crate) struct Seat {
+    pub(crate) member: Member,
+    wanted: Wanted,
+    redis: Redis,
+}
+
+impl Seat {
+    /// Takes a number in the cluster; `None` without `--redis`.
+    pub(crate) fn take(wanted: &Wanted) -> Result<Option<Self>, Trouble> {
+        if wanted.redis.is_empty() {
+            return Ok(None);
+        }
+        let (member, redis) = match &wanted.redis[..] {
+            [_] => join(wanted, Mode::Single).or_else(|alone| {
+                // It may be one node of a cluster, which knows the others.
+                join(wanted, Mode::Cluster).map_err(|_| alone)
+            }),
+            _ => join(wanted, Mode::Cluster),
+        }?;
+        Ok(Some(Self {
+            member,
+            wanted: wanted.clone(),
+            redis,
+        }))
+    }
+
+    /// From now on other nodes and Node servers reach the shards.
+    pub(crate) async fn open(&mut self, shards: &Shards) -> Result<(), Trouble> {
+        let count = shards.metrics().len() as u16;
+        let inbox = || Inbox::new(shards.process(), self.member.number(), count);
+        let plan = foreign::Plan {
+            settings: self.wanted.compat(self.member.number()),
+            namespaces: ["/", "/custom", "/forbidden", "/lab"]
+                .map(str::to_owned)
+                .into(),
+            inbox: inbox(),
+            postman: Box::new(shards.postman()),
+            gauges: Arc::default(),
+        };
+        let opened: Opened = redis::open(self.redis.clone()).await?;
+        let ear: Ear = foreign::start(opened, plan).await;
+        let office = Office {
+            inbox: inbox(),
+            shards: count,
+            deliver: Box::new(shards.postman()),
+            foreign: Some(ear),
+        };
+        self.member.open(office);
+        Ok(())
+    }
+
+    /// Gives the number back when the process is told to end, so that the next one may have it at once.
+    pub(crate) async fn leave_when_told(mut self) -> std::io::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        self.member.leave();
+        std::process::exit(0);
+    }
+}
+
+fn join(wanted: &Wanted, mode: Mode) -> Result<(Member, Redis), Trouble> {
+    let redis = Redis::new(&wanted.redis, mode, None)?;
+    let settings = Settings {
+        prefix: "sockeye".to_owned(),
+        number: wanted.node,
+        name: format!("conformance/{}", std::process::id()),
+        secret: None,
+        ring_bytes: 64 << 20,
+        queue_bytes: 32 << 20,
+        flood_always: false,
+        join_wait: Duration::from_millis(50),
+        names_rooms: wanted.membership(Adapter::Sharded) != Membership::Never,
+    };
+    let engine = redis.clone();
+    let member = Member::join(settings, Arc::default(), move || redis::open(engine))?;
+    Ok((member, redis))
+}
+
+impl Wanted {
+    fn membership(&self, adapter: Adapter) -> Membership {
+        match self.adapter {
+            None => Membership::Auto,
+            Some(one) if one as u8 == adapter as u8 => Membership::Always,
+            Some(_) => Membership::Never,
+        }
+    }
+
+    fn compat(&self, node: u16) -> plane::Settings {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let epoch = since.map_or(1, |since| since.as_micros() as u64);
+        plane::Settings {
+            prefix: PREFIX.to_owned(),
+            uid: own_uid(node, epoch),
+            membership: [Adapter::Classic, Adapter::Sharded, Adapter::Streams]
+                .map(|adapter| self.membership(adapter)),
+            mode: Rooms::Dynamic,
+            python: false,
+        }
+    }
+}
