@@ -195,6 +195,7 @@ impl Lab {
         self.heard("in", from, &with(&[json!("nobody")]), [none; 3]);
         self.heard("except", from, &with(&[json!("r2")]), but(1));
         self.heard("all", from, &with(&[]), all);
+        self.heard("local", from, &with(&[]), only(from));
         for at in 0..3 {
             let id = json!(self.clients[at].id);
             self.heard("in", from, &with(&[id]), only(at));
@@ -271,6 +272,24 @@ impl Lab {
         }
     }
 
+    fn servers(&mut self, from: usize) {
+        assert_eq!(self.clients[from].ask("server-count", &[]), [json!(3)]);
+        // No bytes: the classic adapter writes them as JSON does.
+        let x = json!({"n": 1, "list": ["té", 1.5, null]});
+        let told = [x.clone()];
+        let ping = [json!("ping-nodes"), x.clone()];
+        let others = std::array::from_fn(|at| if at == from { &[][..] } else { &told[..] });
+        self.heard("server-side-emit", from, &ping, others);
+        let answer = self.clients[from].ask("server-side-ask", &ping);
+        assert_eq!(answer, [json!(null), json!([{"pong": x}, {"pong": x}])]);
+        let unknown = [json!("nobody-listens"), json!(1)];
+        let answer = self.clients[from].ask("server-side-ask", &unknown);
+        assert!(
+            answer[0].is_string() && answer[1] == json!([]),
+            "{answer:?}"
+        );
+    }
+
     fn orders(&mut self, from: usize) {
         let moved = format!("moved{from}");
         let everybody = self.ids();
@@ -306,6 +325,7 @@ fn every_operation(mut lab: Lab) {
     for from in 0..3 {
         lab.broadcasts(from);
         lab.questions(from);
+        lab.servers(from);
         lab.orders(from);
     }
     assert!(lab.reference.is_alive());
