@@ -4,11 +4,13 @@ use clap::{Args, ValueEnum};
 use compat::clustered::Mode as Rooms;
 use compat::plane::{self, Membership};
 use compat::verb::own_uid;
+use control::cluster::card::Card;
 use control::cluster::engine::{Opened, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::redis;
 use control::cluster::redis::settings::{Mode, Settings as Redis};
 use control::cluster::{Member, Office, Settings};
+use control::health::Readiness;
 use hub::Inbox;
 use shard::Shards;
 use std::sync::Arc;
@@ -88,6 +90,8 @@ impl Seat {
             inbox: inbox(),
             shards: count,
             deliver: Box::new(shards.postman()),
+            sessions: Box::new(|| 0),
+            readiness: Readiness::default(),
             foreign: Some(ear),
         };
         self.member.open(office);
@@ -112,7 +116,10 @@ fn join(wanted: &Wanted, mode: Mode) -> Result<(Member, Redis), Trouble> {
     let settings = Settings {
         prefix: "sockeye".to_owned(),
         number: wanted.node,
-        name: format!("conformance/{}", std::process::id()),
+        card: Card {
+            name: format!("conformance/{}", std::process::id()),
+            ..Card::default()
+        },
         secret: None,
         ring_bytes: 64 << 20,
         queue_bytes: 32 << 20,

@@ -282,12 +282,6 @@ impl Lab {
         self.heard("server-side-emit", from, &ping, others);
         let answer = self.clients[from].ask("server-side-ask", &ping);
         assert_eq!(answer, [json!(null), json!([{"pong": x}, {"pong": x}])]);
-        let unknown = [json!("nobody-listens"), json!(1)];
-        let answer = self.clients[from].ask("server-side-ask", &unknown);
-        assert!(
-            answer[0].is_string() && answer[1] == json!([]),
-            "{answer:?}"
-        );
     }
 
     fn orders(&mut self, from: usize) {
@@ -337,6 +331,19 @@ fn every_operation_does_the_same_from_each_server_beside_the_classic_adapter() {
     every_operation(lab("classic", &[], &[]));
 }
 
+/// As in Node: a server without a listener says nothing, and the asker waits in vain.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn servers_without_a_listener_are_told_of_by_an_error() {
+    let mut lab = lab("classic", &[], &[]);
+    let unknown = [json!("nobody-listens"), json!(1)];
+    let answer = lab.clients[0].ask("server-side-ask", &unknown);
+    assert!(
+        answer[0].is_string() && answer[1] == json!([]),
+        "{answer:?}"
+    );
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn every_operation_does_the_same_from_each_server_beside_the_sharded_adapter() {
@@ -357,4 +364,19 @@ fn every_operation_does_the_same_where_the_adapter_is_told() {
     for adapter in ["classic", "sharded"] {
         every_operation(lab(adapter, &["--adapter", adapter], &[]));
     }
+}
+
+/// Its first shard, which hears for the node, had not told anybody that it is there.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_without_clients_heard_nothing_of_other_servers() {
+    let redis = Redis::start();
+    let start = || Application::start_with(&["--redis", &redis.url()]);
+    let nodes = [start(), start()];
+    let mut client = SocketIo::websocket(nodes[0].addr, "/lab", json!({}));
+    let both_count = || client.ask("server-count", &[]) == [json!(2)];
+    assert!(eventually(PATIENCE, both_count));
+    let ping = [json!("ping-nodes"), json!(1)];
+    let answer = client.ask("server-side-ask", &ping);
+    assert_eq!(answer, [json!(null), json!([{"pong": 1}])]);
 }
