@@ -92,6 +92,7 @@ impl Seat {
             deliver: Box::new(shards.postman()),
             sessions: Box::new(|| 0),
             readiness: Readiness::default(),
+            gone: Box::new(|_, _| {}),
             foreign: Some(ear),
         };
         self.member.open(office);
