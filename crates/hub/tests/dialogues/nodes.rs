@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Does what clients say: the event's name is the verb, its first argument the room.
 #[derive(Clone, Default)]
-struct Obedient(Notes);
+pub(crate) struct Obedient(pub(crate) Notes);
 
 impl Handler for Obedient {
     fn connecting(&mut self, _: &mut Context<'_>, _: &ConnectRequest<'_>) -> Decision {

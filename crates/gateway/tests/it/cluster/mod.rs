@@ -1,6 +1,7 @@
 //! Several nodes and a real Redis: rooms do not end at the process.
 
 mod clocks;
+mod death;
 mod engine;
 mod foreign;
 mod lab;

@@ -15,7 +15,7 @@ const UNKNOWN: &str = r#"{"code":1,"message":"Session ID unknown"}"#;
 pub fn relaying<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
     let nodes = std::array::from_fn(|_| Gateway::start(&quick(redis, more)));
     all_up(&nodes);
-    know_addresses(&nodes);
+    know_addresses(&nodes.each_ref());
     nodes
 }
 
@@ -25,7 +25,7 @@ fn quick(redis: &Redis, more: &str) -> String {
 }
 
 /// What nodes tell of themselves is read a moment after they are heard.
-fn know_addresses(nodes: &[Gateway]) {
+pub fn know_addresses(nodes: &[&Gateway]) {
     for node in nodes {
         let known = eventually(PATIENCE, || {
             let rows = list(node);
