@@ -36,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) asks: Questions,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
+    /// The handler wants counts of rooms over all nodes.
+    pub(crate) counts_nodes: bool,
 }
 
 impl std::fmt::Debug for Parts {
@@ -76,6 +78,7 @@ impl Parts {
             asks: Questions::default(),
             access: Access::new(&config, process),
             outbound: Outbound::default(),
+            counts_nodes: false,
             books: Books::new(config, cells),
         }
     }

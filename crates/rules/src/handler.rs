@@ -158,6 +158,13 @@ impl Handler for RulesHandler {
         }
     }
 
+    fn counts_nodes(&self) -> bool {
+        self.book
+            .namespaces
+            .iter()
+            .any(|(_, namespace)| namespace.chat)
+    }
+
     fn room_count_changed(
         &mut self,
         cx: &mut Context<'_>,

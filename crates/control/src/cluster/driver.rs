@@ -15,6 +15,7 @@ use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish as Frame};
 use hub::foreign::ELSEWHERE;
 use hub::{Letter, Parcel, Piece, Tidings, Uplink};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -74,6 +75,8 @@ struct Driver {
     /// A message was refused.
     refuses: bool,
     ended: Option<Ended>,
+    /// Nodes that went, and may come back.
+    gone: HashSet<NodeId>,
     looks: JoinSet<Look>,
     /// The leases of all numbers.
     numbers: Arc<[Name]>,
@@ -126,6 +129,7 @@ impl Driver {
             up: false,
             refuses: false,
             ended: None,
+            gone: HashSet::new(),
             looks: JoinSet::new(),
             numbers: number::keys(&rig.prefix),
             rig,
@@ -296,16 +300,17 @@ impl Driver {
                     self.rig.roster.up(peer.node.0, peer.epoch.0);
                     self.look();
                     tracing::info!(node = peer.node.0, "a node came");
+                    if self.gone.remove(&peer.node) {
+                        self.tell_all(&Arc::new(Tidings::Missed.into()));
+                    }
                 }
                 Event::Down(peer) => {
                     let node = peer.node.0;
                     self.rig.roster.down(node);
                     tracing::info!(node, "a node went");
                     (self.rig.office.gone)(node, peer.epoch.0);
-                    let down = Arc::new(Letter::from(Tidings::Down { node }));
-                    for shard in 0..self.rig.office.shards {
-                        (self.rig.office.deliver)(shard, Arc::clone(&down));
-                    }
+                    self.gone.insert(peer.node);
+                    self.tell_all(&Arc::new(Tidings::Down { node }.into()));
                 }
                 Event::Order { from, order } if *order == *DRAIN => {
                     tracing::info!(
@@ -354,6 +359,8 @@ impl Driver {
                 );
             }
         }
+        // Counts of rooms may have been among them.
+        self.tell_all(&Arc::new(Tidings::Missed.into()));
     }
 
     /// Joins that all nodes know of by now.
@@ -363,6 +370,11 @@ impl Driver {
         for (shard, ticket) in confirmed {
             self.tell(shard, Tidings::Confirmed { ticket });
         }
+    }
+
+    fn tell_all(&self, letter: &Arc<Letter>) {
+        let office = &self.rig.office;
+        (0..office.shards).for_each(|shard| (office.deliver)(shard, Arc::clone(letter)));
     }
 
     fn tell(&self, shard: u16, tidings: Tidings) {

@@ -309,6 +309,7 @@ impl Bridge {
             .fetch_sub(weight, Ordering::Relaxed);
         match overhear(&bytes) {
             Ok(Overheard::Deed(deed)) => self.said(shard, deed),
+            Ok(Overheard::Ours) => {}
             Ok(Overheard::Response {
                 round,
                 parts,

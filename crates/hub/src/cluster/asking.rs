@@ -110,8 +110,11 @@ pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
 
 /// The way to other nodes says something.
 pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
-    if let Tidings::Confirmed { ticket } = tidings {
-        return send::joins_confirmed(parts, *ticket);
+    match tidings {
+        Tidings::Confirmed { ticket } => return send::joins_confirmed(parts, *ticket),
+        Tidings::Missed if parts.counts_nodes => parts.rooms.tell_all_again(),
+        Tidings::Down { node } => parts.rooms.node_down(*node),
+        _ => {}
     }
     let told = parts.rounds.on_tidings(tidings);
     parts.outbound.tell_all(told);

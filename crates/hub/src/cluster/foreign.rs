@@ -65,6 +65,8 @@ pub struct Event {
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Overheard {
     Deed(Deed),
+    /// It is between nodes.
+    Ours,
     /// To a question of theirs: a shard of ours, of so many.
     Response {
         round: u64,
@@ -81,6 +83,7 @@ pub fn overhear(letter: &[u8]) -> Result<Overheard, Unreadable> {
     let order = match wire::read(letter, ELSEWHERE)? {
         Post::Order(order) => order,
         Post::Kept(broadcast, _) => Order::Broadcast(broadcast, None),
+        Post::Count { .. } => return Ok(Overheard::Ours),
         Post::Response {
             round,
             parts,

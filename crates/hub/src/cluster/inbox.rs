@@ -6,7 +6,7 @@ use crate::cluster::wire::{self, Post, Unreadable};
 use crate::rooms::directory::RoomName;
 use crate::rooms::log::home;
 use crate::rooms::room::RoomKind;
-use crate::tables::id;
+use crate::tables::id::{self, Place};
 use crate::tables::shards::ShardSet;
 use ::wire::base64url::Id20;
 use std::sync::Arc;
@@ -56,6 +56,23 @@ impl Inbox {
                 shards.insert(self.home_of(&broadcast).ok_or(Unreadable::Malformed)?);
                 let letter = Letter::Room(RoomNews::Arrived(broadcast, kept));
                 let letter = Arc::new(letter);
+                Read { letter, shards }
+            }
+            Post::Count {
+                to,
+                shard,
+                members,
+                asks,
+            } => {
+                let shards = self.shards_of(&to);
+                let from = Place { node: from, shard };
+                let news = RoomNews::Elsewhere {
+                    to,
+                    from,
+                    members,
+                    asks,
+                };
+                let letter = Arc::new(Letter::Room(news));
                 Read { letter, shards }
             }
             Post::Response {

@@ -249,6 +249,13 @@ pub enum RoomNews {
         ticket: u64,
         kept: Kept,
     },
+    /// From another node: one of its shards has so many members of a room.
+    Elsewhere {
+        to: Address,
+        from: Place,
+        members: u32,
+        asks: bool,
+    },
     /// To the shards that have members of a room: their number changed.
     Changed { namespace: Arc<str>, room: Arc<str> },
 }
@@ -296,6 +303,8 @@ pub enum Tidings {
     Refused { round: u64 },
     /// A node is gone.
     Down { node: u16 },
+    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known.
+    Missed,
     /// Other nodes know the keys up to this ticket.
     Confirmed { ticket: u64 },
 }
@@ -342,6 +351,7 @@ impl Letter {
                 broadcast.bytes() + kept.as_ref().map_or(0, String::len)
             }
             Self::Room(RoomNews::Replayed { kept, .. }) => kept.events.len(),
+            Self::Room(RoomNews::Elsewhere { to, .. }) => to.bytes(),
             Self::Room(RoomNews::Replay { .. } | RoomNews::Changed { .. }) => 0,
         };
         size_of::<Self>() + content

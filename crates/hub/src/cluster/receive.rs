@@ -73,6 +73,19 @@ fn room_news(parts: &mut Parts, news: &RoomNews) {
             ticket,
             kept,
         } => publish::replayed(parts, room, socket, *ticket, kept),
+        RoomNews::Elsewhere {
+            to,
+            from,
+            members,
+            asks,
+        } => to.with(|to| {
+            for room in to.rooms {
+                let room = (to.namespace, *room);
+                parts
+                    .rooms
+                    .counted_elsewhere(&parts.people, room, *from, *members, *asks);
+            }
+        }),
         RoomNews::Changed { namespace, room } => {
             parts
                 .rooms

@@ -110,7 +110,7 @@ pub(crate) fn send_away(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) -> boo
         return true;
     };
     // At a room's home the publisher's shard has asked already, and told the publisher.
-    if away.is_full() && !matches!(ask, Ask::Kept(..)) {
+    if away.is_full() && !matches!(ask, Ask::Kept(..) | Ask::Count { .. }) {
         parts.books.counts.away_refused += 1;
         return false;
     }

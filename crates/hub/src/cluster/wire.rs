@@ -16,6 +16,7 @@ const DISCONNECT: u8 = 6;
 const FETCH: u8 = 7;
 const RESPONSE: u8 = 8;
 const SERVER: u8 = 9;
+const COUNT: u8 = 10;
 
 /// Why bytes are no letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,13 @@ pub(crate) enum Post {
     Order(Order),
     /// An event among those that its room keeps, and what is kept of it.
     Kept(Broadcast, Option<String>),
+    /// A room's members on a shard of that node.
+    Count {
+        to: Address,
+        shard: u16,
+        members: u32,
+        asks: bool,
+    },
     Response {
         shard: u16,
         round: u64,
@@ -48,9 +56,17 @@ pub(crate) enum Ask<'a> {
     Kept(&'a Emit<'a>, Option<&'a str>),
     Join(&'a [&'a str]),
     Leave(&'a [&'a str]),
-    Disconnect { close: bool },
+    Disconnect {
+        close: bool,
+    },
     Fetch(RoundId),
     Server(&'a Emit<'a>, Option<RoundId>),
+    /// The room has so many members on that shard; `asks`: how many has it there?
+    Count {
+        shard: u16,
+        members: u32,
+        asks: bool,
+    },
 }
 
 // ---- writing ------------------------------------------------------------------------------------------------------------------
@@ -102,6 +118,7 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
         Ask::Disconnect { .. } => DISCONNECT,
         Ask::Fetch(_) => FETCH,
         Ask::Server(..) => SERVER,
+        Ask::Count { .. } => COUNT,
     });
     bytes(out, to.namespace.as_bytes());
     [to.rooms, to.users, to.except]
@@ -125,6 +142,15 @@ pub(crate) fn write(out: &mut Vec<u8>, to: &Target<'_>, ask: Ask<'_>) {
             out.push(u8::from(of.is_some()));
             of.into_iter().for_each(|of| round(out, of));
             event(out, emit);
+        }
+        Ask::Count {
+            shard,
+            members,
+            asks,
+        } => {
+            number(out, u64::from(shard));
+            number(out, u64::from(members));
+            out.push(u8::from(asks));
         }
     }
 }
@@ -168,7 +194,7 @@ pub(crate) fn write_response(out: &mut Vec<u8>, of: RoundId, response: &Response
 /// See [`Unreadable`]. Nothing of such a letter is used.
 pub(crate) fn read(letter: &[u8], node: u16) -> Result<Post, Unreadable> {
     let (kind, body) = letter.split_first().ok_or(Unreadable::Malformed)?;
-    if !(EVENT..=SERVER).contains(kind) {
+    if !(EVENT..=COUNT).contains(kind) {
         return Err(Unreadable::Unknown(*kind));
     }
     let mut body = Reader(body);
@@ -295,6 +321,14 @@ impl Reader<'_> {
                 of,
                 close: self.flag()?,
             },
+            COUNT => {
+                return Some(Post::Count {
+                    to: of,
+                    shard: self.small()?,
+                    members: self.number()?.try_into().ok()?,
+                    asks: self.flag()?,
+                });
+            }
             FETCH => Order::Fetch {
                 of,
                 round: self.round(node)?,
@@ -381,6 +415,11 @@ mod tests {
             Ask::Fetch(ROUND),
             Ask::Server(&emit, Some(ROUND)),
             Ask::Server(&emit, None),
+            Ask::Count {
+                shard: 2,
+                members: 300,
+                asks: true,
+            },
         ];
         let socket = Fetched {
             id: "id".to_owned(),
@@ -436,6 +475,20 @@ mod tests {
                 Order::Server(what, round) => {
                     write(&mut out, to, Ask::Server(&what.event(), *round));
                 }
+            }),
+            Post::Count {
+                to,
+                shard,
+                members,
+                asks,
+            } => to.with(|to| {
+                let (shard, members, asks) = (*shard, *members, *asks);
+                let ask = Ask::Count {
+                    shard,
+                    members,
+                    asks,
+                };
+                write(&mut out, to, ask);
             }),
             Post::Kept(broadcast, kept) => broadcast.to.with(|to| {
                 write(&mut out, to, Ask::Kept(&broadcast.event(), kept.as_deref()));

@@ -6,6 +6,7 @@ use crate::books::metrics::Limit;
 use crate::clients::people::People;
 use crate::rooms::room::{Change, RoomKind, Rooms};
 use crate::rooms::target::Target;
+use crate::tables::id::Place;
 use crate::tables::interest::{Change as Interested, Subject};
 use crate::tables::shards::ShardSet;
 use crate::tables::slot::{NamespaceId, RoomId, SocketId};
@@ -30,6 +31,8 @@ pub(crate) struct NewCount {
     pub(crate) members: u64,
     /// Shards that do not know yet.
     pub(crate) announce: ShardSet,
+    /// What other nodes are told: members on this shard, and whether they are to say the same of theirs.
+    pub(crate) away: Option<(u32, bool)>,
 }
 
 /// Whether a room may have that name.
@@ -144,6 +147,7 @@ impl Rooms {
                 room,
                 tell,
                 announce,
+                away,
             } = change;
             if let Some(slot) = self.get(room)
                 && let Some(namespace) = people.label(slot.namespace())
@@ -152,8 +156,9 @@ impl Rooms {
                 told.push(NewCount {
                     namespace: Arc::clone(namespace),
                     room: Arc::clone(slot.name()),
-                    members: slot.total(),
+                    members: slot.total() + self.elsewhere.members(room),
                     announce,
+                    away,
                 });
             }
             self.tidy(people, room);
@@ -169,6 +174,34 @@ impl Rooms {
         if let Some(room) = room {
             self.mark_changed(room);
         }
+    }
+
+    /// A shard of another node says how many members a room has there.
+    pub(crate) fn counted_elsewhere(
+        &mut self,
+        people: &People,
+        (namespace, name): (&str, &str),
+        from: Place,
+        members: u32,
+        asks: bool,
+    ) {
+        let namespace = people.find_namespace(namespace);
+        let Some(room) = namespace.and_then(|at| self.find(at, RoomKind::Named, name)) else {
+            return;
+        };
+        let (is_news, is_first) = self.elsewhere.note(room, from, members);
+        if is_news {
+            self.mark_changed(room);
+        }
+        if asks || is_first {
+            self.tell_again(room, false);
+        }
+    }
+
+    /// A node is gone, and its members with it.
+    pub(crate) fn node_down(&mut self, node: u16) {
+        let rooms = self.elsewhere.node_down(node);
+        rooms.into_iter().for_each(|room| self.mark_changed(room));
     }
 
     /// Local sockets the target means.

@@ -2,6 +2,7 @@
 
 pub(crate) mod delivery;
 pub(crate) mod directory;
+pub(crate) mod elsewhere;
 pub(crate) mod fanout;
 pub(crate) mod log;
 pub(crate) mod membership;

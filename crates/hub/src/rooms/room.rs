@@ -7,6 +7,7 @@ use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 pub use crate::rooms::directory::RoomKind;
 use crate::rooms::directory::{Card, Directory, Expected, RoomName};
+use crate::rooms::elsewhere::Elsewhere;
 use crate::rooms::log::Log;
 use crate::tables::id::Identity;
 use crate::tables::shards::ShardSet;
@@ -24,6 +25,8 @@ pub(crate) struct Room {
     kind: RoomKind,
     /// In the list of rooms whose count changed.
     changed: bool,
+    /// Other nodes are to be asked for their counts, too.
+    asks: bool,
     name: Arc<str>,
     /// The last of them follow: they wait for the room's history, and get no kept events until it is there.
     members: Vec<SocketId>,
@@ -98,6 +101,8 @@ pub(crate) struct Change {
     pub(crate) tell: bool,
     /// So are the other shards that have members: the change was made here.
     pub(crate) announce: ShardSet,
+    /// So are other nodes: how many there are on this shard, and whether they are to answer.
+    pub(crate) away: Option<(u32, bool)>,
 }
 
 /// Rooms by slot and by name. Room names are chosen by clients, hence the keyed hash.
@@ -110,6 +115,7 @@ pub(crate) struct Rooms {
     /// Members that wait for their room's history, and for which answer.
     tickets: HashMap<(RoomId, SocketId), u64>,
     given: u64,
+    pub(crate) elsewhere: Elsewhere,
     directory: Arc<Directory>,
     me: Identity,
     pub(crate) kept: Log,
@@ -119,6 +125,7 @@ impl Rooms {
     pub(crate) fn new(me: Identity, directory: &Arc<Directory>) -> Self {
         Self {
             slots: Slab::default(),
+            elsewhere: Elsewhere::default(),
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
@@ -172,6 +179,7 @@ impl Rooms {
             following: 0,
             card,
             announced: 0,
+            asks: true,
             told_ms: 0,
         };
         let index = self.slots.insert(room).id();
@@ -190,6 +198,8 @@ impl Rooms {
         if !room.members.is_empty() || room.changed {
             return None;
         }
+        self.elsewhere.forget(index);
+        let room = self.slots.get(index)?;
         let hash = self.hash(room.namespace, room.kind, &room.name);
         if let Ok(entry) = self.by_name.find_entry(hash, |other| *other == index) {
             entry.remove();
@@ -237,6 +247,25 @@ impl Rooms {
         }
     }
 
+    /// Other nodes are told how many members a room has on this shard, though that did not change.
+    pub(crate) fn tell_again(&mut self, room: RoomId, asks: bool) {
+        if let Some(slot) = self.slots.get_mut(room)
+            && slot.kind == RoomKind::Named
+        {
+            slot.announced = u32::MAX;
+            slot.asks |= asks;
+            self.mark_changed(room);
+        }
+    }
+
+    /// Something that a node said was missed: rooms tell all nodes what they have, and ask them for the same.
+    pub(crate) fn tell_all_again(&mut self) {
+        let rooms: Vec<RoomId> = self.slots.iter().map(|(room, _)| room).collect();
+        rooms
+            .into_iter()
+            .for_each(|room| self.tell_again(room, true));
+    }
+
     pub(crate) fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
@@ -263,12 +292,15 @@ impl Rooms {
                 announce = card.shards(self.me.shards);
                 announce.remove(self.me.shard);
             }
+            let is_news = named && slot.announced != here;
+            let away = is_news.then(|| (here, std::mem::take(&mut slot.asks)));
             slot.told_ms = now_ms;
             slot.announced = here;
             changes.push(Change {
                 room,
                 tell: named,
                 announce,
+                away,
             });
         }
         changes
@@ -325,5 +357,6 @@ impl Rooms {
         self.slots.heap_bytes()
             + self.by_name.allocation_size()
             + self.changed.capacity() * size_of::<RoomId>()
+            + self.elsewhere.heap_bytes()
     }
 }

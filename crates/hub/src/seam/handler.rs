@@ -72,6 +72,10 @@ pub trait Handler: Send {
     fn reads_requests(&self) -> bool {
         false
     }
+    /// Whether counts of rooms are those of all nodes, which tell each other of changes. Asked once; others pay nothing for it.
+    fn counts_nodes(&self) -> bool {
+        false
+    }
     /// A request asks for a new session, and nothing else speaks against it. Socket.IO's `allowRequest`.
     fn opening(&mut self, cx: &mut Context<'_>, request: &Request<'_>) -> Opening {
         Opening::Accept
@@ -121,7 +125,8 @@ pub trait Handler: Send {
             cx.answer_server(ack, "null", &[]);
         }
     }
-    /// The number of sockets in a room changed (coalesced; over all shards). Each shard that has some of them is told.
+    /// The number of sockets in a room changed (coalesced; over all shards and, with
+    /// [`counts_nodes`](Self::counts_nodes), all nodes; without servers of other kinds). Each shard that has some of them is told.
     fn room_count_changed(
         &mut self,
         cx: &mut Context<'_>,

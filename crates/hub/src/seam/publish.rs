@@ -71,11 +71,32 @@ pub(crate) fn publish_by(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, r
 pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
     let now_ms = parts.clock.now.mono_ms;
     let counts = parts.rooms.new_counts(&mut parts.people, now_ms);
+    if parts.counts_nodes {
+        counts.iter().for_each(|count| tell_nodes(parts, count));
+    }
     for count in counts.iter().filter(|count| !count.announce.is_empty()) {
         let (namespace, room) = (Arc::clone(&count.namespace), Arc::clone(&count.room));
         send::send_all(parts, count.announce, RoomNews::Changed { namespace, room });
     }
     counts
+}
+
+fn tell_nodes(parts: &mut Parts, count: &NewCount) {
+    let Some((members, asks)) = count.away else {
+        return;
+    };
+    let to = Target {
+        namespace: &count.namespace,
+        rooms: &[&count.room],
+        ..Target::default()
+    };
+    let shard = parts.ids.me.shard;
+    let ask = Ask::Count {
+        shard,
+        members,
+        asks,
+    };
+    send::send_away(parts, &to, ask);
 }
 
 /// Sends an event to all shards and nodes with receivers, this one included.

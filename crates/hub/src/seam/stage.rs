@@ -22,7 +22,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(parts: Parts, handler: Box<dyn Handler>) -> Self {
+    pub(crate) fn new(mut parts: Parts, handler: Box<dyn Handler>) -> Self {
+        parts.counts_nodes = handler.counts_nodes();
         Self {
             parts,
             reads_requests: handler.reads_requests(),

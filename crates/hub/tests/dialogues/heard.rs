@@ -15,6 +15,7 @@ pub(crate) enum Heard {
     IsId(bool),
     Server(String, bool),
     Servers(u64),
+    Count(u64),
 }
 
 #[derive(Clone, Default)]

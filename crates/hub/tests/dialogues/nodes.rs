@@ -69,6 +69,16 @@ impl Handler for Obedient {
         self.0.note(Heard::Collected(collected));
     }
 
+    fn counts_nodes(&self) -> bool {
+        true
+    }
+
+    fn room_count_changed(&mut self, _: &mut Context<'_>, _: &str, room: &str, count: u64) {
+        if room == "counted" {
+            self.0.note(Heard::Count(count));
+        }
+    }
+
     fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
         let text = format!("{} {}({})", event.namespace, event.name, event.args);
         self.0.note(Heard::Server(text, event.ack.is_some()));
@@ -381,4 +391,48 @@ fn what_is_for_the_clients_of_one_node_reaches_all_its_shards_and_no_other_node(
     nodes.say(node, client, "42[\"all here\"]");
     let heard = texts(&mut nodes, &clients);
     assert_eq!(heard, [vec![NEWS], vec![NEWS], vec![], vec![]]);
+}
+
+/// What each of so many shards was told last of the members of `counted`.
+fn counted(handler: &Obedient, nodes: &mut Nodes, shards: usize) -> Vec<u64> {
+    (0..5).for_each(|_| nodes.pass(1_000));
+    let heard = handler.0.heard();
+    let counts = heard.iter().filter_map(|heard| match heard {
+        Heard::Count(count) => Some(*count),
+        _ => None,
+    });
+    let counts: Vec<u64> = counts.collect();
+    counts[counts.len().saturating_sub(shards)..].to_vec()
+}
+
+/// Each node told its own clients how many members it had itself.
+#[test]
+fn the_members_of_a_room_are_counted_over_all_nodes() {
+    let (handler, mut nodes, clients) = world(3);
+    for (at, (node, client)) in clients.iter().enumerate() {
+        nodes.say(*node, *client, "42[\"join\",\"counted\"]");
+        let members = at as u64 + 1;
+        let last = counted(&handler, &mut nodes, at + 1);
+        assert_eq!(last, vec![members; at + 1]);
+    }
+    let (node, client) = clients[5];
+    nodes.say(node, client, "42[\"leave\",\"counted\"]");
+    assert_eq!(counted(&handler, &mut nodes, 5), [5; 5]);
+    // A node that dies takes its members along.
+    nodes.dies(1);
+    assert_eq!(counted(&handler, &mut nodes, 3), [3; 3]);
+}
+
+/// A node that was taken for dead and comes back is counted again.
+#[test]
+fn members_of_a_node_that_comes_back_are_counted_again() {
+    let (handler, mut nodes, clients) = world(2);
+    for (node, client) in &clients {
+        nodes.say(*node, *client, "42[\"join\",\"counted\"]");
+    }
+    assert_eq!(counted(&handler, &mut nodes, 4), [4; 4]);
+    nodes.dies(1);
+    assert_eq!(counted(&handler, &mut nodes, 2), [2; 2]);
+    nodes.comes_back(1);
+    assert_eq!(counted(&handler, &mut nodes, 2), [4; 2]);
 }

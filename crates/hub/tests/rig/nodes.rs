@@ -86,6 +86,16 @@ impl Nodes {
         self.settle();
     }
 
+    /// The others hear it again.
+    pub fn comes_back(&mut self, node: usize) {
+        self.cut_off(node, false);
+        for other in (0..self.0.len()).filter(|other| *other != node) {
+            let missed = Letter::from(Tidings::Missed);
+            (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &missed));
+        }
+        self.settle();
+    }
+
     /// Everything arrives that can.
     pub fn settle(&mut self) {
         loop {
