@@ -1,6 +1,9 @@
-//! Files that are embedded are not seen by the compiler when they are added or removed.
+//! Makes Rust types of the server API's messages, without `protoc`.
 
-fn main() {
-    println!("cargo:rerun-if-changed=../../web/chat/dist");
-    println!("cargo:rerun-if-changed=../../web/bundles");
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    const FOLDER: &str = "../../proto";
+    println!("cargo:rerun-if-changed={FOLDER}/sockeye/api");
+    let files = protox::compile(["sockeye/api/v1/api.proto"], [FOLDER])?;
+    prost_build::Config::new().compile_fds(files)?;
+    Ok(())
 }

@@ -2,23 +2,24 @@
 
 mod conns;
 mod disconnect;
-mod emit;
 mod guard;
 pub mod keys;
 mod nodes;
 
 pub use conns::{AGE_MAX, HEAD_TIMEOUT};
-pub use disconnect::{BODY_BYTES_MAX, ToShards};
+pub use disconnect::BODY_BYTES_MAX;
 pub use guard::Access;
+pub(crate) use guard::Operator;
 pub use nodes::Nodes;
 
+use crate::api::{self, Api};
 use crate::debug::{self, Debugging};
 use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::metrics::{Exporter, Format};
 use axum::Router;
 use axum::extract::{FromRef, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -43,13 +44,13 @@ impl FromRef<Admin> for Debugging {
     }
 }
 
-/// Who may come, how many at once, and where their orders go.
+/// Who may come, how many at once, and what carries out their orders.
 #[derive(Clone, Debug)]
 pub struct Gate {
     pub access: Access,
     pub conns_max: usize,
-    pub shards: ToShards,
     pub nodes: Nodes,
+    pub api: Arc<Api>,
     /// Refusals are counted there.
     pub node: Arc<Node>,
 }
@@ -62,18 +63,19 @@ pub async fn serve(
     gate: Gate,
     debugging: Debugging,
 ) -> io::Result<()> {
-    let (shards, nodes, conns_max) = (gate.shards.clone(), gate.nodes.clone(), gate.conns_max);
+    let (api, nodes) = (Arc::clone(&gate.api), gate.nodes.clone());
+    let conns_max = gate.conns_max;
     let guard = Arc::new(Guard::new(gate));
     let sampler = tokio::spawn(sample(Arc::clone(&exporter), Arc::clone(&guard)));
     let routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(alive))
         .route("/ready", get(ready))
-        .merge(disconnect::routes(shards.clone()))
-        .merge(emit::routes(shards))
+        .merge(disconnect::routes(&api))
+        .merge(api::http::routes(&api))
         .merge(nodes::routes(nodes))
         .merge(debug::routes())
-        .fallback(|| async { reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()) })
+        .fallback(nowhere)
         .with_state(Admin {
             exporter,
             readiness,
@@ -106,6 +108,13 @@ async fn metrics(State(admin): State<Admin>, headers: HeaderMap) -> Response {
     }
 }
 
+async fn nowhere(uri: Uri) -> Response {
+    match uri.path().starts_with(api::http::ROOT) {
+        true => api::http::not_found(uri.path()),
+        false => reply(404, r#"{"error":"NOT_FOUND"}"#.to_owned()),
+    }
+}
+
 async fn alive() -> Response {
     reply(200, health::healthy())
 }
@@ -128,12 +137,23 @@ mod tests {
     use std::sync::atomic::Ordering;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    struct Nowhere;
+
+    impl api::ToShards for Nowhere {
+        fn send(&self, _: rules::Errand) {}
+    }
+
     fn gate(node: Arc<Node>) -> Gate {
+        let settings = api::Settings {
+            keys: keys::ApiKeys::default(),
+            rate: hub::config::Rate::new(1_000, Duration::from_secs(1)),
+            room_name_bytes_max: 256,
+        };
         Gate {
             access: Access::default(),
             conns_max: 4,
-            shards: ToShards::new(|_| {}),
             nodes: Nodes::alone(0, Card::default(), [].into(), Readiness::default()),
+            api: Arc::new(Api::new(settings, Box::new(Nowhere))),
             node,
         }
     }

@@ -9,6 +9,7 @@ mod service;
 mod webhook;
 
 use crate::admin::keys::ApiKeys;
+use crate::api::{Api, grpc};
 use backend::{Backend, Calling, Down, Settings};
 use caller::Caller;
 use driver::{Desk, Driver};
@@ -115,8 +116,14 @@ impl Backends {
             .collect()
     }
 
-    /// Serves workers and calls endpoints, in the runtime that this is called in.
-    pub fn serve(self, listener: Option<TcpListener>, node: u16, shards: Arc<dyn ToShards>) {
+    /// Serves workers and callers of the server API, and calls endpoints, in the runtime that this is called in.
+    pub fn serve(
+        self,
+        listener: Option<TcpListener>,
+        node: u16,
+        shards: Arc<dyn ToShards>,
+        api: Arc<Api>,
+    ) {
         let mut desks = BTreeMap::new();
         for (name, open) in self.kitchens {
             let room = Arc::<Notify>::default();
@@ -143,7 +150,8 @@ impl Backends {
             tokio::spawn(driver.run(open.outlet, letters, room));
         }
         if let Some(listener) = listener {
-            tokio::spawn(service::serve(listener, Workers::new(desks)));
+            let workers = Workers::new(desks);
+            tokio::spawn(service::serve(listener, workers, grpc::Service(api)));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! It meets the shards only through what they publish and what they hand over.
 
 pub mod admin;
+pub mod api;
 mod assets;
 pub mod backend;
 mod causes;

@@ -4,7 +4,7 @@
 //! One request a connection: a browser keeps connections open and sends realtime requests over the
 //! same one, and those have to arrive at a shard.
 
-mod limiter;
+pub(crate) mod limiter;
 
 pub use limiter::PageRate;
 

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-pub fn run(name: &str) -> io::Result<ExitCode> {
-    match control::admin::keys::generate(name) {
+pub fn run(name: &str, allowed: &[String]) -> io::Result<ExitCode> {
+    match control::admin::keys::generate(name, allowed) {
         Ok((key, entry)) => {
             let mut out = io::stdout().lock();
             writeln!(out, "key    {key}")?;

@@ -3,9 +3,9 @@
 //! Flags are settings of the highest layer; their values are checked with the rest of the
 //! configuration.
 
+use crate::calls::{DisconnectArgs, EmitArgs, RoomsArgs, SocketsArgs};
 use crate::config::{Flag, Request};
 use crate::doctor::Order;
-use crate::emit::EmitArgs;
 use crate::nodes::NodesArgs;
 use crate::token::TokenArgs;
 use clap::{Args, Parser, Subcommand};
@@ -27,7 +27,6 @@ const EXAMPLES: &str = "Examples:
 #[command(
     name = "sockeye",
     version = VERSION,
-    args_conflicts_with_subcommands = true,
     after_help = EXAMPLES
 )]
 pub struct Cli {
@@ -62,6 +61,24 @@ enum CommandArgs {
         #[command(flatten)]
         overrides: Overrides,
     },
+    Sockets {
+        #[command(flatten)]
+        args: Box<SocketsArgs>,
+        #[command(flatten)]
+        overrides: Overrides,
+    },
+    Rooms {
+        #[command(flatten)]
+        args: Box<RoomsArgs>,
+        #[command(flatten)]
+        overrides: Overrides,
+    },
+    Disconnect {
+        #[command(flatten)]
+        args: Box<DisconnectArgs>,
+        #[command(flatten)]
+        overrides: Overrides,
+    },
     Nodes {
         #[command(flatten)]
         args: Box<NodesArgs>,
@@ -82,6 +99,10 @@ enum CommandArgs {
     ApiKey {
         /// Who it is for.
         name: String,
+        /// What it is for: a scope (emit, members, disconnect, read, operate) or a namespace, such as `/chat`; may be given several
+        /// times. Without it: everything.
+        #[arg(long, value_name = "SCOPE")]
+        allow: Vec<String>,
     },
 }
 
@@ -129,7 +150,7 @@ struct DoctorArgs {
     from: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Overrides {
     /// TOML file; without it `sockeye.toml` of the working directory, if there is one.
     #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
@@ -161,8 +182,12 @@ pub enum Command {
     Plan(Box<crate::plan::PlanArgs>),
     Bench(Box<bench::cli::Command>),
     Token(Box<TokenArgs>),
-    ApiKey(String),
+    /// A name, and what the key allows.
+    ApiKey(String, Vec<String>),
     Emit(Box<EmitArgs>, Request),
+    Sockets(Box<SocketsArgs>, Request),
+    Rooms(Box<RoomsArgs>, Request),
+    Disconnect(Box<DisconnectArgs>, Request),
     Nodes(Box<NodesArgs>, Request),
     Completions(clap_complete::Shell),
     Man(Option<PathBuf>),
@@ -183,29 +208,37 @@ pub enum Page {
 }
 
 impl Cli {
+    /// What is to be done. Flags before the command count like those behind it, which come first.
     pub fn command(self) -> Command {
+        let root = self.serve;
+        let merged = |own: Overrides| own.or(root.clone()).request();
         match self.command {
-            None => Command::Serve(self.serve.request()),
+            None => Command::Serve(root.request()),
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Bench(command)) => Command::Bench(command),
-            Some(CommandArgs::Serve(overrides)) => Command::Serve(overrides.request()),
-            Some(CommandArgs::Health(overrides)) => Command::Health(overrides.request()),
-            Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order()),
+            Some(CommandArgs::Serve(own)) => Command::Serve(merged(own)),
+            Some(CommandArgs::Health(own)) => Command::Health(merged(own)),
+            Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order(merged)),
             Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::Completions { shell }) => Command::Completions(shell),
             Some(CommandArgs::Man { folder }) => Command::Man(folder),
-            Some(CommandArgs::Emit { args, overrides }) => Command::Emit(args, overrides.request()),
-            Some(CommandArgs::Nodes { args, overrides }) => {
-                Command::Nodes(args, overrides.request())
+            Some(CommandArgs::Emit { args, overrides }) => Command::Emit(args, merged(overrides)),
+            Some(CommandArgs::Sockets { args, overrides }) => {
+                Command::Sockets(args, merged(overrides))
             }
-            Some(CommandArgs::ApiKey { name }) => Command::ApiKey(name),
+            Some(CommandArgs::Rooms { args, overrides }) => Command::Rooms(args, merged(overrides)),
+            Some(CommandArgs::Disconnect { args, overrides }) => {
+                Command::Disconnect(args, merged(overrides))
+            }
+            Some(CommandArgs::Nodes { args, overrides }) => Command::Nodes(args, merged(overrides)),
+            Some(CommandArgs::ApiKey { name, allow }) => Command::ApiKey(name, allow),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check { overrides, online } => ConfigCommand::Check {
-                    request: overrides.request(),
+                    request: merged(overrides),
                     online,
                 },
                 ConfigArgs::Show { overrides, json } => ConfigCommand::Show {
-                    request: overrides.request(),
+                    request: merged(overrides),
                     json,
                 },
                 ConfigArgs::Reference { toml } => ConfigCommand::Reference {
@@ -217,9 +250,9 @@ impl Cli {
 }
 
 impl DoctorArgs {
-    fn order(self) -> Order {
+    fn order(self, merged: impl FnOnce(Overrides) -> Request) -> Order {
         Order {
-            request: self.overrides.request(),
+            request: merged(self.overrides),
             connections: self.connections,
             json: self.json,
             record: self.record,
@@ -229,6 +262,21 @@ impl DoctorArgs {
 }
 
 impl Overrides {
+    /// What is not given here is as there.
+    fn or(self, other: Self) -> Self {
+        Self {
+            config: self.config.or(other.config),
+            listen: match self.listen.is_empty() {
+                true => other.listen,
+                false => self.listen,
+            },
+            admin: self.admin.or(other.admin),
+            shards: self.shards.or(other.shards),
+            profile: self.profile.or(other.profile),
+            node: self.node.or(other.node),
+        }
+    }
+
     fn request(self) -> Request {
         let listen = (!self.listen.is_empty()).then(|| self.listen.join(","));
         let given = [
@@ -319,5 +367,20 @@ mod tests {
     fn unknown_flags_are_refused() {
         assert!(Cli::try_parse_from(["sockeye", "--port", "1"]).is_err());
         assert!(Cli::try_parse_from(["sockeye", "server"]).is_err());
+    }
+
+    /// `sockeye --config f emit …` was a puzzle: the flag is one of serving, and emit has one of the same name.
+    #[test]
+    fn flags_before_a_command_count_and_those_behind_it_come_first() {
+        let args = [
+            "sockeye", "--config", "f", "--admin", "off", "emit", "--admin", "x", "news",
+        ];
+        let cli = Cli::try_parse_from(args).expect("valid arguments");
+        let Command::Emit(_, request) = cli.command() else {
+            panic!("emit expected")
+        };
+        assert_eq!(request.file, Some(PathBuf::from("f")));
+        let texts = request.flags.iter().map(|flag| (flag.key, &*flag.text));
+        assert_eq!(texts.collect::<Vec<_>>(), [("server.admin", "x")]);
     }
 }

@@ -2,11 +2,12 @@
 //! life after it.
 
 mod api_key;
+mod calls;
 mod cli;
 mod cluster;
 mod config;
 mod doctor;
-mod emit;
+mod door;
 mod greeting;
 mod health;
 mod inside;
@@ -51,12 +52,23 @@ fn main() -> ExitCode {
         Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
         Command::Health(request) => ended(health::run(&request).map(|()| ExitCode::SUCCESS)),
         Command::Emit(args, request) => {
-            ended(emit::run(&args, &request).map(|()| ExitCode::SUCCESS))
+            ended(calls::emit(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Sockets(args, request) => {
+            ended(calls::sockets(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Rooms(args, request) => {
+            ended(calls::rooms(&args, &request).map(|()| ExitCode::SUCCESS))
+        }
+        Command::Disconnect(args, request) => {
+            ended(calls::disconnect(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::Nodes(args, request) => {
             ended(nodes::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
-        Command::ApiKey(name) => api_key::run(&name).unwrap_or(ExitCode::from(1)),
+        Command::ApiKey(name, allowed) => {
+            api_key::run(&name, &allowed).unwrap_or(ExitCode::from(1))
+        }
         Command::Completions(shell) => done(shell::completions(shell)),
         Command::Man(folder) => done(shell::manual(folder.as_deref())),
         Command::Token(args) => token::run(&args).unwrap_or_else(|error| {

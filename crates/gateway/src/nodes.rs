@@ -1,18 +1,11 @@
 //! `sockeye nodes`: what the nodes of a cluster are, and the order to drain one, through the operators' listener of any of them.
 
-use crate::config::{self, Request};
-use crate::health::reachable;
-use anyhow::{Context, Result, bail};
+use crate::config::Request;
+use crate::door::{Door, Key};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-/// For connecting, and for each part of the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Show the nodes of the cluster, or drain one.
 #[derive(Debug, Args)]
@@ -25,14 +18,8 @@ pub struct NodesArgs {
     /// For programs.
     #[arg(long)]
     json: bool,
-    /// An API key of the gateway (`sockeye api-key`).
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "SOCKEYE_API_KEY",
-        hide_env_values = true
-    )]
-    key: Option<String>,
+    #[command(flatten)]
+    key: Key,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -41,55 +28,18 @@ enum Order {
 }
 
 pub fn run(args: &NodesArgs, request: &Request) -> Result<()> {
-    let loaded = config::load(request).map_err(|problems| anyhow::anyhow!("{problems}"))?;
-    let admin = loaded.resolved.server.admin;
-    let addr =
-        admin.context("cannot ask a gateway without an operators' listener: set server.admin")?;
-    let (addr, key) = (reachable(addr), args.key.as_deref());
     if let Some((Order::Drain, number)) = args.order.zip(args.number) {
-        key.context("cannot drain a node without an API key: set SOCKEYE_API_KEY, or --key; `sockeye api-key` makes one")?;
-        ask(addr, key, "POST", &format!("/v1/nodes/{number}/drain"))?;
+        let door = Door::of(request, args.key.needed("drain a node")?)?;
+        door.call("POST", &format!("/v1/nodes/{number}/drain"), None)?;
         println!("accepted: `sockeye nodes` shows the state");
         return Ok(());
     }
-    let said = ask(addr, key, "GET", "/v1/nodes")?;
-    let json: Value = serde_json::from_str(&said).context("cannot read the answer")?;
+    let json = Door::of(request, &args.key)?.call("GET", "/v1/nodes", None)?;
     match args.json {
         true => println!("{json:#}"),
         false => print!("{}", table(&json)),
     }
     Ok(())
-}
-
-/// The body of an answer that is a success.
-fn ask(addr: SocketAddr, key: Option<&str>, method: &str, path: &str) -> Result<String> {
-    let url = format!("http://{addr}{path}");
-    let answer = exchange(addr, key, method, path).with_context(|| format!("cannot ask {url}"))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let line = head.lines().next().unwrap_or_default();
-    if !line
-        .split(' ')
-        .nth(1)
-        .is_some_and(|status| status.starts_with('2'))
-    {
-        bail!("{url} answers {line}: {body}");
-    }
-    Ok(body.to_owned())
-}
-
-fn exchange(addr: SocketAddr, key: Option<&str>, method: &str, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let key = key.map(|key| format!("Authorization: Bearer {key}\r\n"));
-    let key = key.unwrap_or_default();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{key}Content-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 fn table(json: &Value) -> String {

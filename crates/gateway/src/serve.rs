@@ -13,7 +13,8 @@ use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
 use crate::workers::Counter;
 use anyhow::{Context, Result, bail};
-use control::admin::{Gate, Nodes, ToShards};
+use control::admin::{Gate, Nodes};
+use control::api::{self, Api};
 use control::cluster::{Ended, Gone, Member, Order};
 use control::debug::Debugging;
 use control::identity::Verifier;
@@ -21,8 +22,8 @@ use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
-use rules::{PayloadCheck, RulesFactory};
-use shard::{Settings, Shards};
+use rules::{Errand, PayloadCheck, RulesFactory};
+use shard::{Settings, Shards, ToHandlers};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -59,10 +60,7 @@ pub fn start<'a>(
     let runtime = control_runtime()?;
     let context = runtime.enter();
     let wishes = signals::listen().context("cannot listen for signals")?;
-    let facts = Arc::new(Facts {
-        log: telemetry.loss(),
-        ..Facts::default()
-    });
+    let facts = facts(telemetry);
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
     let verifier = start_verifier(&loaded.resolved)?;
     let certificates = loaded.resolved.tls.as_ref().map(Rotation::start);
@@ -94,14 +92,15 @@ pub fn start<'a>(
     }
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
-    let serve_admin = |listener| {
-        let gate = gate(&loaded.resolved, member.as_ref(), &shards, &facts);
-        serve_admin(&runtime, listener, &shards, &facts, gate)
-    };
+    let api = Arc::new(server_api(&loaded.resolved, &shards));
+    let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
+    let gate = gate(&loaded.resolved, nodes, &api, &facts);
+    let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);
     let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
-    let workers = workers.map(|workers| workers.serve(&loaded.resolved, node, &shards, &facts));
-    let workers = workers.transpose()?.flatten();
+    let serve_workers =
+        |workers: Counter| workers.serve(&loaded.resolved, node, &shards, &facts, &api);
+    let workers = workers.map(serve_workers).transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
     drop(context);
     Ok(Node {
@@ -117,6 +116,13 @@ pub fn start<'a>(
         wishes,
         runtime,
         _socket_files: socket_files,
+    })
+}
+
+fn facts(telemetry: &Telemetry) -> Arc<Facts> {
+    Arc::new(Facts {
+        log: telemetry.loss(),
+        ..Facts::default()
     })
 }
 
@@ -278,8 +284,27 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
     }
 }
 
+/// What programs call by HTTP and gRPC.
+fn server_api(config: &Resolved, shards: &Shards) -> Api {
+    let settings = api::Settings {
+        keys: config.admin.access.keys.clone(),
+        rate: config.admin.api_rate,
+        room_name_bytes_max: config.hub.limits.room_name_bytes_max,
+    };
+    Api::new(settings, Box::new(Errands(shards.to_handlers())))
+}
+
+struct Errands(ToHandlers);
+
+impl api::ToShards for Errands {
+    fn send(&self, errand: Errand) {
+        let bytes = errand.bytes();
+        self.0.send(0, Box::new(errand), bytes);
+    }
+}
+
 /// What the operators' listener asks of those who come.
-fn gate(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Arc<Facts>) -> Gate {
+fn gate(config: &Resolved, nodes: Nodes, api: &Arc<Api>, facts: &Arc<Facts>) -> Gate {
     let access = config.admin.access.clone();
     let address = config.server.admin.map(|address| address.ip());
     if access.keys.is_empty() && address.is_some_and(|address| !address.is_loopback()) {
@@ -290,8 +315,8 @@ fn gate(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Arc
     Gate {
         access,
         conns_max: config.admin.conns_max,
-        shards: ToShards::new(shards.relayer()),
-        nodes: nodes(config, member, shards, facts),
+        nodes,
+        api: Arc::clone(api),
         node: Arc::clone(facts),
     }
 }

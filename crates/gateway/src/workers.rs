@@ -4,6 +4,7 @@ use crate::config::Resolved;
 use anyhow::{Context, Result, anyhow};
 use backend::proto::NodeGone;
 use backend::{Down, Up};
+use control::api::Api;
 use control::backend::{Backends, Config, ToShards};
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
@@ -53,6 +54,7 @@ impl Counter {
         node: u16,
         shards: &Shards,
         facts: &Facts,
+        api: &Arc<Api>,
     ) -> Result<Option<SocketAddr>> {
         let addr = self.listener.as_ref().map(TcpListener::local_addr);
         let addr = addr.transpose()?;
@@ -63,8 +65,8 @@ impl Counter {
             to: shards.to_handlers(),
             limits: config.hub.limits.clone(),
         };
-        self.backends
-            .serve(listener.transpose()?, node, Arc::new(handlers));
+        let (listener, api) = (listener.transpose()?, Arc::clone(api));
+        self.backends.serve(listener, node, Arc::new(handlers), api);
         Ok(addr)
     }
 }

@@ -3,6 +3,7 @@
 use crate::book::{Book, Namespace, Rule, RulesFactory};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
+use crate::errand::{Errand, Errands};
 use crate::line::Word;
 use crate::rooms::Forbidden;
 use crate::{chat, rooms};
@@ -21,6 +22,7 @@ pub(crate) struct RulesHandler {
     /// Namespace found last: most processes have one.
     last: usize,
     desk: Desk,
+    errands: Errands,
 }
 
 impl HandlerFactory for RulesFactory {
@@ -35,6 +37,7 @@ impl RulesHandler {
             book,
             last: 0,
             desk: Desk::default(),
+            errands: Errands::default(),
         }
     }
 
@@ -145,16 +148,25 @@ impl Handler for RulesHandler {
     }
 
     fn collected(&mut self, _cx: &mut Context<'_>, token: u64, collected: Collected) {
-        self.desk.collected(token, collected);
+        if let Some(collected) = self.errands.collected(token, collected) {
+            self.desk.collected(token, collected);
+        }
     }
 
     fn found(&mut self, _cx: &mut Context<'_>, token: u64, found: Found) {
-        self.desk.found(token, found);
+        if let Some(found) = self.errands.found(token, found) {
+            self.desk.found(token, found);
+        }
     }
 
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
-        if let Ok(word) = word.downcast::<Word>() {
-            self.desk.carry_out(cx, *word);
+        match word.downcast::<Word>() {
+            Ok(word) => self.desk.carry_out(cx, *word),
+            Err(other) => {
+                if let Ok(errand) = other.downcast::<Errand>() {
+                    self.errands.carry_out(cx, *errand);
+                }
+            }
         }
     }
 

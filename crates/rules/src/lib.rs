@@ -8,10 +8,12 @@ mod book;
 mod chat;
 mod config;
 mod desk;
+mod errand;
 mod handler;
 mod line;
 mod rooms;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
+pub use errand::{Answer, Chosen, Errand, Message, Outcome, Wanted};
 pub use line::{Line, Word};

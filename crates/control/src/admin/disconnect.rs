@@ -1,59 +1,27 @@
-//! `POST /disconnect`: an operator puts out a user, a socket or a room.
+//! `POST /disconnect`: an operator puts out a user, a socket or a room. `/v1/disconnect` is what programs use.
 
 use super::guard::Operator;
 use super::reply;
+use crate::api::{Api, Disconnect, Order};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
-use hub::{Letter, Target};
 use serde_json::{Value, json};
-use std::fmt;
 use std::sync::Arc;
 
 pub const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Hands an order to a shard, which tells all others.
-#[derive(Clone)]
-pub struct ToShards(Arc<dyn Fn(Letter) + Send + Sync>);
-
-impl ToShards {
-    pub fn new(send: impl Fn(Letter) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(send))
-    }
-
-    pub(super) fn send(&self, letter: Letter) {
-        (self.0)(letter);
-    }
-}
-
-impl fmt::Debug for ToShards {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ToShards")
-    }
-}
-
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(shards: ToShards) -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
     Router::new()
         .route("/disconnect", post(disconnect))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(shards)
-}
-
-/// Who is meant.
-#[derive(Debug, PartialEq, Eq)]
-struct Order {
-    namespace: String,
-    /// Rooms, of which a socket's id is one.
-    rooms: Vec<String>,
-    users: Vec<String>,
-    /// The connection as well, not this namespace only.
-    close: bool,
+        .with_state(Arc::clone(api))
 }
 
 async fn disconnect(
-    State(shards): State<ToShards>,
+    State(api): State<Arc<Api>>,
     operator: Option<Extension<Operator>>,
     body: Bytes,
 ) -> Response {
@@ -62,11 +30,12 @@ async fn disconnect(
     };
     let order = match read(&body) {
         Ok(order) => order,
-        Err(why) => return invalid(&why),
+        Err(why) => return refusal(400, "INVALID_REQUEST", &why),
     };
-    tracing::info!(operator, namespace = order.namespace, rooms = ?order.rooms, users = ?order.users, close = order.close, "disconnect ordered");
-    shards.send(letter(&order));
-    accepted()
+    match api.order(&operator, None, Order::Disconnect(order)).await {
+        Ok(_) => accepted(),
+        Err(problem) => problem.into_response(),
+    }
 }
 
 pub(super) fn accepted() -> Response {
@@ -78,10 +47,6 @@ pub(super) fn forbidden() -> Response {
     refusal(403, "FORBIDDEN", "an API key is needed: set admin.api_keys")
 }
 
-pub(super) fn invalid(why: &str) -> Response {
-    refusal(400, "INVALID_REQUEST", why)
-}
-
 pub(super) fn refusal(status: u16, error: &str, why: &str) -> Response {
     reply(
         status,
@@ -89,34 +54,33 @@ pub(super) fn refusal(status: u16, error: &str, why: &str) -> Response {
     )
 }
 
-fn letter(order: &Order) -> Letter {
-    let rooms: Vec<&str> = order.rooms.iter().map(String::as_str).collect();
-    let users: Vec<&str> = order.users.iter().map(String::as_str).collect();
-    let target = Target {
-        namespace: &order.namespace,
-        rooms: &rooms,
-        users: &users,
-        except: &[],
-    };
-    Letter::disconnect(&target, order.close)
-}
-
-fn read(body: &[u8]) -> Result<Order, String> {
+fn read(body: &[u8]) -> Result<Disconnect, String> {
     let json: Value =
         serde_json::from_slice(body).map_err(|error| format!("it is no JSON: {error}"))?;
     let Value::Object(members) = json else {
         return Err("an object is needed, such as {\"uid\":\"ada\"}".to_owned());
     };
-    let mut order = Order {
+    let mut order = Disconnect {
         namespace: "/".to_owned(),
-        rooms: Vec::new(),
-        users: Vec::new(),
+        rooms: None,
+        users: None,
+        sockets: None,
+        except: Vec::new(),
+        local: false,
         close: false,
+        all: false,
     };
+    let mut named = 0;
     for (name, value) in members {
         match (name.as_str(), value) {
-            ("uid", Value::String(uid)) if !uid.is_empty() => order.users.push(uid),
-            ("socket" | "room", Value::String(room)) if !room.is_empty() => order.rooms.push(room),
+            ("uid", Value::String(uid)) if !uid.is_empty() => {
+                named += 1;
+                order.users = Some(vec![uid]);
+            }
+            ("socket" | "room", Value::String(room)) if !room.is_empty() => {
+                named += 1;
+                order.rooms = Some(vec![room]);
+            }
             ("namespace", Value::String(namespace)) if namespace.starts_with('/') => {
                 order.namespace = namespace;
             }
@@ -132,7 +96,7 @@ fn read(body: &[u8]) -> Result<Order, String> {
         }
     }
     // Without any it would mean everyone: that is what stopping the process is for.
-    match order.rooms.len() + order.users.len() {
+    match named {
         1 => Ok(order),
         _ => Err("one of uid, socket and room is needed".to_owned()),
     }
@@ -145,16 +109,17 @@ mod tests {
     #[test]
     fn an_order_names_one_target() {
         let order = read(br#"{"uid":"ada","close":true,"namespace":"/x"}"#).expect("order");
-        let wanted = Order {
-            namespace: "/x".to_owned(),
-            rooms: Vec::new(),
-            users: vec!["ada".to_owned()],
-            close: true,
-        };
-        assert_eq!(order, wanted);
+        assert_eq!((&*order.namespace, order.close), ("/x", true));
+        assert_eq!(
+            (order.users, order.rooms),
+            (Some(vec!["ada".to_owned()]), None)
+        );
         for room in ["room", "socket"] {
             let order = read(format!("{{\"{room}\":\"r\"}}").as_bytes()).expect("order");
-            assert_eq!((order.rooms, order.close), (vec!["r".to_owned()], false));
+            assert_eq!(
+                (order.rooms, order.close),
+                (Some(vec!["r".to_owned()]), false)
+            );
         }
         for wrong in [
             "",

@@ -1,12 +1,14 @@
 //! Who may do what on the operators' listener: with API keys configured, every path but health and readiness needs one.
 
-use super::keys::ApiKeys;
+use super::keys::{ApiKeys, Caller, Scope};
 use super::{Gate, reply};
+use crate::api::http;
+use crate::api::problem::{Kind, Problem};
 use crate::flood::Flood;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -18,14 +20,14 @@ pub struct Access {
     pub metrics_need_key: bool,
 }
 
-/// Name of the key a request showed, for those who write down what was done.
+/// Whose key a request showed.
 #[derive(Clone, Debug)]
-pub(crate) struct Operator(pub(crate) String);
+pub(crate) struct Operator(pub(crate) Caller);
 
 impl Access {
     fn is_open(&self, path: &str) -> bool {
         match path {
-            "/health" | "/ready" => true,
+            "/health" | "/ready" | http::DOCUMENT => true,
             "/metrics" => self.keys.is_empty() || !self.metrics_need_key,
             _ => self.keys.is_empty(),
         }
@@ -68,26 +70,61 @@ impl Guard {
     }
 }
 
-/// Lets a request through or answers 401.
+/// Lets a request through or answers 401 or 403.
 pub(crate) async fn check(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let access = &guard.gate.access;
-    let operator = access.keys.identify(request.headers()).map(str::to_owned);
+    let caller = access.keys.find(request.headers()).cloned();
     let path = request.uri().path();
-    if operator.is_none() && !access.is_open(path) {
+    if access.is_open(path) {
+        if let Some(caller) = caller {
+            request.extensions_mut().insert(Operator(caller));
+        }
+        return next.run(request).await;
+    }
+    let Some(caller) = caller else {
         guard.note_refusal(path);
-        let mut response = reply(401, r#"{"error":"UNAUTHORIZED"}"#.to_owned());
-        let challenge = HeaderValue::from_static("Bearer realm=\"sockeye\"");
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, challenge);
-        return response;
+        return unauthorized(path);
+    };
+    let needed = needed(request.method(), path);
+    if let Some(scope) = needed.filter(|scope| !caller.may_everywhere(*scope)) {
+        guard.note_refusal(path);
+        return forbidden(path, &caller, scope);
     }
-    if let Some(name) = operator {
-        request.extensions_mut().insert(Operator(name));
-    }
+    request.extensions_mut().insert(Operator(caller));
     next.run(request).await
+}
+
+/// What a key must be for at paths that are about the whole process. The others look for themselves.
+fn needed(method: &Method, path: &str) -> Option<Scope> {
+    match path {
+        "/metrics" => Some(Scope::Read),
+        _ if path.starts_with("/debug/") => Some(Scope::Operate),
+        _ if path.starts_with("/v1/nodes") && method == Method::GET => Some(Scope::Read),
+        _ if path.starts_with("/v1/nodes") => Some(Scope::Operate),
+        _ => None,
+    }
+}
+
+fn unauthorized(path: &str) -> Response {
+    if path.starts_with(http::ROOT) {
+        let detail = "send a known API key: `Authorization: Bearer KEY` or `X-API-Key: KEY`";
+        return Problem::new(Kind::Unauthorized, detail).into_response();
+    }
+    let mut response = reply(401, r#"{"error":"UNAUTHORIZED"}"#.to_owned());
+    let challenge = HeaderValue::from_static("Bearer realm=\"sockeye\"");
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+fn forbidden(path: &str, caller: &Caller, scope: Scope) -> Response {
+    if path.starts_with(http::ROOT) {
+        return Problem::without_scope(caller, scope).into_response();
+    }
+    reply(403, r#"{"error":"FORBIDDEN"}"#.to_owned())
 }

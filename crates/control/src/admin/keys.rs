@@ -18,25 +18,89 @@ pub struct ApiKeys(Vec<ApiKey>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ApiKey {
-    name: String,
+    caller: Caller,
     hash: [u8; HASH_BYTES],
 }
 
+/// Whose key it is, and what it allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    name: String,
+    /// Empty = all.
+    scopes: Vec<Scope>,
+    /// Empty = all.
+    namespaces: Vec<String>,
+}
+
+/// What a key may be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// To send events.
+    Emit,
+    /// To put sockets into rooms, and take them out.
+    Members,
+    /// To put sockets out.
+    Disconnect,
+    /// To see sockets, rooms, nodes and metrics.
+    Read,
+    /// To look inside the process, and to change what it does.
+    Operate,
+}
+
+impl Scope {
+    const ALL: [(Scope, &str); 5] = [
+        (Scope::Emit, "emit"),
+        (Scope::Members, "members"),
+        (Scope::Disconnect, "disconnect"),
+        (Scope::Read, "read"),
+        (Scope::Operate, "operate"),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        let row = Self::ALL.iter().find(|(scope, _)| *scope == self);
+        row.map_or("", |(_, name)| name)
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        let row = Self::ALL.iter().find(|(_, known)| *known == name);
+        row.map(|(scope, _)| *scope)
+    }
+}
+
+impl Caller {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn may(&self, scope: Scope) -> bool {
+        self.scopes.is_empty() || self.scopes.contains(&scope)
+    }
+
+    /// Whether it may do that in this namespace.
+    pub(crate) fn may_in(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == namespace)
+    }
+
+    /// Whether it may do what is about all of them.
+    pub(crate) fn may_everywhere(&self, scope: Scope) -> bool {
+        self.namespaces.is_empty() && self.may(scope)
+    }
+}
+
 impl ApiKeys {
-    /// Reads `NAME:SHA256` for each key.
+    /// Reads `NAME:SHA256` or `NAME:SHA256:ALLOWED` for each key.
     pub fn parse(entries: &[String]) -> Result<Self, String> {
         let mut keys: Vec<ApiKey> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            // An entry in the wrong form may be a key itself: it is not repeated.
-            let key = parse(entry).ok_or_else(|| {
+            let key = parse(entry).map_err(|fault| {
                 format!(
-                    "cannot use entry {}: NAME:SHA256 is needed, with the hash in 64 hexadecimal digits; \
-                     `sockeye api-key NAME` makes a key and its entry",
+                    "cannot use entry {}: {fault}; `sockeye api-key NAME` makes a key and its entry",
                     index + 1
                 )
             })?;
-            if keys.iter().any(|other| other.name == key.name) {
-                return Err(format!("cannot use the name {:?} twice", key.name));
+            let name = &key.caller.name;
+            if keys.iter().any(|other| other.caller.name == *name) {
+                return Err(format!("cannot use the name {name:?} twice"));
             }
             keys.push(key);
         }
@@ -49,25 +113,57 @@ impl ApiKeys {
 
     /// Name of the key that a request shows: `Authorization: Bearer` or `X-API-Key`.
     pub fn identify(&self, headers: &HeaderMap) -> Option<&str> {
+        self.find(headers).map(Caller::name)
+    }
+
+    pub(crate) fn find(&self, headers: &HeaderMap) -> Option<&Caller> {
         let shown = shown(headers)?;
         let hash = digest::digest(&digest::SHA256, shown.as_bytes());
         // All are compared, so that the time tells nothing of which one came close.
         let mut found = None;
         for key in &self.0 {
             if verify_slices_are_equal(hash.as_ref(), &key.hash).is_ok() {
-                found = Some(key.name.as_str());
+                found = Some(&key.caller);
             }
         }
         found
     }
 }
 
-fn parse(entry: &str) -> Option<ApiKey> {
-    let (name, digits) = entry.split_once(':')?;
+/// An entry in the wrong form may be a key itself: it is not repeated.
+fn parse(entry: &str) -> Result<ApiKey, String> {
+    let form = || "NAME:SHA256 is needed, with the hash in 64 hexadecimal digits".to_owned();
+    let (name, rest) = entry.split_once(':').ok_or_else(form)?;
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) {
-        return None;
+        return Err(form());
     }
+    let (digits, allowed) = match rest.split_once(':') {
+        Some((digits, allowed)) => (digits, Some(allowed)),
+        None => (rest, None),
+    };
+    let hash = hash(digits).ok_or_else(form)?;
+    let mut caller = Caller {
+        name: name.to_owned(),
+        scopes: Vec::new(),
+        namespaces: Vec::new(),
+    };
+    for word in allowed.into_iter().flat_map(|words| words.split(',')) {
+        match Scope::of(word) {
+            Some(scope) => caller.scopes.push(scope),
+            None if word.starts_with('/') => caller.namespaces.push(word.to_owned()),
+            None => {
+                let known = Scope::ALL.map(|(_, name)| name).join(", ");
+                return Err(format!(
+                    "a key cannot allow {word:?}: known are {known}, and namespaces, which begin with a slash"
+                ));
+            }
+        }
+    }
+    Ok(ApiKey { caller, hash })
+}
+
+fn hash(digits: &str) -> Option<[u8; HASH_BYTES]> {
     if digits.len() != HASH_BYTES * 2 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -76,10 +172,7 @@ fn parse(entry: &str) -> Option<ApiKey> {
         let pair = std::str::from_utf8(pair).ok()?;
         *byte = u8::from_str_radix(pair, 16).ok()?;
     }
-    Some(ApiKey {
-        name: name.to_owned(),
-        hash,
-    })
+    Some(hash)
 }
 
 fn shown(headers: &HeaderMap) -> Option<&str> {
@@ -90,8 +183,8 @@ fn shown(headers: &HeaderMap) -> Option<&str> {
     bearer.or_else(|| headers.get("x-api-key")?.to_str().ok())
 }
 
-/// A new key, and its entry for the configuration.
-pub fn generate(name: &str) -> Result<(String, String), String> {
+/// A new key, and its entry for the configuration. `allowed`: scopes and namespaces; none = all.
+pub fn generate(name: &str, allowed: &[String]) -> Result<(String, String), String> {
     let mut bytes = [0; RANDOM_BYTES];
     rand::fill(&mut bytes).map_err(|_| "the system gives no random bytes")?;
     let key = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
@@ -101,13 +194,17 @@ pub fn generate(name: &str) -> Result<(String, String), String> {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let entry = format!("{name}:{digits}");
-    match parse(&entry) {
-        Some(_) => Ok((key, entry)),
-        None => Err(format!(
+    if name.contains(':') || parse(&format!("{name}:{digits}")).is_err() {
+        return Err(format!(
             "cannot use the name {name:?}: 1 to {NAME_BYTES_MAX} visible letters without `:` and `\"` are needed"
-        )),
+        ));
     }
+    let entry = match allowed {
+        [] => format!("{name}:{digits}"),
+        allowed => format!("{name}:{digits}:{}", allowed.join(",")),
+    };
+    parse(&entry).map_err(|fault| format!("cannot make this key: {fault}"))?;
+    Ok((key, entry))
 }
 
 #[cfg(test)]
@@ -123,8 +220,8 @@ mod tests {
 
     #[test]
     fn a_key_is_known_by_its_hash_in_either_header() {
-        let (ops, ops_entry) = generate("ops").expect("key");
-        let (ci, ci_entry) = generate("ci").expect("key");
+        let (ops, ops_entry) = generate("ops", &[]).expect("key");
+        let (ci, ci_entry) = generate("ci", &[]).expect("key");
         let keys = ApiKeys::parse(&[ops_entry, ci_entry.to_uppercase().replace("CI:", "ci:")]);
         let keys = keys.expect("entries");
         assert_eq!(
@@ -162,6 +259,8 @@ mod tests {
             "ops:hunter2".to_owned(),
             format!(":{hash}"),
             format!("ops:{hash}0"),
+            format!("ops:{hash}:"),
+            format!("ops:{hash}:emit,all"),
             format!("ops:{}g", &hash[1..]),
             format!("o ps:{hash}"),
         ] {
@@ -177,6 +276,25 @@ mod tests {
                 .expect_err("twice")
                 .contains("\"ops\" twice")
         );
-        assert!(generate("a:b").is_err() && generate("").is_err());
+        assert!(generate("a:b", &[]).is_err() && generate("", &[]).is_err());
+    }
+
+    #[test]
+    fn a_key_allows_what_its_entry_says_and_all_without_a_word() {
+        let words = ["emit", "/chat"].map(str::to_owned);
+        let (key, entry) = generate("ci", &words).expect("key");
+        assert!(entry.ends_with(":emit,/chat"), "{entry}");
+        let (all, all_entry) = generate("ops", &[]).expect("key");
+        let keys = ApiKeys::parse(&[entry, all_entry]).expect("entries");
+        let find = |key: &str| keys.find(&with("x-api-key", key)).expect("a key").clone();
+        let (ci, ops) = (find(&key), find(&all));
+        for (scope, name) in Scope::ALL {
+            assert_eq!((ci.may(scope), ops.may(scope)), (name == "emit", true));
+        }
+        for (namespace, known) in [("/chat", true), ("/", false), ("/chat/x", false)] {
+            assert_eq!((ci.may_in(namespace), ops.may_in(namespace)), (known, true));
+        }
+        assert!(!ci.may_everywhere(Scope::Emit) && ops.may_everywhere(Scope::Emit));
+        assert!(generate("ci", &["al l".to_owned()]).is_err());
     }
 }

@@ -114,7 +114,7 @@ async fn drain(
     let Some(Extension(Operator(operator))) = operator else {
         return forbidden();
     };
-    tracing::info!(operator, node = number, "drain ordered");
+    tracing::info!(operator = operator.name(), node = number, "drain ordered");
     match nodes.drain(number) {
         true => accepted(),
         false => refusal(404, "NOT_FOUND", &format!("there is no node {number}")),

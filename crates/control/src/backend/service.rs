@@ -1,6 +1,7 @@
 //! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
 
 use super::driver::{Desk, Letter, Outbox, outbox};
+use crate::api::grpc;
 use backend::proto::{FromWorker, Hello, ToWorker};
 use backend::{Denied, Link};
 use std::collections::BTreeMap;
@@ -163,13 +164,14 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
 }
 
 /// Accepts workers until the process ends.
-pub(super) async fn serve(listener: TcpListener, workers: Workers) {
+pub(super) async fn serve(listener: TcpListener, workers: Workers, api: grpc::Service) {
     let incoming = Incoming(listener);
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(2 * PING_INTERVAL))
         .tcp_nodelay(true)
-        .add_service(workers);
+        .add_service(workers)
+        .add_service(api);
     if let Err(error) = server.serve_with_incoming(incoming).await {
         tracing::error!(%error, "the listener for workers ended");
     }

@@ -1,9 +1,10 @@
-//! How many pages one address may ask for: a fixed window each, told in the `RateLimit` headers that Express' limiter made
-//! common (draft-ietf-httpapi-ratelimit-headers-03).
+//! How many pages one address may ask for, and how many calls one API key may make: a fixed window each, told in the `RateLimit`
+//! headers that Express' limiter made common (draft-ietf-httpapi-ratelimit-headers-03).
 
 use hub::config::Rate;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +22,14 @@ pub struct PageRate {
 #[derive(Debug)]
 pub(crate) struct Limiter {
     settings: PageRate,
-    windows: Mutex<HashMap<IpAddr, Window>>,
+    windows: Windows<IpAddr>,
+}
+
+/// What each of them has used of one rate.
+#[derive(Debug)]
+pub(crate) struct Windows<K> {
+    rate: Rate,
+    windows: Mutex<HashMap<K, Window>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +51,7 @@ impl Limiter {
     pub(crate) fn new(settings: PageRate) -> Self {
         Self {
             settings,
-            windows: Mutex::default(),
+            windows: Windows::new(settings.rate),
         }
     }
 
@@ -52,10 +60,23 @@ impl Limiter {
         if address.is_loopback() && !self.settings.loopback {
             return None;
         }
-        let Rate { events, per, .. } = self.settings.rate;
+        self.windows.count(network(address), now)
+    }
+}
+
+impl<K: Hash + Eq> Windows<K> {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            windows: Mutex::default(),
+        }
+    }
+
+    /// Counts a request; `None`: too many are remembered already.
+    pub(crate) fn count(&self, key: K, now: Instant) -> Option<Standing> {
+        let Rate { events, per, .. } = self.rate;
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = network(address);
-        if windows.len() >= ADDRESSES_MAX && !windows.contains_key(&address) {
+        if windows.len() >= ADDRESSES_MAX && !windows.contains_key(&key) {
             windows.retain(|_, window| window.ends > now);
             if windows.len() >= ADDRESSES_MAX {
                 return None;
@@ -65,7 +86,7 @@ impl Limiter {
             ends: now + per,
             used: 0,
         };
-        let window = windows.entry(address).or_insert(fresh);
+        let window = windows.entry(key).or_insert(fresh);
         if window.ends <= now {
             *window = fresh;
         }
@@ -225,6 +246,6 @@ mod tests {
         assert!(limiter.count(distinct(7), now).expect("known").is_over);
         let later = now + Duration::from_secs(900);
         assert!(!limiter.count(late, later).expect("counted").is_over);
-        assert_eq!(limiter.windows.lock().expect("windows").len(), 1);
+        assert_eq!(limiter.windows.windows.lock().expect("windows").len(), 1);
     }
 }

@@ -285,7 +285,7 @@ pub(crate) fn server_event(cx: &mut Context<'_>, event: ServerEvent<'_>) {
                 attachments: event.attachments,
                 volatile: false,
             };
-            cx.of(NAMESPACE).emit_on_node(&emit);
+            cx.of(NAMESPACE).local().emit(&emit);
         }
     }
 }
@@ -356,7 +356,7 @@ fn broadcast(socket: &mut Member<'_>, event: &Event<'_>, args: &Args<'_>) {
         "in" => everyone.to(&names),
         "to-user" => everyone.to_users(&names),
         "except" => everyone.except(&names),
-        "local" => return everyone.emit_on_node(&emit),
+        "local" => everyone.local(),
         _ => everyone,
     };
     group.emit(&emit);

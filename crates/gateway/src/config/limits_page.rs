@@ -5,7 +5,7 @@ use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
 use control::identity::TOKEN_BYTES_MAX;
-use control::{admin, flood, page};
+use control::{admin, api, flood, page};
 use hub::limits::{
     DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
     HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, PROXY_HEADER_BYTES_MAX, TARGET_BYTES_MAX,
@@ -16,7 +16,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// What is fixed, in the words of those who enforce it.
-fn fixed() -> [(&'static str, String); 13] {
+fn fixed() -> [(&'static str, String); 17] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -52,6 +52,23 @@ fn fixed() -> [(&'static str, String); 13] {
             operators,
         ),
         ("bytes of an operator's order", size(admin::BODY_BYTES_MAX)),
+        (
+            "bytes of a call of the server API",
+            size(api::BODY_BYTES_MAX),
+        ),
+        ("names in one list of such a call", grouped(api::NAMES_MAX)),
+        (
+            "sockets or rooms on a page of its lists",
+            grouped(api::PAGE_MAX),
+        ),
+        (
+            "idempotency keys that are remembered, and how long",
+            format!(
+                "{}, {} s",
+                grouped(api::KEYS_MAX),
+                api::REMEMBERED.as_secs()
+            ),
+        ),
         (
             "lines of the log of one kind that strangers can cause",
             lines,

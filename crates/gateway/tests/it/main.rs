@@ -1,6 +1,7 @@
 //! What the gateway promises, tried on the real `sockeye` process over real sockets. One binary, so that
 //! the harness is compiled and linked once; each folder is one subject.
 
+mod api;
 mod attacks;
 mod backend;
 mod cluster;

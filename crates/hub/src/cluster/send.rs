@@ -91,22 +91,35 @@ pub(crate) fn send_all(parts: &mut Parts, shards: ShardSet, letter: impl Into<Le
     }
 }
 
-/// There may be other nodes.
+/// There may be other nodes, and they are concerned.
 pub(crate) fn has_away(parts: &Parts) -> bool {
-    parts.away.is_some()
+    parts.away.as_ref().is_some_and(|away| !away.is_local)
+}
+
+/// Lets something happen to the sockets of this node only.
+pub(crate) fn on_node<R>(parts: &mut Parts, act: impl FnOnce(&mut Parts) -> R) -> R {
+    let mark = |parts: &mut Parts, is_local| {
+        if let Some(away) = &mut parts.away {
+            away.is_local = is_local;
+        }
+    };
+    mark(parts, true);
+    let done = act(parts);
+    mark(parts, false);
+    done
 }
 
 /// Who a publication gets to.
 pub(crate) fn reach(parts: &Parts) -> Reach {
     match &parts.away {
-        Some(away) if away.is_full() => Reach::ThisNode,
+        Some(away) if away.is_full() && !away.is_local => Reach::ThisNode,
         _ => Reach::Everyone,
     }
 }
 
 /// Asks the sockets that a target means on other nodes for something. `false`: too much waits for them already.
 pub(crate) fn send_away(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) -> bool {
-    let Some(away) = &mut parts.away else {
+    let Some(away) = parts.away.as_mut().filter(|away| !away.is_local) else {
         return true;
     };
     // At a room's home the publisher's shard has asked already, and told the publisher.

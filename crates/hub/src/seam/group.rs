@@ -1,6 +1,6 @@
 //! The sockets that an event is for, as a handler acts on them: on every shard and node, or on this shard only.
 
-use crate::cluster::letter::{Broadcast, Order, Target};
+use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
 use crate::cluster::{asking, send};
 use crate::dialect::speech::Emit;
@@ -26,6 +26,8 @@ pub struct Group<'a, 't> {
     parts: &'a mut Parts,
     to: Target<'t>,
     record: Record<'t>,
+    /// Other nodes are not concerned.
+    local: bool,
     /// The socket that speaks: the group is of its namespace, and without it.
     speaker: Option<(Arc<str>, Id20)>,
 }
@@ -41,6 +43,7 @@ impl<'a> Context<'a> {
             parts: self.parts,
             to,
             record: Record::Nothing,
+            local: false,
             speaker: None,
         }
     }
@@ -62,6 +65,7 @@ impl<'a> Member<'a> {
                 ..Target::default()
             },
             record: Record::Nothing,
+            local: false,
             speaker,
         }
     }
@@ -93,6 +97,12 @@ impl<'a, 't> Group<'a, 't> {
         self
     }
 
+    /// Only those of this node. Of an event for them nothing is kept.
+    pub fn local(mut self) -> Self {
+        self.local = true;
+        self
+    }
+
     /// Only those of this shard.
     pub fn here(self) -> Here<'a, 't> {
         Here(self)
@@ -101,6 +111,20 @@ impl<'a, 't> Group<'a, 't> {
     /// The group as one target.
     #[inline]
     fn with<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
+        if self.local {
+            return self.on_node(act);
+        }
+        self.meant(act)
+    }
+
+    /// The same on this node.
+    fn on_node<R>(mut self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
+        self.record = Record::Nothing;
+        self.meant(|parts, to, record| send::on_node(parts, |parts| act(parts, to, record)))
+    }
+
+    #[inline]
+    fn meant<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
         let Some((namespace, id)) = &self.speaker else {
             return act(self.parts, &self.to, self.record);
         };
@@ -117,31 +141,26 @@ impl<'a, 't> Group<'a, 't> {
 }
 
 impl Group<'_, '_> {
-    /// Sends them an event. HOT PATH.
+    /// Whether what is done with them now is done on other nodes, too.
+    pub fn reach(&self) -> Reach {
+        let _inside = Inside::enter();
+        match self.local {
+            true => Reach::Everyone,
+            false => send::reach(self.parts),
+        }
+    }
+
+    /// Sends them an event, and says whether other nodes will do it, too. HOT PATH.
     pub fn emit(self, event: &Emit<'_>) -> Reach {
         let _inside = Inside::enter();
         if !may_emit(&mut self.parts.outbound, event) {
             return Reach::Everyone;
         }
-        let reach = send::reach(self.parts);
-        self.with(|parts, to, record| publish::publish_by(parts, to, event, record));
-        reach
-    }
-
-    /// Sends those of this node an event, of which nothing is kept. Socket.IO's `local`.
-    pub fn emit_on_node(self, event: &Emit<'_>) {
-        let _inside = Inside::enter();
-        if may_emit(&mut self.parts.outbound, event) {
-            self.with(|parts, to, _| {
-                let shards = send::shards_of(parts, to);
-                if !shards.is_empty() {
-                    let letter = Order::Broadcast(Broadcast::new(to, event), None);
-                    send::send_all(parts, shards, letter);
-                }
-                let mut out = Outgoing::event(to, event);
-                parts.audience().fan_out(to, &mut out);
-            });
-        }
+        self.with(|parts, to, record| {
+            let reach = send::reach(parts);
+            publish::publish_by(parts, to, event, record);
+            reach
+        })
     }
 
     /// Sends them an event that wants an ack; `Handler::collected` follows.

@@ -119,7 +119,7 @@ pub trait Handler: Send {
     /// Result of [`Group::fetch`](crate::Group::fetch).
     fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {}
     /// Another server of the cluster says something to this one ([`Context::servers`], or `serverSideEmit` of a Node server).
-    /// One shard of the node is told; [`Group::emit_on_node`](crate::Group::emit_on_node) reaches the clients of all its shards. A server that waits is answered `null` unless the handler does it.
+    /// One shard of the node is told; [`Group::local`](crate::Group::local) reaches the clients of all its shards. A server that waits is answered `null` unless the handler does it.
     fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
         if let Some(ack) = event.ack {
             cx.answer_server(ack, "null", &[]);

@@ -60,7 +60,7 @@ impl Handler for Obedient {
             }
             "ask servers" => cx.servers("/").ask(&news, second, 3),
             "count servers" => self.0.note(Heard::Servers(cx.servers("/").count())),
-            "all here" => cx.of("/").emit_on_node(&news),
+            "all here" => drop(cx.of("/").local().emit(&news)),
             other => panic!("{other}?"),
         }
     }

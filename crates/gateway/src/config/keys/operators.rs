@@ -8,8 +8,11 @@ section! {
     /// The operators' listener.
     Admin = "admin." {
         api_keys: Vec<String> = EMPTY_LIST,
-            "API keys as `NAME:SHA256`; `sockeye api-key NAME` makes one. With any, all operators' paths but \
-             `/health`, `/ready` and `/metrics` ask for one (`Authorization: Bearer KEY` or `X-API-Key: KEY`).";
+            "API keys as `NAME:SHA256` or `NAME:SHA256:ALLOWED`; `sockeye api-key NAME` makes one. With any, all operators' paths but \
+             `/health`, `/ready`, `/metrics` and `/v1/openapi.json` ask for one (`Authorization: Bearer KEY` or `X-API-Key: KEY`). \
+             `ALLOWED` is a list of scopes (`emit`, `members`, `disconnect`, `read`, `operate`) and namespaces, such as `emit,/chat`.";
+        api_rate: Rate = "1000/1s",
+            "Calls of the server API (`/v1`, gRPC) with one key. Responses carry RateLimit headers, and 429 follows when it is used up.";
         metrics_need_key: bool = "false",
             "`/metrics` asks for one too.";
         conns_max: Whole<1, 1_024> = "64",

@@ -4,11 +4,14 @@ use super::Resolver;
 use control::admin::Access;
 use control::admin::keys::ApiKeys;
 use control::page::PageRate;
+use hub::config::Rate;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
     pub access: Access,
     pub conns_max: usize,
+    /// Calls of the server API with one key.
+    pub api_rate: Rate,
 }
 
 impl Resolver<'_> {
@@ -29,6 +32,7 @@ impl Resolver<'_> {
                 metrics_need_key,
             },
             conns_max: admin.conns_max.get(),
+            api_rate: *admin.api_rate,
         }
     }
 

@@ -16,7 +16,7 @@ use worker::{Worker, emit, open, target};
 
 /// A key for workers, and its entry.
 static KEY: LazyLock<(String, String)> =
-    LazyLock::new(|| control::admin::keys::generate("kitchen").expect("a key"));
+    LazyLock::new(|| control::admin::keys::generate("kitchen", &[]).expect("a key"));
 
 /// A gateway whose main namespace has a backend.
 struct Kitchen {

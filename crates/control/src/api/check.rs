@@ -1,0 +1,207 @@
+//! What a request must be before shards hear of it. A fault is told with the member that has it.
+
+use super::model::{Emit, Selection};
+use super::problem::Problem;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rules::{Chosen, Message};
+use serde_json::value::RawValue;
+use std::time::Duration;
+use wire::base64url::Id20;
+use wire::{json, socketio};
+
+/// Names in one list.
+pub const NAMES_MAX: usize = 1_000;
+const ACK_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+type Checked<T> = Result<T, Problem>;
+
+impl Selection<'_> {
+    /// The sockets that are meant. `all`: the whole namespace may be meant.
+    pub(super) fn chosen(&self, all: Option<bool>) -> Checked<Chosen> {
+        if !self.namespace.starts_with('/') {
+            return Err(Problem::field(
+                "namespace",
+                format!("{:?} does not begin with a slash", self.namespace),
+            ));
+        }
+        let lists = [
+            ("rooms", self.rooms),
+            ("users", self.users),
+            ("sockets", self.sockets),
+        ];
+        for (field, list) in lists {
+            if list.is_some_and(<[String]>::is_empty) {
+                let detail = "the list is empty, so nobody is meant; leave the member out if it does not matter";
+                return Err(Problem::field(field, detail));
+            }
+            names(field, list.unwrap_or_default())?;
+        }
+        names("except", self.except)?;
+        for (at, id) in self.sockets.unwrap_or_default().iter().enumerate() {
+            if Id20::decode(id.as_bytes()).is_none() {
+                return Err(Problem::field(
+                    format!("sockets[{at}]"),
+                    format!("{id:?} is no socket's id"),
+                ));
+            }
+        }
+        let anyone = lists.iter().all(|(_, list)| list.is_none());
+        match all {
+            Some(false) if anyone => Err(Problem::new(
+                super::problem::Kind::InvalidRequest,
+                "nobody is meant: name rooms, users or sockets, or set \"all\": true for the whole namespace",
+            )),
+            Some(true) if !anyone => Err(Problem::field(
+                "all",
+                "rooms, users or sockets are named as well: leave one of both out",
+            )),
+            _ => Ok(self.whole()),
+        }
+    }
+
+    fn whole(&self) -> Chosen {
+        let owned = |list: Option<&[String]>| list.unwrap_or_default().to_vec();
+        Chosen {
+            namespace: self.namespace.to_owned(),
+            // A socket's id is the name of a room that holds it alone.
+            rooms: [owned(self.rooms), owned(self.sockets)].concat(),
+            users: owned(self.users),
+            except: self.except.to_vec(),
+            local: self.local,
+        }
+    }
+}
+
+pub(super) fn names(field: &str, names: &[String]) -> Checked<()> {
+    if names.len() > NAMES_MAX {
+        return Err(Problem::field(
+            field,
+            format!("it has {} names, and {NAMES_MAX} are allowed", names.len()),
+        ));
+    }
+    match names.iter().position(String::is_empty) {
+        Some(at) => Err(Problem::field(format!("{field}[{at}]"), "a name is empty")),
+        None => Ok(()),
+    }
+}
+
+/// Names of rooms that sockets are to be in.
+pub(super) fn rooms(field: &str, rooms: &[String], bytes_max: usize) -> Checked<()> {
+    if rooms.is_empty() {
+        return Err(Problem::field(field, "a room is needed"));
+    }
+    names(field, rooms)?;
+    match rooms.iter().position(|room| room.len() > bytes_max) {
+        Some(at) => Err(Problem::field(
+            format!("{field}[{at}]"),
+            format!(
+                "the name has {} bytes, and {bytes_max} are allowed (limits.room_name_bytes_max)",
+                rooms[at].len()
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+impl Emit {
+    pub(super) fn message(&self) -> Checked<Message> {
+        if self.event.is_empty() {
+            return Err(Problem::field("event", "the event needs a name"));
+        }
+        if socketio::is_reserved(&self.event) {
+            return Err(Problem::field(
+                "event",
+                format!("{:?} is reserved: only the libraries send it", self.event),
+            ));
+        }
+        let args = arguments(&self.args)?;
+        let attachments = self.attachments.iter().enumerate().map(|(at, text)| {
+            let bytes = STANDARD.decode(text);
+            bytes.map_err(|error| {
+                Problem::field(
+                    format!("attachments[{at}]"),
+                    format!("it is no base64: {error}"),
+                )
+            })
+        });
+        let attachments: Vec<Vec<u8>> = attachments.collect::<Checked<_>>()?;
+        placeholders(&args, attachments.len())?;
+        Ok(Message {
+            event: self.event.clone(),
+            args,
+            attachments,
+            volatile: self.volatile,
+        })
+    }
+
+    pub(super) fn timeout(&self) -> Checked<Option<Duration>> {
+        let Some(ack) = self.ack else { return Ok(None) };
+        let timeout = Duration::from_millis(ack.timeout_ms);
+        if timeout.is_zero() || timeout > ACK_TIMEOUT_MAX {
+            return Err(Problem::field(
+                "ack.timeout_ms",
+                format!(
+                    "{} is not between 1 and {}",
+                    ack.timeout_ms,
+                    ACK_TIMEOUT_MAX.as_millis()
+                ),
+            ));
+        }
+        if self.volatile {
+            return Err(Problem::field(
+                "volatile",
+                "what may be dropped cannot be waited for: leave out volatile or ack",
+            ));
+        }
+        Ok(Some(timeout))
+    }
+}
+
+/// The elements as they stand behind an event's name. They stay as their writer wrote them, on one line: a line break can only be
+/// white space there, and is an end in some of the clients' protocols.
+fn arguments(args: &[Box<RawValue>]) -> Checked<String> {
+    for (at, arg) in args.iter().enumerate() {
+        if json::validate(arg.get().as_bytes()).is_err() {
+            return Err(Problem::field(
+                format!("args[{at}]"),
+                format!("it is nested deeper than {} levels", json::DEPTH_MAX),
+            ));
+        }
+    }
+    let args: Vec<&str> = args.iter().map(|arg| arg.get()).collect();
+    Ok(args.join(",").replace(['\n', '\r'], " "))
+}
+
+/// Each attachment stands in the arguments once: receivers would wait for another number of them for ever.
+fn placeholders(args: &str, attachments: usize) -> Checked<()> {
+    if attachments == 0 {
+        return Ok(());
+    }
+    if attachments > socketio::ATTACHMENTS_MAX {
+        return Err(Problem::field(
+            "attachments",
+            format!(
+                "there are {attachments}, and {} are allowed",
+                socketio::ATTACHMENTS_MAX
+            ),
+        ));
+    }
+    let found = socketio::placeholders(args).map(|found| found.map(|found| found.index));
+    let mut found: Vec<usize> = found.collect::<Result<_, _>>().map_err(|_| {
+        Problem::field(
+            "args",
+            "a placeholder has more members than `_placeholder` and a number `num`",
+        )
+    })?;
+    found.sort_unstable();
+    if found.iter().copied().eq(0..attachments) {
+        return Ok(());
+    }
+    Err(Problem::field(
+        "attachments",
+        format!(
+            "there are {attachments}: each must stand in args once, as {{\"_placeholder\":true,\"num\":N}} with N from 0"
+        ),
+    ))
+}

@@ -1,0 +1,435 @@
+//! The gRPC door: `sockeye.api.v1.Api`, on the listener for workers. The messages become those of the HTTP door.
+
+use super::lists::Page;
+use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Selection};
+use super::problem::{Kind, Problem};
+use super::{Api, BODY_BYTES_MAX, proto};
+use crate::admin::keys::Caller;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use prost::Message;
+use serde_json::value::RawValue;
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, Request as HttpRequest, Response as HttpResponse};
+use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::{Code, Request, Response, Status};
+
+/// The service, for a server of `tonic`.
+#[derive(Clone, Debug)]
+pub(crate) struct Service(pub(crate) Arc<Api>);
+
+/// A call that has its key.
+struct Call {
+    api: Arc<Api>,
+    caller: Caller,
+    key: Option<String>,
+}
+
+type Later<T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send>>;
+
+/// One method: what it does with its request.
+struct Method<Q, F> {
+    api: Arc<Api>,
+    act: F,
+    of: PhantomData<Q>,
+}
+
+impl<Q, A, F, L> UnaryService<Q> for Method<Q, F>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+    F: FnOnce(Call, Q) -> L + Clone,
+    L: Future<Output = Result<A, Problem>> + Send + 'static,
+{
+    type Response = A;
+    type Future = Later<Response<A>>;
+
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        let headers = request.metadata().clone().into_headers();
+        let call = match Call::admit(&self.api, &headers) {
+            Ok(call) => call,
+            Err(problem) => return Box::pin(async move { Err(Status::from(problem)) }),
+        };
+        let done = (self.act.clone())(call, request.into_inner());
+        Box::pin(async move { done.await.map(Response::new).map_err(Status::from) })
+    }
+}
+
+impl Call {
+    fn admit(api: &Arc<Api>, headers: &HeaderMap) -> Result<Self, Problem> {
+        if api.keys().is_empty() {
+            return Err(Problem::no_keys());
+        }
+        let unknown = || {
+            Problem::new(
+                Kind::Unauthorized,
+                "no known API key in the metadata: `authorization: Bearer KEY`",
+            )
+        };
+        let caller = api.keys().find(headers).cloned().ok_or_else(unknown)?;
+        api.count(&caller).1?;
+        let key = headers
+            .get("idempotency-key")
+            .and_then(|key| key.to_str().ok());
+        Ok(Self {
+            api: Arc::clone(api),
+            caller,
+            key: key.map(str::to_owned),
+        })
+    }
+
+    async fn order(&self, order: Order) -> Result<Done, Problem> {
+        self.api
+            .order(&self.caller, self.key.as_deref(), order)
+            .await
+    }
+
+    async fn accepted(&self, order: Order) -> Result<proto::Accepted, Problem> {
+        match self.order(order).await? {
+            Done::Accepted(accepted) => Ok(accepted.into()),
+            Done::Collected(_) => Err(super::stopping()),
+        }
+    }
+}
+
+// ---- the methods ----------------------------------------------------------------------------------------------------------
+
+async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitResponse, Problem> {
+    use proto::emit_response::What;
+    let to = Whom::read(asked.to)?;
+    if !to.all && to.is_anyone() {
+        return Err(Problem::field(
+            "to",
+            "nobody is meant: name rooms, users or sockets, or set `all`",
+        ));
+    }
+    let timeout_ms = u64::from(asked.ack_timeout_ms);
+    let emit = Emit {
+        event: asked.event,
+        args: elements(&asked.args)?,
+        attachments: asked
+            .attachments
+            .iter()
+            .map(|bytes| STANDARD.encode(bytes))
+            .collect(),
+        volatile: asked.volatile,
+        ack: (timeout_ms > 0).then_some(Ack { timeout_ms }),
+        namespace: to.namespace,
+        rooms: to.rooms,
+        users: to.users,
+        sockets: to.sockets,
+        except: to.except,
+        local: to.local,
+    };
+    let what = match call.order(Order::Emit(emit)).await? {
+        Done::Accepted(accepted) => What::Accepted(accepted.into()),
+        Done::Collected(collected) => What::Collected(collected.into()),
+    };
+    Ok(proto::EmitResponse { what: Some(what) })
+}
+
+async fn join(call: Call, asked: proto::JoinRequest) -> Result<proto::Accepted, Problem> {
+    let of = Whom::read(asked.of)?;
+    let join = Join {
+        join: asked.rooms,
+        all: of.all,
+        namespace: of.namespace,
+        rooms: of.rooms,
+        users: of.users,
+        sockets: of.sockets,
+        except: of.except,
+        local: of.local,
+    };
+    call.accepted(Order::Join(join)).await
+}
+
+async fn leave(call: Call, asked: proto::LeaveRequest) -> Result<proto::Accepted, Problem> {
+    let of = Whom::read(asked.of)?;
+    let leave = Leave {
+        leave: asked.rooms,
+        all: of.all,
+        namespace: of.namespace,
+        rooms: of.rooms,
+        users: of.users,
+        sockets: of.sockets,
+        except: of.except,
+        local: of.local,
+    };
+    call.accepted(Order::Leave(leave)).await
+}
+
+async fn disconnect(
+    call: Call,
+    asked: proto::DisconnectRequest,
+) -> Result<proto::Accepted, Problem> {
+    let of = Whom::read(asked.of)?;
+    let end = Disconnect {
+        close: asked.close,
+        all: of.all,
+        namespace: of.namespace,
+        rooms: of.rooms,
+        users: of.users,
+        sockets: of.sockets,
+        except: of.except,
+        local: of.local,
+    };
+    call.accepted(Order::Disconnect(end)).await
+}
+
+async fn list_sockets(
+    call: Call,
+    asked: proto::ListSocketsRequest,
+) -> Result<proto::Sockets, Problem> {
+    let of = Whom::read(asked.of)?;
+    let page = page(asked.after, asked.limit);
+    let found = call
+        .api
+        .sockets(&call.caller, of.selection(), &page)
+        .await?;
+    let sockets = found.sockets.into_iter().map(|socket| proto::Socket {
+        id: socket.id,
+        rooms: socket.rooms,
+        data: socket.data.get().to_owned(),
+    });
+    Ok(proto::Sockets {
+        sockets: sockets.collect(),
+        next: found.next.unwrap_or_default(),
+        complete: found.complete,
+    })
+}
+
+async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto::Rooms, Problem> {
+    let of = Whom::of(asked.namespace, asked.local);
+    let page = page(asked.after, asked.limit);
+    let found = call
+        .api
+        .rooms(&call.caller, of.selection(), &asked.prefix, &page)
+        .await?;
+    let rooms = found.rooms.into_iter().map(|room| proto::Room {
+        room: room.room,
+        sockets: room.sockets,
+    });
+    Ok(proto::Rooms {
+        rooms: rooms.collect(),
+        next: found.next.unwrap_or_default(),
+        complete: found.complete,
+    })
+}
+
+async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto::Count, Problem> {
+    let of = Whom::of(asked.namespace, asked.local);
+    let count = call
+        .api
+        .count_room(&call.caller, of.selection(), &asked.room)
+        .await?;
+    Ok(proto::Count {
+        sockets: count.sockets,
+        complete: count.complete,
+    })
+}
+
+// ---- messages -------------------------------------------------------------------------------------------------------------
+
+/// `Target` with the defaults of the HTTP door: what is empty was left out.
+struct Whom {
+    namespace: String,
+    rooms: Option<Vec<String>>,
+    users: Option<Vec<String>>,
+    sockets: Option<Vec<String>>,
+    except: Vec<String>,
+    local: bool,
+    all: bool,
+}
+
+impl Whom {
+    fn read(target: Option<proto::Target>) -> Result<Self, Problem> {
+        let target = target.unwrap_or_default();
+        let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
+        let whom = Self {
+            rooms: named(target.rooms),
+            users: named(target.users),
+            sockets: named(target.sockets),
+            except: target.except,
+            all: target.all,
+            ..Self::of(target.namespace, target.local)
+        };
+        match whom.all && !whom.is_anyone() {
+            true => Err(Problem::field(
+                "all",
+                "rooms, users or sockets are named as well: leave one of both out",
+            )),
+            false => Ok(whom),
+        }
+    }
+
+    fn of(namespace: String, local: bool) -> Self {
+        let root = || "/".to_owned();
+        Self {
+            namespace: Some(namespace)
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(root),
+            rooms: None,
+            users: None,
+            sockets: None,
+            except: Vec::new(),
+            local,
+            all: false,
+        }
+    }
+
+    /// Nobody is named.
+    fn is_anyone(&self) -> bool {
+        self.rooms.is_none() && self.users.is_none() && self.sockets.is_none()
+    }
+
+    fn selection(&self) -> Selection<'_> {
+        Selection {
+            namespace: &self.namespace,
+            rooms: self.rooms.as_deref(),
+            users: self.users.as_deref(),
+            sockets: self.sockets.as_deref(),
+            except: &self.except,
+            local: self.local,
+        }
+    }
+}
+
+fn page(after: String, limit: u32) -> Page {
+    let page = Page::default();
+    Page {
+        after: Some(after).filter(|after| !after.is_empty()),
+        limit: match limit {
+            0 => page.limit,
+            limit => limit as usize,
+        },
+    }
+}
+
+/// Raw JSON elements, separated by commas.
+fn elements(args: &[u8]) -> Result<Vec<Box<RawValue>>, Problem> {
+    let list = [b"[", args, b"]"].concat();
+    let elements = serde_json::from_slice(&list);
+    elements.map_err(|error| {
+        Problem::field(
+            "args",
+            format!("they are no JSON elements separated by commas: {error}"),
+        )
+    })
+}
+
+impl From<model::Accepted> for proto::Accepted {
+    fn from(accepted: model::Accepted) -> Self {
+        Self {
+            everywhere: accepted.everywhere,
+        }
+    }
+}
+
+impl From<model::Collected> for proto::Collected {
+    fn from(collected: model::Collected) -> Self {
+        Self {
+            acked: collected.acked,
+            timed_out: collected.timed_out,
+            gone: collected.gone,
+            undelivered: collected.undelivered,
+            complete: collected.complete,
+            answers: collected
+                .answers
+                .into_iter()
+                .map(proto::Answer::from)
+                .collect(),
+        }
+    }
+}
+
+impl From<model::Answer> for proto::Answer {
+    fn from(answer: model::Answer) -> Self {
+        let args = answer.args.get();
+        let elements = args
+            .strip_prefix('[')
+            .and_then(|args| args.strip_suffix(']'));
+        let attachments = answer
+            .attachments
+            .iter()
+            .filter_map(|text| STANDARD.decode(text).ok());
+        Self {
+            args: elements.unwrap_or(args).as_bytes().to_vec(),
+            attachments: attachments.collect(),
+        }
+    }
+}
+
+impl From<Problem> for Status {
+    fn from(problem: Problem) -> Self {
+        let code = match problem.kind() {
+            Kind::InvalidRequest => Code::InvalidArgument,
+            Kind::Unauthorized => Code::Unauthenticated,
+            Kind::Forbidden => Code::PermissionDenied,
+            Kind::NotFound | Kind::MethodNotAllowed => Code::Unimplemented,
+            Kind::PayloadTooLarge => Code::OutOfRange,
+            Kind::TooManyRequests => Code::ResourceExhausted,
+            Kind::KeyReused => Code::FailedPrecondition,
+            Kind::Busy => Code::Unavailable,
+            Kind::NoAnswer => Code::DeadlineExceeded,
+        };
+        Self::new(code, problem.message())
+    }
+}
+
+// ---- the server -----------------------------------------------------------------------------------------------------------
+
+impl NamedService for Service {
+    const NAME: &'static str = "sockeye.api.v1.Api";
+}
+
+impl Service {
+    async fn run<Q, A, F, L>(self, request: HttpRequest<Body>, act: F) -> HttpResponse<Body>
+    where
+        Q: Message + Default + 'static,
+        A: Message + 'static,
+        F: FnOnce(Call, Q) -> L + Clone,
+        L: Future<Output = Result<A, Problem>> + Send + 'static,
+    {
+        let codec = tonic_prost::ProstCodec::<A, Q>::default();
+        let method = Method {
+            api: self.0,
+            act,
+            of: PhantomData,
+        };
+        let mut grpc = Grpc::new(codec).max_decoding_message_size(BODY_BYTES_MAX);
+        grpc.unary(method, request).await
+    }
+}
+
+impl tonic::codegen::Service<HttpRequest<Body>> for Service {
+    type Response = HttpResponse<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<Body>) -> Self::Future {
+        let api = self.clone();
+        Box::pin(async move {
+            let method = request.uri().path().rsplit('/').next().unwrap_or_default();
+            Ok(match method {
+                "Emit" => api.run(request, emit).await,
+                "Join" => api.run(request, join).await,
+                "Leave" => api.run(request, leave).await,
+                "Disconnect" => api.run(request, disconnect).await,
+                "ListSockets" => api.run(request, list_sockets).await,
+                "ListRooms" => api.run(request, list_rooms).await,
+                "CountRoom" => api.run(request, count_room).await,
+                _ => Status::unimplemented(format!("{:?} is no method of {}", method, Self::NAME))
+                    .into_http(),
+            })
+        })
+    }
+}

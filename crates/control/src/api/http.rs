@@ -1,0 +1,400 @@
+//! The HTTP door: paths under `/v1`, and the document that describes them.
+
+use super::model::{
+    Accepted, Collected, Count, Disconnect, Done, Emit, Join, Leave, Order, Rooms, Selection,
+    Sockets,
+};
+use super::problem::{Details, Kind, Problem};
+use super::{Api, lists::Page};
+use crate::admin::Operator;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Json, Router};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{IntoResponses, Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::http::query_pairs;
+
+/// One call.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// What all its paths begin with.
+pub(crate) const ROOT: &str = "/v1/";
+pub(crate) const DOCUMENT: &str = "/v1/openapi.json";
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Sockeye server API",
+        description = "Send events to clients of a Sockeye cluster, move their sockets between rooms, put them out, and see who is there. \
+                       The operators' listener of every node serves it."
+    ),
+    security(("key" = [])),
+    modifiers(&Keys)
+)]
+struct Document;
+
+struct Keys;
+
+impl Modify for Keys {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some(
+                "A key of `admin.api_keys`: `sockeye api-key NAME` makes one.",
+            ))
+            .build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("key", SecurityScheme::Http(scheme));
+    }
+}
+
+/// What every call may be answered with.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "the variants are the document's")]
+enum Problems<'a> {
+    /// A member or parameter cannot be used: `field` names it.
+    #[response(status = 400, content_type = "application/problem+json")]
+    Invalid(#[to_schema] Details<'a>),
+    /// No key, or one that is not known.
+    #[response(status = 401, content_type = "application/problem+json")]
+    Unauthorized(#[to_schema] Details<'a>),
+    /// The key is not for this, or no key is configured.
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(#[to_schema] Details<'a>),
+    /// The body has more than 1 MiB.
+    #[response(status = 413, content_type = "application/problem+json")]
+    TooLarge(#[to_schema] Details<'a>),
+    /// The Idempotency-Key was used for another request.
+    #[response(status = 422, content_type = "application/problem+json")]
+    KeyReused(#[to_schema] Details<'a>),
+    /// The key has made its calls. Retry-After says when it may call again.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooMany(#[to_schema] Details<'a>),
+    /// The gateway has too much to do, and has not begun with it.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Busy(#[to_schema] Details<'a>),
+    /// A part of the gateway did not answer in time. The call may be carried out all the same.
+    #[response(status = 504, content_type = "application/problem+json")]
+    NoAnswer(#[to_schema] Details<'a>),
+}
+
+/// The paths, and the document of exactly these.
+fn described() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(emit))
+        .routes(routes!(join))
+        .routes(routes!(leave))
+        .routes(routes!(disconnect))
+        .routes(routes!(sockets))
+        .routes(routes!(rooms))
+        .routes(routes!(count))
+}
+
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(api: &Arc<Api>) -> Router<S> {
+    let (routes, document) = described().split_for_parts();
+    let document: Arc<str> = document.to_json().unwrap_or_default().into();
+    let document = get(move || async move {
+        (
+            [(header::CONTENT_TYPE, "application/json")],
+            document.to_string(),
+        )
+    });
+    let calls = routes.route_layer(from_fn_with_state(Arc::clone(api), admit));
+    calls
+        .route(DOCUMENT, document)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(Arc::clone(api))
+}
+
+/// For paths under `/v1` that nobody serves.
+pub(crate) fn not_found(path: &str) -> Response {
+    let detail = format!("{path:?} is no path of the server API: {DOCUMENT} lists them");
+    Problem::new(Kind::NotFound, detail).into_response()
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let detail = format!(
+        "{} is no method of {:?}: {DOCUMENT} lists them",
+        request.method(),
+        request.uri().path()
+    );
+    Problem::new(Kind::MethodNotAllowed, detail).into_response()
+}
+
+/// Only with a key, and only so often with each.
+async fn admit(
+    State(api): State<Arc<Api>>,
+    caller: Option<Extension<Operator>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(Extension(Operator(caller))) = caller else {
+        return Problem::no_keys().into_response();
+    };
+    let (standing, admitted) = api.count(&caller);
+    let mut response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(standing) = standing {
+        standing.write(response.headers_mut());
+    }
+    response
+}
+
+type Caller = Extension<Operator>;
+type Body = Result<Bytes, BytesRejection>;
+type Called = Result<Response, Problem>;
+
+/// Send an event
+///
+/// To rooms, users, single sockets or a whole namespace, on all nodes. With `ack` the call waits for the answers of all receivers.
+#[utoipa::path(post, path = "/v1/emit", request_body = Emit,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A call that is repeated under the same key within 10 minutes, at the same node, is carried out once.")),
+    responses((status = 202, description = "It is on its way.", body = Accepted), (status = 200, description = "The answers to an event with `ack`.", body = Collected), Problems))]
+async fn emit(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Called {
+    order(&api, caller, &headers, Order::Emit(read(body)?)).await
+}
+
+/// Put sockets into rooms
+#[utoipa::path(post, path = "/v1/join", request_body = Join,
+    params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
+    responses((status = 202, description = "They join.", body = Accepted), Problems))]
+async fn join(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Called {
+    order(&api, caller, &headers, Order::Join(read(body)?)).await
+}
+
+/// Take sockets out of rooms
+#[utoipa::path(post, path = "/v1/leave", request_body = Leave,
+    params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
+    responses((status = 202, description = "They leave.", body = Accepted), Problems))]
+async fn leave(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Called {
+    order(&api, caller, &headers, Order::Leave(read(body)?)).await
+}
+
+/// Put sockets out
+#[utoipa::path(post, path = "/v1/disconnect", request_body = Disconnect,
+    params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
+    responses((status = 202, description = "They are put out.", body = Accepted), Problems))]
+async fn disconnect(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Called {
+    order(&api, caller, &headers, Order::Disconnect(read(body)?)).await
+}
+
+async fn order(
+    api: &Arc<Api>,
+    Extension(Operator(caller)): Caller,
+    headers: &HeaderMap,
+    order: Order,
+) -> Called {
+    let key = headers.get("idempotency-key").map(|key| {
+        let detail = "it is no visible ASCII";
+        key.to_str()
+            .map_err(|_| Problem::field("Idempotency-Key", detail))
+    });
+    Ok(match api.order(&caller, key.transpose()?, order).await? {
+        Done::Accepted(accepted) => {
+            (axum::http::StatusCode::ACCEPTED, Json(accepted)).into_response()
+        }
+        Done::Collected(collected) => Json(collected).into_response(),
+    })
+}
+
+/// List sockets
+#[utoipa::path(get, path = "/v1/sockets",
+    params(
+        ("namespace" = Option<String>, Query, description = "`/` if it is left out."),
+        ("room" = Option<Vec<String>>, Query, description = "Members of this room; may be given several times."),
+        ("user" = Option<Vec<String>>, Query, description = "Sockets of this user; may be given several times."),
+        ("socket" = Option<Vec<String>>, Query, description = "The socket with this id; may be given several times."),
+        ("except" = Option<Vec<String>>, Query, description = "No members of this room; may be given several times."),
+        ("local" = Option<bool>, Query, description = "Only sockets of the node that is asked."),
+        ("after" = Option<String>, Query, description = "`next` of the page before."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "Sockets of one page; 100 if it is left out."),
+    ),
+    responses((status = 200, description = "A page.", body = Sockets), Problems))]
+async fn sockets(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let asked = Asked::read(
+        query.as_deref(),
+        &[
+            "namespace",
+            "room",
+            "user",
+            "socket",
+            "except",
+            "local",
+            "after",
+            "limit",
+        ],
+    )?;
+    let page = api.sockets(&caller, asked.selection(), &asked.page).await?;
+    Ok(Json(page).into_response())
+}
+
+/// List rooms
+#[utoipa::path(get, path = "/v1/rooms",
+    params(
+        ("namespace" = Option<String>, Query, description = "`/` if it is left out."),
+        ("prefix" = Option<String>, Query, description = "Only rooms whose names begin so."),
+        ("local" = Option<bool>, Query, description = "Only sockets of the node that is asked."),
+        ("after" = Option<String>, Query, description = "`next` of the page before."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1_000, description = "Rooms of one page; 100 if it is left out."),
+    ),
+    responses((status = 200, description = "A page.", body = Rooms), Problems))]
+async fn rooms(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let asked = Asked::read(
+        query.as_deref(),
+        &["namespace", "prefix", "local", "after", "limit"],
+    )?;
+    let page = api
+        .rooms(&caller, asked.selection(), &asked.prefix, &asked.page)
+        .await?;
+    Ok(Json(page).into_response())
+}
+
+/// Count the members of a room
+#[utoipa::path(get, path = "/v1/rooms/{room}/count",
+    params(
+        ("room" = String, Path, description = "Name of the room."),
+        ("namespace" = Option<String>, Query, description = "`/` if it is left out."),
+        ("local" = Option<bool>, Query, description = "Only sockets of the node that is asked."),
+    ),
+    responses((status = 200, description = "The number. A room without members has none.", body = Count), Problems))]
+async fn count(
+    State(api): State<Arc<Api>>,
+    Extension(Operator(caller)): Caller,
+    Path(room): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Called {
+    let asked = Asked::read(query.as_deref(), &["namespace", "local"])?;
+    let count = api.count_room(&caller, asked.selection(), &room).await?;
+    Ok(Json(count).into_response())
+}
+
+/// What a query string asks for.
+#[derive(Default)]
+struct Asked {
+    namespace: Option<String>,
+    rooms: Vec<String>,
+    users: Vec<String>,
+    sockets: Vec<String>,
+    except: Vec<String>,
+    local: bool,
+    prefix: String,
+    page: Page,
+}
+
+impl Asked {
+    fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+        let mut asked = Self::default();
+        for (name, value) in query_pairs(query.unwrap_or_default()) {
+            if !known.contains(&&*name) {
+                let detail = format!("the parameter is not known; known: {}", known.join(", "));
+                return Err(Problem::field(name, detail));
+            }
+            asked.take(&name, value.into_owned())?;
+        }
+        Ok(asked)
+    }
+
+    fn take(&mut self, name: &str, value: String) -> Result<(), Problem> {
+        match name {
+            "namespace" => self.namespace = Some(value),
+            "room" => self.rooms.push(value),
+            "user" => self.users.push(value),
+            "socket" => self.sockets.push(value),
+            "except" => self.except.push(value),
+            "prefix" => self.prefix = value,
+            "after" => self.page.after = Some(value),
+            "local" => self.local = parsed(name, &value, "true or false")?,
+            _ => self.page.limit = parsed(name, &value, "a whole number")?,
+        }
+        Ok(())
+    }
+
+    fn selection(&self) -> Selection<'_> {
+        fn named(names: &[String]) -> Option<&[String]> {
+            (!names.is_empty()).then_some(names)
+        }
+        Selection {
+            namespace: self.namespace.as_deref().unwrap_or("/"),
+            rooms: named(&self.rooms),
+            users: named(&self.users),
+            sockets: named(&self.sockets),
+            except: &self.except,
+            local: self.local,
+        }
+    }
+}
+
+fn parsed<T: std::str::FromStr>(name: &str, value: &str, needed: &str) -> Result<T, Problem> {
+    let parsed = value.parse();
+    parsed.map_err(|_| Problem::field(name, format!("cannot use {value:?}: {needed} is needed")))
+}
+
+/// Reads a body, and names the member that is at fault.
+fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    let body = body.map_err(|error| match error.status().as_u16() {
+        413 => Problem::new(
+            Kind::PayloadTooLarge,
+            format!("the body has more than {BODY_BYTES_MAX} bytes"),
+        ),
+        _ => Problem::new(
+            Kind::InvalidRequest,
+            format!("cannot read the body: {error}"),
+        ),
+    })?;
+    let mut reader = serde_json::Deserializer::from_slice(&body);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let field = error.path().to_string();
+        let detail = format!("cannot use the body: {}", error.inner());
+        match field.as_str() {
+            "." | "?" => Problem::new(Kind::InvalidRequest, detail),
+            _ => Problem::field(field, detail),
+        }
+    })?;
+    let end = reader.end();
+    end.map_err(|error| {
+        Problem::new(
+            Kind::InvalidRequest,
+            format!("cannot use the body: {error}"),
+        )
+    })?;
+    Ok(read)
+}

@@ -1,0 +1,315 @@
+//! The server API: programs without connections of their own send events, move sockets between rooms, put them out and see who
+//! is there. HTTP and gRPC are two doors to one implementation.
+
+mod check;
+pub(crate) mod grpc;
+pub(crate) mod http;
+mod lists;
+mod model;
+mod once;
+pub(crate) mod problem;
+
+/// The messages of `proto/sockeye/api/v1/api.proto`.
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/sockeye.api.v1.rs"));
+}
+
+pub use check::NAMES_MAX;
+pub use http::BODY_BYTES_MAX;
+pub use lists::PAGE_MAX;
+pub use once::{KEYS_MAX, REMEMBERED};
+
+use crate::admin::keys::{ApiKeys, Caller, Scope};
+use crate::page::limiter::{Standing, Windows};
+use aws_lc_rs::digest;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hub::config::Rate;
+use model::{Accepted, Answer, Collected, Done};
+pub(crate) use model::{Disconnect, Order};
+use once::{Once, Turn};
+use problem::{Kind, Problem};
+use rules::{Chosen, Errand, Outcome, Wanted};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, oneshot};
+
+/// Calls that wait for shards at once. One more is refused.
+const CALLS_MAX: usize = 64;
+/// Beyond the time that answers of clients or nodes have. A shard that does not answer by then hangs.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The way to the handlers of the shards.
+pub trait ToShards: Send + Sync {
+    /// To one of them, the same for all errands, so that they take effect in order.
+    fn send(&self, errand: Errand);
+}
+
+/// What is configured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who may call.
+    pub keys: ApiKeys,
+    /// How often with each key.
+    pub rate: Rate,
+    /// What a room may be called.
+    pub room_name_bytes_max: usize,
+}
+
+/// The one implementation behind both doors.
+pub struct Api {
+    shards: Box<dyn ToShards>,
+    keys: ApiKeys,
+    room_name_bytes_max: usize,
+    rates: Windows<String>,
+    calls: Semaphore,
+    lists: Semaphore,
+    once: Once,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    pub fn new(settings: Settings, shards: Box<dyn ToShards>) -> Self {
+        Self {
+            shards,
+            keys: settings.keys,
+            room_name_bytes_max: settings.room_name_bytes_max,
+            rates: Windows::new(settings.rate),
+            calls: Semaphore::new(CALLS_MAX),
+            lists: Semaphore::new(lists::LISTS_MAX),
+            once: Once::default(),
+        }
+    }
+
+    pub(crate) fn keys(&self) -> &ApiKeys {
+        &self.keys
+    }
+
+    /// Counts a call of this key, and says where it stands then.
+    fn count(&self, caller: &Caller) -> (Option<Standing>, Result<(), Problem>) {
+        let standing = self.rates.count(caller.name().to_owned(), Instant::now());
+        let over = standing.filter(|standing| standing.is_over);
+        let admitted = over.map_or(Ok(()), |standing| {
+            let detail = format!(
+                "the key {:?} has made its calls (admin.api_rate): come back in {} s",
+                caller.name(),
+                standing.reset_seconds()
+            );
+            Err(Problem::new(Kind::TooManyRequests, detail))
+        });
+        (standing, admitted)
+    }
+
+    /// Carries out an order. With an idempotency key: once, also if its caller goes away meanwhile.
+    pub(crate) async fn order(
+        self: &Arc<Self>,
+        caller: &Caller,
+        key: Option<&str>,
+        order: Order,
+    ) -> once::Answer {
+        may(caller, scope_of(&order), namespace_of(&order))?;
+        let (of, wanted) = self.checked(&order)?;
+        note(caller, &order, &of);
+        let Some(key) = key else {
+            return self.carry_out(of, wanted).await;
+        };
+        if key.is_empty() || key.len() > once::KEY_BYTES_MAX {
+            let detail = format!(
+                "it has {} bytes, and 1 to {} are allowed",
+                key.len(),
+                once::KEY_BYTES_MAX
+            );
+            return Err(Problem::field("Idempotency-Key", detail));
+        }
+        let name = (caller.name().to_owned(), key.to_owned());
+        let mut slot = match self
+            .once
+            .begin(name.clone(), digest_of(&order), Instant::now())?
+        {
+            Turn::Repeated(slot) => slot,
+            Turn::First(sender) => {
+                let (api, slot) = (Arc::clone(self), sender.subscribe());
+                tokio::spawn(async move {
+                    let answer = api.carry_out(of, wanted).await;
+                    api.once.end(&name, &answer);
+                    sender.send_replace(Some(answer));
+                });
+                slot
+            }
+        };
+        let answer = slot.wait_for(Option::is_some).await;
+        let answer = answer.ok().and_then(|answer| answer.clone());
+        answer.unwrap_or_else(|| Err(stopping()))
+    }
+
+    fn checked(&self, order: &Order) -> Result<(Chosen, Wanted), Problem> {
+        let bytes_max = self.room_name_bytes_max;
+        Ok(match order {
+            Order::Emit(emit) => {
+                let (of, message) = (emit.selection().chosen(None)?, emit.message()?);
+                match emit.timeout()? {
+                    Some(timeout) => (of, Wanted::Ask(message, timeout)),
+                    None => (of, Wanted::Emit(message)),
+                }
+            }
+            Order::Join(join) => {
+                check::rooms("join", &join.join, bytes_max)?;
+                (
+                    join.selection().chosen(Some(join.all))?,
+                    Wanted::Join(join.join.clone()),
+                )
+            }
+            Order::Leave(leave) => {
+                check::rooms("leave", &leave.leave, bytes_max)?;
+                (
+                    leave.selection().chosen(Some(leave.all))?,
+                    Wanted::Leave(leave.leave.clone()),
+                )
+            }
+            Order::Disconnect(end) => {
+                let close = end.close;
+                (
+                    end.selection().chosen(Some(end.all))?,
+                    Wanted::Disconnect { close },
+                )
+            }
+        })
+    }
+
+    async fn carry_out(&self, of: Chosen, wanted: Wanted) -> once::Answer {
+        let within = match &wanted {
+            Wanted::Ask(_, timeout) => *timeout,
+            _ => Duration::ZERO,
+        };
+        match self.ask(of, wanted, within).await? {
+            Outcome::Done { everywhere } => Ok(Done::Accepted(Accepted {
+                accepted: true,
+                everywhere,
+            })),
+            Outcome::Collected(collected) => Ok(Done::Collected(collected.into())),
+            Outcome::Found(_) => Err(stopping()),
+        }
+    }
+
+    /// Sends an errand and waits for what comes of it; `within`: what others have for their answers.
+    async fn ask(&self, of: Chosen, what: Wanted, within: Duration) -> Result<Outcome, Problem> {
+        let Ok(_call) = self.calls.try_acquire() else {
+            let detail = format!("{CALLS_MAX} calls wait for answers already");
+            return Err(Problem::new(Kind::Busy, detail));
+        };
+        let (answer, answered) = oneshot::channel();
+        let answer = Box::new(move |outcome| drop(answer.send(outcome)));
+        self.shards.send(Errand { of, what, answer });
+        match tokio::time::timeout(within + GRACE, answered).await {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(_)) => Err(stopping()),
+            Err(_) => Err(Problem::new(
+                Kind::NoAnswer,
+                "a shard did not answer in time: it may still carry out the call",
+            )),
+        }
+    }
+}
+
+fn stopping() -> Problem {
+    Problem::new(
+        Kind::NoAnswer,
+        "the gateway is stopping: the call may not be carried out",
+    )
+}
+
+/// For those who ask later who did it. Events are many.
+fn note(caller: &Caller, order: &Order, of: &Chosen) {
+    let (key, namespace, name) = (caller.name(), &of.namespace, name_of(order));
+    let (rooms, users) = (&of.rooms, &of.users);
+    match order {
+        Order::Emit(_) => tracing::debug!(key, namespace, ?rooms, ?users, "{name} ordered"),
+        _ => tracing::info!(key, namespace, ?rooms, ?users, "{name} ordered"),
+    }
+}
+
+/// Whether this key is good for it.
+fn may(caller: &Caller, scope: Scope, namespace: &str) -> Result<(), Problem> {
+    if !caller.may(scope) {
+        return Err(Problem::without_scope(caller, scope));
+    }
+    if !caller.may_in(namespace) {
+        let detail = format!(
+            "the key {:?} is not for the namespace {namespace:?}",
+            caller.name()
+        );
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    Ok(())
+}
+
+fn scope_of(order: &Order) -> Scope {
+    match order {
+        Order::Emit(_) => Scope::Emit,
+        Order::Join(_) | Order::Leave(_) => Scope::Members,
+        Order::Disconnect(_) => Scope::Disconnect,
+    }
+}
+
+fn namespace_of(order: &Order) -> &str {
+    match order {
+        Order::Emit(emit) => &emit.namespace,
+        Order::Join(join) => &join.namespace,
+        Order::Leave(leave) => &leave.namespace,
+        Order::Disconnect(end) => &end.namespace,
+    }
+}
+
+fn name_of(order: &Order) -> &'static str {
+    match order {
+        Order::Emit(_) => "emit",
+        Order::Join(_) => "join",
+        Order::Leave(_) => "leave",
+        Order::Disconnect(_) => "disconnect",
+    }
+}
+
+/// Two orders with one digest are the same order.
+fn digest_of(order: &Order) -> [u8; 32] {
+    let text = serde_json::to_vec(order).unwrap_or_default();
+    let digest = digest::digest(&digest::SHA256, &text);
+    digest.as_ref().try_into().unwrap_or_default()
+}
+
+impl From<hub::Collected> for Collected {
+    fn from(collected: hub::Collected) -> Self {
+        Self {
+            acked: collected.acked,
+            timed_out: collected.timed_out,
+            gone: collected.gone,
+            undelivered: collected.undelivered,
+            complete: collected.complete,
+            answers: collected.answers.into_iter().map(Answer::from).collect(),
+        }
+    }
+}
+
+impl From<hub::Answer> for Answer {
+    fn from(answer: hub::Answer) -> Self {
+        let attachments = answer
+            .attachments
+            .iter()
+            .map(|bytes| STANDARD.encode(bytes));
+        Self {
+            args: raw(format!("[{}]", answer.args)),
+            attachments: attachments.collect(),
+        }
+    }
+}
+
+/// JSON that others wrote. What is none, which hubs let nobody write, becomes `null`.
+fn raw(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

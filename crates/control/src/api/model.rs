@@ -1,0 +1,244 @@
+//! What callers of the server API write and read, in JSON.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+/// A request about sockets: its own members and those that choose the sockets.
+macro_rules! about_sockets {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field:meta])* $member:ident: $kind:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field])* pub $member: $kind,)*
+            /// The namespace; `/` if it is left out.
+            #[serde(default = "root")]
+            #[schema(default = "/", pattern = "^/")]
+            pub namespace: String,
+            /// Members of these rooms.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schema(nullable = false, min_items = 1)]
+            pub rooms: Option<Vec<String>>,
+            /// Sockets of these users.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schema(nullable = false, min_items = 1)]
+            pub users: Option<Vec<String>>,
+            /// Sockets with these ids.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schema(nullable = false, min_items = 1)]
+            pub sockets: Option<Vec<String>>,
+            /// No members of these rooms, and no sockets with these ids.
+            #[serde(default)]
+            pub except: Vec<String>,
+            /// Only sockets of the node that is asked.
+            #[serde(default)]
+            pub local: bool,
+        }
+
+        impl $name {
+            pub(crate) fn selection(&self) -> Selection<'_> {
+                Selection {
+                    namespace: &self.namespace,
+                    rooms: self.rooms.as_deref(),
+                    users: self.users.as_deref(),
+                    sockets: self.sockets.as_deref(),
+                    except: &self.except,
+                    local: self.local,
+                }
+            }
+        }
+    };
+}
+
+/// The members that all requests about sockets have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) rooms: Option<&'a [String]>,
+    pub(crate) users: Option<&'a [String]>,
+    pub(crate) sockets: Option<&'a [String]>,
+    pub(crate) except: &'a [String],
+    pub(crate) local: bool,
+}
+
+about_sockets! {
+    /// An event for sockets. Without `rooms`, `users` and `sockets` it is for the whole namespace.
+    Emit {
+        /// Name of the event.
+        #[schema(min_length = 1, example = "news")]
+        event: String,
+        /// Arguments of the event: any JSON values. They reach clients as they are written here.
+        #[serde(default)]
+        #[schema(value_type = Vec<serde_json::Value>, example = json!(["hello", {"n": 1}]))]
+        args: Vec<Box<RawValue>>,
+        /// Bytes in base64. Each stands in `args` once, as `{"_placeholder":true,"num":N}`.
+        #[serde(default)]
+        attachments: Vec<String>,
+        /// Clients that cannot take it this instant do not get it.
+        #[serde(default)]
+        volatile: bool,
+        /// Wait for the answers of all receivers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        ack: Option<Ack>,
+    }
+}
+
+/// How long answers are waited for.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ack {
+    /// Milliseconds, 60 seconds at most.
+    #[schema(minimum = 1, maximum = 60_000, example = 2_000)]
+    pub timeout_ms: u64,
+}
+
+about_sockets! {
+    /// Puts sockets into rooms. One of `rooms`, `users`, `sockets` and `all` is needed.
+    Join {
+        /// The rooms that they join.
+        #[schema(min_items = 1, example = json!(["sports"]))]
+        join: Vec<String>,
+        /// All sockets of the namespace.
+        #[serde(default)]
+        all: bool,
+    }
+}
+
+about_sockets! {
+    /// Takes sockets out of rooms. One of `rooms`, `users`, `sockets` and `all` is needed.
+    Leave {
+        /// The rooms that they leave.
+        #[schema(min_items = 1, example = json!(["sports"]))]
+        leave: Vec<String>,
+        /// All sockets of the namespace.
+        #[serde(default)]
+        all: bool,
+    }
+}
+
+about_sockets! {
+    /// Puts sockets out. One of `rooms`, `users`, `sockets` and `all` is needed.
+    Disconnect {
+        /// Their connections end as well, with all namespaces.
+        #[serde(default)]
+        close: bool,
+        /// All sockets of the namespace.
+        #[serde(default)]
+        all: bool,
+    }
+}
+
+/// What changes something.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) enum Order {
+    Emit(Emit),
+    Join(Join),
+    Leave(Leave),
+    Disconnect(Disconnect),
+}
+
+/// The gateway has it, and will do it.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Accepted {
+    /// Always `true`.
+    pub accepted: bool,
+    /// `false`: other nodes cannot be reached now, and only the sockets of this one are concerned.
+    pub everywhere: bool,
+}
+
+/// What came of an event that wanted answers. Each socket that was meant is in one of the four counts.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Collected {
+    /// Sockets that answered.
+    pub acked: u64,
+    /// Sockets that got the event and did not answer in time.
+    pub timed_out: u64,
+    /// Sockets that got the event and left before they answered.
+    pub gone: u64,
+    /// Sockets that did not get the event, because a shard waits for too many answers already.
+    pub undelivered: u64,
+    /// All sockets on all nodes got the event and answered, and all their answers are here.
+    pub complete: bool,
+    /// In no order; fewer than `acked` if not all could be kept.
+    pub answers: Vec<Answer>,
+}
+
+/// One client's answer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Answer {
+    /// What the client answered with.
+    #[schema(value_type = Vec<serde_json::Value>)]
+    pub args: Box<RawValue>,
+    /// Bytes in base64, for the placeholders in `args`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
+}
+
+/// A page of sockets, in the order of their ids.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Sockets {
+    /// The sockets.
+    pub sockets: Vec<Socket>,
+    /// The `after` of the next page; none on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// `false`: a node did not answer in time, or there are more sockets than a list can hold.
+    pub complete: bool,
+}
+
+/// A socket.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Socket {
+    /// Its id.
+    pub id: String,
+    /// The rooms that it is in, and the room of its own id.
+    pub rooms: Vec<String>,
+    /// What a handler attached to it.
+    #[schema(value_type = serde_json::Value)]
+    pub data: Box<RawValue>,
+}
+
+/// A page of rooms, in the order of their names. The rooms that sockets have for themselves are not among them.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Rooms {
+    /// The rooms.
+    pub rooms: Vec<Room>,
+    /// The `after` of the next page; none on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// `false`: a node did not answer in time, or there are more sockets than could be counted.
+    pub complete: bool,
+}
+
+/// A room and its members.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Room {
+    /// Its name.
+    pub room: String,
+    /// How many sockets are in it.
+    pub sockets: u64,
+}
+
+/// How many sockets are in a room.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Count {
+    /// The name of the room.
+    pub room: String,
+    /// How many sockets are in it.
+    pub sockets: u64,
+    /// `false`: a node did not answer in time, or there are more sockets than could be counted.
+    pub complete: bool,
+}
+
+/// What came of an order.
+#[derive(Clone, Debug)]
+pub(crate) enum Done {
+    Accepted(Accepted),
+    Collected(Collected),
+}

@@ -1,0 +1,132 @@
+//! Who is there.
+
+use super::{call, config, gateway, get, ids, members};
+use crate::harness::Gateway;
+use ::client::full::SocketIo;
+use serde_json::{Value, json};
+use std::process::Command;
+
+fn names(list: &Value, of: &str, name: &str) -> Vec<String> {
+    let items = list[of].as_array().into_iter().flatten();
+    items
+        .map(|item| item[name].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn sockets_and_rooms_come_in_pages() {
+    let gateway = gateway();
+    let mut clients = members(&gateway, "a", 5);
+    clients.extend(members(&gateway, "b", 2));
+    let all = ids(&clients);
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = get(&gateway, &format!("/v1/sockets?limit=3{after}"));
+        assert_eq!(page["complete"], true);
+        seen.extend(names(&page, "sockets", "id"));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, all);
+    let of_b = get(&gateway, "/v1/sockets?room=b&local=true");
+    assert_eq!(names(&of_b, "sockets", "id"), ids(&clients[5..]));
+    let both = get(
+        &gateway,
+        &format!("/v1/sockets?room=a&room=b&except={}", clients[0].id),
+    );
+    assert_eq!(both["sockets"].as_array().map(Vec::len), Some(6));
+    let one = get(&gateway, &format!("/v1/sockets?socket={}", clients[6].id));
+    let id = &clients[6].id;
+    assert_eq!(
+        one["sockets"],
+        json!([{"id": id, "rooms": [id, "b"], "data": {}}])
+    );
+
+    let rooms = get(&gateway, "/v1/rooms?limit=1");
+    assert_eq!(
+        rooms,
+        json!({"rooms": [{"room": "a", "sockets": 5}], "next": "a", "complete": true})
+    );
+    let rooms = get(&gateway, "/v1/rooms?limit=1&after=a");
+    assert_eq!(
+        rooms,
+        json!({"rooms": [{"room": "b", "sockets": 2}], "complete": true})
+    );
+    assert_eq!(
+        get(&gateway, "/v1/rooms?prefix=b")["rooms"],
+        json!([{"room": "b", "sockets": 2}])
+    );
+    assert_eq!(
+        get(&gateway, "/v1/rooms/a/count"),
+        json!({"room": "a", "sockets": 5, "complete": true})
+    );
+    assert_eq!(get(&gateway, "/v1/rooms/none/count")["sockets"], 0);
+    assert_eq!(
+        get(&gateway, "/v1/rooms?namespace=/none")["rooms"],
+        json!([])
+    );
+}
+
+#[test]
+fn the_command_line_shows_who_is_there_and_puts_them_out() {
+    let gateway = Gateway::start(&config(""));
+    let mut clients = members(&gateway, "a room", 3);
+    let sockeye = |key: &str, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command.env("SOCKEYE_API_KEY", key);
+        // Before the command: it was an error that nobody understood.
+        command
+            .args(["--admin", &gateway.admin.to_string()])
+            .args(args);
+        let run = command.output().expect("run sockeye");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (run.status.code(), text(run.stdout), text(run.stderr))
+    };
+    let run = |args: &[&str]| {
+        let (code, out, error) = sockeye(&super::KEY.0, args);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{args:?}");
+        out
+    };
+    let table = run(&["sockets", "--room", "a room"]);
+    assert!(ids(&clients).iter().all(|id| table.contains(id)), "{table}");
+    assert_eq!(run(&["rooms"]), " SOCKETS  ROOM\n       3  a room\n");
+    let json: Value = serde_json::from_str(&run(&["rooms", "a", "--json"])).expect("JSON");
+    assert_eq!(json["rooms"], json!([{"room": "a room", "sockets": 3}]));
+
+    let id = clients[0].id.clone();
+    let asked = std::thread::scope(|scope| {
+        let asked =
+            scope.spawn(|| run(&["emit", "q", "1", "text", "--socket", &id, "--ack", "10s"]));
+        let event = clients[0].next_named("q");
+        assert_eq!(event.args, [json!(1), json!("text")]);
+        clients[0].answer(event.ack.expect("an ack is wanted"), &[json!("yes")]);
+        asked.join().expect("an answer")
+    });
+    assert_eq!(
+        asked,
+        "[\"yes\"]\n1 answered, 0 did not in time, 0 left, 0 did not get it\n"
+    );
+    assert_eq!(
+        run(&["disconnect", "--room", "a room", "--close"]),
+        "accepted\n"
+    );
+    clients
+        .iter_mut()
+        .for_each(|client| drop(client.until_closed()));
+
+    let (code, _, error) = sockeye(&super::KEY.0, &["disconnect", "--close"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("answers 400: nobody is meant"), "{error}");
+    let (code, _, error) = sockeye("wrong", &["sockets"]);
+    assert!(
+        code == Some(1) && error.contains("answers 401: send a known API key"),
+        "{error}"
+    );
+    let one = SocketIo::websocket(gateway.addr, "/", json!({}));
+    assert_eq!(
+        call(&gateway, "GET", "/v1/sockets", &Value::Null).1["sockets"][0]["id"],
+        json!(one.id)
+    );
+}
