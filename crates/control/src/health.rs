@@ -38,6 +38,10 @@ impl Readiness {
         self.drained.store(true, Ordering::Release);
     }
 
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::Acquire)
+    }
+
     /// While other nodes cannot be reached, new clients are better off elsewhere.
     pub fn set_cut_off(&self, cut_off: bool) {
         self.cut_off.store(cut_off, Ordering::Release);

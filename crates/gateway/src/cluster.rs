@@ -6,7 +6,7 @@ use crate::relay::Door;
 use anyhow::{Context, Result};
 use compat::plane::{self, Membership};
 use compat::verb::own_uid;
-use control::cluster::card::{Card, unix_seconds};
+use control::cluster::card::{Card, sessions, unix_seconds};
 use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::gauges::Gauges;
@@ -15,12 +15,10 @@ use control::cluster::redis::{self, tls};
 use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
 use hub::Inbox;
-use hub::metrics::Cells;
 use shard::Shards;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
 
@@ -132,15 +130,12 @@ pub fn open(
 ) {
     let cells = shards.metrics();
     let count = cells.len() as u16;
-    let sessions = move || {
-        let of_shard = |cells: &Arc<Cells>| cells.sessions.load(Ordering::Relaxed);
-        cells.iter().map(of_shard).sum()
-    };
+    let own = readiness.clone();
     member.open(Office {
         inbox: Inbox::new(shards.process(), member.number(), count),
         shards: count,
         deliver: Box::new(shards.postman()),
-        sessions: Box::new(sessions),
+        sessions: Box::new(move || sessions(&cells, &own)),
         readiness: readiness.clone(),
         gone,
         foreign,

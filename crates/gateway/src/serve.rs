@@ -459,6 +459,9 @@ impl Node<'_> {
     /// An operator sent the clients away: the process stays, so that no supervisor starts another, until it is told to stop.
     fn stay_drained(&self) -> Result<()> {
         self.facts.readiness.set_drained();
+        if let Some(relays) = &self.relays {
+            relays.close();
+        }
         self.tell_others();
         tracing::info!("drained: this node takes no clients until it is started anew");
         loop {

@@ -3,7 +3,7 @@
 use super::disconnect::{accepted, forbidden, refusal};
 use super::guard::Operator;
 use super::reply;
-use crate::cluster::card::{Card, unix_seconds};
+use crate::cluster::card::{Card, sessions, unix_seconds};
 use crate::cluster::roster::{Roster, Row};
 use crate::cluster::{Member, Order};
 use crate::health::Readiness;
@@ -14,7 +14,6 @@ use axum::{Extension, Router};
 use hub::metrics::Cells;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// The nodes as this one knows them.
@@ -49,11 +48,10 @@ impl Nodes {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let sessions = |cells: &Arc<Cells>| cells.sessions.load(Ordering::Relaxed);
         let own = Row {
             number: self.me,
             card: Card {
-                sessions: self.shards.iter().map(sessions).sum(),
+                sessions: sessions(&self.shards, &self.readiness),
                 state: self.readiness.word().to_owned(),
                 ..self.card.clone()
             },

@@ -1,7 +1,11 @@
 //! What a node tells of itself beside its number: the payload of its lease, as JSON.
 
+use crate::health::Readiness;
+use hub::metrics::Cells;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What others read of a node.
@@ -54,6 +58,15 @@ impl Card {
             state: text("state"),
         }
     }
+}
+
+/// Sessions of a process. Shards that were stopped at the end of a drain leave their last numbers.
+pub fn sessions(shards: &[Arc<Cells>], readiness: &Readiness) -> u64 {
+    if readiness.is_drained() {
+        return 0;
+    }
+    let of_shard = |cells: &Arc<Cells>| cells.sessions.load(Ordering::Relaxed);
+    shards.iter().map(of_shard).sum()
 }
 
 /// Seconds since 1970.

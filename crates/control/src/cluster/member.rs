@@ -108,7 +108,10 @@ impl Member {
     {
         let uplink = Uplink::new(settings.queue_bytes, settings.join_wait);
         let uplink = Arc::new(uplink.naming_rooms(settings.names_rooms));
-        let roster = Arc::new(Roster::new(Arc::clone(&uplink)));
+        let roster = Arc::new(Roster::new(
+            Arc::clone(&uplink),
+            settings.card.relay.is_some(),
+        ));
         let (orders, ordered) = unbounded_channel();
         let (parcels, received) = unbounded_channel();
         let (open_office, office) = oneshot::channel();

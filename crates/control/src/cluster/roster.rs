@@ -13,6 +13,8 @@ use tokio::sync::watch;
 pub struct Roster {
     nodes: Mutex<BTreeMap<u16, Entry>>,
     uplink: Arc<Uplink>,
+    /// This node relays requests.
+    relays: bool,
 }
 
 /// One life of a node.
@@ -64,11 +66,18 @@ pub struct Row {
 }
 
 impl Roster {
-    pub(super) fn new(uplink: Arc<Uplink>) -> Self {
+    pub(super) fn new(uplink: Arc<Uplink>, relays: bool) -> Self {
         Self {
             nodes: Mutex::default(),
             uplink,
+            relays,
         }
+    }
+
+    /// Hubs give away no connection that nobody could pass on.
+    fn tell_hubs(&self, node: u16, known: Option<&Entry>) {
+        let can = self.relays && known.and_then(Entry::relay).is_some();
+        self.uplink.relays_to(node, can);
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<u16, Entry>> {
@@ -83,13 +92,13 @@ impl Roster {
             *known = Entry::new(epoch, true);
         }
         known.heard = true;
-        self.uplink.relays_to(node, known.relay().is_some());
+        self.tell_hubs(node, Some(known));
     }
 
     /// It left or died.
     pub(super) fn down(&self, node: u16) {
         self.nodes().remove(&node);
-        self.uplink.relays_to(node, false);
+        self.tell_hubs(node, None);
     }
 
     /// What stands under the numbers, from 0, but this node's own.
@@ -112,7 +121,7 @@ impl Roster {
                 *known = Entry::new(epoch, false);
             }
             known.card = Some(Card::read(&holder.payload));
-            self.uplink.relays_to(number, known.relay().is_some());
+            self.tell_hubs(number, Some(known));
         }
     }
 
@@ -152,7 +161,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_route_leads_to_a_life_that_speaks_and_ends_with_it() {
-        let roster = Roster::new(Arc::new(Uplink::new(1, Duration::ZERO)));
+        let roster = Roster::new(Arc::new(Uplink::new(1, Duration::ZERO)), true);
         roster.leases(0, &[None, holder(5, "10.0.0.1:7")]);
         assert!(roster.route(1).is_none(), "it was not heard");
         roster.up(1, 5);

@@ -75,6 +75,8 @@ struct Shared {
     gauges: Arc<Gauges>,
     /// Clients are to be sent away within this time.
     closing: watch::Sender<Option<Duration>>,
+    /// Nothing is taken over any more.
+    closed: watch::Sender<bool>,
     /// A stranger was told of.
     told: AtomicBool,
 }
@@ -97,6 +99,7 @@ impl Relays {
             places: Arc::new(Semaphore::new(max)),
             gauges: Arc::clone(gauges),
             closing: watch::Sender::new(None),
+            closed: watch::Sender::new(false),
             told: AtomicBool::new(false),
         }))
     }
@@ -124,33 +127,47 @@ impl Relays {
         self.0.closing.send_replace(Some(window));
     }
 
+    /// The shards are gone: other nodes find the door shut, and tell their clients.
+    pub fn close(&self) {
+        self.0.closed.send_replace(true);
+    }
+
     /// Takes connections over from other nodes.
     pub fn serve(&self, listener: TcpListener, adopt: Adopt) {
         let (shared, adopt) = (Arc::clone(&self.0), Arc::new(adopt));
-        let door = Arc::new(Semaphore::new(STRANGERS_MAX));
         self.0.runtime.spawn(async move {
-            loop {
-                let Ok((stream, from)) = listener.accept().await else {
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                };
-                let Ok(place) = Arc::clone(&door).try_acquire_owned() else {
-                    continue;
-                };
-                let (shared, adopt) = (Arc::clone(&shared), Arc::clone(&adopt));
-                tokio::spawn(async move {
-                    let taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &adopt)).await;
-                    if let Err(error) = taken.unwrap_or_else(|slow| Err(slow.into())) {
-                        shared.turned_away(from.ip(), &error);
-                    }
-                    drop(place);
-                });
+            let mut closed = shared.closed.subscribe();
+            tokio::select! {
+                () = shared.receive(listener, &adopt) => {}
+                _ = closed.wait_for(|closed| *closed) => {}
             }
         });
     }
 }
 
 impl Shared {
+    /// Lets nodes in that have the secret.
+    async fn receive(self: &Arc<Self>, listener: TcpListener, adopt: &Arc<Adopt>) {
+        let door = Arc::new(Semaphore::new(STRANGERS_MAX));
+        loop {
+            let Ok((stream, from)) = listener.accept().await else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let Ok(place) = Arc::clone(&door).try_acquire_owned() else {
+                continue;
+            };
+            let (shared, adopt) = (Arc::clone(self), Arc::clone(adopt));
+            tokio::spawn(async move {
+                let taken = timeout(GREETING_TIMEOUT, shared.take_over(stream, &adopt)).await;
+                if let Err(error) = taken.unwrap_or_else(|slow| Err(slow.into())) {
+                    shared.turned_away(from.ip(), &error);
+                }
+                drop(place);
+            });
+        }
+    }
+
     async fn pass(&self, relayed: Relayed, has_place: bool) -> io::Result<()> {
         let mut client = Client::new(relayed.stream.open()?);
         let gauges = &*self.gauges;

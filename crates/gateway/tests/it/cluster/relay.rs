@@ -21,7 +21,10 @@ pub fn relaying<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
 
 /// A node that does not take long to drain.
 fn quick(redis: &Redis, more: &str) -> String {
-    config(redis, more).replace("shards = 2", "shards = 2\ndrain_window = \"1s\"")
+    config(redis, more).replace(
+        "shards = 2",
+        "shards = 2\ndrain_window = \"1s\"\ndrain_grace = \"1s\"",
+    )
 }
 
 /// What nodes tell of themselves is read a moment after they are heard.
@@ -215,6 +218,24 @@ fn strangers_get_nothing_from_the_door_for_nodes() {
     assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
 }
 
+/// A node that relays nothing gave such connections away, and nobody answered them.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_relays_nothing_answers_by_itself() {
+    let redis = Redis::start();
+    let off = config(&redis, "relay_listen = \"off\"\n");
+    let nodes = [Gateway::start(&config(&redis, "")), Gateway::start(&off)];
+    all_up(&nodes);
+    let known = eventually(PATIENCE, || {
+        let rows = list(&nodes[1]);
+        rows.iter().any(|row| row["relay"].is_string())
+    });
+    assert!(known, "{:?}", list(&nodes[1]));
+    is_unknown(&poll_at(&nodes[1], &opened(nodes[0].addr)));
+    is_unknown(&poll_at(&nodes[0], &opened(nodes[1].addr)));
+    assert_eq!(nodes[1].metric("sockeye_relay_failed_total"), 0.0);
+}
+
 /// Nobody could tell a node's connection from a stranger's.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
@@ -275,11 +296,12 @@ fn an_operator_drains_a_node_by_way_of_another_one() {
         let mut rows = json["nodes"].as_array().expect("nodes").iter();
         rows.find(|row| row["number"] == number).cloned()
     };
+    let late = opened(nodes[1].addr);
     let mut leaver = member(&nodes[1], "room");
     let mut stays = member(&nodes[0], "room");
     let number = node_number(&nodes[1]);
     let counted = eventually(PATIENCE, || {
-        row(number).is_some_and(|row| row["sessions"] == 1)
+        row(number).is_some_and(|row| row["sessions"] == 2)
     });
     assert!(counted, "{:?}", row(number));
     assert_eq!(row(number).expect("a node")["state"], "ready");
@@ -297,6 +319,7 @@ fn an_operator_drains_a_node_by_way_of_another_one() {
         "{table}"
     );
     stays.emit("n", &[json!(1)]);
+    is_unknown(&poll_at(&nodes[0], &late));
     assert!(!is_ready(&nodes[1]) && is_ready(&nodes[0]));
     assert!(nodes[1].is_alive(), "no supervisor starts another");
     nodes[1].terminate();
