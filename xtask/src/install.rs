@@ -42,7 +42,7 @@ const NODE_IS_NEW: &str = "const [a, b] = process.versions.node.split('.').map(N
                            process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
 const NODE_VERSION: &str = "20.20.2";
 
-const TOOLS: [Tool; 14] = [
+const TOOLS: [Tool; 17] = [
     Tool::debian("npm", For::Fast, &["npm", "--version"], &["nodejs", "npm"]),
     Tool {
         name: "Node 20.19 or newer",
@@ -67,6 +67,15 @@ const TOOLS: [Tool; 14] = [
         For::Foreign,
         &["python3", "-c", "import ensurepip, venv"],
         &["python3", "python3-venv"],
+    ),
+    // The languages of docs/server-api.md.
+    Tool::debian("curl", For::Foreign, &["curl", "--version"], &["curl"]),
+    Tool::debian("Go", For::Foreign, &["go", "version"], &["golang-go"]),
+    Tool::debian(
+        "PHP with curl",
+        For::Foreign,
+        &["php", "-r", "exit((int) !function_exists('curl_init'));"],
+        &["php-cli", "php-curl"],
     ),
     // Which Java that is differs from release to release.
     Tool::debian(

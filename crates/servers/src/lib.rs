@@ -16,7 +16,7 @@ mod sentinel;
 pub use cable::Cable;
 pub use cluster::Cluster;
 pub use node::NodePeer;
-pub use python::Python;
+pub use python::{Python, installed};
 pub use redis::Redis;
 pub use reference::Reference;
 pub use roamers::{Language, Report, Roamers};

@@ -18,7 +18,7 @@ pub struct Python {
 impl Python {
     /// A manager and an emitter on this Redis.
     pub fn start(redis: &str) -> Python {
-        let folder = installed();
+        let folder = installed("cluster");
         let mut child = Command::new(folder.join(".venv/bin/python"))
             .arg(folder.join("peer.py"))
             .arg(redis)
@@ -60,11 +60,12 @@ impl Drop for Python {
     }
 }
 
-/// The folder of the peer, with the packages that its list names.
-pub(crate) fn installed() -> PathBuf {
+/// A folder of `conformance`, with the Python packages that its list names in `.venv`.
+pub fn installed(folder: &str) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cluster");
+    let conformance = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
+    let folder = conformance.join(folder);
     // Of several test programs that install at once, all but the first find it done.
     let script = "cmp -s requirements.txt .venv/.complete && exit
         python3 -m venv --clear .venv

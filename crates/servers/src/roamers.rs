@@ -42,7 +42,7 @@ impl Roamers {
                 command
             }
             Language::Python => {
-                let folder = python::installed();
+                let folder = python::installed("cluster");
                 let mut command = Command::new(folder.join(".venv/bin/python"));
                 command.arg(folder.join("roam.py"));
                 command

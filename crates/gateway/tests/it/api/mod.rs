@@ -6,6 +6,7 @@ mod keys;
 mod lists;
 mod openapi;
 mod orders;
+mod page;
 
 use crate::harness::{Gateway, Response};
 use ::client::full::{SocketIo, request};
