@@ -147,6 +147,8 @@ const COMMANDS = {
       );
     }),
   allRooms: async ({ nsp = "/" }) => [...(await io.of(nsp).adapter.allRooms())],
+  // Its clients are disconnected; those of other servers, and the emitter, stay.
+  stopServer: () => io.close(),
   uid: ({ nsp = "/" }) => io.of(nsp).adapter.uid,
   localRooms: ({ nsp = "/", name }) => [...(io.of(nsp).sockets.get(clients.get(name).id)?.rooms ?? [])],
 };

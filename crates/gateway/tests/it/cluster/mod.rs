@@ -6,6 +6,7 @@ mod engine;
 mod foreign;
 mod lab;
 mod masters;
+mod moving;
 mod relay;
 mod roam;
 

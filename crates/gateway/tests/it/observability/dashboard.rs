@@ -42,7 +42,10 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         .filter(|panel| panel["type"] == "row")
         .map(|panel| panel["title"].as_str().expect("a title"))
         .collect();
-    assert_eq!(rows, ["Business", "Performance", "Infrastructure"]);
+    assert_eq!(
+        rows,
+        ["Business", "Performance", "Infrastructure", "Cluster"]
+    );
     let mut ids = BTreeSet::new();
     for panel in panels(&dashboard) {
         let title = panel["title"].as_str().expect("a title");
