@@ -101,7 +101,7 @@ fn refresh_request_token(people: &mut People, session: SessionId, claims: &Claim
 /// The wall clock went ahead of time: what heartbeats would find is to be found now.
 #[cold]
 pub(crate) fn look_at_all_tokens(config: &Config, clock: &mut Clock, people: &mut People) {
-    let all = (0..).map_while(|index| people.sockets.nth(index));
+    let all = people.sockets.iter().map(|(socket, _)| socket);
     for socket in all.collect::<Vec<_>>() {
         look_at_token(config, clock, people, socket);
     }
