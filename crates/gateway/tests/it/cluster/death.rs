@@ -117,7 +117,7 @@ fn stock_clients(proxies: &[Server; 2], of_each: u64) -> Vec<Roamers> {
 }
 
 #[test]
-#[ignore = "needs Redis and HAProxy: cargo xtask test foreign"]
+#[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn a_crowd_is_back_after_the_death_of_its_node_and_counted_exactly() {
     let (crowd, stock) = (
         from_environment("DEATH_CROWD", 200),
