@@ -158,7 +158,8 @@ pub fn tools(needs: &[For]) -> Result<()> {
     // The runners in conformance/ install what they need beside themselves.
     npm("web")?;
     npm("sdk/node")?;
-    npm("sdk/client")
+    npm("sdk/client")?;
+    npm("examples")
 }
 
 pub fn browser() -> Result<()> {

@@ -80,6 +80,7 @@ pub const ENTRIES: &[Entry] = &[
     beside("node workers", node_workers),
     beside("python workers", python_workers),
     beside("client library", client_library),
+    step(Lane::Foreign, "examples", examples),
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
@@ -211,6 +212,14 @@ fn client_library() -> Step {
         .in_folder("sdk/client")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .takes("20 s")
+}
+
+/// Alone, because it builds the library that tests of workers use.
+fn examples() -> Step {
+    Step::new("examples", "npm run --silent test")
+        .in_folder("examples")
+        .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
+        .takes("30 s")
 }
 
 fn what_is_installed() -> Step {

@@ -1,0 +1,167 @@
+// Everything that an example runs on: gateways (and Redis, if there is more than one), two workers, and a front door for each gateway. What dies is started again.
+import { execFileSync, spawn } from "node:child_process";
+import { randomBytes, randomInt } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { openFront } from "./front.mjs";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+/** Commands of a worker act on the node that got them: with two gateways, visitors of one would not hear those of the other. */
+export const GATEWAYS = 1;
+const WORKERS = 2;
+const AGAIN_MS = 500;
+const READY_MS = 30_000;
+
+function gatewayProgram() {
+  const built = ["release", "debug"].map((profile) => here(`../target/${profile}/sockeye`));
+  const found = [process.env.SOCKEYE_BIN, ...built].find((path) => path && existsSync(path));
+  if (!found) throw new Error("cannot find the gateway: run `cargo build --release`, or name it in SOCKEYE_BIN");
+  return found;
+}
+
+/** Below those that the system gives to outgoing connections: what dies shall find its port free when it comes back. */
+async function freePort() {
+  for (;;) {
+    const server = createServer();
+    const found = await new Promise((resolve) => {
+      server.once("error", () => resolve());
+      server.listen(randomInt(10_000, 32_000), () => resolve(server.address().port));
+    });
+    await new Promise((resolve) => server.close(resolve));
+    if (found) return found;
+  }
+}
+
+async function freePorts(count) {
+  const ports = new Set();
+  while (ports.size < count) ports.add(await freePort());
+  return [...ports];
+}
+
+/** A process that is started again when it ends, until it is told to stop. */
+class Supervised {
+  #start;
+  #stopped = false;
+  #child;
+
+  constructor(program, args, env = {}) {
+    this.#start = () => {
+      const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "inherit", "inherit"] });
+      child.on("error", (error) => console.error(`cannot run ${program}: ${error.message}`));
+      child.on("exit", () => setTimeout(() => this.#stopped || this.#start(), AGAIN_MS));
+      this.#child = child;
+    };
+    this.#start();
+  }
+
+  get pid() {
+    return this.#child.pid;
+  }
+
+  /** As a crash would. */
+  kill() {
+    this.#child.kill("SIGKILL");
+  }
+
+  async stop() {
+    this.#stopped = true;
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, "exit");
+    this.#child.kill("SIGKILL");
+    await ended;
+  }
+}
+
+async function answers(port) {
+  for (const until = Date.now() + READY_MS; Date.now() < until; await sleep(50)) {
+    const socket = connect(port, "127.0.0.1");
+    const [event] = await Promise.race(["connect", "error"].map((name) => once(socket, name).then(() => [name], () => ["error"])));
+    socket.destroy();
+    if (event === "connect") return;
+  }
+  throw new Error(`nothing listens on port ${port} after ${READY_MS} ms`);
+}
+
+const gatewayFile = (redis, entry) => `profile = "socket.io"
+[log]
+level = "warn"
+${redis === undefined ? "" : cluster(redis)}
+[backends.app]
+api_keys = ["${entry}"]
+[namespaces."/"]
+backend = "app"
+`;
+
+const cluster = (redis) => `[cluster]
+adapter = "redis"
+urls = ["redis://127.0.0.1:${redis}"]
+secret = "${randomBytes(16).toString("hex")}"`;
+
+export class Stage {
+  #folder = mkdtempSync(join(tmpdir(), "sockeye-example-"));
+  #fronts = [];
+  #processes = [];
+  urls = [];
+  workers = [];
+
+  /** `app` is the path of a program in this folder. There is a gateway for each port of a front door. */
+  static async open(app, fronts) {
+    const stage = new Stage();
+    try {
+      await stage.#open(app, fronts ?? (await freePorts(GATEWAYS)));
+    } catch (error) {
+      await stage.close();
+      throw error;
+    }
+    return stage;
+  }
+
+  async #open(app, fronts) {
+    const count = fronts.length;
+    const [redis, ...rest] = await freePorts(1 + 3 * count + WORKERS);
+    const [gateways, links, admins, pages] = [0, 1, 2, 3].map((at) => rest.slice(at * count, at < 3 ? (at + 1) * count : undefined));
+    if (count > 1) await this.#openRedis(redis);
+    const sockeye = gatewayProgram();
+    const made = execFileSync(sockeye, ["api-key", "app"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    const [key, entry] = [/sockeye_\S+/, /app:\w+/].map((pattern) => made.match(pattern)[0]);
+    const file = join(this.#folder, "sockeye.toml");
+    writeFileSync(file, gatewayFile(count > 1 ? redis : undefined, entry));
+    gateways.forEach((port, at) => {
+      const args = ["--config", file, "--listen", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${admins[at]}`];
+      this.#run(sockeye, args, { SOCKEYE__WORKERS__LISTEN: `127.0.0.1:${links[at]}` });
+    });
+    await Promise.all([...gateways, ...links].map(answers));
+    const env = { SOCKEYE_GATEWAY: links.map((port) => `127.0.0.1:${port}`).join(), SOCKEYE_KEY: key, SOCKEYE_BACKEND: "app" };
+    this.workers = pages.map((port) => this.#run(process.execPath, ["--no-warnings=SockeyeWarning", here(app)], { ...env, PORT: String(port) }));
+    await Promise.all(pages.map(answers));
+    for (const [at, port] of fronts.entries()) {
+      this.#fronts.push(await openFront(port, gateways[at], pages));
+      this.urls.push(`http://localhost:${port}`);
+    }
+  }
+
+  async #openRedis(port) {
+    this.#run("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", this.#folder, "--logfile", join(this.#folder, "redis.log")]);
+    await answers(port);
+  }
+
+  #run(program, args, env) {
+    const one = new Supervised(program, args.map(String), env);
+    this.#processes.push(one);
+    return one;
+  }
+
+  async close() {
+    for (const front of this.#fronts) {
+      front.close();
+      front.closeAllConnections();
+    }
+    await Promise.all(this.#processes.map((one) => one.stop()));
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}

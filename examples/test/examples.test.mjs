@@ -1,0 +1,146 @@
+// The examples in Chromium: on Socket.IO's own server, and on gateways and two workers that are killed.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { createServer } from "node:net";
+import { after, afterEach, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { Stage } from "../stage.mjs";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const WAIT_MS = 60_000;
+const ends = [];
+let browser;
+
+before(async () => {
+  assert.ok(existsSync(CHROMIUM), `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\``);
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"] });
+});
+after(() => browser?.close());
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+/** The second visitor is at the last gateway. */
+async function onSockeye(app) {
+  const stage = await Stage.open(app);
+  ends.push(() => stage.close());
+  return { stage, urls: [stage.urls[0], stage.urls.at(-1)] };
+}
+
+/** The same file, with `socket.io` for the import. */
+async function onSocketIo(app) {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  const child = spawn(process.execPath, ["--import", here("./plain.mjs"), here(`../${app}`)], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
+  ends.push(() => child.kill("SIGKILL"));
+  await once(child.stdout, "data");
+  const url = `http://localhost:${port}`;
+  return { urls: [url, url] };
+}
+
+async function visit(url, path = "/") {
+  const context = await browser.newContext();
+  ends.push(() => context.close());
+  const page = await context.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  await page.goto(url + path);
+  // The page's script declares it: it is no member of `window`.
+  await page.waitForFunction("socket.connected");
+  await page.evaluate("window.lost = []; socket.on('disconnect', (reason) => lost.push(reason)); undefined");
+  return page;
+}
+
+const texts = (page, list) => page.$$eval(`${list} li`, (items) => items.map((item) => item.textContent));
+const reads = (page, list, text) =>
+  page.waitForFunction(([where, wanted]) => [...document.querySelectorAll(`${where} li`)].some((item) => item.textContent === wanted), [list, text]);
+const answers = (page, text, options) =>
+  page.waitForFunction((wanted) => document.querySelector("#answer").textContent === wanted, text, options);
+
+/** Asks until the list is this one: a list may be older than the join before it. */
+async function finds(page, text) {
+  for (const until = Date.now() + WAIT_MS; ; ) {
+    await page.click("#who");
+    const found = await answers(page, text, { timeout: 1000 }).then(() => true, () => false);
+    if (found) return;
+    assert.ok(Date.now() < until, `${await page.textContent("#answer")} is not ${text}`);
+  }
+}
+
+async function say(page, text) {
+  await page.fill("#input", text);
+  await page.press("#input", "Enter");
+}
+
+async function talk([url, other], between = async () => {}) {
+  const [ada, grace] = [await visit(url), await visit(other)];
+  const said = [];
+  for (let n = 1; n <= 20; n++) {
+    const [from, text] = [n % 2 ? ada : grace, `message ${n}`];
+    await say(from, text);
+    said.push(text);
+    if (n === 10) await between();
+  }
+  for (const page of [ada, grace]) {
+    for (const text of said) await reads(page, "#messages", text);
+    assert.deepEqual(await page.evaluate("lost"), []);
+    // Each speaker's messages are in order. A worker that is killed may have sent one already.
+    const heard = [...new Set(await texts(page, "#messages"))];
+    for (const odd of [0, 1]) {
+      const spoken = (text) => Number(text.split(" ")[1]) % 2 === odd;
+      assert.deepEqual(heard.filter(spoken), said.filter(spoken));
+    }
+  }
+}
+
+async function dine([url, other], table, between = async () => {}) {
+  const [ada, grace] = [await visit(url, "/?token=token-ada"), await visit(other, "/?token=token-grace")];
+  await ada.click(`[data-table=${table}]`);
+  await finds(ada, "At this table: Ada");
+  await grace.click(`[data-table=${table}]`);
+  await reads(ada, "#news", "Grace sits down");
+  await finds(grace, "At this table: Ada, Grace");
+  await between();
+  await ada.click("[data-dish=soup]");
+  await reads(grace, "#news", "Ada orders soup");
+  await ada.waitForFunction(() => /^Ordered \(/.test(document.querySelector("#answer").textContent));
+  await ada.click("[data-dish=steak]");
+  await answers(ada, "no steak today");
+  await finds(grace, "At this table: Ada, Grace");
+  for (const page of [ada, grace]) assert.deepEqual(await page.evaluate("lost"), []);
+  await grace.context().close();
+  await reads(ada, "#news", "Grace leaves");
+  const stranger = await (await browser.newContext()).newPage();
+  await stranger.goto(`${url}/?token=wrong`);
+  await stranger.waitForFunction(() => document.querySelector("#state").textContent === "Refused: no such token, ask at the door");
+  await stranger.context().close();
+}
+
+/** Kills the worker at once; the other takes its sockets over. */
+const killOne = (stage) => async () => stage.workers[0].kill();
+const killOther = (stage) => async () => stage.workers[1].kill();
+
+test("the chat on Socket.IO's server", async () => {
+  await talk((await onSocketIo("chat/index.js")).urls);
+});
+
+test("the chat on the gateway, while one worker is killed, then the other", async () => {
+  const { stage, urls } = await onSockeye("chat/index.js");
+  await talk(urls, killOne(stage));
+  await talk(urls, killOther(stage));
+});
+
+test("the tables on Socket.IO's server", async () => {
+  await dine((await onSocketIo("tables/index.js")).urls, "window");
+});
+
+test("the tables on the gateway, while one worker is killed, then the other", async () => {
+  const { stage, urls } = await onSockeye("tables/index.js");
+  await dine(urls, "window", killOne(stage));
+  await dine(urls, "door", killOther(stage));
+});
