@@ -43,11 +43,11 @@ pub(super) fn accepted() -> Response {
 }
 
 /// What changes something is for those with a key, also where looking needs none.
-pub(super) fn forbidden() -> Response {
+fn forbidden() -> Response {
     refusal(403, "FORBIDDEN", "an API key is needed: set admin.api_keys")
 }
 
-pub(super) fn refusal(status: u16, error: &str, why: &str) -> Response {
+fn refusal(status: u16, error: &str, why: &str) -> Response {
     reply(
         status,
         json!({ "error": error, "message": why }).to_string(),

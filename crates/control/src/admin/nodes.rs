@@ -1,14 +1,17 @@
 //! `GET /v1/nodes`: the nodes of the cluster. `POST /v1/nodes/{number}/drain`: one of them sends its clients away.
 
-use super::disconnect::{accepted, forbidden, refusal};
+use super::disconnect::accepted;
 use super::guard::Operator;
 use super::reply;
+use crate::api::http;
+use crate::api::problem::{Kind, Problem};
 use crate::cluster::card::{Card, sessions, unix_seconds};
 use crate::cluster::roster::{Roster, Row};
 use crate::cluster::{Member, Order};
 use crate::health::Readiness;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use hub::metrics::Cells;
@@ -84,6 +87,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(nodes: Nodes) -> Router<S
     Router::new()
         .route("/v1/nodes", get(list))
         .route("/v1/nodes/{number}/drain", post(drain))
+        .method_not_allowed_fallback(http::wrong_method)
         .with_state(nodes)
 }
 
@@ -107,14 +111,21 @@ fn line(row: &Row, now_s: u64) -> Value {
 async fn drain(
     State(nodes): State<Nodes>,
     operator: Option<Extension<Operator>>,
-    Path(number): Path<u16>,
+    number: Result<Path<u16>, PathRejection>,
 ) -> Response {
     let Some(Extension(Operator(operator))) = operator else {
-        return forbidden();
+        return Problem::no_keys().into_response();
+    };
+    let Ok(Path(number)) = number else {
+        let detail = "the number of a node is needed: GET /v1/nodes lists them";
+        return Problem::field("number", detail).into_response();
     };
     tracing::info!(operator = operator.name(), node = number, "drain ordered");
     match nodes.drain(number) {
         true => accepted(),
-        false => refusal(404, "NOT_FOUND", &format!("there is no node {number}")),
+        false => {
+            let detail = format!("there is no node {number}: GET /v1/nodes lists them");
+            Problem::new(Kind::NotFound, detail).into_response()
+        }
     }
 }

@@ -158,8 +158,7 @@ impl Emit {
     }
 }
 
-/// The elements as they stand behind an event's name. They stay as their writer wrote them, on one line: a line break can only be
-/// white space there, and is an end in some of the clients' protocols.
+/// The elements as they stand behind an event's name, as their writer wrote them.
 fn arguments(args: &[Box<RawValue>]) -> Checked<String> {
     for (at, arg) in args.iter().enumerate() {
         if json::validate(arg.get().as_bytes()).is_err() {
@@ -170,7 +169,7 @@ fn arguments(args: &[Box<RawValue>]) -> Checked<String> {
         }
     }
     let args: Vec<&str> = args.iter().map(|arg| arg.get()).collect();
-    Ok(args.join(",").replace(['\n', '\r'], " "))
+    Ok(args.join(","))
 }
 
 /// Each attachment stands in the arguments once: receivers would wait for another number of them for ever.

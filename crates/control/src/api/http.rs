@@ -121,7 +121,7 @@ pub(crate) fn not_found(path: &str) -> Response {
     Problem::new(Kind::NotFound, detail).into_response()
 }
 
-async fn wrong_method(request: Request) -> Response {
+pub(crate) async fn wrong_method(request: Request) -> Response {
     let detail = format!(
         "{} is no method of {:?}: {DOCUMENT} lists them",
         request.method(),

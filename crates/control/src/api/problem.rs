@@ -36,7 +36,7 @@ impl Kind {
             Self::InvalidRequest => ("invalid-request", 400, "The request cannot be used"),
             Self::Unauthorized => ("unauthorized", 401, "An API key is needed"),
             Self::Forbidden => ("forbidden", 403, "This API key does not allow it"),
-            Self::NotFound => ("not-found", 404, "There is no such path"),
+            Self::NotFound => ("not-found", 404, "There is nothing of this name"),
             Self::MethodNotAllowed => ("method-not-allowed", 405, "This path has other methods"),
             Self::PayloadTooLarge => ("payload-too-large", 413, "The body is too large"),
             Self::KeyReused => (

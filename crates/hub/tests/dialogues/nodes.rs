@@ -60,6 +60,10 @@ impl Handler for Obedient {
             }
             "ask servers" => cx.servers("/").ask(&news, second, 3),
             "count servers" => self.0.note(Heard::Servers(cx.servers("/").count())),
+            "collect here" => cx.of("/").to(&[room]).local().collect(&news, second, 1),
+            "fetch here" => cx.of("/").to(&[room]).local().fetch(second, 2),
+            "take along here" => cx.of("/").to(&[room]).local().join(&["annex"]),
+            "end here" => cx.of("/").to(&[room]).local().disconnect(false),
             "all here" => drop(cx.of("/").local().emit(&news)),
             other => panic!("{other}?"),
         }
@@ -391,6 +395,49 @@ fn what_is_for_the_clients_of_one_node_reaches_all_its_shards_and_no_other_node(
     nodes.say(node, client, "42[\"all here\"]");
     let heard = texts(&mut nodes, &clients);
     assert_eq!(heard, [vec![NEWS], vec![NEWS], vec![], vec![]]);
+}
+
+#[test]
+fn what_is_done_with_the_sockets_of_one_node_concerns_no_other() {
+    let (handler, mut nodes, clients) = world(2);
+    let (node, client) = clients[0];
+    nodes.say(node, client, "42[\"fetch here\",\"room\"]");
+    let [Heard::Found(found)] = &handler.0.heard()[..] else {
+        panic!("one list")
+    };
+    assert_eq!((found.sockets.len(), found.complete), (2, true));
+    nodes.say(node, client, "42[\"collect here\",\"room\"]");
+    clients[..2]
+        .iter()
+        .for_each(|client| answer(&mut nodes, *client));
+    let collected = handler.0.collected();
+    assert_eq!((collected.acked, collected.complete), (2, true));
+    nodes.say(node, client, "42[\"take along here\",\"room\"]");
+    nodes.say(1, clients[3].1, "42[\"to\",\"annex\"]");
+    let none: &[&str] = &[];
+    assert_eq!(
+        texts(&mut nodes, &clients),
+        [&[NEWS], &[NEWS], none, none] as [&[&str]; 4]
+    );
+    nodes.say(node, client, "42[\"end here\",\"room\"]");
+    assert_eq!(
+        texts(&mut nodes, &clients),
+        [&["41"], &["41"], none, none] as [&[&str]; 4]
+    );
+}
+
+/// It was said in the middle of an order that concerned one node, and the asker on another waited for its whole time.
+#[test]
+fn sockets_that_one_node_ends_are_gone_for_those_that_asked_from_another() {
+    let (handler, mut nodes, clients) = world(2);
+    nodes.say(1, clients[2].1, "42[\"collect\",\"room\"]");
+    clients[2..]
+        .iter()
+        .for_each(|client| answer(&mut nodes, *client));
+    assert_eq!(handler.0.heard(), []);
+    nodes.say(0, clients[0].1, "42[\"end here\",\"room\"]");
+    let collected = handler.0.collected();
+    assert_eq!((collected.acked, collected.gone), (2, 2));
 }
 
 /// What each of so many shards was told last of the members of `counted`.

@@ -34,11 +34,11 @@ fn an_event_reaches_rooms_users_sockets_and_nobody_else() {
 fn numbers_that_are_too_large_for_floats_and_the_order_of_members_stay() {
     let gateway = gateway();
     let mut client = crate::harness::SocketIo::connect(gateway.addr);
-    let body = "{\"event\":\"n\",\"args\":[{\"z\":12345678901234567890123,\n\"a\":1.0}]}";
+    let body = "{\"event\":\"n\",\"args\":[{\"z\":12345678901234567890123,\"a\":1.0}]}";
     let (answer, _) = call_with(&gateway, &KEY.0, "", "POST", "/v1/emit", body);
     assert_eq!(answer.status, 202, "{answer:?}");
     let packet = client.packet();
-    assert_eq!(packet, r#"42["n",{"z":12345678901234567890123, "a":1.0}]"#);
+    assert_eq!(packet, r#"42["n",{"z":12345678901234567890123,"a":1.0}]"#);
 }
 
 #[test]
@@ -257,6 +257,9 @@ fn whatever_goes_wrong_under_v1_is_a_problem() {
         ("GET", "/v1/", "", 404),
         ("GET", "/v1/emit", "", 405),
         ("DELETE", "/v1/sockets", "", 405),
+        ("POST", "/v1/nodes", "{}", 405),
+        ("POST", "/v1/nodes/9/drain", "{}", 404),
+        ("POST", "/v1/nodes/x/drain", "{}", 400),
         ("POST", "/v1/openapi.json", "{}", 405),
         ("GET", "/v1/sockets?room=a&limit=x", "", 400),
         ("GET", "/v1/sockets?rooms=a", "", 400),
