@@ -5,6 +5,7 @@ use super::{deploy, read};
 use crate::harness::client::poll_request;
 use crate::harness::{Gateway, Plain, Poller, RawConn, SocketIo, eventually};
 use serde_json::{Value, json};
+use servers::Redis;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -95,6 +96,14 @@ impl Prometheus {
         stream.read_to_string(&mut answer).ok()?;
         let (_, body) = answer.split_once("\r\n\r\n")?;
         serde_json::from_str(body).ok()
+    }
+
+    /// An alert fires, or will unless its reason goes.
+    fn warns_of(&self, name: &str) -> bool {
+        let answer = self.get("/api/v1/alerts").unwrap_or_default();
+        let alerts = answer["data"]["alerts"].as_array().cloned();
+        let of_it = |alert: &Value| alert["labels"]["alertname"] == *name;
+        alerts.unwrap_or_default().iter().any(of_it)
     }
 
     /// Values of a query now; an error if Prometheus does not understand it.
@@ -234,6 +243,28 @@ fn conditions(prometheus: &Prometheus) -> Vec<(String, String)> {
     conditions
 }
 
+/// A node whose Redis is gone serves its clients, and only operators can see what is wrong.
+#[test]
+#[ignore = "needs Prometheus: cargo xtask test foreign"]
+fn a_node_that_loses_redis_raises_the_alert_about_it() {
+    let mut redis = Redis::start();
+    let url = redis.url();
+    let cluster = format!("[cluster]\nadapter = \"redis\"\nurls = [{url:?}]\nsecret = \"s\"\n");
+    let gateway = Gateway::start(&format!("{CONFIG}{cluster}"));
+    let prometheus = Prometheus::scraping(gateway.admin);
+    let is_up = |up: f64| prometheus.query("sockeye_cluster_up") == Ok(vec![up]);
+    assert!(eventually(SCRAPED, || is_up(1.0)), "it was there");
+    assert!(!prometheus.warns_of("SockeyeClusterUnreachable"));
+    redis.kill();
+    let warned = eventually(SCRAPED, || prometheus.warns_of("SockeyeClusterUnreachable"));
+    assert!(warned, "{:?}", prometheus.get("/api/v1/alerts"));
+    redis.restart();
+    let over = eventually(SCRAPED, || {
+        is_up(1.0) && !prometheus.warns_of("SockeyeClusterUnreachable")
+    });
+    assert!(over, "{:?}", prometheus.get("/api/v1/alerts"));
+}
+
 /// With all places taken and newcomers refused, the two alerts about it are on their way.
 fn near_the_cap(gateway: &Gateway, prometheus: &Prometheus) {
     for what in ["sockeye_sessions", "sockeye_connections"] {
@@ -245,17 +276,9 @@ fn near_the_cap(gateway: &Gateway, prometheus: &Prometheus) {
         // Refused, and so counted.
         let newcomer = RawConn::exchange(gateway.addr, poll_request(""));
         assert_eq!(newcomer.status, 503, "{newcomer:?}");
-        let alerts = prometheus.get("/api/v1/alerts").unwrap_or_default();
-        let alerts = alerts["data"]["alerts"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
         ["SockeyeConnectionsNearLimit", "SockeyeConnectionsShed"]
             .iter()
-            .all(|name| {
-                let of_it = |alert: &Value| alert["labels"]["alertname"] == *name;
-                alerts.iter().any(of_it)
-            })
+            .all(|name| prometheus.warns_of(name))
     });
     assert!(raised, "{:?}", prometheus.get("/api/v1/alerts"));
     drop(crowd);
