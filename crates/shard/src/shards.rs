@@ -358,16 +358,6 @@ impl Shards {
         &self.process
     }
 
-    /// Has a shard carry out what all shards and nodes are to do.
-    pub fn relayer(&self) -> impl Fn(Letter) + Send + Sync + 'static {
-        let mail = self.mail.first().cloned();
-        move |letter| {
-            if let Some(mail) = &mail {
-                mail.send(Mail::Letter(Arc::new(letter)));
-            }
-        }
-    }
-
     /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed.
     pub fn adopter(
         &self,

@@ -271,15 +271,6 @@ pub enum Letter {
     Room(RoomNews),
     /// Something that the link to other nodes reports.
     Uplink(Tidings),
-    /// One shard carries it out for all shards and nodes.
-    Everywhere(Command),
-}
-
-/// What an operator wants done.
-#[derive(Debug)]
-pub enum Command {
-    Emit(Broadcast),
-    Disconnect { of: Address, close: bool },
 }
 
 /// To the asker of a round.
@@ -328,25 +319,12 @@ impl From<RoomNews> for Letter {
 }
 
 impl Letter {
-    /// Ends the sockets that are meant; with `close` their sessions, too. For one shard, which tells all others.
-    pub fn disconnect(of: &Target<'_>, close: bool) -> Self {
-        let of = Address::from(of);
-        Self::Everywhere(Command::Disconnect { of, close })
-    }
-
-    /// Publishes an event. For one shard, which tells all others.
-    pub fn emit(to: &Target<'_>, event: &Emit<'_>) -> Self {
-        Self::Everywhere(Command::Emit(Broadcast::new(to, event)))
-    }
-
     /// Memory it takes while it waits. Shards that share a letter count it each: better too early than too late.
     pub fn bytes(&self) -> usize {
         let content = match self {
             Self::Order(order) => order.bytes(),
             Self::Response(reply) => reply.response.bytes(),
             Self::Uplink(_) => 0,
-            Self::Everywhere(Command::Emit(broadcast)) => broadcast.bytes(),
-            Self::Everywhere(Command::Disconnect { of, .. }) => of.bytes(),
             Self::Room(RoomNews::Append(broadcast, kept) | RoomNews::Arrived(broadcast, kept)) => {
                 broadcast.bytes() + kept.as_ref().map_or(0, String::len)
             }

@@ -1,9 +1,7 @@
 //! What a hub does with a letter of another hub.
 
 use crate::cluster::asking;
-use crate::cluster::letter::{
-    Broadcast, Command, Letter, Order, RoomNews, RoundId, Target, borrowed,
-};
+use crate::cluster::letter::{Broadcast, Letter, Order, RoomNews, RoundId, Target, borrowed};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
@@ -17,18 +15,6 @@ pub(crate) fn letter(parts: &mut Parts, letter: &Letter) {
         Letter::Response(reply) => asking::take_response(parts, reply),
         Letter::Uplink(tidings) => asking::on_tidings(parts, tidings),
         Letter::Room(news) => room_news(parts, news),
-        Letter::Everywhere(command) => carry_out(parts, command),
-    }
-}
-
-fn carry_out(parts: &mut Parts, command: &Command) {
-    match command {
-        Command::Emit(broadcast) => broadcast
-            .to
-            .with(|to| publish::publish(parts, to, &broadcast.event())),
-        Command::Disconnect { of, close } => {
-            of.with(|of| orders::disconnect_all(parts, of, *close));
-        }
     }
 }
 

@@ -498,20 +498,23 @@ fn a_refreshed_token_keeps_the_client() {
 
 #[test]
 fn a_user_hears_what_is_sent_to_it_on_all_its_sockets() {
-    use hub::{Letter, Target};
+    use rules::{Chosen, Errand, Wanted};
     let mut rig = strict();
     let clients: Vec<_> = ["ann", "bob", "ann", "ann"]
         .iter()
         .map(|uid| joined(&mut rig, claims(uid)))
         .collect();
     rig.break_off(clients[2]);
-    let target = Target {
-        namespace: "/",
-        users: &["ann"],
-        ..Target::default()
+    let errand = Errand {
+        of: Chosen {
+            namespace: "/".to_owned(),
+            users: vec!["ann".to_owned()],
+            ..Chosen::default()
+        },
+        what: Wanted::Disconnect { close: true },
+        answer: Box::new(|_| {}),
     };
-    let letter = Letter::disconnect(&target, true);
-    rig.turn(|turn| turn.letter(&letter));
+    rig.turn(|turn| turn.outside(Box::new(errand)));
     rig.finish_turn();
     let left: Vec<bool> = clients
         .iter()
