@@ -109,7 +109,7 @@ fn stock_clients_needed_sticky_sessions_and_were_lost_with_their_node() {
         let report = some.report();
         assert_eq!((report.connects, report.errors), (vec![1; 3], json!({})));
     }
-    assert!(relayed(&nodes) > 100.0, "{}", relayed(&nodes));
+    assert!(relayed(&nodes) > 20.0, "{}", relayed(&nodes));
     // They are back on other nodes without a loop: for the loss of their node or of the one between.
     nodes[0].kill();
     for some in &mut all {
@@ -143,5 +143,5 @@ fn a_proxy_that_shares_its_connections_mixes_no_sessions() {
         let report = some.report();
         assert_eq!((report.connects, report.errors), (vec![1; 3], json!({})));
     }
-    assert!(relayed(&nodes) > 100.0, "{}", relayed(&nodes));
+    assert!(relayed(&nodes) > 20.0, "{}", relayed(&nodes));
 }
