@@ -398,7 +398,7 @@ impl Backend {
                     self.admit_all(&entries);
                 }
                 for what in commands {
-                    let done = self.carry_out(ENDPOINT, what);
+                    let done = self.carry_out(now_ms, ENDPOINT, what);
                     self.counts.commands_failed += u64::from(done.is_err());
                 }
                 self.finish(now_ms, entries, true);
@@ -489,7 +489,7 @@ impl Backend {
                 ..proto::Ack::default()
             };
             // It is one of its own.
-            let _ = self.carry_out(ENDPOINT, What::Ack(nothing));
+            let _ = self.carry_out(0, ENDPOINT, What::Ack(nothing));
         } else if let Some(home) = self.homes.get_mut(&name) {
             home.settle(ack);
             self.refuse(name, ack, Why::Absent);

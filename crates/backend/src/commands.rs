@@ -34,7 +34,7 @@ fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && json::validate(text).is_ok()
 }
 
-fn are_elements(args: &[u8]) -> bool {
+pub(crate) fn are_elements(args: &[u8]) -> bool {
     args.is_empty() || is_json(&[b"[", args, b"]"].concat())
 }
 
@@ -43,7 +43,7 @@ impl Backend {
         let unknown = "the command is empty, or of a kind that this gateway does not know";
         let done = what
             .ok_or(unknown)
-            .and_then(|what| self.carry_out(worker, what));
+            .and_then(|what| self.carry_out(now_ms, worker, what));
         if let Err(message) = done {
             let message = message.to_owned();
             let failed = proto::Failed {
@@ -57,7 +57,12 @@ impl Backend {
         }
     }
 
-    pub(crate) fn carry_out(&mut self, worker: u64, what: What) -> Result<(), &'static str> {
+    pub(crate) fn carry_out(
+        &mut self,
+        now_ms: u64,
+        worker: u64,
+        what: What,
+    ) -> Result<(), &'static str> {
         match what {
             What::Decision(decision) => return self.decide(worker, decision),
             What::Ack(ack) => return self.answer(worker, ack),
@@ -104,6 +109,13 @@ impl Backend {
                 fetch.query = self.query(worker, fetch.query)?;
                 self.order(To::One, What::Fetch(fetch));
             }
+            What::Tell(tell) => return self.tell_others(now_ms, worker, tell),
+            What::Reply(reply) => return self.take_reply(now_ms, worker, reply),
+            What::Count(mut count) => {
+                self.check_namespace(&count.namespace)?;
+                count.query = self.query(worker, count.query)?;
+                self.order(To::One, What::Count(count));
+            }
         }
         Ok(())
     }
@@ -116,9 +128,7 @@ impl Backend {
     /// A target that is one socket of ours needs one shard only.
     fn route(&self, target: Option<&proto::Target>) -> Result<To, &'static str> {
         let target = target.ok_or("the command has no target")?;
-        if !target.namespace.starts_with('/') {
-            return Err("target.namespace does not begin with a slash");
-        }
+        self.check_namespace(&target.namespace)?;
         if let [only] = target.rooms.as_slice()
             && target.except.is_empty()
             && let Some(name) = Name::parse(only)
@@ -129,6 +139,21 @@ impl Backend {
         Ok(To::All)
     }
 
+    pub(crate) fn check_namespace(&self, namespace: &str) -> Result<(), &'static str> {
+        if !namespace.starts_with('/') {
+            return Err("the namespace does not begin with a slash");
+        }
+        match self.settings.scope.has(namespace) {
+            true => Ok(()),
+            false => Err("the namespace is not of this backend: set `backend` in its table"),
+        }
+    }
+
+    pub(crate) fn number_query(&mut self) -> u64 {
+        self.queries_made += 1;
+        self.queries_made
+    }
+
     fn query(&mut self, worker: u64, query: u64) -> Result<u64, &'static str> {
         let own = self.queries.values();
         if self.queries.len() >= QUERIES_MAX
@@ -136,9 +161,9 @@ impl Backend {
         {
             return Err("65536 queries of this worker wait for their answers");
         }
-        self.queries_made += 1;
-        self.queries.insert(self.queries_made, (worker, query));
-        Ok(self.queries_made)
+        let number = self.number_query();
+        self.queries.insert(number, (worker, query));
+        Ok(number)
     }
 
     fn decide(&mut self, worker: u64, decision: proto::Decision) -> Result<(), &'static str> {

@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: usize,
     /// When it came from the shard.
     pub(crate) came_ms: u64,
+    /// Workers that ended while they had it.
+    pub(crate) deaths: u8,
 }
 
 impl Entry {
@@ -32,6 +34,7 @@ impl Entry {
             bytes: ENTRY_BYTES + item.encoded_len(),
             item,
             came_ms: now_ms,
+            deaths: 0,
         }
     }
 

@@ -14,8 +14,11 @@ mod calls;
 mod commands;
 mod home;
 mod links;
+mod loss;
 mod message;
 mod name;
+mod rounds;
+mod scope;
 mod state;
 mod worker;
 
@@ -23,6 +26,7 @@ pub use calls::{Call, Calling, News, Outcome};
 pub use links::{Denied, Link, Stray};
 pub use message::{Down, Out, Refusal, To, Up, Why};
 pub use name::Name;
+pub use scope::Scope;
 pub use state::{Backend, Counts, Settings};
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`.

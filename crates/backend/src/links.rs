@@ -112,11 +112,13 @@ impl Backend {
         }
         worker.heard_ms = now_ms;
         worker.leaving = false;
+        worker.away = hello.away;
         worker.commands_told = worker.commands;
         let welcome = proto::Welcome {
             resumed: known.is_some(),
             commands: worker.commands,
             node: 0,
+            manners: None,
         };
         self.links.insert(link, id);
         self.ready.insert(link);

@@ -22,6 +22,9 @@ pub enum Up {
     NodeGone(proto::NodeGone),
     Answers(proto::Answers),
     Found(proto::Found),
+    Counted(proto::Counted),
+    /// Another server says something; it waits for [`Down::Reply`] if `told` is not 0.
+    Told(proto::Told),
 }
 
 /// Why a client's event is not carried out.
@@ -33,6 +36,8 @@ pub enum Why {
     Busy,
     /// The worker did not answer in time.
     Unanswered,
+    /// Worker after worker ended over it.
+    Deadly,
 }
 
 /// Why a client is not let in: CONNECT_ERROR.
@@ -81,6 +86,11 @@ pub enum Down {
     Close {
         socket: Name,
     },
+    /// A worker's answer to [`Up::Told`]; `None`: there is none.
+    Reply {
+        told: u64,
+        answer: Option<proto::Answer>,
+    },
     /// What a worker wants. Queries in it are numbered by the backend.
     Do(What),
 }
@@ -95,6 +105,7 @@ impl Down {
             Self::Do(What::Emit(what)) => emit(what),
             Self::Do(What::Ask(ask)) => ask.emit.as_ref().map_or(0, emit),
             Self::Do(What::SetData(set)) => set.data.len(),
+            Self::Do(What::Tell(tell)) => tell.args.len() + attached(&tell.attachments),
             _ => 0,
         }
     }

@@ -7,6 +7,8 @@ use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
+use crate::rounds::Round;
+use crate::scope::Scope;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -32,6 +34,8 @@ pub struct Settings {
     /// What may wait for the workers in all, and of one socket.
     pub queue_bytes_max: usize,
     pub socket_bytes_max: usize,
+    /// Namespaces of this backend.
+    pub scope: Scope,
 }
 
 impl Default for Settings {
@@ -47,6 +51,7 @@ impl Default for Settings {
             window_bytes: 1 << 20,
             queue_bytes_max: 64 << 20,
             socket_bytes_max: 64 << 10,
+            scope: Scope::All,
         }
     }
 }
@@ -61,6 +66,8 @@ pub struct Counts {
     pub refused_absent: u64,
     pub refused_busy: u64,
     pub refused_unanswered: u64,
+    /// Events and newcomers over which worker after worker ended.
+    pub refused_deadly: u64,
     /// Answers and decisions that came when nobody waited any more.
     pub late: u64,
     /// Calls of an endpoint, by how they went.
@@ -92,6 +99,8 @@ pub struct Backend {
     /// Queries under way: the worker, and its own number for it.
     pub(crate) queries: BTreeMap<u64, (u64, u64)>,
     pub(crate) queries_made: u64,
+    /// What servers asked each other.
+    pub(crate) rounds: BTreeMap<u64, Round>,
     /// All that is kept for workers.
     bytes: usize,
     decisions_due: VecDeque<(u64, Name)>,
@@ -183,7 +192,12 @@ impl Backend {
                 data,
             } => self.on_described(now_ms, socket, rooms, data),
             Up::NodeGone(gone) => self.on_node_gone(now_ms, gone),
+            Up::Counted(counted) => self.on_counted(now_ms, counted),
+            Up::Told(told) => self.on_told(now_ms, told),
             Up::Answers(mut answers) => {
+                if self.answered_away(now_ms, &mut answers) {
+                    return;
+                }
                 if let Some((worker, query)) = self.queries.remove(&answers.query) {
                     answers.query = query;
                     self.reply(now_ms, worker, What::Answers(answers));
@@ -349,6 +363,7 @@ impl Backend {
             Why::Absent => &mut counts.refused_absent,
             Why::Busy => &mut counts.refused_busy,
             Why::Unanswered => &mut counts.refused_unanswered,
+            Why::Deadly => &mut counts.refused_deadly,
         } += 1;
         self.tell(socket, Down::Refuse { socket, ack, why });
     }
@@ -507,60 +522,12 @@ impl Backend {
         self.homeless.remove(&name);
     }
 
-    /// A worker will not come back: its sockets move, with what it has not handled.
-    pub(crate) fn bury(&mut self, now_ms: u64, id: u64) {
-        let Some(worker) = self.workers.remove(&id) else {
-            return;
-        };
-        if let Some(link) = worker.link {
-            self.links.remove(&link);
-            self.ready.remove(&link);
-        }
-        self.queries.retain(|_, (asker, _)| *asker != id);
-        for name in worker.sockets {
-            let Some(home) = self.homes.get_mut(&name) else {
-                continue;
-            };
-            if home.phase == Phase::Gone && !home.admitted {
-                self.forget(name);
-                continue;
-            }
-            home.worker = None;
-            home.since_ms = now_ms;
-            home.describing = false;
-            for mut entry in home.owed.drain(..) {
-                entry.item.redelivered = true;
-                home.held.push_back(entry);
-            }
-            self.homeless.insert(name);
-        }
-        for mut entry in worker.sent {
-            entry.item.redelivered = true;
-            self.take_back(entry);
-        }
-        worker
-            .queue
-            .into_iter()
-            .for_each(|entry| self.take_back(entry));
-        self.settle_all(now_ms);
-    }
-
-    /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.
-    fn take_back(&mut self, entry: Entry) {
-        let home = entry.about.and_then(|name| self.homes.get_mut(&name));
-        match home {
-            Some(home) if home.phase == Phase::Deciding || !entry.introduces() => {
-                home.held.push_back(entry);
-            }
-            _ => self.release(&entry),
-        }
-    }
-
     // ---- time ---------------------------------------------------------------------------------------------------------------
 
     /// What is due by now.
     pub fn tick(&mut self, now_ms: u64) {
         self.forgive(now_ms);
+        self.end_rounds(now_ms);
         self.bury_lost(now_ms);
         while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {
             self.decision_due(now_ms, name);

@@ -9,6 +9,8 @@ use std::collections::{BTreeSet, VecDeque};
 pub(crate) struct Worker {
     pub(crate) instance: String,
     pub(crate) weight: u64,
+    /// Another node is its first.
+    pub(crate) away: bool,
     pub(crate) link: Option<Link>,
     /// Last sign of life; without a link: when it was lost.
     pub(crate) heard_ms: u64,
@@ -36,6 +38,7 @@ impl Worker {
         Self {
             instance,
             weight: u64::from(weight.max(1)),
+            away: false,
             link: None,
             heard_ms: now_ms,
             leaving: false,
@@ -121,6 +124,11 @@ impl Worker {
 
     pub(crate) fn takes_sockets(&self) -> bool {
         self.link.is_some() && !self.leaving
+    }
+
+    /// What servers say to each other reaches it by this node.
+    pub(crate) fn is_home(&self) -> bool {
+        self.link.is_some() && !self.away && !self.leaving
     }
 
     /// Sockets compared with its weight, as a fraction of the other's.

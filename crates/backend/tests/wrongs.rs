@@ -258,3 +258,162 @@ fn a_worker_that_restarted_under_its_name_was_refused() {
     assert_eq!(backend.take_ended(), [LINK]);
     assert_eq!(backend.workers(), 1);
 }
+
+fn join(backend: &mut Backend, link: Link, instance: &str) {
+    let hello = Hello {
+        instance: instance.to_owned(),
+        ..Hello::default()
+    };
+    backend.attach(1, link, &hello).expect("welcome");
+}
+
+/// It went to the next worker, and the next, and ended them all.
+#[test]
+fn an_event_that_ends_workers_was_given_to_all_of_them() {
+    let mut backend = attached();
+    let name = "0".repeat(20);
+    let connect = proto::Connect {
+        socket: name.clone(),
+        namespace: "/".to_owned(),
+        ..proto::Connect::default()
+    };
+    backend.up(1, Up::Connect(connect));
+    let admit = Order::Decision(proto::Decision {
+        socket: name.clone(),
+        admit: true,
+        ..proto::Decision::default()
+    });
+    items(&mut backend);
+    let decided = FromWorker {
+        handled: 1,
+        ..says(1, vec![Some(admit)])
+    };
+    backend.received(1, LINK, decided).expect("in order");
+    backend.up(
+        1,
+        Up::Event(proto::Event {
+            socket: name.clone(),
+            event: "deadly".to_owned(),
+            ack: 9,
+            ..proto::Event::default()
+        }),
+    );
+    for round in 0..3_u64 {
+        let link = Link(round + 1);
+        let has = |item: &What| matches!(item, What::Event(event) if event.ack == 9);
+        let sent = std::iter::from_fn(|| backend.poll(1, link));
+        let got: Vec<What> = sent
+            .flat_map(|message| message.items)
+            .filter_map(|item| item.what)
+            .collect();
+        assert!(got.iter().any(has), "round {round}: {got:?}");
+        // The worker ends, and does not come back.
+        backend.detached(1, link);
+        backend.take_out();
+        let now_ms = 1_000 * (round + 1);
+        backend.tick(now_ms);
+        join(&mut backend, Link(round + 2), &format!("next {round}"));
+        if round == 2 {
+            break;
+        }
+        let socket = backend::Name::parse(&name).expect("a name");
+        backend.up(
+            now_ms,
+            Up::Described {
+                socket,
+                rooms: Vec::new(),
+                data: "{}".to_owned(),
+            },
+        );
+    }
+    let refused = backend.take_out().into_iter().any(|out| {
+        matches!(
+            out.down,
+            Down::Refuse {
+                ack: 9,
+                why: backend::Why::Deadly,
+                ..
+            }
+        )
+    });
+    assert!(refused, "its client is told");
+    assert_eq!(backend.counts().refused_deadly, 1);
+}
+
+#[test]
+fn a_worker_spoke_to_namespaces_of_others() {
+    let mut backend = Backend::new(Settings {
+        scope: backend::Scope::Only(vec!["/orders".to_owned()]),
+        ..Settings::default()
+    });
+    join(&mut backend, LINK, "a");
+    let said = says(1, vec![Some(Order::Emit(emit("news")))]);
+    backend.received(1, LINK, said).expect("in order");
+    let failed = failures(&mut backend);
+    assert!(failed[0].1.contains("not of this backend"), "{failed:?}");
+    assert!(backend.take_out().is_empty());
+}
+
+/// One answers, one is lost, one says nothing: the asker hears what there is, in time.
+#[test]
+fn workers_that_are_asked_answer_or_are_missing() {
+    let mut backend = attached();
+    for (link, instance) in [(2, "b"), (3, "c"), (4, "d")] {
+        join(&mut backend, Link(link), instance);
+    }
+    let tell = Order::Tell(proto::Tell {
+        query: 5,
+        namespace: "/".to_owned(),
+        event: "ping".to_owned(),
+        timeout_ms: 300,
+        ..proto::Tell::default()
+    });
+    backend
+        .received(1, LINK, says(1, vec![Some(tell)]))
+        .expect("in order");
+    let away = backend
+        .take_out()
+        .into_iter()
+        .find_map(|out| match out.down {
+            Down::Do(Order::Tell(tell)) => Some(tell.query),
+            _ => None,
+        });
+    let told = |backend: &mut Backend, link| {
+        let sent = std::iter::from_fn(|| backend.poll(1, Link(link)));
+        let items = sent.flat_map(|message| message.items);
+        items
+            .filter_map(|item| match item.what {
+                Some(What::Told(told)) => Some(told.told),
+                _ => None,
+            })
+            .next()
+    };
+    let number = told(&mut backend, 2).expect("it is asked");
+    assert_eq!(told(&mut backend, 3), Some(number));
+    assert_eq!(told(&mut backend, 1), None, "who asks is not asked");
+    let reply = Order::Reply(proto::Reply {
+        told: number,
+        args: "1".into(),
+        ..proto::Reply::default()
+    });
+    backend
+        .received(1, Link(2), says(1, vec![Some(reply)]))
+        .expect("in order");
+    backend.up(
+        1,
+        Up::Answers(proto::Answers {
+            query: away.expect("other nodes are asked"),
+            ..proto::Answers::default()
+        }),
+    );
+    assert!(items(&mut backend).is_empty(), "two still owe an answer");
+    backend.tick(301);
+    let got = items(&mut backend);
+    let [What::Answers(answers)] = got.as_slice() else {
+        panic!("{got:?}");
+    };
+    assert_eq!(
+        (answers.query, answers.answers.len(), answers.missing),
+        (5, 1, 2)
+    );
+}

@@ -10,6 +10,7 @@ mod webhook;
 
 use crate::admin::keys::ApiKeys;
 use crate::api::{Api, grpc};
+use backend::proto::Manners;
 use backend::{Backend, Calling, Down, Settings};
 use caller::Caller;
 use driver::{Desk, Driver};
@@ -43,11 +44,19 @@ pub struct Kitchen {
     pub webhook: Option<Webhook>,
 }
 
+/// What each worker is told of the gateway.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Number of the node.
+    pub node: u16,
+    pub manners: Manners,
+}
+
 /// The way to the handlers of the shards.
 pub trait ToShards: Send + Sync + 'static {
     fn shards(&self) -> u16;
-    /// In order with all that is sent to this shard.
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down);
+    /// In order with all that is sent to this shard. `leads`: it tells other nodes, too.
+    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down, leads: bool);
     /// Which shard has the socket with this id.
     fn shard_of(&self, socket: &str) -> Option<u16>;
     /// Some shard has more to do than it should: workers can wait.
@@ -120,7 +129,7 @@ impl Backends {
     pub fn serve(
         self,
         listener: Option<TcpListener>,
-        node: u16,
+        served: Served,
         shards: Arc<dyn ToShards>,
         api: Arc<Api>,
     ) {
@@ -142,7 +151,7 @@ impl Backends {
             let driver = Driver::new(
                 backend,
                 caller,
-                node,
+                served.clone(),
                 inlet,
                 open.figures,
                 Arc::clone(&shards),

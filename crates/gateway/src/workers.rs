@@ -2,10 +2,10 @@
 
 use crate::config::Resolved;
 use anyhow::{Context, Result, anyhow};
-use backend::proto::NodeGone;
+use backend::proto::{Manners, NodeGone};
 use backend::{Down, Up};
 use control::api::Api;
-use control::backend::{Backends, Config, ToShards};
+use control::backend::{Backends, Config, Served, ToShards};
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::Place;
@@ -15,6 +15,7 @@ use shard::{Shards, ToHandlers};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where workers will attach, if any do: bound before anything begins, so that an address in use is a start that fails.
 #[derive(Debug)]
@@ -65,8 +66,13 @@ impl Counter {
             to: shards.to_handlers(),
             limits: config.hub.limits.clone(),
         };
+        let served = Served {
+            node,
+            manners: manners(config),
+        };
         let (listener, api) = (listener.transpose()?, Arc::clone(api));
-        self.backends.serve(listener, node, Arc::new(handlers), api);
+        self.backends
+            .serve(listener, served, Arc::new(handlers), api);
         Ok(addr)
     }
 }
@@ -76,6 +82,19 @@ fn listen(addr: SocketAddr) -> Result<TcpListener> {
     let listener = listener.with_context(|| format!("cannot listen on {addr} (workers.listen)"))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// How clients are treated: workers compare their own settings with it.
+fn manners(config: &Resolved) -> Manners {
+    let hub = &config.hub;
+    let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+    Manners {
+        ping_interval_ms: millis(hub.ping_interval),
+        ping_timeout_ms: millis(hub.ping_timeout),
+        connect_timeout_ms: millis(hub.connect_timeout),
+        max_payload: hub.max_payload as u64,
+        path: hub.socketio_path.clone(),
+    }
 }
 
 /// Bytes that a word costs beside its own.
@@ -91,10 +110,11 @@ impl ToShards for Handlers {
         self.to.shards()
     }
 
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down) {
+    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down, leads: bool) {
         let bytes = WORD_BYTES + down.bytes();
         let line = Arc::clone(line);
-        self.to.send(shard, Box::new(Word { line, down }), bytes);
+        self.to
+            .send(shard, Box::new(Word { line, down, leads }), bytes);
     }
 
     fn shard_of(&self, socket: &str) -> Option<u16> {

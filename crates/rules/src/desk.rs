@@ -6,7 +6,7 @@ use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
 use hub::{
     AckTo, Answer, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
-    Found, Group, Protocol, Refusal, SocketKey, Ticket,
+    Found, Group, Protocol, Refusal, ServerAck, ServerEvent, SocketKey, Ticket,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,15 +33,26 @@ struct Member {
 
 #[derive(Default)]
 pub(crate) struct Desk {
+    /// Makes numbers differ from those of other shards.
+    shard: u16,
     members: HashMap<Name, Member>,
     /// Queries of backends, by our tokens.
     queries: HashMap<u64, (Arc<dyn Line>, u64)>,
+    /// Other servers that wait for an answer, by our tokens.
+    servers: HashMap<u64, ServerAck>,
     numbers: u64,
     /// Was let in by the last decision.
     admitted: Option<Name>,
 }
 
 impl Desk {
+    pub(crate) fn new(shard: u16) -> Self {
+        Self {
+            shard,
+            ..Self::default()
+        }
+    }
+
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
@@ -98,6 +109,7 @@ impl Desk {
             args: Bytes::copy_from_slice(event.args.as_bytes()),
             attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
             ack: event.ack.as_ref().map_or(0, |_| number),
+            websocket: socket.transport() == Some("websocket"),
         };
         if !member.line.up(Up::Event(up)) {
             return refuse(socket, event.ack, Why::Busy);
@@ -183,7 +195,8 @@ impl Desk {
                     cx.socket(key).disconnect(true);
                 }
             }
-            Down::Do(what) => self.order(cx, &word.line, what),
+            Down::Reply { told, answer } => self.reply(cx, told, answer),
+            Down::Do(what) => self.order(cx, &word.line, what, word.leads),
         }
     }
 
@@ -247,7 +260,10 @@ impl Desk {
         }
     }
 
-    fn order(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, what: What) {
+    fn order(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, what: What, leads: bool) {
+        if leads {
+            tell_nodes(cx, &what);
+        }
         match what {
             What::Emit(emit) => {
                 let attachments = as_vecs(&emit.attachments);
@@ -264,6 +280,11 @@ impl Desk {
             What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
                 of.here().leave(&borrowed(&leave.rooms));
             }),
+            What::Disconnect(end) if end.drop => {
+                if let Some(key) = self.only(end.of.as_ref()) {
+                    cx.socket(key).drop_transport();
+                }
+            }
             What::Disconnect(end) => {
                 with(cx, end.of.as_ref(), |of| of.here().disconnect(end.close));
             }
@@ -280,8 +301,14 @@ impl Desk {
                 let timeout = millis(fetch.timeout_ms);
                 with(cx, fetch.of.as_ref(), |of| of.fetch(timeout, token));
             }
+            What::Tell(tell) => self.tell(cx, line, &tell),
+            What::Count(count) => {
+                let servers = cx.servers(&count.namespace).count();
+                let query = count.query;
+                line.up(Up::Counted(proto::Counted { query, servers }));
+            }
             // These are the backend's own business.
-            What::Decision(_) | What::Ack(_) => {}
+            What::Decision(_) | What::Ack(_) | What::Reply(_) => {}
         }
     }
 
@@ -304,6 +331,62 @@ impl Desk {
         }
     }
 
+    /// Other servers are told; without a query nobody answers.
+    fn tell(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, tell: &proto::Tell) {
+        let attachments = as_vecs(&tell.attachments);
+        let event = Emit {
+            name: &tell.event,
+            args: text(&tell.args),
+            attachments: &attachments,
+            volatile: false,
+        };
+        let servers = cx.servers(&tell.namespace);
+        if tell.query == 0 {
+            return servers.emit(&event);
+        }
+        self.numbers += 1;
+        self.queries
+            .insert(self.numbers, (Arc::clone(line), tell.query));
+        servers.ask(&event, millis(tell.timeout_ms), self.numbers);
+    }
+
+    /// Another server says something. One that waits is answered `null` when no worker can be asked.
+    pub(crate) fn told(
+        &mut self,
+        cx: &mut Context<'_>,
+        event: ServerEvent<'_>,
+        line: Option<&Arc<dyn Line>>,
+    ) {
+        let number = u64::from(self.shard) << 48 | self.number();
+        let told = proto::Told {
+            told: event.ack.as_ref().map_or(0, |_| number),
+            namespace: event.namespace.to_owned(),
+            event: event.name.to_owned(),
+            args: Bytes::copy_from_slice(event.args.as_bytes()),
+            attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
+        };
+        let taken = line.is_some_and(|line| line.up(Up::Told(told)));
+        match event.ack {
+            Some(ack) if taken => {
+                self.servers.insert(number, ack);
+            }
+            Some(ack) => cx.answer_server(ack, "null", &[]),
+            None => {}
+        }
+    }
+
+    fn reply(&mut self, cx: &mut Context<'_>, told: u64, answer: Option<proto::Answer>) {
+        let Some(ack) = self.servers.remove(&told) else {
+            return;
+        };
+        match answer {
+            Some(answer) => {
+                cx.answer_server(ack, text(&answer.args), &as_vecs(&answer.attachments));
+            }
+            None => cx.answer_server(ack, "null", &[]),
+        }
+    }
+
     /// The one socket that is meant, if it is here.
     fn only(&self, target: Option<&proto::Target>) -> Option<SocketKey> {
         let target = target.filter(|target| target.except.is_empty())?;
@@ -311,6 +394,27 @@ impl Desk {
             [only] => self.key(&Name::parse(only)?),
             _ => None,
         }
+    }
+}
+
+/// What each shard does for its own sockets, for those of other nodes.
+fn tell_nodes(cx: &mut Context<'_>, what: &What) {
+    match what {
+        What::Emit(emit) => {
+            let attachments = as_vecs(&emit.attachments);
+            let message = as_emit(emit, &attachments);
+            with(cx, emit.to.as_ref(), |to| to.away().emit(&message));
+        }
+        What::Join(join) => with(cx, join.of.as_ref(), |of| {
+            of.away().join(&borrowed(&join.rooms));
+        }),
+        What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
+            of.away().leave(&borrowed(&leave.rooms));
+        }),
+        What::Disconnect(end) if !end.drop => {
+            with(cx, end.of.as_ref(), |of| of.away().disconnect(end.close));
+        }
+        _ => {}
     }
 }
 
@@ -329,6 +433,7 @@ fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
         Why::Absent => ("No backend is connected", "NO_BACKEND"),
         Why::Busy => ("The backend has too much to do", "BACKEND_BUSY"),
         Why::Unanswered => ("The backend did not answer in time", "BACKEND_TIMEOUT"),
+        Why::Deadly => ("The backend failed on this event", "BACKEND_FAILED"),
     };
     socket.refuse(ack, message, code);
 }
@@ -358,6 +463,7 @@ fn as_connect(request: &ConnectRequest<'_>) -> proto::Connect {
             _ => "plain".to_owned(),
         },
         session: request.sid.to_string(),
+        transport: request.transport.to_owned(),
     }
 }
 

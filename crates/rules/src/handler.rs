@@ -9,13 +9,16 @@ use crate::rooms::Forbidden;
 use crate::{chat, rooms};
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
-    HandlerFactory, Member, Record, Refusal, SocketKey, notices,
+    HandlerFactory, Member, Record, Refusal, ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 use wire::json;
+
+/// Stands in the configuration for every namespace that it does not name.
+const OTHERS: &str = "*";
 
 pub(crate) struct RulesHandler {
     book: Arc<Book>,
@@ -26,17 +29,17 @@ pub(crate) struct RulesHandler {
 }
 
 impl HandlerFactory for RulesFactory {
-    fn build(&self, _shard: u16) -> Box<dyn Handler> {
-        Box::new(RulesHandler::new(Arc::clone(&self.0)))
+    fn build(&self, shard: u16) -> Box<dyn Handler> {
+        Box::new(RulesHandler::new(Arc::clone(&self.0), shard))
     }
 }
 
 impl RulesHandler {
-    pub(crate) fn new(book: Arc<Book>) -> Self {
+    pub(crate) fn new(book: Arc<Book>, shard: u16) -> Self {
         Self {
             book,
             last: 0,
-            desk: Desk::default(),
+            desk: Desk::new(shard),
             errands: Errands::default(),
         }
     }
@@ -49,7 +52,8 @@ impl RulesHandler {
         {
             return Some(self.last);
         }
-        self.last = all.iter().position(|(name, _)| name == namespace)?;
+        let named = |wanted: &str| all.iter().position(|(name, _)| name == wanted);
+        self.last = named(namespace).or_else(|| named(OTHERS))?;
         Some(self.last)
     }
 }
@@ -157,6 +161,12 @@ impl Handler for RulesHandler {
         if let Some(found) = self.errands.found(token, found) {
             self.desk.found(token, found);
         }
+    }
+
+    fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
+        let at = self.find(event.namespace);
+        let line = at.and_then(|at| self.book.namespaces[at].1.backend.as_ref());
+        self.desk.told(cx, event, line);
     }
 
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {

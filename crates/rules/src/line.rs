@@ -25,4 +25,6 @@ pub struct Word {
     pub line: Arc<dyn Line>,
     /// What is to be done.
     pub down: Down,
+    /// Each shard does it for its own sockets; this one also tells other nodes.
+    pub leads: bool,
 }

@@ -9,6 +9,7 @@ import { only } from "./worker.js";
 import type { Worker } from "./worker.js";
 
 const FETCH_TIMEOUT_MS = 5_000;
+const TELL_TIMEOUT_MS = 5_000;
 /** The gateway's answer comes a little before Socket.IO's own timer. */
 const EARLY_MS = 100;
 /** `setTimeout` takes no more. */
@@ -34,6 +35,8 @@ export class SockeyeAdapter extends Adapter {
   readonly #adapters: Adapters;
   /** Some socket of this worker looks at what goes out. */
   #watched = false;
+  /** The next to ask how many servers there are waits for one count. */
+  #counted = false;
 
   constructor(namespace: any, worker: Worker, adapters: Adapters) {
     super(namespace);
@@ -176,16 +179,12 @@ export class SockeyeAdapter extends Adapter {
   override broadcastWithAck(packet: Packet, opts: BroadcastOptions, count: (clients: number) => void, ack: (answer: unknown) => void): void {
     packet.nsp = this.nsp.name;
     const emit = this.#message(packet, opts, opts.flags?.volatile ?? false);
-    // Socket.IO waits for so many counts; the gateway counts for all servers at once.
-    const servers = this.#servers;
-    const counted = (clients: number) => {
-      count(clients);
-      for (let n = 1; n < servers; n++) count(0);
-    };
-    if (!emit) return counted(0);
+    // Socket.IO asks next how many servers will count: the gateway counts for all of them at once.
+    this.#counted = true;
+    if (!emit) return count(0);
     const timeout_ms = Math.max(1, (timeoutOf(opts) ?? 0) - EARLY_MS, Math.floor((timeoutOf(opts) ?? 0) * 0.8));
     const done = ({ answers, missing }: Answers) => {
-      counted(answers.length + missing);
+      count(answers.length + missing);
       for (const answer of answers) ack(decode(answer)[0]);
     };
     const failed = (error: Error) => console.error(`sockeye: ${error.message}`);
@@ -201,12 +200,35 @@ export class SockeyeAdapter extends Adapter {
 
   // ---- the cluster --------------------------------------------------------------------------------------------------------------
 
-  get #servers(): number {
-    return 1;
+  override serverCount(): Promise<number> {
+    if (this.#counted) {
+      this.#counted = false;
+      return Promise.resolve(1);
+    }
+    return new Promise((resolve, reject) => {
+      const done = ({ servers }: { servers: number }) => resolve(servers);
+      this.#worker.query((query) => ({ count: { query, namespace: this.nsp.name } }), done, reject);
+    });
   }
 
-  override serverCount(): Promise<number> {
-    return Promise.resolve(this.#servers);
+  override serverSideEmit(packet: unknown[]): void {
+    const waits = typeof packet.at(-1) === "function";
+    const done = waits ? (packet.at(-1) as (error: Error | null, answers?: unknown[]) => void) : undefined;
+    const [event, ...values] = waits ? packet.slice(0, -1) : packet;
+    const tell = { query: 0, namespace: this.nsp.name, event: String(event), ...encode(values), timeout_ms: TELL_TIMEOUT_MS };
+    if (!done) return void this.#worker.command({ tell });
+    const answered = ({ answers, missing }: Answers) => {
+      const responses = answers.map((answer) => decode(answer)[0]);
+      if (missing === 0) return done(null, responses);
+      const text = `timeout reached: only ${answers.length} responses received out of ${answers.length + missing}`;
+      done(Object.assign(new Error(text), { responses }), responses);
+    };
+    this.#worker.query((query) => ({ tell: { ...tell, query } }), answered, done);
+  }
+
+  /** Another server says something. */
+  told(event: unknown[]): void {
+    this.nsp._onServerSideEmit(event);
   }
 
   override fetchSockets(opts: BroadcastOptions): Promise<any[]> {

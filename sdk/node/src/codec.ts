@@ -49,7 +49,7 @@ function restore(value: unknown, attachments: Buffer[]): unknown {
 
 /** The reverse. `before` stands before the values. */
 export function decode({ args, attachments }: Values, ...before: unknown[]): unknown[] {
-  const values = JSON.parse(`[${args.toString()}]`) as unknown[];
-  if (attachments.length > 0) restore(values, attachments);
+  const text = JSON.parse(`[${args.toString()}]`) as unknown[];
+  const values = attachments.length > 0 ? (restore(text, attachments) as unknown[]) : text;
   return before.length === 0 ? values : [...before, ...values];
 }

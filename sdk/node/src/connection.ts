@@ -72,8 +72,16 @@ export class Connection extends EventEmitter {
     this.id = connect.session;
     this.request = requestOf(connect);
     this.remoteAddress = connect.address;
-    this.transport = new Transport(this.id, new URLSearchParams(connect.query).get("transport") ?? "websocket");
+    this.transport = new Transport(this.id, connect.transport || "websocket");
     this.#owner = owner;
+  }
+
+  /** The session's transport is a WebSocket by now. */
+  upgrade(): void {
+    if (this.transport.name === "websocket") return;
+    this.transport.name = "websocket";
+    this.upgraded = true;
+    this.emit("upgrade", this.transport);
   }
 
   /** A packet from the client. */

@@ -25,6 +25,8 @@ export interface Settings {
   backend: string;
   instance: string;
   weight: number;
+  /** Another gateway is the first of this worker. */
+  away: boolean;
   tls?: Tls;
   /** Folder of this library. */
   home: string;
@@ -143,8 +145,8 @@ export class Link {
     stream.on("data", (message: ToWorker) => stream === this.#stream && this.#take(message));
     stream.on("error", (error: grpc.ServiceError) => this.#broken(stream, error));
     stream.on("end", () => this.#broken(stream));
-    const { backend, weight, instance } = this.#settings;
-    stream.write({ hello: { backend, weight, instance, received: this.#received } });
+    const { backend, weight, instance, away } = this.#settings;
+    stream.write({ hello: { backend, weight, instance, away, received: this.#received } });
   }
 
   #broken(stream: Stream, error?: grpc.ServiceError): void {

@@ -24,10 +24,13 @@ export interface Command {
   emit?: Emit;
   join?: { of: Target; rooms: string[] };
   leave?: { of: Target; rooms: string[] };
-  disconnect?: { of: Target; close: boolean };
+  disconnect?: { of: Target; close: boolean; drop?: boolean };
   set_data?: { socket: string; data: string };
   ask?: { query: number; emit: Emit; timeout_ms: number };
   fetch?: { query: number; of: Target; timeout_ms: number };
+  tell?: Values & { query: number; namespace: string; event: string; timeout_ms: number };
+  reply?: Values & { told: number };
+  count?: { query: number; namespace: string };
 }
 
 export interface Connect {
@@ -40,6 +43,7 @@ export interface Connect {
   user: string;
   protocol: string;
   session: string;
+  transport: string;
 }
 
 export interface Resume {
@@ -52,6 +56,7 @@ export interface Event extends Values {
   socket: string;
   event: string;
   ack: number;
+  websocket: boolean;
 }
 
 export interface Gone {
@@ -77,9 +82,15 @@ export interface Failed {
   message: string;
 }
 
+export interface Told extends Values {
+  told: number;
+  namespace: string;
+  event: string;
+}
+
 export interface Item {
   redelivered: boolean;
-  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed";
+  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted";
   connect: Connect;
   resume: Resume;
   event: Event;
@@ -87,12 +98,24 @@ export interface Item {
   answers: Answers;
   found: Found;
   failed: Failed;
+  told: Told;
+  counted: { query: number; servers: number };
 }
 
 export interface Welcome {
   resumed: boolean;
   commands: number;
   node: number;
+  manners: Manners | null;
+}
+
+/** How the gateway treats clients. */
+export interface Manners {
+  ping_interval_ms: number;
+  ping_timeout_ms: number;
+  connect_timeout_ms: number;
+  max_payload: number;
+  path: string;
 }
 
 export interface ToWorker {

@@ -87,10 +87,11 @@ export class Server<
     const local = {
       data: (namespace: string, id: string) => adapters.get(namespace)?.data(id),
       follow: (namespace: string, id: string, rooms: string[]) => adapters.get(namespace)?.follow(id, rooms),
+      told: (namespace: string, event: unknown[]) => adapters.get(namespace)?.told(event),
     };
     const { gateways, ...settings } = links(options);
     const engine = new Engine({ transports: ["polling", "websocket"], ...options });
-    const worker = new Worker((handlers) => gateways.map((gateway) => new Link({ ...settings, gateway }, handlers)), engine, local);
+    const worker = new Worker((handlers) => gateways.map((gateway, at) => new Link({ ...settings, gateway, away: at > 0 }, handlers)), engine, local);
     worker.ousted = ({ namespace, id }: Member) => adapters.get(namespace)?.oust(id);
     class Adapter extends SockeyeAdapter {
       constructor(namespace: unknown) {

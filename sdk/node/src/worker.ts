@@ -7,17 +7,19 @@ import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
-import type { Answers, Command, Connect, Event, Found, Gone, Item, Resume, Welcome } from "./messages.js";
+import type { Answers, Command, Connect, Event, Found, Gone, Item, Resume, Told, Welcome } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 
 /** A client's answer without `socket.timeout()` is waited for so long. */
 const PATIENCE_MS = 60 * 60_000;
 
+type Counted = Item["counted"];
+
 interface Query {
   link: Link;
   command: number;
-  done(answer: Answers | Found): void;
+  done(answer: Answers | Found | Counted): void;
   failed(error: Error): void;
 }
 
@@ -27,6 +29,8 @@ export interface Local {
   data(namespace: string, id: string): unknown;
   /** Rooms that the socket has by now. */
   follow(namespace: string, id: string, rooms: string[]): void;
+  /** Another server says something: its name, arguments, and perhaps a function that answers. */
+  told(namespace: string, event: unknown[]): void;
 }
 
 export class Worker implements Owner, Handlers {
@@ -102,6 +106,10 @@ export class Worker implements Owner, Handlers {
         return this.#answered(item.answers.query, item.answers);
       case "found":
         return this.#answered(item.found.query, item.found);
+      case "counted":
+        return this.#answered(item.counted.query, item.counted);
+      case "told":
+        return this.#told(link, item.told);
       case "failed": {
         const error = new Error(`the gateway refuses a command: ${item.failed.message}`);
         for (const [query, { link: via, command, failed }] of this.#queries) {
@@ -157,6 +165,7 @@ export class Worker implements Owner, Handlers {
       if (member.stage !== "in") return;
       const data = decode(event, event.event);
       if (redelivered) mark(data);
+      if (event.websocket) member.connection.upgrade();
       this.#touched.add(member);
       member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack });
     });
@@ -200,7 +209,17 @@ export class Worker implements Owner, Handlers {
   /** A worker, a rule or an operator ended it. Set by the server, which knows its sockets. */
   ousted: (member: Member) => void = () => {};
 
-  #answered(query: number, answer: Answers | Found): void {
+  #told(link: Link, told: Told): void {
+    let waits = told.told !== 0;
+    const answer = (...values: unknown[]) => {
+      if (waits) link.command({ reply: { told: told.told, ...encode(values) } });
+      waits = false;
+    };
+    const args = decode(told, told.event);
+    this.#local.told(told.namespace, waits ? [...args, answer] : args);
+  }
+
+  #answered(query: number, answer: Answers | Found | Counted): void {
     const asked = this.#queries.get(query);
     this.#queries.delete(query);
     asked?.done(answer);
@@ -274,7 +293,8 @@ export class Worker implements Owner, Handlers {
       if (member.stage === "asked") {
         this.#refuse(member, "the worker closed the session");
       } else if (member.stage !== "ended") {
-        link.command({ disconnect: { of: only(member), close: true } });
+        // As Engine.IO does: no DISCONNECT packet.
+        link.command({ disconnect: { of: only(member), close: true, drop: true } });
         break;
       }
     }

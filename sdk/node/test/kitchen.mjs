@@ -14,6 +14,7 @@ io.on("connection", (socket) => {
     socket.emit("hello", socket.id);
   }
   socket.on("count", (...args) => args[1](args[0], eventInfo(args).redelivered));
+  if (process.env.CRASH) socket.on("deadly", () => process.exit(9));
   socket.on("echo", (value, done) => done(value));
   socket.on("news", (value) => socket.to("kitchen").emit("news", value));
   socket.on("survey", async (done) => done(await io.timeout(5_000).to("kitchen").emitWithAck("question")));

@@ -43,8 +43,8 @@ async function wire() {
   return { address: `127.0.0.1:${server.address().port}`, cut, close: () => (server.close(), cut()) };
 }
 
-async function worker(address = addresses.workers) {
-  const child = spawn(process.execPath, [here("./kitchen.mjs"), address, KEY], { stdio: ["ignore", "pipe", "inherit"] });
+async function worker(address = addresses.workers, options = {}) {
+  const child = spawn(process.execPath, [here("./kitchen.mjs"), address, KEY], { stdio: ["ignore", "pipe", "inherit"], ...options });
   await lines(child, "stdout", "ready");
   return child;
 }
@@ -64,7 +64,7 @@ before(async () => {
   writeFileSync(
     file,
     `profile = "socket.io"\n[workers]\nlisten = "127.0.0.1:0"\n[log]\nformat = "json"\n[backends.kitchen]\nsocket_max = "1MiB"\nrehome_after = "2s"\n` +
-      `api_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n`,
+      `api_keys = ["cook:${digest}"]\n[namespaces."/"]\nbackend = "kitchen"\n[namespaces."*"]\nbackend = "kitchen"\n`,
   );
   const args = ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
   const gateway = spawn(BINARY, args, { stdio: ["ignore", "ignore", "pipe"] });
@@ -164,5 +164,134 @@ test("what is said before the welcome arrives, and a query of a closed server re
 test("a worker that is refused says so, and its close() ends", async () => {
   const io = new Server({ gateway: addresses.workers, key: "sockeye_wrong", backend: "kitchen" });
   await assert.rejects(io.ready, /no backend of this name has this key/);
+  await io.close();
+});
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** A server in this process, and whatever the test says of it. */
+function server(options = {}) {
+  return new Server({ gateway: addresses.workers, key: KEY, backend: "kitchen", ...options });
+}
+
+function open(namespace = "/", options = {}) {
+  const url = `http://${addresses.addresses.split(",")[0]}${namespace}`;
+  return connect(url, { transports: ["websocket"], forceNew: true, reconnection: false, ...options });
+}
+
+test("namespaces by pattern, two of one session, and one that nobody serves", async () => {
+  const io = server();
+  const seen = [];
+  io.of(/^\/dish-\d+$/).on("connection", (socket) => {
+    seen.push(socket.client);
+    socket.emit("named", socket.nsp.name);
+    socket.on("disconnect", (reason) => seen.push(reason));
+  });
+  await io.ready;
+  const first = open("/dish-1");
+  assert.deepEqual(await once(first, "named"), ["/dish-1"]);
+  const second = first.io.socket("/dish-2");
+  second.connect();
+  assert.deepEqual(await once(second, "named"), ["/dish-2"]);
+  assert.equal(seen[0], seen[1], "one session is one client");
+  const stranger = first.io.socket("/stranger");
+  stranger.connect();
+  const [error] = await once(stranger, "connect_error");
+  assert.equal(error.message, "Invalid namespace");
+  second.disconnect();
+  while (seen.length < 3) await pause(5);
+  assert.equal(seen[2], "client namespace disconnect");
+  assert.equal(first.connected, true);
+  first.disconnect();
+  await io.close();
+});
+
+test("binary in events and acks, numbers as rooms, what a disconnecting socket was in", async () => {
+  const io = server();
+  const said = [];
+  io.on("connection", (socket) => {
+    socket.join([7, "kitchen"]);
+    socket.on("bytes", (value, done) => done(Buffer.isBuffer(value.deep[0]), value.deep[0], Buffer.alloc(0)));
+    socket.on("disconnecting", (reason) => said.push([reason, [...socket.rooms].slice(1)]));
+    io.to(7).emit("seven", Buffer.from("7"));
+  });
+  await io.ready;
+  const socket = open();
+  const [seven] = await once(socket, "seven");
+  assert.equal(Buffer.from(seven).toString(), "7");
+  const acked = await new Promise((done) => socket.emit("bytes", { deep: [Buffer.from([1, 2])] }, (...all) => done(all)));
+  assert.deepEqual(acked.map((value) => (typeof value === "boolean" ? value : [...Buffer.from(value)])), [true, [1, 2], []]);
+  socket.disconnect();
+  while (said.length === 0) await pause(5);
+  assert.deepEqual(said[0][0], "client namespace disconnect");
+  assert.deepEqual(said[0][1].map(String).sort(), ["7", "kitchen"]);
+  await io.close();
+});
+
+test("servers of a backend talk to each other, and count themselves", async () => {
+  const [one, two] = [server(), server()];
+  const heard = [];
+  two.on("note", (...args) => heard.push(args));
+  two.on("question", (x, answer) => answer({ two: x }));
+  one.on("note", () => heard.push("its own"));
+  await Promise.all([one.ready, two.ready]);
+  assert.equal(await one.of("/").adapter.serverCount(), 2);
+  one.serverSideEmit("note", 1, Buffer.from([5]));
+  assert.deepEqual(await one.serverSideEmitWithAck("question", 4), [{ two: 4 }]);
+  assert.deepEqual(heard, [[1, Buffer.from([5])]]);
+  await Promise.all([one.close(), two.close()]);
+});
+
+test("disconnect(true) ends the session, and `drop` of the connection lets the client come back", async () => {
+  const io = server();
+  const reasons = [];
+  io.on("connection", (socket) => {
+    socket.on("kick", () => socket.disconnect(true));
+    socket.on("drop", () => socket.conn.close());
+    socket.on("disconnect", (reason) => reasons.push(reason));
+    socket.emit("hello");
+  });
+  await io.ready;
+  const socket = open("/", { reconnection: true, reconnectionDelay: 10 });
+  await once(socket, "hello");
+  socket.emit("drop");
+  const [lost] = await once(socket, "disconnect");
+  assert.match(lost, /transport close/);
+  await once(socket, "hello");
+  socket.emit("kick");
+  const [kicked] = await once(socket, "disconnect");
+  assert.equal(kicked, "io server disconnect");
+  while (reasons.length < 2) await pause(5);
+  assert.deepEqual(reasons, ["forced close", "server namespace disconnect"]);
+  await io.close();
+});
+
+test("close() ended never while the gateway was out of reach", async () => {
+  const closed = createServer();
+  await once(closed.listen(0, "127.0.0.1"), "listening");
+  const { port } = closed.address();
+  await new Promise((done) => closed.close(done));
+  const io = server({ gateway: `127.0.0.1:${port}` });
+  await io.close();
+});
+
+test("an event that ends worker after worker is refused, and the next worker lives", async () => {
+  const crash = { env: { ...process.env, CRASH: "1" } };
+  const doomed = await Promise.all([worker(undefined, crash), worker(undefined, crash), worker(undefined, crash)]);
+  const socket = await client();
+  const answer = new Promise((done) => socket.emit("deadly", done));
+  await Promise.all(doomed.map((child) => child.exitCode ?? once(child, "exit")));
+  const well = await worker();
+  assert.deepEqual(await answer, { error: "The backend failed on this event" });
+  assert.equal(await socket.emitWithAck("echo", "still"), "still");
+  socket.disconnect();
+  well.kill("SIGKILL");
+});
+
+test("what a worker cannot do throws, and says why", async () => {
+  for (const name of ["allowRequest", "parser", "adapter"]) assert.throws(() => server({ [name]: () => {} }), /with @sockeye\/server/);
+  const io = server();
+  assert.throws(() => io.engine.on("initial_headers", () => {}), /HTTP requests/);
+  assert.throws(() => io.attachApp(), /gateway/);
   await io.close();
 });

@@ -200,6 +200,7 @@ impl Play {
             args: number.to_string().into(),
             attachments: Vec::new(),
             ack,
+            websocket: false,
         };
         self.backend.up(self.now, Up::Event(event));
         // A refusal without an ack names no event: it is the one just said.
@@ -331,6 +332,7 @@ impl Play {
             instance: process.instance.to_string(),
             received: process.received,
             weight: 1,
+            away: false,
         };
         let welcome = self
             .backend
@@ -493,7 +495,12 @@ impl Play {
                 let name = Name::parse(&gone.socket).expect("a name");
                 self.clients.get_mut(&name).expect("a client").gone_heard += 1;
             }
-            What::Answers(_) | What::Found(_) | What::Failed(_) | What::NodeGone(_) => {}
+            What::Answers(_)
+            | What::Found(_)
+            | What::Failed(_)
+            | What::Told(_)
+            | What::Counted(_)
+            | What::NodeGone(_) => {}
         }
     }
 

@@ -1,9 +1,9 @@
 //! The task that owns the state of one backend: news of shards and frames of workers go in, one after the other.
 
-use super::ToShards;
 use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::queue::{Inlet, Outlet};
+use super::{Served, ToShards};
 use crate::admin::keys::ApiKeys;
 use backend::proto::{FromWorker, Hello, ToWorker, Welcome};
 use backend::{Backend, Denied, Link, To};
@@ -65,7 +65,7 @@ pub(super) struct Driver {
     backend: Backend,
     /// If its logic is called.
     caller: Option<Caller>,
-    node: u16,
+    served: Served,
     line: Arc<dyn Line>,
     figures: Arc<Figures>,
     shards: Arc<dyn ToShards>,
@@ -78,7 +78,7 @@ impl Driver {
     pub(super) fn new(
         backend: Backend,
         caller: Option<Caller>,
-        node: u16,
+        served: Served,
         inlet: Arc<Inlet>,
         figures: Arc<Figures>,
         shards: Arc<dyn ToShards>,
@@ -86,7 +86,7 @@ impl Driver {
         Self {
             backend,
             caller,
-            node,
+            served,
             line: inlet,
             figures,
             shards,
@@ -190,7 +190,8 @@ impl Driver {
         );
         let message = ToWorker {
             welcome: Some(Welcome {
-                node: u32::from(self.node),
+                node: u32::from(self.served.node),
+                manners: Some(self.served.manners.clone()),
                 ..welcome
             }),
             ..ToWorker::default()
@@ -213,15 +214,16 @@ impl Driver {
             match out.to {
                 To::Socket(name) => {
                     if let Some(shard) = self.shards.shard_of(name.as_str()) {
-                        self.shards.send(shard, &self.line, out.down);
+                        self.shards.send(shard, &self.line, out.down, false);
                     }
                 }
                 To::All => {
                     for shard in 0..self.shards.shards() {
-                        self.shards.send(shard, &self.line, out.down.clone());
+                        let down = out.down.clone();
+                        self.shards.send(shard, &self.line, down, shard == 0);
                     }
                 }
-                To::One => self.shards.send(0, &self.line, out.down),
+                To::One => self.shards.send(0, &self.line, out.down, false),
             }
         }
         for link in self.backend.take_ended() {

@@ -18,6 +18,7 @@ pub struct Figures {
     pub refused_absent: AtomicU64,
     pub refused_busy: AtomicU64,
     pub refused_unanswered: AtomicU64,
+    pub refused_deadly: AtomicU64,
     /// Refused by shards, because more waited than the backend had room for.
     pub refused_early: AtomicU64,
     pub late: AtomicU64,
@@ -50,6 +51,7 @@ impl Figures {
             (&self.refused_absent, counts.refused_absent),
             (&self.refused_busy, counts.refused_busy),
             (&self.refused_unanswered, counts.refused_unanswered),
+            (&self.refused_deadly, counts.refused_deadly),
             (&self.late, counts.late),
             (&self.calls_taken, counts.calls_taken),
             (&self.calls_refused, counts.calls_refused),

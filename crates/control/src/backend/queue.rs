@@ -47,6 +47,8 @@ impl Line for Inlet {
                 (event.event.len() + event.args.len() + attached, false)
             }
             Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
+            // A server that waits is answered at once when there is no room.
+            Up::Told(told) => (told.args.len(), false),
             _ => (0, true),
         };
         let bytes = WORD_BYTES + bytes;

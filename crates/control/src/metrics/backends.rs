@@ -45,11 +45,12 @@ pub(super) const BACKENDS: &[Metric] = &[
         "sockeye_backend_refused_total",
         "Events and newcomers refused: no worker came in time, too much waited, or no answer came in time.",
         |v| {
-            let reasons: [(&str, Read); 4] = [
+            let reasons: [(&str, Read); 5] = [
                 ("absent", |f| &f.refused_absent),
                 ("busy", |f| &f.refused_busy),
                 ("busy_shard", |f| &f.refused_early),
                 ("unanswered", |f| &f.refused_unanswered),
+                ("deadly", |f| &f.refused_deadly),
             ];
             labelled(v, &reasons)
         },

@@ -1,10 +1,10 @@
 //! `[backends.NAME]`: what is promised for each backend.
 
-use super::keys::Backend;
+use super::keys::{Backend, Namespace};
 use super::problem::Problem;
 use super::raw::Layer;
 use super::rules::{names_below, problem};
-use backend::{Calling, Settings};
+use backend::{Calling, Scope, Settings};
 use control::admin::keys::ApiKeys;
 use control::backend::{Kitchen, Webhook};
 use std::collections::BTreeMap;
@@ -26,7 +26,10 @@ pub fn read(layer: &Layer) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
         }
         let kitchen = Kitchen {
             keys: api_keys,
-            settings: settings(&keys),
+            settings: Settings {
+                scope: scope(layer, name),
+                ..settings(&keys)
+            },
             webhook,
         };
         kitchens.insert(name.to_owned(), kitchen);
@@ -70,6 +73,21 @@ fn webhook(keys: &Backend) -> Option<Webhook> {
     })
 }
 
+/// The namespaces that the configuration gives to this backend.
+fn scope(layer: &Layer, backend: &str) -> Scope {
+    let names = names_below(layer, &["namespaces"]);
+    let is_own = |name: &&str| {
+        let given = (*Namespace::of(layer, name).backend).clone();
+        given.as_deref() == Some(backend)
+    };
+    let (own, others): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_own);
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    match own.contains(&"*") {
+        true => Scope::Except(owned(others)),
+        false => Scope::Only(owned(own)),
+    }
+}
+
 fn settings(keys: &Backend) -> Settings {
     Settings {
         connect_timeout_ms: millis(*keys.connect_timeout),
@@ -82,6 +100,7 @@ fn settings(keys: &Backend) -> Settings {
         window_bytes: keys.window.get(),
         queue_bytes_max: keys.queue_max.get(),
         socket_bytes_max: keys.socket_max.get(),
+        scope: Scope::default(),
     }
 }
 

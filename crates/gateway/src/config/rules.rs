@@ -28,7 +28,9 @@ pub fn read(
     };
     let mut rules = Rules::default();
     for (name, keys) in namespaces(layer) {
-        if !name.starts_with('/') || name.contains(',') {
+        if name == "*" {
+            reader.check_others(&keys);
+        } else if !name.starts_with('/') || name.contains(',') {
             let message = "a namespace begins with a slash and has no comma, such as \"/chat\"";
             let place = Path::new(&["namespaces", name]);
             reader.problem(&place, format!("cannot use namespace {name:?}: {message}"));
@@ -183,6 +185,21 @@ impl Reader<'_> {
             self.problem(&key.path, message);
         }
         Some(backend)
+    }
+
+    /// `[namespaces."*"]` is every namespace without a table: a backend decides which of them there are.
+    fn check_others(&mut self, keys: &Namespace) {
+        let place = Path::new(&["namespaces", "*"]);
+        let message = match keys.backend.is_some() {
+            false => {
+                "it stands for all namespaces without a table: set `backend`, which decides about them"
+            }
+            true if !events(self.layer, "*").is_empty() => {
+                "it can have no events of its own: give the namespace a table"
+            }
+            true => return,
+        };
+        self.problem(&place, format!("cannot use namespace \"*\": {message}"));
     }
 
     /// A backend gets every event but those that the operator gave a rule: what a profile says of the namespace is for servers

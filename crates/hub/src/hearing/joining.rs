@@ -257,6 +257,7 @@ pub(crate) fn ask_handler(
 ) -> Option<Decision> {
     let slot = stage.parts.people.sessions.get_mut(session)?;
     let (sid, protocol, peer) = (slot.sid, slot.protocol, slot.peer);
+    let transport = slot.transport();
     let rare = slot.rare.as_mut();
     let (query, headers) = rare.map_or_else(Default::default, |rare| {
         (mem::take(&mut rare.query), mem::take(&mut rare.headers))
@@ -269,6 +270,7 @@ pub(crate) fn ask_handler(
         query: &query,
         headers: HeaderLines(&headers),
         protocol,
+        transport,
         peer,
         claims,
         session,

@@ -25,6 +25,8 @@ pub struct ConnectRequest<'a> {
     pub headers: HeaderLines<'a>,
     /// The protocol that it speaks.
     pub protocol: Protocol,
+    /// `polling` or `websocket`, as of now.
+    pub transport: &'static str,
     /// The client's address, as trusted proxies tell it.
     pub peer: IpAddr,
     /// What its token says; `None` = it showed none, and none is needed.

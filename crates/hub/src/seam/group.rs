@@ -2,6 +2,7 @@
 
 use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
+use crate::cluster::wire::Ask;
 use crate::cluster::{asking, send};
 use crate::dialect::speech::Emit;
 use crate::life::ending;
@@ -108,6 +109,11 @@ impl<'a, 't> Group<'a, 't> {
         Here(self)
     }
 
+    /// Only those of other nodes.
+    pub fn away(self) -> Away<'a, 't> {
+        Away(self)
+    }
+
     /// The group as one target.
     #[inline]
     fn with<R>(self, act: impl FnOnce(&mut Parts, &Target<'_>, Record<'_>) -> R) -> R {
@@ -199,6 +205,43 @@ impl Group<'_, '_> {
     pub fn disconnect(self, close: bool) {
         let _inside = Inside::enter();
         self.with(|parts, of, _| orders::disconnect_all(parts, of, close));
+    }
+}
+
+/// Those of a group that are on other nodes. With [`Here`] on every shard, it is the whole group.
+#[derive(Debug)]
+#[must_use = "a group does nothing by itself: emit to it"]
+pub struct Away<'a, 't>(Group<'a, 't>);
+
+impl Away<'_, '_> {
+    /// Sends them an event, of which nothing is kept.
+    pub fn emit(self, event: &Emit<'_>) {
+        let _inside = Inside::enter();
+        if may_emit(&mut self.0.parts.outbound, event) {
+            self.ask(Ask::Event(event));
+        }
+    }
+
+    /// Puts them into rooms.
+    pub fn join(self, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        self.ask(Ask::Join(rooms));
+    }
+
+    /// Takes them out of rooms.
+    pub fn leave(self, rooms: &[&str]) {
+        let _inside = Inside::enter();
+        self.ask(Ask::Leave(rooms));
+    }
+
+    /// Ends their memberships in the namespace; with `close` their sessions.
+    pub fn disconnect(self, close: bool) {
+        let _inside = Inside::enter();
+        self.ask(Ask::Disconnect { close });
+    }
+
+    fn ask(self, ask: Ask<'_>) {
+        self.0.with(|parts, to, _| send::send_away(parts, to, ask));
     }
 }
 

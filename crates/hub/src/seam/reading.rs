@@ -88,6 +88,14 @@ impl Member<'_> {
         self.extra()?.data.as_deref()
     }
 
+    /// `polling` or `websocket`, as of now.
+    pub fn transport(&self) -> Option<&'static str> {
+        let _inside = Inside::enter();
+        let slot = self.live()?;
+        let session = self.parts.people.sessions.get(slot.session)?;
+        Some(session.transport())
+    }
+
     /// What it is, while it is connected.
     pub fn info(&self) -> Option<SocketInfo<'_>> {
         let _inside = Inside::enter();

@@ -89,6 +89,7 @@ fn disconnect(body: &Members<'_>, news: &[News]) -> Result<What, String> {
     Ok(What::Disconnect(proto::Disconnect {
         of: Some(of),
         close: body.flag("close")?,
+        drop: false,
     }))
 }
 

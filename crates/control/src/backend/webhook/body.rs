@@ -165,6 +165,7 @@ mod tests {
             args: b"1,{\"_placeholder\":true,\"num\":0}".to_vec().into(),
             attachments: vec![vec![0, 1, 255].into()],
             ack: 3,
+            websocket: false,
         };
         let gone = proto::Gone {
             socket,

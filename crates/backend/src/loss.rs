@@ -1,0 +1,86 @@
+//! What becomes of the sockets of a worker that is lost, and of what it had got.
+
+use crate::home::{Entry, Phase};
+use crate::message::{Down, Refusal, Why};
+use crate::proto::item::What;
+use crate::state::Backend;
+
+/// What so many workers had when they ended is given to no other: it may be what ended them.
+const DEATHS_MAX: u8 = 3;
+
+impl Backend {
+    /// A worker will not come back: its sockets move, with what it has not handled.
+    pub(crate) fn bury(&mut self, now_ms: u64, id: u64) {
+        let Some(worker) = self.workers.remove(&id) else {
+            return;
+        };
+        if let Some(link) = worker.link {
+            self.links.remove(&link);
+            self.ready.remove(&link);
+        }
+        self.queries.retain(|_, (asker, _)| *asker != id);
+        self.leave_rounds(now_ms, id);
+        for name in worker.sockets {
+            let Some(home) = self.homes.get_mut(&name) else {
+                continue;
+            };
+            if home.phase == Phase::Gone && !home.admitted {
+                self.forget(name);
+                continue;
+            }
+            home.worker = None;
+            home.since_ms = now_ms;
+            home.describing = false;
+            let owed = std::mem::take(&mut home.owed);
+            self.homeless.insert(name);
+            owed.into_iter()
+                .for_each(|entry| self.take_back_sent(entry));
+        }
+        worker
+            .sent
+            .into_iter()
+            .for_each(|entry| self.take_back_sent(entry));
+        worker
+            .queue
+            .into_iter()
+            .for_each(|entry| self.take_back(entry));
+        self.settle_all(now_ms);
+    }
+
+    /// What the lost worker had got: some of it may have ended it.
+    fn take_back_sent(&mut self, mut entry: Entry) {
+        entry.item.redelivered = true;
+        entry.deaths += 1;
+        let name = entry.about.filter(|_| entry.deaths >= DEATHS_MAX);
+        let (Some(name), Some(What::Event(_) | What::Connect(_))) = (name, &entry.item.what) else {
+            return self.take_back(entry);
+        };
+        self.release(&entry);
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if entry.is_event() {
+            let ack = entry.ack().unwrap_or(0);
+            if ack == 0 || home.open.remove(&ack) {
+                self.refuse(name, ack, Why::Deadly);
+            }
+        } else if home.phase == Phase::Deciding {
+            self.counts.refused_deadly += 1;
+            self.forget(name);
+            let decision = Err(Refusal::unavailable());
+            let socket = name;
+            self.tell(name, Down::Decide { socket, decision });
+        }
+    }
+
+    /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.
+    fn take_back(&mut self, entry: Entry) {
+        let home = entry.about.and_then(|name| self.homes.get_mut(&name));
+        match home {
+            Some(home) if home.phase == Phase::Deciding || !entry.introduces() => {
+                home.held.push_back(entry);
+            }
+            _ => self.release(&entry),
+        }
+    }
+}
