@@ -157,6 +157,7 @@ pub fn hear_others(
     let count = shards.metrics().len() as u16;
     let plan = foreign::Plan {
         settings: compat(&cluster.compat, member.number()),
+        stream: cluster.compat.stream.clone(),
         namespaces,
         inbox: Inbox::new(shards.process(), member.number(), count),
         postman: Box::new(shards.postman()),
@@ -176,8 +177,7 @@ fn compat(compat: &Compat, node: u16) -> plane::Settings {
     plane::Settings {
         prefix: compat.prefix.clone(),
         uid: own_uid(node, epoch),
-        // The stream is not read yet.
-        membership: [compat.classic, compat.sharded, Membership::Never],
+        membership: [compat.classic, compat.sharded, compat.streams],
         mode: compat.mode,
         python: compat.python,
     }

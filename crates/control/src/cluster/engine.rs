@@ -6,6 +6,9 @@ use super::{memory, redis};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, channel};
+
+const CLOSED: &str = "the engine was closed by this process";
 
 /// A channel's name.
 pub type Name = Arc<[u8]>;
@@ -44,6 +47,19 @@ pub struct Message {
     pub pattern: Option<Name>,
     pub channel: Vec<u8>,
     pub body: Vec<u8>,
+}
+
+/// Keys and values of an entry of a stream, in order.
+pub type Entry = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What is read of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamNews {
+    Entries(Vec<Entry>),
+    /// Entries were cut off, or the stream was lost, before everything was read.
+    Missed,
+    /// It cannot be read now; that is tried again for ever.
+    Down(Trouble),
 }
 
 /// What the engine reports.
@@ -223,9 +239,36 @@ impl Engine {
             Carrier::Redis(port) => port.publish(batch),
         };
         async move {
-            let ended = || Trouble::new("the engine was closed by this process");
             let published = published.await;
-            published.unwrap_or_else(|_| Published::failed(messages, ended()))
+            published.unwrap_or_else(|_| Published::failed(messages, Trouble::new(CLOSED)))
+        }
+    }
+
+    /// Appends an entry to a stream that keeps about `kept` of them. Calls keep their order.
+    pub fn append(
+        &self,
+        stream: &[u8],
+        fields: &[(&str, String)],
+        kept: usize,
+    ) -> impl Future<Output = Published> + Send + use<> {
+        let appended = match &self.0 {
+            Carrier::Memory(_) => None,
+            Carrier::Redis(port) => Some(port.append(stream, fields, kept)),
+        };
+        async move {
+            let failed = |why: &str| Published::failed(1, Trouble::new(why));
+            match appended {
+                Some(appended) => appended.await.unwrap_or_else(|_| failed(CLOSED)),
+                None => failed("the engine in memory has no streams"),
+            }
+        }
+    }
+
+    /// Reads what is appended to a stream from now on, until the receiver goes. Nothing comes of an engine without streams.
+    pub fn read(&self, stream: Name) -> Receiver<StreamNews> {
+        match &self.0 {
+            Carrier::Memory(_) => channel(1).1,
+            Carrier::Redis(port) => port.read(stream),
         }
     }
 

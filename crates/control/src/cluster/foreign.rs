@@ -1,7 +1,7 @@
 //! Socket.IO servers of Node and Python in the same cluster: the task between Redis, what `compat` knows of them, and the shards.
 //! It has an engine of its own, so that their traffic and that between nodes do not wait for each other.
 
-use super::engine::{self, Engine, Kind, Message, Name, News, Opened};
+use super::engine::{self, Engine, Kind, Message, Name, News, Opened, StreamNews};
 use super::feed::Feed;
 use compat::classic;
 use compat::plane::{
@@ -12,13 +12,14 @@ use compat::verb::{self, Args, Letter, Selection, Verb};
 use hub::foreign::{Deed, ELSEWHERE, Event, Overheard, What, overhear};
 use hub::{Answer, Fetched, Found, Inbox, Read, Response};
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
 /// Bytes of letters that may wait for this task.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -26,6 +27,8 @@ const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 const OVERHEAD_BYTES: usize = 64;
 /// Letters handled before what they cause is published.
 const BATCH_MAX: usize = 256;
+/// As many as the streams adapter keeps.
+const ENTRIES_KEPT: usize = 10_000;
 const TICK: Duration = Duration::from_millis(100);
 /// While a node of ours comes or goes, one of its two subscriptions is counted without the other. After this time both are.
 const DOUBT: Duration = Duration::from_millis(200);
@@ -74,8 +77,8 @@ impl Bell {
     }
 }
 
-impl std::fmt::Debug for Plan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan").finish_non_exhaustive()
     }
 }
@@ -88,6 +91,8 @@ pub struct Gauges {
     dropped: AtomicU64,
     /// Messages that Redis did not take.
     unpublished: AtomicU64,
+    /// Times that entries of the stream were cut off before they were read.
+    missed: AtomicU64,
     tally: Mutex<Tally>,
 }
 
@@ -100,6 +105,11 @@ impl Gauges {
     /// Letters that were not written because too much waited.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Times that entries of the stream were cut off before they were read.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// Messages that Redis did not take.
@@ -168,6 +178,8 @@ pub struct Plan {
     pub settings: Settings,
     /// Namespaces that clients may join.
     pub namespaces: Vec<String>,
+    /// The stream of servers with the streams adapter.
+    pub stream: String,
     /// For which shards letters are.
     pub inbox: Inbox,
     /// How they come there.
@@ -186,6 +198,10 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     if !has_sharded_channels(&engine).await {
         settings.membership[Dialect::Sharded as usize] = Membership::Never;
     }
+    let entries = match settings.hears(Dialect::Streams) {
+        true => engine.read(name(&plan.stream)),
+        false => channel(1).1,
+    };
     let mut bridge = Bridge {
         plane: Plane::new(settings),
         entered: HashSet::new(),
@@ -196,9 +212,11 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
         bell: Arc::clone(&bell),
         gauges: Arc::clone(&gauges),
         began: Instant::now(),
+        stream: name(&plan.stream),
+        stream_is_down: false,
     };
     plan.namespaces.iter().for_each(|name| bridge.enter(name));
-    tokio::spawn(bridge.run(heard, feed, counted));
+    tokio::spawn(bridge.run(heard, (feed, entries), counted));
     Ear {
         letters,
         bell,
@@ -226,13 +244,16 @@ struct Bridge {
     bell: Arc<Bell>,
     gauges: Arc<Gauges>,
     began: Instant,
+    /// Of servers with the streams adapter.
+    stream: Name,
+    stream_is_down: bool,
 }
 
 impl Bridge {
     async fn run(
         mut self,
         mut heard: UnboundedReceiver<Heard>,
-        mut feed: Feed,
+        (mut feed, mut entries): (Feed, Receiver<StreamNews>),
         mut counted: UnboundedReceiver<(String, Option<Counted>)>,
     ) {
         let mut ticks = tokio::time::interval(TICK);
@@ -249,6 +270,7 @@ impl Bridge {
                     Some(news) => self.news(news),
                     None => return,
                 },
+                Some(news) = entries.recv() => self.stream_news(news),
                 Some((namespace, counted)) = counted.recv() => {
                     let now_ms = self.now_ms();
                     self.plane.counted(&namespace, counted, now_ms);
@@ -378,6 +400,31 @@ impl Bridge {
         self.plane.heard(way, &channel, &message.body, now_ms);
     }
 
+    fn stream_news(&mut self, news: StreamNews) {
+        match news {
+            StreamNews::Entries(entries) => {
+                let now_ms = self.now_ms();
+                for entry in &entries {
+                    let fields = entry.iter().map(|(key, value)| (&key[..], &value[..]));
+                    self.plane.heard_entry(fields, now_ms);
+                }
+                self.stream_is_down = false;
+            }
+            StreamNews::Missed => {
+                self.gauges.missed.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    "entries of the stream of Node servers were cut off before they were read: their number is unknown"
+                );
+            }
+            // Told once, though it is tried again and again.
+            StreamNews::Down(trouble) if !self.stream_is_down => {
+                self.stream_is_down = true;
+                tracing::warn!(%trouble, "Node servers with the streams adapter are not heard (compat.streams)");
+            }
+            StreamNews::Down(_) => {}
+        }
+    }
+
     // ---- what follows -----------------------------------------------------------------------------------------------------
 
     fn carry_out(&mut self) {
@@ -386,10 +433,7 @@ impl Bridge {
             match task {
                 Task::Publish(message) => batch.push(publish(Kind::Classic, message)),
                 Task::PublishSharded(message) => batch.push(publish(Kind::Sharded, message)),
-                // Only where the stream is read as well.
-                Task::Append(_) => {
-                    self.gauges.unpublished.fetch_add(1, Ordering::Relaxed);
-                }
+                Task::Append(fields) => self.append(&fields),
                 Task::Subscribe(topics) => self.engine.subscribe(topics_of(topics)),
                 Task::Unsubscribe(topics) => self.engine.unsubscribe(topics_of(topics)),
                 Task::Count(namespace) => self.count(namespace),
@@ -406,11 +450,17 @@ impl Bridge {
                 gauges.unpublished.fetch_add(lost, Ordering::Relaxed);
             });
         }
-        *self
-            .gauges
-            .tally
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = self.plane.tally();
+        let tally = self.gauges.tally.lock();
+        *tally.unwrap_or_else(PoisonError::into_inner) = self.plane.tally();
+    }
+
+    fn append(&self, fields: &[(&str, String)]) {
+        let appended = self.engine.append(&self.stream, fields, ENTRIES_KEPT);
+        let gauges = Arc::clone(&self.gauges);
+        tokio::spawn(async move {
+            let lost = u64::from(!appended.await.is_complete());
+            gauges.unpublished.fetch_add(lost, Ordering::Relaxed);
+        });
     }
 
     fn count(&self, namespace: String) {

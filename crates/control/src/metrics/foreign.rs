@@ -59,4 +59,14 @@ pub(super) const FOREIGN: &[Metric] = &[
         "Messages for these servers that Redis did not take. They are not sent again: these servers could get them twice.",
         |v| one(v.node.foreign.unpublished()),
     ),
+    counter(
+        "sockeye_foreign_withheld_total",
+        "Questions that servers with the streams adapter were not asked, because they would have ended servers with the classic one.",
+        |v| one(v.node.foreign.tally().withheld),
+    ),
+    counter(
+        "sockeye_foreign_stream_cuts_total",
+        "Times that entries of the stream of servers with the streams adapter were cut off before this node had read them.",
+        |v| one(v.node.foreign.missed()),
+    ),
 ];

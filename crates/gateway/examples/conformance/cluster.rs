@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Node's adapters have it as their default.
+/// Node's adapters have it as their default, and so has their stream.
 const PREFIX: &str = "socket.io";
 
 #[derive(Clone, Debug, Args)]
@@ -77,6 +77,7 @@ impl Seat {
         let inbox = || Inbox::new(shards.process(), self.member.number(), count);
         let plan = foreign::Plan {
             settings: self.wanted.compat(self.member.number()),
+            stream: PREFIX.to_owned(),
             namespaces: ["/", "/custom", "/forbidden", "/lab"]
                 .map(str::to_owned)
                 .into(),

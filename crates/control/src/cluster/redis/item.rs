@@ -163,8 +163,13 @@ impl Tally {
                 count.published.receivers[index] = Some(receivers);
                 None
             }
+            // The name of an entry of a stream.
+            Ok(Value::BulkString(_)) => {
+                count.published.receivers[index] = Some(1);
+                None
+            }
             Ok(other) => Some(Trouble::new(format!(
-                "Redis answered PUBLISH with {other:?}"
+                "Redis answered PUBLISH or XADD with {other:?}"
             ))),
             Err(trouble) => Some(trouble),
         };

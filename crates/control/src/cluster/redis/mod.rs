@@ -10,12 +10,14 @@ mod lane;
 mod routes;
 pub mod settings;
 mod slot;
+mod stream;
 pub mod tls;
 mod topology;
 mod wait;
 
 use super::engine::{
-    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, Taken, Topic, Trouble,
+    Engine, Held, Holder, Kind, Lease, Name, Opened, Publish, Published, StreamNews, Taken, Topic,
+    Trouble,
 };
 use super::feed::feed;
 use arc_swap::ArcSwap;
@@ -27,7 +29,7 @@ use settings::{Mode, Settings};
 use slot::slot;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use topology::Resolver;
 
@@ -37,9 +39,11 @@ pub const ACL: &str = "~sockeye:* &sockeye:* +ping +info +publish +spublish +sub
     +ssubscribe +sunsubscribe +pubsub +eval +get +set +del +mget +cluster|slots +cluster|info";
 /// For [`inspect`]; without it `sockeye doctor` says less.
 pub const ACL_DOCTOR: &str = "+config|get";
-/// Also beside Node servers: a pattern may be subscribed only by a user that may use all channels, or that very pattern.
-pub const ACL_BESIDE_NODE: &str = "&*";
+/// Also beside Node servers: a pattern may be subscribed only by a user that may use all channels, or that very pattern; and there is the
+/// stream of the streams adapter.
+pub const ACL_BESIDE_NODE: &str = "&* ~socket.io +xadd +xread +xrange +xrevrange";
 
+const FULL: &str = "cannot publish: too much waits for Redis, which is slow or away";
 /// A command is tried for so long.
 const TRY_FOR: Duration = Duration::from_millis(1_500);
 
@@ -119,8 +123,7 @@ impl Port {
         let (tally, receiver) = Tally::new(batch.len());
         let bytes = batch.iter().map(|one| one.channel.len() + one.body.len());
         if !self.0.queue.fits(bytes.sum()) {
-            let full = "cannot publish: too much waits for Redis, which is slow or away";
-            tally.fail(Trouble::new(full));
+            tally.fail(Trouble::new(FULL));
             return receiver;
         }
         let (routes, until) = (self.0.routes.load(), Instant::now() + TRY_FOR);
@@ -139,6 +142,39 @@ impl Port {
         }
         tally.is_handed_over();
         receiver
+    }
+
+    /// Appends to a stream, which keeps about so many entries.
+    pub(super) fn append(
+        &self,
+        stream: &[u8],
+        fields: &[(&str, String)],
+        kept: usize,
+    ) -> oneshot::Receiver<Published> {
+        let (tally, receiver) = Tally::new(1);
+        let size = fields.iter().map(|(key, value)| key.len() + value.len());
+        let size = stream.len() + size.sum::<usize>();
+        if !self.0.queue.fits(size) {
+            tally.fail(Trouble::new(FULL));
+            return receiver;
+        }
+        let mut command = Cmd::with_capacity(6 + 2 * fields.len(), size + 32);
+        command.arg("XADD").arg(stream);
+        command.arg("MAXLEN").arg("~").arg(kept).arg("*");
+        for (key, value) in fields {
+            command.arg(*key).arg(value);
+        }
+        let (place, room) = (Place::Slot(slot(stream)), self.0.queue.take(size));
+        let until = Instant::now() + TRY_FOR;
+        let item = Item::of_batch(command, place, until, (&tally, 0), room);
+        self.0.routes.load().send(item);
+        tally.is_handed_over();
+        receiver
+    }
+
+    /// Reads what is appended to a stream from now on.
+    pub(super) fn read(&self, stream: Name) -> Receiver<StreamNews> {
+        stream::read(stream, &self.0.settings, &self.0.routes)
     }
 
     pub(super) fn tell(&self, event: Order) {

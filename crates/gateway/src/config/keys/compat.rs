@@ -19,6 +19,11 @@ section! {
             "The same for Node servers with `createShardedAdapter`; Redis 7.0 or newer.";
         sharded_mode: Mode = "dynamic",
             "`subscriptionMode` of these servers.";
+        streams: Membership = "auto",
+            "The same for Node servers with `@socket.io/redis-streams-adapter`, and emitters that append to their stream. Servers with this \
+             adapter and servers with `createAdapter` must not share a prefix: questions of the first end the processes of the second.";
+        stream: String = "socket.io",
+            "`streamName` of these servers; their `streamCount` must be 1.";
         prefix: String = "socket.io",
             "`key` and `channelPrefix` of these servers and emitters.";
         python: bool = "false",

@@ -46,6 +46,8 @@ pub struct Compat {
     pub classic: Membership,
     pub sharded: Membership,
     pub mode: Mode,
+    pub streams: Membership,
+    pub stream: String,
     pub prefix: String,
     pub python: bool,
 }
@@ -54,7 +56,8 @@ impl Compat {
     /// Whether anybody is to be listened to.
     pub fn is_wanted(&self) -> bool {
         let hears = |membership| membership != Membership::Never;
-        hears(self.classic) || hears(self.sharded) || self.python
+        let wanted = [self.classic, self.sharded, self.streams];
+        wanted.into_iter().any(hears) || self.python
     }
 }
 
@@ -160,10 +163,15 @@ impl Resolver<'_> {
         if keys.prefix.is_empty() {
             self.problem(&keys.prefix, "must not be empty");
         }
+        if keys.stream.is_empty() {
+            self.problem(&keys.stream, "must not be empty");
+        }
         Compat {
             classic: *keys.classic,
             sharded: *keys.sharded,
             mode: *keys.sharded_mode,
+            streams: *keys.streams,
+            stream: keys.stream.clone(),
             prefix: keys.prefix.clone(),
             python: *keys.python,
         }

@@ -352,8 +352,14 @@ fn every_operation_does_the_same_from_each_server_beside_the_sharded_adapter() {
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
+fn every_operation_does_the_same_from_each_server_beside_the_streams_adapter() {
+    every_operation(lab("streams", &[], &[]));
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
 fn every_operation_does_the_same_on_a_redis_of_three_masters() {
-    for adapter in ["classic", "sharded"] {
+    for adapter in ["classic", "sharded", "streams"] {
         every_operation(lab_on_six(adapter));
     }
 }
@@ -361,7 +367,7 @@ fn every_operation_does_the_same_on_a_redis_of_three_masters() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn every_operation_does_the_same_where_the_adapter_is_told() {
-    for adapter in ["classic", "sharded"] {
+    for adapter in ["classic", "sharded", "streams"] {
         every_operation(lab(adapter, &["--adapter", adapter], &[]));
     }
 }
