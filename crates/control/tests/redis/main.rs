@@ -4,6 +4,7 @@ mod access;
 mod cluster;
 mod sentinel;
 mod single;
+mod stream;
 
 use control::cluster::engine::{Engine, Kind, Message, News, Publish, Topic};
 use control::cluster::feed::Feed;

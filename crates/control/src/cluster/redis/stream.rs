@@ -129,7 +129,7 @@ impl Reader {
         loop {
             let last = self.last.unwrap_or_default();
             let answers = conn.send(&self.question(last), patience).await?;
-            let [oldest, entries] = &answers[..] else {
+            let [entries, oldest] = &answers[..] else {
                 return Err(Trouble::new("Redis left a question unanswered"));
             };
             let oldest = self.accepted(oldest).map(first_id)?;
@@ -152,7 +152,8 @@ impl Reader {
         }
     }
 
-    /// The oldest entry there is, and those behind the last that was read.
+    /// The entries behind the last that was read, then the oldest that is still there: asked in this order, it tells what was cut off while
+    /// the reader waited.
     fn question(&self, last: Id) -> Pipeline {
         let mut oldest = Cmd::new();
         oldest.arg("XRANGE").arg(&self.stream[..]);
@@ -164,7 +165,7 @@ impl Reader {
             .arg(&self.stream[..])
             .arg(last.to_string());
         let mut pipeline = Pipeline::new();
-        pipeline.add_command(oldest).add_command(next);
+        pipeline.add_command(next).add_command(oldest);
         pipeline
     }
 
