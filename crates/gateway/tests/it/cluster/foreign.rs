@@ -274,6 +274,43 @@ fn the_redis_emitter_reaches_clients_of_gateways() {
     }
 }
 
+/// As the emitter for the streams adapter writes it, which npm does not have; and what is no entry of anybody.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn entries_that_emitters_append_to_the_stream_reach_clients_of_gateways() {
+    let redis = Redis::start();
+    let gateways: [Gateway; 2] = super::nodes(&redis);
+    let mut members = [&gateways[0], &gateways[1]].map(|gateway| super::member(gateway, "r1"));
+    let readers = || redis.ask(&["CLIENT", "LIST"]).matches("cmd=xread").count() == 2;
+    assert!(eventually(PATIENCE, readers));
+    let append = |fields: &[&str]| {
+        let command = ["XADD", "socket.io", "MAXLEN", "~", "10000", "*"];
+        redis.ask(&[&command[..], fields].concat());
+    };
+    let entry = |data: &str| append(&["uid", "emitter", "nsp", "/", "type", "3", "data", data]);
+    append(&["nothing", "known"]);
+    append(&["uid", "x", "nsp", "/", "type", "5"]);
+    for data in [
+        "",
+        "{",
+        "{}",
+        "garbage",
+        "wA==",
+        r#"{"packet":null,"opts":{}}"#,
+    ] {
+        entry(data);
+    }
+    entry(
+        r#"{"packet":{"type":2,"data":["ev",{"n":1}],"nsp":"/"},"opts":{"rooms":["r1"],"except":[],"flags":{}}}"#,
+    );
+    for member in &mut members {
+        assert_eq!(member.expect("ev"), [json!({"n": 1})]);
+    }
+    for gateway in &gateways {
+        assert!(gateway.metric("sockeye_foreign_refused_total") >= 8.0);
+    }
+}
+
 /// Bytes that end a Node server in the same channels.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]

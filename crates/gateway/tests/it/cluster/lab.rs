@@ -350,6 +350,13 @@ fn every_operation_does_the_same_from_each_server_beside_the_sharded_adapter() {
     every_operation(lab("sharded", &[], &[]));
 }
 
+/// We are not told the mode: servers in each of them hear us in the same channel.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn every_operation_does_the_same_beside_the_sharded_adapter_in_static_mode() {
+    every_operation(lab("sharded", &[], &["--sharded-mode", "static"]));
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn every_operation_does_the_same_from_each_server_beside_the_streams_adapter() {
