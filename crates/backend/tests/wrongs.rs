@@ -18,7 +18,10 @@ fn attached() -> Backend {
 }
 
 fn says(first: u64, commands: Vec<Option<Order>>) -> FromWorker {
-    let commands = commands.into_iter().map(|what| Command { what });
+    let commands = commands.into_iter().map(|what| Command {
+        what,
+        ..proto::Command::default()
+    });
     FromWorker {
         first,
         commands: commands.collect(),

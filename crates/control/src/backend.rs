@@ -16,7 +16,7 @@ use caller::Caller;
 use driver::{Desk, Driver};
 pub use figures::Figures;
 use queue::Inlet;
-use rules::Line;
+use rules::{Line, Tracer};
 use service::Workers;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -130,8 +130,9 @@ impl Backends {
         self,
         listener: Option<TcpListener>,
         served: Served,
-        shards: Arc<dyn ToShards>,
+        shards: &Arc<dyn ToShards>,
         api: Arc<Api>,
+        tracer: Option<&Arc<dyn Tracer>>,
     ) {
         let mut desks = BTreeMap::new();
         for (name, open) in self.kitchens {
@@ -140,7 +141,12 @@ impl Backends {
             let (backend, caller) = match open.endpoint {
                 None => (Backend::new(open.settings), None),
                 Some((calling, endpoint)) => {
-                    let caller = Caller::new(name.clone(), endpoint, desk.letters.clone());
+                    let caller = Caller::new(
+                        name.clone(),
+                        endpoint,
+                        desk.letters.clone(),
+                        tracer.cloned(),
+                    );
                     (Backend::calling(open.settings, calling), Some(caller))
                 }
             };
@@ -154,7 +160,8 @@ impl Backends {
                 served.clone(),
                 inlet,
                 open.figures,
-                Arc::clone(&shards),
+                Arc::clone(shards),
+                tracer.cloned(),
             );
             tokio::spawn(driver.run(open.outlet, letters, room));
         }

@@ -17,3 +17,4 @@ mod process;
 pub mod relay;
 mod replay;
 pub mod schema;
+pub mod traces;

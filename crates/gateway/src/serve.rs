@@ -12,7 +12,7 @@ use crate::telemetry::Telemetry;
 use crate::tls::Rotation;
 use crate::unix::{self, SocketFiles};
 use crate::workers::Counter;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use control::admin::{Gate, Nodes};
 use control::api::{self, Api};
 use control::cluster::{Ended, Gone, Member, Order};
@@ -22,7 +22,8 @@ use control::metrics::Exporter;
 use control::metrics::node::{Bounds, Node as Facts};
 use control::page::{PageConfig, Pages};
 use control::relay::Relays;
-use rules::{Errand, PayloadCheck, RulesFactory};
+use control::traces::Traces;
+use rules::{Errand, PayloadCheck, RulesFactory, Tracer};
 use shard::{Settings, Shards, ToHandlers};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -63,16 +64,14 @@ pub fn start<'a>(
     let facts = facts(telemetry);
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
     let verifier = start_verifier(&loaded.resolved)?;
-    let certificates = loaded.resolved.tls.as_ref().map(Rotation::start);
-    let certificates = certificates.transpose().context("cannot set up TLS")?;
-    note_expiry(&facts, certificates.as_ref());
+    let certificates = start_certificates(&loaded.resolved, &facts)?;
     let server = &loaded.resolved.server;
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
-    let workers = loaded.resolved.backends.as_ref().map(Counter::open);
-    let workers = workers.transpose()?;
+    let backends = loaded.resolved.backends.as_ref();
+    let workers = backends.map(Counter::open).transpose()?;
     let (mut member, door) = join_cluster(&loaded, &facts)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts);
-    let rules = make_rules(&loaded.resolved, workers.as_ref())?;
+    let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
         &loaded.resolved,
         member.as_ref(),
@@ -86,9 +85,8 @@ pub fn start<'a>(
         certificates.as_ref(),
     )?;
     if let Some(member) = &mut member {
-        let gone = workers.as_ref().map(Counter::nodes_gone);
-        let gone = gone.unwrap_or_else(|| Box::new(|_, _| {}));
-        open_to_others(&loaded.resolved, member, &shards, &runtime, &facts, gone)?;
+        let workers = workers.as_ref();
+        open_to_others(&loaded.resolved, member, &shards, &runtime, &facts, workers)?;
     }
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
@@ -99,7 +97,7 @@ pub fn start<'a>(
     let admin_addr = admin.map(serve_admin).transpose()?;
     let node = node_number(&loaded.resolved, member.as_ref());
     let serve_workers =
-        |workers: Counter| workers.serve(&loaded.resolved, node, &shards, &facts, &api);
+        |workers: Counter| workers.serve(&loaded.resolved, node, &shards, &facts, &api, tracer);
     let workers = workers.map(serve_workers).transpose()?.flatten();
     greeting::say(&loaded, node, &shards, admin_addr, workers);
     drop(context);
@@ -168,11 +166,12 @@ fn open_to_others(
     shards: &Shards,
     runtime: &Runtime,
     facts: &Facts,
-    gone: Gone,
+    workers: Option<&Counter>,
 ) -> Result<()> {
     let Some(cluster) = &config.cluster else {
         return Ok(());
     };
+    let gone = workers.map_or_else(|| Box::new(|_, _| {}) as Gone, Counter::nodes_gone);
     let namespaces = config.rules.namespaces.keys().cloned().collect();
     let gauges = &facts.foreign;
     let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, gauges)?;
@@ -185,6 +184,13 @@ fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
     let listener = listener.with_context(|| format!("cannot listen on {addr} (server.admin)"))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+fn start_certificates(config: &Resolved, facts: &Facts) -> Result<Option<Rotation>> {
+    let certificates = config.tls.as_ref().map(Rotation::start);
+    let certificates = certificates.transpose().context("cannot set up TLS")?;
+    note_expiry(facts, certificates.as_ref());
+    Ok(certificates)
 }
 
 fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
@@ -200,14 +206,34 @@ fn token_desk(runtime: &Runtime, verifier: Option<&Arc<Verifier>>) -> Option<Tok
     })
 }
 
-fn make_rules(config: &Resolved, workers: Option<&Counter>) -> Result<RulesFactory> {
+/// Records what is done, for a collector.
+fn start_traces(config: &Resolved, facts: &Facts) -> Result<Option<Arc<dyn Tracer>>> {
+    let Some(settings) = &config.traces else {
+        return Ok(None);
+    };
+    let traces = Traces::start(settings, Arc::clone(&facts.traces));
+    let traces = traces.map_err(|why| anyhow!("cannot record traces: {why}"))?;
+    Ok(Some(Arc::new(traces)))
+}
+
+fn make_rules(
+    config: &Resolved,
+    workers: Option<&Counter>,
+    facts: &Facts,
+) -> Result<(RulesFactory, Option<Arc<dyn Tracer>>)> {
     let compile = |text: &str| {
         let schema = control::schema::compile(text)?;
         Ok(Arc::new(schema) as Arc<dyn PayloadCheck>)
     };
     let lines = workers.map(Counter::lines).unwrap_or_default();
     let rules = RulesFactory::with_backends(&config.rules, &compile, &lines);
-    rules.map_err(anyhow::Error::msg)
+    let rules = rules.map_err(anyhow::Error::msg)?;
+    let tracer = start_traces(config, facts)?;
+    let rules = match &tracer {
+        Some(tracer) => rules.traced(Arc::clone(tracer)),
+        None => rules,
+    };
+    Ok((rules, tracer))
 }
 
 fn start_shards(

@@ -10,7 +10,7 @@ use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::Place;
 use hub::limits::Limits;
-use rules::{Line, Word};
+use rules::{Line, Tracer, Word};
 use shard::{Shards, ToHandlers};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -56,23 +56,24 @@ impl Counter {
         shards: &Shards,
         facts: &Facts,
         api: &Arc<Api>,
+        tracer: Option<Arc<dyn Tracer>>,
     ) -> Result<Option<SocketAddr>> {
         let addr = self.listener.as_ref().map(TcpListener::local_addr);
         let addr = addr.transpose()?;
         // Nobody else sets it.
         let _ = facts.backends.set(self.backends.figures());
         let listener = self.listener.map(tokio::net::TcpListener::from_std);
-        let handlers = Handlers {
+        let handlers: Arc<dyn ToShards> = Arc::new(Handlers {
             to: shards.to_handlers(),
             limits: config.hub.limits.clone(),
-        };
+        });
         let served = Served {
             node,
             manners: manners(config),
         };
         let (listener, api) = (listener.transpose()?, Arc::clone(api));
         self.backends
-            .serve(listener, served, Arc::new(handlers), api);
+            .serve(listener, served, &handlers, api, tracer.as_ref());
         Ok(addr)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{Action, EventRule, NamespaceRules, Rules};
 use crate::line::Line;
+use crate::trace::Tracer;
 use foldhash::fast::FixedState;
 use hub::Limiter;
 use hub::config::Rate;
@@ -48,6 +49,8 @@ pub(crate) struct Namespace {
 /// All namespaces by name.
 pub(crate) struct Book {
     pub(crate) namespaces: Vec<(String, Namespace)>,
+    /// Records what is done, if anybody wants that.
+    pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
@@ -92,7 +95,18 @@ impl RulesFactory {
             })?;
             namespaces.push((name.clone(), compiled));
         }
-        Ok(Self(Arc::new(Book { namespaces })))
+        let tracer = None;
+        Ok(Self(Arc::new(Book { namespaces, tracer })))
+    }
+
+    /// What is done is recorded.
+    #[must_use]
+    pub fn traced(mut self, tracer: Arc<dyn Tracer>) -> Self {
+        // Nobody has it yet.
+        if let Some(book) = Arc::get_mut(&mut self.0) {
+            book.tracer = Some(tracer);
+        }
+        self
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a shard has to do with backends: it tells them of their sockets, and does what they want.
 
 use crate::line::{Line, Word};
+use crate::trace::{Arrival, TraceParent};
 use backend::proto::command::What;
 use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
@@ -27,6 +28,8 @@ enum Stage {
 struct Member {
     line: Arc<dyn Line>,
     stage: Stage,
+    /// Until it is in: what is recorded of its coming.
+    arrival: Option<Box<Arrival>>,
     /// Answers that its client waits for.
     acks: HashMap<u64, AckTo>,
 }
@@ -60,43 +63,49 @@ impl Desk {
 
     // ---- up -------------------------------------------------------------------------------------------------------------------
 
+    /// The error: nobody can decide.
     pub(crate) fn connecting(
         &mut self,
         cx: &mut Context<'_>,
         request: &ConnectRequest<'_>,
         line: &Arc<dyn Line>,
-    ) -> Decision {
-        let unavailable = Decision::Refuse(Refusal::unavailable());
-        let connect = as_connect(request);
+        arrival: Option<Box<Arrival>>,
+    ) -> Result<Decision, Option<Box<Arrival>>> {
+        let context = arrival.as_ref().and_then(|arrival| arrival.context());
+        let connect = as_connect(request, context);
         let Some(name) = Name::parse(&connect.socket) else {
-            return unavailable;
+            return Err(arrival);
         };
         let Some(ticket) = cx.postpone(request, line.connect_timeout() + GRACE) else {
-            return unavailable;
+            return Err(arrival);
         };
         if !line.up(Up::Connect(connect)) {
-            return unavailable;
+            return Err(arrival);
         }
         let member = Member {
             line: Arc::clone(line),
             stage: Stage::Waiting(ticket),
+            arrival,
             acks: HashMap::new(),
         };
         self.members.insert(name, member);
-        Decision::Later
+        Ok(Decision::Later)
     }
 
-    pub(crate) fn connected(&mut self, socket: &hub::Member<'_>) {
-        let Some(name) = name_of(socket) else {
-            return;
-        };
+    pub(crate) fn connected(&mut self, socket: &hub::Member<'_>) -> Option<Box<Arrival>> {
+        let name = name_of(socket)?;
         self.admitted.take_if(|admitted| *admitted == name);
-        if let Some(member) = self.members.get_mut(&name) {
-            member.stage = Stage::In(socket.key());
-        }
+        let member = self.members.get_mut(&name)?;
+        member.stage = Stage::In(socket.key());
+        member.arrival.take()
     }
 
-    pub(crate) fn event(&mut self, socket: &mut hub::Member<'_>, event: Event<'_>) {
+    pub(crate) fn event(
+        &mut self,
+        socket: &mut hub::Member<'_>,
+        event: Event<'_>,
+        context: Option<TraceParent>,
+    ) {
         let name = name_of(socket);
         let number = self.number();
         let Some((name, member)) = name.and_then(|name| Some((name, self.members.get_mut(&name)?)))
@@ -110,6 +119,7 @@ impl Desk {
             attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
             ack: event.ack.as_ref().map_or(0, |_| number),
             websocket: socket.transport() == Some("websocket"),
+            traceparent: context.map_or_else(String::new, |context| context.to_string()),
         };
         if !member.line.up(Up::Event(up)) {
             return refuse(socket, event.ack, Why::Busy);
@@ -119,13 +129,15 @@ impl Desk {
         }
     }
 
-    pub(crate) fn disconnecting(&mut self, socket: &hub::Member<'_>, reason: DisconnectReason) {
-        let name = name_of(socket);
-        if let Some(name) = name
-            && let Some(member) = self.members.remove(&name)
-        {
-            gone(&member, name, reason.as_str(), socket.rooms());
-        }
+    pub(crate) fn disconnecting(
+        &mut self,
+        socket: &hub::Member<'_>,
+        reason: DisconnectReason,
+    ) -> Option<Box<Arrival>> {
+        let name = name_of(socket)?;
+        let member = self.members.remove(&name)?;
+        gone(&member, name, reason.as_str(), socket.rooms());
+        member.arrival
     }
 
     pub(crate) fn acked(&mut self, token: u64, args: &str, attachments: &[Vec<u8>]) {
@@ -176,10 +188,11 @@ impl Desk {
 
     // ---- down -----------------------------------------------------------------------------------------------------------------
 
-    pub(crate) fn carry_out(&mut self, cx: &mut Context<'_>, word: Word) {
+    /// Returns a client that is not let in.
+    pub(crate) fn carry_out(&mut self, cx: &mut Context<'_>, word: Word) -> Option<Box<Arrival>> {
         self.drop_unmade();
         match word.down {
-            Down::Decide { socket, decision } => self.decide(cx, socket, decision),
+            Down::Decide { socket, decision } => return self.decide(cx, socket, decision),
             Down::Ack(ack) => self.on_ack(cx, &ack),
             Down::Refuse { socket, ack, why } => {
                 if let Some(member) = self.members.get_mut(&socket)
@@ -198,6 +211,7 @@ impl Desk {
             Down::Reply { told, answer } => self.reply(cx, told, answer),
             Down::Do(what) => self.order(cx, &word.line, what, word.leads),
         }
+        None
     }
 
     /// A client was let in and ended in the same moment: there is no socket, and the backend believes that there is one.
@@ -216,12 +230,15 @@ impl Desk {
         }
     }
 
-    fn decide(&mut self, cx: &mut Context<'_>, name: Name, decision: Result<(), backend::Refusal>) {
-        let Some(member) = self.members.get_mut(&name) else {
-            return;
-        };
+    fn decide(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: Name,
+        decision: Result<(), backend::Refusal>,
+    ) -> Option<Box<Arrival>> {
+        let member = self.members.get_mut(&name)?;
         let Stage::Waiting(ticket) = std::mem::replace(&mut member.stage, Stage::Admitted) else {
-            return;
+            return None;
         };
         let admits = decision.is_ok();
         let decision = decision.map_err(|refusal| Refusal {
@@ -231,11 +248,13 @@ impl Desk {
         let waited = cx.decide(ticket, decision);
         if admits && waited {
             self.admitted = Some(name);
-        } else if let Some(member) = self.members.remove(&name)
-            && admits
-        {
+            return None;
+        }
+        let member = self.members.remove(&name)?;
+        if admits {
             gone(&member, name, "transport close", Vec::new());
         }
+        member.arrival
     }
 
     fn on_ack(&mut self, cx: &mut Context<'_>, ack: &proto::Ack) {
@@ -443,7 +462,7 @@ fn name_of(socket: &hub::Member<'_>) -> Option<Name> {
     Name::parse(std::str::from_utf8(&id).ok()?)
 }
 
-fn as_connect(request: &ConnectRequest<'_>) -> proto::Connect {
+fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> proto::Connect {
     let headers = request.headers.iter().map(|(name, value)| proto::Header {
         name: name.to_owned(),
         value: Bytes::copy_from_slice(value),
@@ -451,6 +470,7 @@ fn as_connect(request: &ConnectRequest<'_>) -> proto::Connect {
     proto::Connect {
         socket: request.socket.to_string(),
         namespace: request.namespace.to_owned(),
+        traceparent: context.map_or_else(String::new, |context| context.to_string()),
         auth: Bytes::copy_from_slice(request.auth.as_bytes()),
         query: request.query.to_owned(),
         headers: headers.collect(),

@@ -6,6 +6,7 @@ use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
 use crate::line::Word;
 use crate::rooms::Forbidden;
+use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, rooms};
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
@@ -26,6 +27,7 @@ pub(crate) struct RulesHandler {
     last: usize,
     desk: Desk,
     errands: Errands,
+    tracks: Tracks,
 }
 
 impl HandlerFactory for RulesFactory {
@@ -37,10 +39,11 @@ impl HandlerFactory for RulesFactory {
 impl RulesHandler {
     pub(crate) fn new(book: Arc<Book>, shard: u16) -> Self {
         Self {
-            book,
             last: 0,
             desk: Desk::new(shard),
             errands: Errands::default(),
+            tracks: Tracks::new(book.tracer.clone()),
+            book,
         }
     }
 
@@ -56,12 +59,55 @@ impl RulesHandler {
         self.last = named(namespace).or_else(|| named(OTHERS))?;
         Some(self.last)
     }
+
+    fn handle(
+        &mut self,
+        socket: &mut Member<'_>,
+        mut event: Event<'_>,
+        context: Option<TraceParent>,
+    ) {
+        let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
+            return;
+        };
+        let (name, namespace) = &self.book.namespaces[at];
+        let own = namespace.events.get(event.name);
+        let rule = own.unwrap_or(&namespace.default);
+        if let Some(limiter) = &rule.rate
+            && !socket.within(limiter, &mut event.ack)
+        {
+            return;
+        }
+        let built_in = namespace.built_in(socket, event.name);
+        // A rule refines what the gateway does itself; only an action chosen for the event replaces it.
+        let Some(built_in) = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces)) else {
+            return match rule.check(event.args) {
+                Err(error) => socket.refuse(event.ack, &error, "INVALID_PAYLOAD"),
+                Ok(()) if rule.action == Action::Backend => self.desk.event(socket, event, context),
+                Ok(()) => {
+                    let fans_out = context.filter(|_| matches!(rule.action, Action::Rooms { .. }));
+                    let span = fans_out.and_then(|context| {
+                        self.tracks.begin(Some(context), Doing::FanOut, event.name)
+                    });
+                    rule.apply(socket, name, event, own.is_some());
+                    self.tracks.end(span);
+                }
+            };
+        };
+        if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
+            return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
+        }
+        match built_in {
+            BuiltIn::Join => rooms::join(socket, event, namespace),
+            BuiltIn::Leave => rooms::leave(socket, event),
+            BuiltIn::ChatMessage => chat::message(socket, name, event),
+        }
+    }
 }
 
 impl Handler for RulesHandler {
     fn reads_requests(&self) -> bool {
         let mut namespaces = self.book.namespaces.iter();
-        namespaces.any(|(_, namespace)| namespace.backend.is_some())
+        self.book.tracer.is_some() || namespaces.any(|(_, namespace)| namespace.backend.is_some())
     }
 
     fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
@@ -69,8 +115,18 @@ impl Handler for RulesHandler {
             return Decision::Refuse(Refusal::invalid_namespace());
         };
         match &self.book.namespaces[at].1.backend {
-            Some(line) => self.desk.connecting(cx, request, line),
-            None => Decision::Admit,
+            Some(line) => {
+                let arrival = self.tracks.arrival(request);
+                let decision = self.desk.connecting(cx, request, line, arrival);
+                decision.unwrap_or_else(|arrival| {
+                    self.tracks.turned_away(arrival);
+                    Decision::Refuse(Refusal::unavailable())
+                })
+            }
+            None => {
+                self.tracks.arrives(request);
+                Decision::Admit
+            }
         }
     }
 
@@ -80,9 +136,11 @@ impl Handler for RulesHandler {
             return;
         };
         let (_, namespace) = &self.book.namespaces[at];
-        if namespace.backend.is_some() {
-            self.desk.connected(socket);
-        }
+        let decided = match namespace.backend {
+            Some(_) => self.desk.connected(socket),
+            None => None,
+        };
+        self.tracks.arrived(socket.key(), decided);
         let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
         for room in &namespace.auto_join {
             // A configured room has a checked name.
@@ -100,42 +158,19 @@ impl Handler for RulesHandler {
         }
     }
 
-    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, mut event: Event<'_>) {
-        let socket = &mut cx.socket(socket);
-        let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
-            return;
-        };
-        let (name, namespace) = &self.book.namespaces[at];
-        let own = namespace.events.get(event.name);
-        let rule = own.unwrap_or(&namespace.default);
-        if let Some(limiter) = &rule.rate
-            && !socket.within(limiter, &mut event.ack)
-        {
-            return;
-        }
-        let built_in = namespace.built_in(socket, event.name);
-        // A rule refines what the gateway does itself; only an action chosen for the event replaces it.
-        let Some(built_in) = built_in.filter(|_| own.is_none_or(|rule| !rule.replaces)) else {
-            return match rule.check(event.args) {
-                Err(error) => socket.refuse(event.ack, &error, "INVALID_PAYLOAD"),
-                Ok(()) if rule.action == Action::Backend => self.desk.event(socket, event),
-                Ok(()) => rule.apply(socket, name, event, own.is_some()),
-            };
-        };
-        if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
-            return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
-        }
-        match built_in {
-            BuiltIn::Join => rooms::join(socket, event, namespace),
-            BuiltIn::Leave => rooms::leave(socket, event),
-            BuiltIn::ChatMessage => chat::message(socket, name, event),
-        }
+    fn event(&mut self, cx: &mut Context<'_>, socket: SocketKey, event: Event<'_>) {
+        let parent = self.tracks.parent(socket);
+        let span = self.tracks.begin(parent, Doing::Event, event.name);
+        let context = span.as_ref().map(|span| span.context).or(parent);
+        self.handle(&mut cx.socket(socket), event, context);
+        self.tracks.end(span);
     }
 
     fn disconnecting(&mut self, cx: &mut Context<'_>, socket: SocketKey, reason: DisconnectReason) {
-        self.desk.disconnecting(&cx.socket(socket), reason);
+        self.tracks.left(socket);
+        let arrival = self.desk.disconnecting(&cx.socket(socket), reason);
+        self.tracks.turned_away(arrival);
     }
-
     fn acked(
         &mut self,
         _cx: &mut Context<'_>,
@@ -171,7 +206,10 @@ impl Handler for RulesHandler {
 
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
         match word.downcast::<Word>() {
-            Ok(word) => self.desk.carry_out(cx, *word),
+            Ok(word) => {
+                let arrival = self.desk.carry_out(cx, *word);
+                self.tracks.turned_away(arrival);
+            }
             Err(other) => {
                 if let Ok(errand) = other.downcast::<Errand>() {
                     self.errands.carry_out(cx, *errand);

@@ -12,8 +12,10 @@ mod errand;
 mod handler;
 mod line;
 mod rooms;
+mod trace;
 
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 pub use errand::{Answer, Chosen, Errand, Message, Outcome, Wanted};
 pub use line::{Line, Word};
+pub use trace::{Doing, Span, TraceParent, Tracer};

@@ -201,6 +201,7 @@ impl Play {
             attachments: Vec::new(),
             ack,
             websocket: false,
+            ..proto::Event::default()
         };
         self.backend.up(self.now, Up::Event(event));
         // A refusal without an ack names no event: it is the one just said.
@@ -434,7 +435,10 @@ impl Play {
         let first = process.commands + 1;
         for what in commands {
             process.commands += 1;
-            let command = proto::Command { what: Some(what) };
+            let command = proto::Command {
+                what: Some(what),
+                ..proto::Command::default()
+            };
             process.kept.push_back((process.commands, command));
         }
         let fresh = process.kept.iter().filter(|(number, _)| *number >= first);

@@ -1,9 +1,10 @@
 //! The calls of one endpoint: each is a task of its own, and its end is a letter to the driver.
 
 use super::driver::Letter;
-use super::webhook::Endpoint;
+use super::webhook::{Endpoint, parent};
 use crate::flood::Flood;
 use backend::{Call, Outcome};
+use rules::{Doing, TraceParent, Tracer};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc::Sender;
@@ -13,22 +14,31 @@ pub(super) struct Called {
     pub(super) number: u64,
     pub(super) outcome: Outcome,
     why: Option<String>,
+    /// What the commands of the answer belong to.
+    pub(super) context: Option<TraceParent>,
 }
 
 pub(super) struct Caller {
     name: String,
     endpoint: Arc<Endpoint>,
     letters: Sender<Letter>,
+    tracer: Option<Arc<dyn Tracer>>,
     well: bool,
     flood: Flood,
 }
 
 impl Caller {
-    pub(super) fn new(name: String, endpoint: Endpoint, letters: Sender<Letter>) -> Self {
+    pub(super) fn new(
+        name: String,
+        endpoint: Endpoint,
+        letters: Sender<Letter>,
+        tracer: Option<Arc<dyn Tracer>>,
+    ) -> Self {
         Self {
             name,
             endpoint: Arc::new(endpoint),
             letters,
+            tracer,
             well: true,
             flood: Flood::new("call failed"),
         }
@@ -36,13 +46,23 @@ impl Caller {
 
     pub(super) fn call(&self, call: Call) {
         let (endpoint, letters) = (Arc::clone(&self.endpoint), self.letters.clone());
+        let (tracer, name) = (self.tracer.clone(), self.name.clone());
         tokio::spawn(async move {
-            let (outcome, why) = endpoint.call(&call).await;
+            let span = tracer
+                .as_ref()
+                .and_then(|tracer| tracer.begin(parent(&call), Doing::Call, &name));
+            let (outcome, why) = endpoint.call(&call, span.as_ref()).await;
+            let context = span.as_ref().map(|span| span.context);
+            if let (Some(tracer), Some(mut span)) = (tracer, span) {
+                span.failed = why.is_some();
+                tracer.end(span);
+            }
             let number = call.number;
             let called = Called {
                 number,
                 outcome,
                 why,
+                context,
             };
             // The driver ends with the process.
             let _ = letters.send(Letter::Called(called)).await;

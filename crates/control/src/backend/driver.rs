@@ -5,9 +5,10 @@ use super::figures::Figures;
 use super::queue::{Inlet, Outlet};
 use super::{Served, ToShards};
 use crate::admin::keys::ApiKeys;
+use backend::proto::command::What;
 use backend::proto::{FromWorker, Hello, ToWorker, Welcome};
-use backend::{Backend, Denied, Link, To};
-use rules::Line;
+use backend::{Backend, Denied, Link, Outcome, To};
+use rules::{Doing, Line, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,6 +73,9 @@ pub(super) struct Driver {
     started: Instant,
     links: HashMap<Link, Outbox>,
     links_made: u64,
+    tracer: Option<Arc<dyn Tracer>>,
+    /// Commands that are taken in and not handed on yet.
+    spans: Vec<Span>,
 }
 
 impl Driver {
@@ -82,6 +86,7 @@ impl Driver {
         inlet: Arc<Inlet>,
         figures: Arc<Figures>,
         shards: Arc<dyn ToShards>,
+        tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
         Self {
             backend,
@@ -93,6 +98,8 @@ impl Driver {
             started: Instant::now(),
             links: HashMap::new(),
             links_made: 0,
+            tracer,
+            spans: Vec::new(),
         }
     }
 
@@ -158,6 +165,7 @@ impl Driver {
                 let _ = answer.send(welcomed.map(|()| link));
             }
             Letter::Frame(link, frame) => {
+                self.trace_frame(&frame);
                 if let Err(stray) = self.backend.received(now_ms, link, frame) {
                     self.end(link, stray.message());
                     self.backend.detached(now_ms, link);
@@ -171,6 +179,7 @@ impl Driver {
                 if let Some(caller) = &mut self.caller {
                     caller.note(&called);
                 }
+                self.trace_answer(&called);
                 self.backend
                     .call_ended(now_ms, called.number, called.outcome);
                 if let Some(caller) = &mut self.caller {
@@ -209,7 +218,47 @@ impl Driver {
         }
     }
 
+    fn trace_frame(&mut self, frame: &FromWorker) {
+        if self.tracer.is_none() {
+            return;
+        }
+        for command in &frame.commands {
+            let parent = TraceParent::parse(&command.traceparent);
+            self.trace(parent, command.what.as_ref());
+        }
+    }
+
+    fn trace_answer(&mut self, called: &Called) {
+        if let (Some(context), Outcome::Taken(commands)) = (called.context, &called.outcome) {
+            for what in commands {
+                self.trace(Some(context), Some(what));
+            }
+        }
+    }
+
+    fn trace(&mut self, parent: Option<TraceParent>, what: Option<&What>) {
+        let name = match what {
+            Some(What::Decision(_)) => "decision",
+            Some(What::Ack(_)) => "ack",
+            Some(What::Emit(_)) => "emit",
+            Some(What::Join(_)) => "join",
+            Some(What::Leave(_)) => "leave",
+            Some(What::Disconnect(_)) => "disconnect",
+            _ => "other",
+        };
+        let tracer = self.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(Some(parent?), Doing::Command, name));
+        self.spans.extend(span);
+    }
+
     fn deliver(&mut self) {
+        self.hand_on();
+        if let Some(tracer) = &self.tracer {
+            self.spans.drain(..).for_each(|span| tracer.end(span));
+        }
+    }
+
+    fn hand_on(&mut self) {
         for out in self.backend.take_out() {
             match out.to {
                 To::Socket(name) => {

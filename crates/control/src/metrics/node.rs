@@ -7,6 +7,7 @@ use crate::cluster::gauges::Gauges;
 use crate::health::Readiness;
 use crate::identity::Verifier;
 use crate::relay;
+use crate::traces;
 use hub::addresses::Addresses;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,6 +42,8 @@ pub struct Node {
     /// What checks tokens, if anything does.
     pub verifier: OnceLock<Arc<Verifier>>,
     pub refused: Refused,
+    /// Spans for a collector.
+    pub traces: Arc<traces::Stats>,
     /// Backends by name, if there are any.
     pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
 }

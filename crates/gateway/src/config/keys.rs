@@ -11,6 +11,7 @@ mod edges;
 mod namespaces;
 mod operators;
 mod tls;
+mod traces;
 
 use super::raw::Layer;
 use super::resolve::LogFormat;
@@ -29,6 +30,7 @@ pub use operators::{Admin, Pages};
 use std::sync::LazyLock;
 use std::time::Duration;
 pub use tls::{Tls, TlsVersion, UnknownName};
+pub use traces::Traces;
 
 choice! {
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "pretty" => LogFormat::Pretty }
@@ -178,6 +180,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     ("log", "One line per notable moment, on stderr."),
     (
+        "traces",
+        "What is recorded for an OpenTelemetry collector. See docs/tracing.md.",
+    ),
+    (
         "workers",
         "Where programs attach that hold the logic of namespaces. See docs/backends.md.",
     ),
@@ -258,6 +264,7 @@ settings! {
     admin: Admin;
     pages: Pages;
     log: Log;
+    traces: Traces;
     workers: Workers;
 }
 

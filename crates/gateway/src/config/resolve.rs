@@ -52,6 +52,7 @@ pub struct Resolved {
     pub serve_client: bool,
     pub log: Log,
     pub backends: Option<control::backend::Config>,
+    pub traces: Option<control::traces::Settings>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +114,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         serve_client: *settings.origins.serve_client,
         log: resolver.log(),
         backends: resolver.backends(),
+        traces: resolver.traces(),
     };
     resolver.relations(&resolved);
     if resolver.problems.is_empty() {
@@ -288,8 +290,9 @@ impl Resolver<'_> {
             admission: self.admission(),
             limits: limits.clone(),
             compression: self.compression(),
-            // Backends are told what a client said when it came.
-            keep_handshake: *self.settings.workers.listen != "off"
+            // Backends and traces need what a client said when it came.
+            keep_handshake: self.settings.traces.endpoint.is_some()
+                || *self.settings.workers.listen != "off"
                 || !crate::config::rules::names_below(self.layer, &["backends"]).is_empty(),
             // What only programs built on the hub switch on.
             ..hub::config::Config::default()

@@ -25,6 +25,15 @@ pub(super) fn id(news: &News) -> String {
     format!("{}:{}", news.about, news.item.sequence)
 }
 
+/// The trace that it belongs to; empty = none.
+pub(super) fn traceparent(news: &News) -> &str {
+    match &news.item.what {
+        Some(What::Connect(connect)) => &connect.traceparent,
+        Some(What::Event(event)) => &event.traceparent,
+        _ => "",
+    }
+}
+
 fn event(object: &mut Object<'_>, news: &News) {
     object.text("id", &id(news));
     if news.item.redelivered {
@@ -37,6 +46,9 @@ fn event(object: &mut Object<'_>, news: &News) {
         if !news.user.is_empty() {
             object.text("user", &news.user);
         }
+    }
+    if !traceparent(news).is_empty() {
+        object.text("traceparent", traceparent(news));
     }
     match &news.item.what {
         Some(What::Connect(connect)) => {
@@ -166,6 +178,7 @@ mod tests {
             attachments: vec![vec![0, 1, 255].into()],
             ack: 3,
             websocket: false,
+            traceparent: "00-1".to_owned(),
         };
         let gone = proto::Gone {
             socket,

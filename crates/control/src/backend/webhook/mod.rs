@@ -11,6 +11,7 @@ use addresses::{Guard, is_public};
 use backend::{Call, Calling, Outcome};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
+use rules::{Span, TraceParent};
 use signature::Keys;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::time::{Duration, SystemTime};
 /// An answer holds commands, not data.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const EVENT_ID: &str = "sockeye-event-id";
+const TRACEPARENT: &str = "traceparent";
 const SIGNATURE: &str = "sockeye-signature";
 
 /// `[backends.NAME]` with `url`.
@@ -70,9 +72,9 @@ impl Endpoint {
     }
 
     /// Makes one request. The error says why it came to nothing.
-    pub(super) async fn call(&self, call: &Call) -> (Outcome, Option<String>) {
+    pub(super) async fn call(&self, call: &Call, span: Option<&Span>) -> (Outcome, Option<String>) {
         let body = body::of(&call.news);
-        let sent = self.send(&call.news, body).await;
+        let sent = self.send(&call.news, body, span).await;
         match sent {
             Ok(response) => self.read(call, response).await,
             Err(error) => (Outcome::Failed, Some(causes(&error))),
@@ -83,6 +85,7 @@ impl Endpoint {
         &self,
         news: &[backend::News],
         body: Vec<u8>,
+        span: Option<&Span>,
     ) -> Result<Response, reqwest::Error> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let seconds = now.unwrap_or_default().as_secs();
@@ -90,6 +93,15 @@ impl Endpoint {
         request = request.header(CONTENT_TYPE, "application/json");
         if let Some(first) = news.first() {
             request = request.header(EVENT_ID, body::id(first));
+        }
+        // Of several events each has its own, in the body.
+        let trace = match (span, news) {
+            (Some(span), _) => span.context.to_string(),
+            (None, [only]) => body::traceparent(only).to_owned(),
+            _ => String::new(),
+        };
+        if !trace.is_empty() {
+            request = request.header(TRACEPARENT, trace);
         }
         if let Some(signature) = self.keys.sign(seconds, &body) {
             request = request.header(SIGNATURE, signature);
@@ -161,6 +173,12 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, BodyError> {
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+/// The trace of a call: that of its first event that has one.
+pub(super) fn parent(call: &Call) -> Option<TraceParent> {
+    let mut all = call.news.iter();
+    all.find_map(|news| TraceParent::parse(body::traceparent(news)))
 }
 
 /// Checks an address as far as it can be without asking anybody.

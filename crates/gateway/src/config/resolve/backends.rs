@@ -1,4 +1,4 @@
-//! `[workers]` and `[backends]`, for the control plane.
+//! `[workers]`, `[backends]` and `[traces]`, for the control plane.
 
 use super::Resolver;
 use crate::config::{backends, edges};
@@ -38,5 +38,22 @@ impl Resolver<'_> {
             self.problem(&keys.listen, message);
         }
         Some(listen)
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn traces(&mut self) -> Option<control::traces::Settings> {
+        let keys = &self.settings.traces;
+        let settings = control::traces::Settings {
+            endpoint: (*keys.endpoint).clone()?,
+            header: (*keys.header).clone(),
+            one_in: keys.one_in.get(),
+            trust_clients: *keys.trust_clients,
+            service: keys.service.clone(),
+        };
+        if let Err(message) = settings.check() {
+            self.problem(&keys.endpoint, message);
+        }
+        Some(settings)
     }
 }

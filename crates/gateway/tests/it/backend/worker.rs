@@ -218,7 +218,10 @@ fn frame(memory: &Mutex<Memory>, orders: Vec<Order>, leaving: bool) -> FromWorke
     for order in orders {
         memory.commands += 1;
         let number = memory.commands;
-        let command = Command { what: Some(order) };
+        let command = Command {
+            what: Some(order),
+            ..proto::Command::default()
+        };
         memory.unconfirmed.push((number, command.clone()));
         commands.push(command);
     }

@@ -7,6 +7,7 @@ mod logs;
 mod memory;
 mod prometheus;
 mod rules;
+mod traces;
 
 use std::path::PathBuf;
 

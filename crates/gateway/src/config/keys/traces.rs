@@ -1,0 +1,21 @@
+//! The keys of `[traces]`.
+
+use crate::config::typed::{Whole, section};
+use control::identity::Secret;
+
+section! {
+    /// Where spans go.
+    Traces = "traces." {
+        endpoint: Option<String> = "",
+            "Address of an OpenTelemetry collector (OTLP over HTTP, protobuf), such as `http://127.0.0.1:4318/v1/traces`. Unset: \
+             nothing is recorded; the trace that a client says still goes to its backend.";
+        header: Option<Secret> = "",
+            "A header line for the collector, such as `Authorization: Bearer …`.";
+        one_in: Whole<0, 1_000_000_000> = "1000",
+            "Of so many connects and events that belong to no trace, one begins a trace. 0: none does.";
+        trust_clients: bool = "true",
+            "A trace that a client says and has sampled is recorded. If not, chance decides (`one_in`).";
+        service: String = "sockeye",
+            "`service.name` of the spans.";
+    }
+}
