@@ -34,8 +34,8 @@ export interface Settings {
 
 export interface Handlers {
   item(link: Link, item: Item, number: number): void;
-  /** The gateway welcomed this worker. */
-  welcomed(link: Link, welcome: Welcome): void;
+  /** The gateway welcomed this worker. Returns why it cannot work with it. */
+  welcomed(link: Link, welcome: Welcome): Error | undefined;
   /** The gateway gave the sockets of this worker to others. */
   lost(link: Link): void;
   /** Commands are about to be sent. */
@@ -194,6 +194,11 @@ export class Link {
   }
 
   #welcome(welcome: Welcome): void {
+    const error = this.#handlers.welcomed(this, welcome);
+    if (error) {
+      this.#shut();
+      return this.#handlers.refused(this, error);
+    }
     this.#failures = 0;
     this.#welcomed = true;
     // What was said before the first welcome is not lost: it goes out now.
@@ -209,7 +214,6 @@ export class Link {
     this.#confirm(welcome.commands);
     // What the gateway has not got goes again, under the same numbers.
     this.#sent = 0;
-    this.#handlers.welcomed(this, welcome);
     this.#flush(true);
   }
 

@@ -10,6 +10,7 @@ import { home } from "./home.js";
 import { Link } from "./link.js";
 import type { Tls } from "./link.js";
 import type { Member } from "./member.js";
+import type { Manners } from "./messages.js";
 import { Decoder, Encoder } from "./parser.js";
 import { Unsupported } from "./unsupported.js";
 import { Worker } from "./worker.js";
@@ -39,6 +40,22 @@ const REFUSED: Partial<Record<keyof ServerOptions, string>> = {
   wsEngine: "the gateway speaks with clients",
   adapter: "the gateway is the cluster; set [cluster] in the gateway's configuration",
 };
+
+/** Options of Socket.IO's server that are keys of the gateway. */
+function compare(options: Options, manners: Manners): Error | undefined {
+  const slashed = (path: string) => `/${path.replace(/^\/|\/$/g, "")}/`;
+  const pairs: [keyof Options, unknown, unknown, string][] = [
+    ["pingInterval", options.pingInterval, manners.ping_interval_ms, "ping_interval"],
+    ["pingTimeout", options.pingTimeout, manners.ping_timeout_ms, "ping_timeout"],
+    ["connectTimeout", options.connectTimeout, manners.connect_timeout_ms, "connect_timeout"],
+    ["maxHttpBufferSize", options.maxHttpBufferSize, manners.max_payload, "max_http_buffer_size"],
+    ["path", options.path === undefined ? undefined : slashed(options.path), slashed(manners.path), "path"],
+  ];
+  const other = pairs.find(([, own, theirs]) => own !== undefined && own !== theirs);
+  if (!other) return undefined;
+  const [name, own, theirs, key] = other;
+  return new Error(`cannot work with this gateway: the option \`${name}\` is ${own} here, and the gateway has ${theirs}; leave it out, or set socketio.${key} there`);
+}
 
 let warned = false;
 
@@ -92,6 +109,7 @@ export class Server<
     const { gateways, ...settings } = links(options);
     const engine = new Engine({ transports: ["polling", "websocket"], ...options });
     const worker = new Worker((handlers) => gateways.map((gateway, at) => new Link({ ...settings, gateway, away: at > 0 }, handlers)), engine, local);
+    worker.compare = (manners) => compare(options, manners);
     worker.ousted = ({ namespace, id }: Member) => adapters.get(namespace)?.oust(id);
     class Adapter extends SockeyeAdapter {
       constructor(namespace: unknown) {

@@ -7,7 +7,7 @@ import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
-import type { Answers, Command, Connect, Event, Found, Gone, Item, Resume, Told, Welcome } from "./messages.js";
+import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, Resume, Told, Welcome } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 
@@ -384,13 +384,14 @@ export class Worker implements Owner, Handlers {
     }
   }
 
-  welcomed(_: Link, welcome: Welcome): void {
-    this.checked(welcome);
-    this.#settle.resolve();
+  welcomed(_: Link, welcome: Welcome): Error | undefined {
+    const error = welcome.manners ? this.compare(welcome.manners) : undefined;
+    if (!error) this.#settle.resolve();
+    return error;
   }
 
   /** Compares options with what the gateway does. Set by the server. */
-  checked: (welcome: Welcome) => void = () => {};
+  compare: (manners: Manners) => Error | undefined = () => undefined;
 }
 
 /** The one socket as a target. */

@@ -295,3 +295,12 @@ test("what a worker cannot do throws, and says why", async () => {
   assert.throws(() => io.attachApp(), /gateway/);
   await io.close();
 });
+
+test("an option that the gateway has another value for is an error that names its key", async () => {
+  const io = server({ pingInterval: 1234 });
+  await assert.rejects(io.ready, /`pingInterval` is 1234 here, and the gateway has 25000; leave it out, or set socketio.ping_interval/);
+  await io.close();
+  const same = server({ pingInterval: 25_000, path: "/socket.io" });
+  await same.ready;
+  await same.close();
+});
