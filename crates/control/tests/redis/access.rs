@@ -1,6 +1,7 @@
 //! Passwords, users with few rights, and TLS.
 
 use super::*;
+use control::cluster::engine::StreamNews;
 use servers::Redis;
 
 const PASSWORD: [&str; 2] = ["-a", "secret"];
@@ -80,8 +81,15 @@ async fn a_user_with_the_rights_of_the_documents_can_do_all() {
     // Nothing was refused on the way.
     let log = redis.ask(&["ACL", "LOG"]);
     assert_eq!(log.trim(), "");
-    let beside = control::cluster::redis::ACL_BESIDE_NODE;
-    redis.ask(&["ACL", "SETUSER", "sockeye", beside]);
+    let beside = control::cluster::redis::ACL_BESIDE_NODE.split(' ');
+    let user = ["ACL", "SETUSER", "sockeye"].into_iter();
+    redis.ask(&user.chain(beside).collect::<Vec<_>>());
+    let mut entries = a.engine.read(b"socket.io"[..].into());
+    super::stream::waits_for_entries(&redis);
+    let appended = a.engine.append(b"socket.io", &[("n", "1".to_owned())], 10);
+    assert!(appended.await.is_complete());
+    let read = entries.recv().await;
+    assert!(matches!(read, Some(StreamNews::Entries(_))), "{read:?}");
     a.hears(&[Topic::Pattern(b"socket.io#*"[..].into())]).await;
 }
 

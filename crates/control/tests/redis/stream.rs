@@ -50,7 +50,7 @@ impl Reader {
     }
 }
 
-fn waits_for_entries(redis: &Redis) {
+pub fn waits_for_entries(redis: &Redis) {
     servers::wait_for("a reader", || {
         let clients = redis.ask(&["CLIENT", "LIST"]);
         clients.contains("cmd=xread").then_some(())
