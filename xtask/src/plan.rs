@@ -84,6 +84,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
+    step(Lane::Nightly, "faults put back", faults_put_back),
     step(Lane::Nightly, "long noise and churn", long_noise),
     step(Lane::Nightly, "long fuzz", long_fuzz),
     step(Lane::Nightly, "helm chart", helm_chart),
@@ -241,6 +242,16 @@ fn all_histories() -> Step {
     cargo("all histories", "test", "--test histories")
         .env("SIM_SEEDS", "10000")
         .takes("10 min")
+}
+
+/// The simulator finds faults that hubs once had, and nothing where the shares of a turn are small.
+fn faults_put_back() -> Step {
+    Step::new(
+        "faults put back",
+        "cargo test --profile ci -p sim --features faults --locked",
+    )
+    .env("SIM_SEEDS", "10000")
+    .takes("10 min")
 }
 
 fn long_noise() -> Step {

@@ -21,6 +21,8 @@ mod transport;
 mod turn;
 
 pub use access::{addresses, admission, origin, trust};
+#[cfg(feature = "faults")]
+pub use books::faults;
 pub use books::{claims, config, limits, metrics, tls};
 pub use cluster::mailbox;
 

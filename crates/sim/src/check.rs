@@ -19,6 +19,9 @@ pub struct Sent {
     pub step: u64,
 }
 
+/// Room, publisher, number.
+pub(crate) type Event = (usize, usize, u64);
+
 /// Everything that is known about a history.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -26,7 +29,11 @@ pub struct Report {
     /// (client, room) and its stays.
     pub(crate) stays: BTreeMap<(usize, usize), Vec<Stay>>,
     /// What each client received: (room, publisher, number).
-    pub(crate) received: Vec<Vec<(usize, usize, u64)>>,
+    pub(crate) received: Vec<Vec<Event>>,
+    /// What clients were told of the time before they joined.
+    pub(crate) got_before: Vec<(usize, Event)>,
+    /// What each member of a room that keeps its events got last of each publisher since it came.
+    pub(crate) streams: BTreeMap<(usize, usize), BTreeMap<usize, u64>>,
     /// Rooms that were asked, and the step in which.
     pub(crate) asks: Vec<(usize, u64)>,
     /// Rounds whose question each client received.
@@ -38,6 +45,13 @@ pub struct Report {
     pub due: usize,
     /// Connections that were moved to the hub that owns their session.
     pub moves: usize,
+    /// Clients that went on over a WebSocket.
+    pub upgrades: usize,
+    /// Histories of rooms that clients got.
+    pub histories: usize,
+    /// The most that a turn sent to other hubs, and that a flush answered polls with before the last of them.
+    pub letters_max: usize,
+    pub answers_max: usize,
     pub relays: usize,
 }
 
@@ -52,6 +66,29 @@ impl Report {
         })
     }
 
+    /// A history and what comes behind it are one stream: of each publisher, nothing is missing from it and nothing comes twice.
+    pub(crate) fn follow(&mut self, seed: u64, client: usize, (room, publisher, number): Event) {
+        let Some(stream) = self.streams.get_mut(&(client, room)) else {
+            return;
+        };
+        let Some(before) = stream.insert(publisher, number) else {
+            return;
+        };
+        assert!(
+            before < number,
+            "seed {seed}: client {client} got {number} of {publisher} in kept room {room} after {before}"
+        );
+        let between = |sent: &&Sent| {
+            let here = sent.room == room && sent.publisher == publisher;
+            here && before < sent.number && sent.number < number
+        };
+        let missed = self.sent.iter().find(between);
+        assert!(
+            missed.is_none(),
+            "seed {seed}: client {client} missed {missed:?} between {before} and {number}"
+        );
+    }
+
     /// Panics with the seed if the history is not what users were promised.
     pub(crate) fn check(&mut self, seed: u64) {
         for (client, got) in self.received.iter().enumerate() {
@@ -64,11 +101,14 @@ impl Report {
                 );
             }
         }
-        let got: Vec<BTreeSet<_>> = self
+        let mut got: Vec<BTreeSet<_>> = self
             .received
             .iter()
             .map(|got| got.iter().copied().collect())
             .collect();
+        for (client, event) in &self.got_before {
+            got[*client].insert(*event);
+        }
         for ((client, room), stays) in &self.stays {
             for message in self
                 .sent

@@ -2,11 +2,40 @@
 
 use wire::websocket::frame::{self, OpCode};
 
+const WEBSOCKET: &str = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\n\
+    Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+fn text_frame(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::write_masked(&mut out, true, OpCode::Text, text.as_bytes(), [1, 2, 3, 4]);
+    out
+}
+
 /// How a client talks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     WebSocket,
     Polling,
+}
+
+/// Understands what comes on one link.
+#[derive(Debug, Default)]
+struct Reader {
+    /// Bytes not understood yet.
+    input: Vec<u8>,
+    upgraded: bool,
+    closed: bool,
+}
+
+/// A WebSocket that is to take over.
+#[derive(Debug)]
+pub struct Probe {
+    pub link: usize,
+    reader: Reader,
+    asked: bool,
+    /// The hub answered: the client polls and posts no more.
+    pub answered: bool,
 }
 
 /// One client and what it has received.
@@ -20,9 +49,11 @@ pub struct Client {
     /// Was answered its CONNECT.
     pub joined: bool,
     pub gone: bool,
-    /// Bytes not understood yet, of `main` and `post`.
-    input: Vec<u8>,
-    upgraded: bool,
+    /// Waits for the answer of a poll.
+    pub polling: bool,
+    reader: Reader,
+    /// The WebSocket that is to take over from polling.
+    pub probe: Option<Probe>,
     /// Packets that it has to send: pongs and acks.
     pub owed: Vec<String>,
     /// Everything received: Socket.IO packets.
@@ -38,8 +69,9 @@ impl Client {
             sid: None,
             joined: false,
             gone: false,
-            input: Vec::new(),
-            upgraded: false,
+            polling: transport == Transport::Polling,
+            reader: Reader::default(),
+            probe: None,
             owed: Vec::new(),
             packets: Vec::new(),
         }
@@ -48,12 +80,7 @@ impl Client {
     /// The first request.
     pub fn hello(&self) -> Vec<u8> {
         match self.transport {
-            Transport::WebSocket => {
-                b"GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\n\
-                Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-                    .to_vec()
-            }
+            Transport::WebSocket => WEBSOCKET.into(),
             Transport::Polling => self.get(""),
         }
     }
@@ -71,29 +98,23 @@ impl Client {
 
     /// A packet as bytes for `main` (WebSocket) or `post` (polling).
     pub fn packet(&self, text: &str) -> Vec<u8> {
-        let mut out = Vec::new();
-        match self.transport {
-            Transport::WebSocket => {
-                frame::write_masked(&mut out, true, OpCode::Text, text.as_bytes(), [1, 2, 3, 4])
-            }
-            Transport::Polling => {
-                let sid = self.sid.as_deref().unwrap_or_default();
-                out = format!(
-                    "POST /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{text}",
-                    text.len()
-                )
-                .into_bytes();
-            }
+        if self.transport == Transport::WebSocket {
+            return text_frame(text);
         }
-        out
+        let sid = self.sid.as_deref().unwrap_or_default();
+        format!(
+            "POST /socket.io/?EIO=4&transport=polling&sid={sid} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{text}",
+            text.len()
+        )
+        .into_bytes()
     }
 
     /// Takes in bytes of `main`; returns how many packets or answers were complete.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
-        self.input.extend_from_slice(bytes);
+        self.reader.input.extend_from_slice(bytes);
         let mut count = 0;
-        while let Some((text, len)) = self.next() {
-            self.input.drain(..len);
+        while let Some(text) = self.reader.next() {
+            self.gone |= self.reader.closed;
             count += 1;
             for packet in text.split('\x1e').filter(|packet| !packet.is_empty()) {
                 self.on_packet(packet);
@@ -102,12 +123,72 @@ impl Client {
         count
     }
 
-    fn next(&mut self) -> Option<(String, usize)> {
+    /// The request that begins an upgrade.
+    pub fn begin_upgrade(&mut self, link: usize) -> Option<Vec<u8>> {
+        let sid = self.sid.as_ref()?;
+        self.probe = Some(Probe {
+            link,
+            reader: Reader::default(),
+            asked: false,
+            answered: false,
+        });
+        let hello = WEBSOCKET.replace("EIO=4", &format!("EIO=4&sid={sid}"));
+        Some(hello.into_bytes())
+    }
+
+    /// Takes in bytes of the probe; what the client answers at once.
+    pub fn receive_probe(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let probe = self.probe.as_mut()?;
+        probe.reader.input.extend_from_slice(bytes);
+        while let Some(text) = probe.reader.next() {
+            assert!(!probe.reader.closed, "the probe was closed");
+            probe.answered |= text == "3probe";
+        }
+        let asks = probe.reader.upgraded && !std::mem::replace(&mut probe.asked, true);
+        asks.then(|| text_frame("2probe"))
+    }
+
+    /// No request is under way: the WebSocket takes over. Returns its link.
+    pub fn end_upgrade(&mut self) -> Option<usize> {
+        let probe = self.probe.take()?;
+        self.transport = Transport::WebSocket;
+        self.reader = probe.reader;
+        self.main = probe.link;
+        self.post = None;
+        Some(probe.link)
+    }
+
+    /// Neither polls nor posts: the upgrade is about to be complete.
+    pub fn pauses(&self) -> bool {
+        self.probe.as_ref().is_some_and(|probe| probe.answered)
+    }
+
+    fn on_packet(&mut self, packet: &str) {
+        if let Some(open) = packet.strip_prefix("0{\"sid\":\"") {
+            self.sid = open.get(..20).map(str::to_owned);
+        } else if packet.starts_with("40{") {
+            self.joined = true;
+        } else if packet == "1" {
+            self.gone = true;
+        } else if packet != "6" {
+            self.packets.push(packet.to_owned());
+        }
+    }
+}
+
+impl Reader {
+    fn next(&mut self) -> Option<String> {
+        let (text, len) = self.front()?;
+        self.input.drain(..len);
+        Some(text)
+    }
+
+    fn front(&mut self) -> Option<(String, usize)> {
         if self.upgraded {
             let header = frame::parse_header(&self.input).expect("frames")?;
             let end = header.len + header.payload_len as usize;
             let payload = self.input.get(header.len..end)?;
-            self.gone |= header.opcode == OpCode::Close;
+            self.closed |= header.opcode == OpCode::Close;
             let text = if header.opcode == OpCode::Text {
                 String::from_utf8_lossy(payload)
             } else {
@@ -137,17 +218,5 @@ impl Client {
         // The answer to a POST.
         let text = if body == "ok" { String::new() } else { body };
         Some((text, end + length))
-    }
-
-    fn on_packet(&mut self, packet: &str) {
-        if let Some(open) = packet.strip_prefix("0{\"sid\":\"") {
-            self.sid = open.get(..20).map(str::to_owned);
-        } else if packet.starts_with("40{") {
-            self.joined = true;
-        } else if packet == "1" {
-            self.gone = true;
-        } else {
-            self.packets.push(packet.to_owned());
-        }
     }
 }

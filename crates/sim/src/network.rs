@@ -5,7 +5,7 @@ use fastrand::Rng;
 use hub::mailbox::{Receiver, Sender, Weigh};
 use hub::metrics::Cells;
 use hub::{AskKey, ConnId, Effect, Hub, Letter, Sink, Slices, Writes, Written};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -69,6 +69,7 @@ pub(crate) struct Node {
     /// The step in which the oldest of what is in its mailbox was sent, and of what it has read and not worked on.
     pub(crate) unread_since: u64,
     pub(crate) held_since: u64,
+    pub(crate) spending: Spending,
 }
 
 /// A message that arrived, with the step in which its cause was sent.
@@ -78,6 +79,28 @@ pub(crate) struct Post(pub(crate) u64, pub(crate) Arc<Letter>);
 impl Weigh for Post {
     fn bytes(&self) -> usize {
         self.1.bytes()
+    }
+}
+
+/// What a turn spent.
+#[derive(Debug, Default)]
+pub(crate) struct Spending {
+    /// Bytes written in the turn.
+    pub(crate) written: usize,
+    /// Messages to other hubs in the turn.
+    pub(crate) letters: usize,
+    /// Bytes of answers to polls in this flush, and of the longest of them.
+    answers: usize,
+    longest: usize,
+    /// The most that a flush of the turn wrote beside its longest answer.
+    pub(crate) answers_max: usize,
+}
+
+impl Spending {
+    fn answer(&mut self, bytes: usize) {
+        self.answers += bytes;
+        self.longest = self.longest.max(bytes);
+        self.answers_max = self.answers_max.max(self.answers - self.longest);
     }
 }
 
@@ -94,8 +117,10 @@ pub(crate) struct Wires<'a> {
     pub(crate) questions: &'a mut Vec<Question>,
     /// In which order writes are done.
     pub(crate) completions: &'a mut Rng,
-    /// Bytes that this turn wrote.
-    pub(crate) written: usize,
+    /// What the turn spent.
+    pub(crate) spending: &'a mut Spending,
+    /// Links whose answers are bounded by the turn's share: those of waiting polls.
+    pub(crate) polls: &'a BTreeSet<usize>,
 }
 
 impl Wires<'_> {
@@ -119,7 +144,11 @@ impl Wires<'_> {
             room -= taken;
         }
         link.room = link.room.map(|_| room);
-        self.written += link.out.len() - before;
+        self.spending.written += link.out.len() - before;
+        if self.polls.contains(&self.by_conn[&conn]) {
+            let taken = link.out.len() - before;
+            self.spending.answer(taken);
+        }
         match link.out.len() - before {
             0 => Written::WouldBlock,
             taken => Written::Bytes(taken),
@@ -143,6 +172,11 @@ impl Sink for Wires<'_> {
 }
 
 impl hub::World for Wires<'_> {
+    /// A flush begins.
+    fn wake(&mut self) {
+        (self.spending.answers, self.spending.longest) = (0, 0);
+    }
+
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Close { conn } => {
@@ -165,6 +199,7 @@ impl hub::World for Wires<'_> {
                 });
             }
             Effect::Send { shard, letter } => {
+                self.spending.letters += 1;
                 let way = (self.node, usize::from(shard));
                 let queue = self.mail.entry(way).or_default();
                 queue.push_back((self.origin, letter));

@@ -1,10 +1,11 @@
 //! The clients around the hubs: what they do, and what they make of what they hear.
 
-use crate::check::{Sent, Stay};
+use crate::check::{Event, Sent, Stay};
 use crate::client::{Client, Transport};
 use crate::network::Link;
 use crate::world::World;
-use std::collections::BTreeSet;
+use hub::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The CONNECT packet of a client: its name, and a token for hubs that want one.
 fn hello(name: usize) -> String {
@@ -15,6 +16,15 @@ fn digits(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit())
         .filter_map(|digits| digits.parse().ok())
         .collect()
+}
+
+/// One of the events in a `history`, behind its name's key.
+fn history_event(text: &str) -> Event {
+    let numbers = digits(text);
+    let [room, publisher, number, ..] = numbers[..] else {
+        panic!("not an event of ours: {text}")
+    };
+    (room as usize, publisher as usize, number)
 }
 
 impl World {
@@ -31,6 +41,7 @@ impl World {
         let main = self.dial(name);
         let polls = self.chance(self.plan.polling);
         let client = if polls {
+            self.polls.insert(main);
             Client::new(Transport::Polling, main, None)
         } else {
             Client::new(Transport::WebSocket, main, None)
@@ -46,7 +57,7 @@ impl World {
     pub(crate) fn someone(&mut self) -> Option<usize> {
         let ready = |name: &usize| {
             let client = &self.clients[*name];
-            client.joined && !client.gone && !self.posting.contains(name)
+            client.joined && !client.gone && !client.pauses() && !self.posting.contains(name)
         };
         let able: Vec<usize> = (0..self.clients.len()).filter(ready).collect();
         (!able.is_empty()).then(|| able[self.dice.usize(..able.len())])
@@ -82,7 +93,9 @@ impl World {
         }
         let room = self.dice.usize(..self.plan.rooms);
         let mut bytes = Vec::new();
-        for _ in 0..1 + self.dice.usize(..8) {
+        // Some bring more than the share of a turn.
+        let most = if self.chance(10) { 60 } else { 8 };
+        for _ in 0..1 + self.dice.usize(..most) {
             self.numbers += 1;
             let number = self.numbers;
             self.report.sent.push(Sent {
@@ -120,10 +133,35 @@ impl World {
         self.send(self.clients[name].main, bytes.concat());
     }
 
+    /// A client that polls goes on over a WebSocket.
+    pub(crate) fn upgrade(&mut self) {
+        let Some(name) = self.someone() else { return };
+        let client = &self.clients[name];
+        if client.transport == Transport::WebSocket || client.probe.is_some() {
+            return;
+        }
+        let link = self.dial(name);
+        if let Some(hello) = self.clients[name].begin_upgrade(link) {
+            self.send(link, hello);
+        }
+    }
+
+    /// An answered probe takes over once the last poll and the last POST have their answers.
+    fn take_over(&mut self, name: usize) {
+        let Some(link) = self.clients[name].end_upgrade() else {
+            return;
+        };
+        self.report.upgrades += 1;
+        let bytes = self.clients[name].packet("5");
+        self.send(link, bytes);
+        self.answer_what_was_asked(name);
+    }
+
     pub(crate) fn leave_everything(&mut self, name: usize) {
         let asked = self.asked.range_mut((name, 0)..=(name, u64::MAX));
         asked.for_each(|(_, room)| *room = None);
         for room in 0..self.plan.rooms {
+            self.report.streams.remove(&(name, room));
             if self.members.remove(&(name, room)) {
                 self.end_stay(name, room);
             }
@@ -167,6 +205,7 @@ impl World {
         let room = self.dice.usize(..self.plan.rooms);
         if self.members.remove(&(client, room)) {
             self.end_stay(client, room);
+            self.report.streams.remove(&(client, room));
             self.packet(client, &format!("42[\"leave\",\"room-{room}\"]"));
         } else if !self
             .asked
@@ -236,13 +275,20 @@ impl World {
             }
             let bytes = std::mem::take(&mut self.links[link].out);
             let name = self.links[link].client;
-            if self.clients[name].main == link {
+            let probe = self.clients[name].probe.as_ref();
+            if probe.is_some_and(|probe| probe.link == link) {
+                if let Some(answer) = self.clients[name].receive_probe(&bytes) {
+                    self.send(link, answer);
+                }
+                self.go_on(name);
+            } else if self.clients[name].main == link {
                 let greeted = self.clients[name].sid.is_some();
                 let whole = self.clients[name].receive(&bytes);
                 self.answer(name, greeted, whole > 0);
             } else if String::from_utf8_lossy(&bytes).ends_with("\r\n\r\nok") {
                 self.posting.remove(&name);
                 self.answer_what_was_asked(name);
+                self.go_on(name);
             } else {
                 let answer = String::from_utf8_lossy(&bytes).into_owned();
                 panic!("seed {}: client {name} was answered {answer:?}", self.seed);
@@ -259,21 +305,36 @@ impl World {
         if !greeted && self.clients[name].sid.is_some() {
             self.packet(name, &hello(name));
         }
-        let polls = self.clients[name].transport == Transport::Polling;
-        if polls && whole && !self.clients[name].gone {
-            let Some(poll) = self.clients[name].poll() else {
-                return;
-            };
-            if self.chance(50) || self.links[self.clients[name].main].conn.is_none() {
-                self.clients[name].main = self.dial(name);
-            }
-            self.send(self.clients[name].main, poll);
+        if whole {
+            self.clients[name].polling = false;
+            self.go_on(name);
         }
+    }
+
+    /// A client that waits for no answer polls again, or goes over to its WebSocket.
+    fn go_on(&mut self, name: usize) {
+        let client = &self.clients[name];
+        if client.transport != Transport::Polling || client.gone || client.polling {
+            return;
+        }
+        if client.pauses() {
+            if !self.posting.contains(&name) {
+                self.take_over(name);
+            }
+            return;
+        }
+        let Some(poll) = client.poll() else { return };
+        if self.chance(50) || self.links[self.clients[name].main].conn.is_none() {
+            self.clients[name].main = self.dial(name);
+            self.polls.insert(self.clients[name].main);
+        }
+        self.clients[name].polling = true;
+        self.send(self.clients[name].main, poll);
     }
 
     /// Pongs and acks that a client owes: one POST at a time.
     fn answer_what_was_asked(&mut self, name: usize) {
-        if self.clients[name].gone || self.posting.contains(&name) {
+        if self.clients[name].gone || self.clients[name].pauses() || self.posting.contains(&name) {
             return;
         }
         let owed = std::mem::take(&mut self.clients[name].owed);
@@ -286,6 +347,35 @@ impl World {
         let bytes = owed.iter().map(|text| self.clients[name].packet(text));
         let bytes = bytes.collect::<Vec<_>>().concat();
         self.send(self.clients[name].main, bytes);
+    }
+
+    fn take_event(&mut self, name: usize, event: Event) {
+        let publisher = event.1;
+        if self.plan.kept && publisher != name {
+            self.report.follow(self.seed, name, event);
+        }
+        self.report.received[name].push(event);
+    }
+
+    /// What a room kept, for a client that joined it: what comes from now on follows it.
+    fn take_history(&mut self, name: usize, text: &str) {
+        let events = text.split("\"event\"").skip(1).map(history_event);
+        let events: Vec<Event> = events.collect();
+        self.report.histories += 1;
+        if let Some((room, ..)) = events.first() {
+            self.report.streams.insert((name, *room), BTreeMap::new());
+        }
+        // A full history has forgotten what came first, perhaps since the client joined: its stay counts from here.
+        let full = events.len() >= HISTORY_EVENTS_MAX || text.len() >= HISTORY_BYTES_MAX / 2;
+        let room = events.first().map(|event| event.0).filter(|_| full);
+        let stays = room.and_then(|room| self.report.stays.get_mut(&(name, room)));
+        if let Some(stay) = stays.and_then(|stays| stays.last_mut()) {
+            stay.from = self.step;
+        }
+        for event in events {
+            self.report.follow(self.seed, name, event);
+            self.report.got_before.push((name, event));
+        }
     }
 
     pub(crate) fn on_packet(&mut self, name: usize, packet: &str) {
@@ -314,6 +404,7 @@ impl World {
             if let Some(room) = room
                 && !self.clients[name].gone
             {
+                self.report.streams.entry((name, room)).or_default();
                 self.members.insert((name, room));
                 // From now on nothing may pass by: the answer says that all hubs know of the join.
                 let stays = self.report.stays.entry((name, room)).or_default();
@@ -322,12 +413,14 @@ impl World {
                     until: u64::MAX,
                 });
             }
+        } else if packet.starts_with("42[\"history\"") {
+            self.take_history(name, packet);
         } else if let Some(rest) = packet.strip_prefix("42[\"say-") {
             let numbers = digits(rest);
             let [room, publisher, number] = numbers[..] else {
                 panic!("not an event of ours: {packet}")
             };
-            self.report.received[name].push((room as usize, publisher as usize, number));
+            self.take_event(name, (room as usize, publisher as usize, number));
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) fn config(plan: &Plan, seed: u64) -> Config {
         ping_interval: Duration::from_secs(2),
         ping_timeout: Duration::from_secs(60),
         connect_timeout: long,
+        upgrade_timeout: long,
         ..Config::default()
     };
     config.auth.enabled = plan.tokens;
@@ -31,8 +32,11 @@ pub(crate) fn config(plan: &Plan, seed: u64) -> Config {
 }
 
 /// Clients join rooms; `say-0` goes to `room-0`, and so on.
-pub(crate) fn rules(rooms: usize) -> Rules {
-    let rule = EventRule::new;
+pub(crate) fn rules(plan: &Plan) -> Rules {
+    let rule = |action| EventRule {
+        history: plan.kept && matches!(action, Action::Rooms { .. }),
+        ..EventRule::new(action)
+    };
     let say = |room| {
         let action = Action::Rooms {
             room: Some(format!("room-{room}")),
@@ -45,7 +49,7 @@ pub(crate) fn rules(rooms: usize) -> Rules {
         chat: false,
         client_joins: true,
         auto_join: Vec::new(),
-        events: (0..rooms).map(say).collect(),
+        events: (0..plan.rooms).map(say).collect(),
         default_event: rule(Action::Drop),
     };
     Rules {

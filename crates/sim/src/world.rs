@@ -3,9 +3,10 @@
 use crate::check::Report;
 use crate::client::Client;
 use crate::handler::{Diary, Witness};
-use crate::network::{Link, Mail, Move, Node, Post, Question, Wires};
+use crate::network::{Link, Mail, Move, Node, Post, Question, Spending, Wires};
 use crate::settings::{config, rules};
 use fastrand::Rng;
+use hub::limits::{LETTERS_PER_TURN, LOG_BYTES_PER_TURN};
 use hub::mailbox::{mailbox, waker};
 use hub::metrics::Cells;
 use hub::{HandlerFactory, Hub, Identity, Moved, Now, Process, Reply, Spent, Turn};
@@ -16,6 +17,9 @@ use std::sync::{Arc, Mutex};
 
 /// What one turn may write: its share, and one answer or event on top.
 const TURN_BYTES_MAX: usize = 5 * 1024 * 1024;
+
+/// Messages to other hubs that one piece of input may bring beyond the share of its turn: a client that leaves all its rooms.
+const LETTERS_BEYOND: usize = 24;
 
 /// Size of a history.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Plan {
     pub polling: usize,
     /// Bytes that a message carries beside its numbers.
     pub padding: usize,
+    /// Rooms keep their events for those who join later.
+    pub kept: bool,
     /// Hubs ask about tokens, and the answers take their time.
     pub tokens: bool,
     /// Percent of the messages between hubs that are lost: 0 but for proving that the checks can fail.
@@ -68,6 +74,8 @@ pub(crate) struct World {
     pub(crate) questions: Vec<Question>,
     pub(crate) diary: Arc<Mutex<Diary>>,
     pub(crate) numbers: u64,
+    /// Links on which clients poll.
+    pub(crate) polls: BTreeSet<usize>,
     pub(crate) report: Report,
 }
 
@@ -75,7 +83,7 @@ const WALL_MS: u64 = 1_750_000_000_000;
 
 impl World {
     fn new(plan: Plan, seed: u64) -> World {
-        let rules = RulesFactory::new(&rules(plan.rooms), &|_| Err("no schemas".to_owned()));
+        let rules = RulesFactory::new(&rules(&plan), &|_| Err("no schemas".to_owned()));
         let rules = rules.expect("rules without schemas");
         let now = Now {
             mono_ms: 1_000,
@@ -112,6 +120,7 @@ impl World {
                 still_until: 0,
                 unread_since: u64::MAX,
                 held_since: u64::MAX,
+                spending: Spending::default(),
             }
         });
         let nodes = nodes.collect();
@@ -134,6 +143,7 @@ impl World {
             questions: Vec::new(),
             diary,
             numbers: 0,
+            polls: BTreeSet::new(),
             report: Report::default(),
         }
     }
@@ -153,7 +163,8 @@ impl World {
             74..84 => self.join_or_leave(),
             84..88 => self.read_slowly(),
             88..90 => self.stand_still(),
-            90..92 => self.vanish(),
+            90 => self.vanish(),
+            91 => self.upgrade(),
             92..95 => self.answer_question(),
             _ => self.pass(),
         }
@@ -231,7 +242,9 @@ impl World {
     /// A hub does nothing for some steps; the others do not wait for it.
     fn stand_still(&mut self) {
         let node = self.dice.usize(..self.nodes.len());
-        self.nodes[node].still_until = self.step + 1 + self.dice.usize(..12) as u64;
+        // One in four stops for so long that all who send to it must wait.
+        let steps = if self.chance(25) { 100 } else { 12 };
+        self.nodes[node].still_until = self.step + 1 + self.dice.usize(..steps) as u64;
     }
 
     /// Hubs whose time to stand still is over find all that came meanwhile, in one turn.
@@ -356,13 +369,15 @@ impl World {
             links,
             receiver,
             held_since,
+            spending,
             ..
         } = &mut self.nodes[node];
         let mut wires = Wires {
             mailbox: receiver,
             questions: &mut self.questions,
             completions: &mut self.completions,
-            written: 0,
+            spending,
+            polls: &self.polls,
             node,
             seed: self.seed,
             origin: self.origin.min(*held_since),
@@ -377,28 +392,40 @@ impl World {
     /// Ends a hub's turn, looks whether all is well, and does what it left for the next.
     pub(crate) fn end_turn(&mut self, node: usize) {
         loop {
-            let written = self.turn(node, |turn| {
-                let mut written = 0;
-                turn.end(false, |turn| {
-                    written = turn.world().written;
-                    Spent::default()
-                });
-                written
-            });
-            let seed = self.seed;
-            assert!(
-                written <= TURN_BYTES_MAX,
-                "seed {seed}: {written} bytes in one turn"
-            );
+            self.turn(node, |turn| turn.end(false, |_| Spent::default()));
+            self.check_spending(node);
             self.note_what_is_held(node);
             self.nodes[node].hub.check_invariants();
             let broken = self.diary.lock().expect("whole").broken.clone();
-            assert!(broken.is_empty(), "seed {seed}: {broken:?}");
+            assert!(broken.is_empty(), "seed {}: {broken:?}", self.seed);
             if !self.nodes[node].hub.has_stalled() {
                 return;
             }
             self.turn(node, |mut turn| turn.resume());
         }
+    }
+
+    /// A turn keeps its share, but for what one piece of input brings that began within it.
+    fn check_spending(&mut self, node: usize) {
+        let seed = self.seed;
+        let spent = std::mem::take(&mut self.nodes[node].spending);
+        let written = spent.written;
+        assert!(
+            written <= TURN_BYTES_MAX,
+            "seed {seed}: {written} bytes in one turn"
+        );
+        self.report.letters_max = self.report.letters_max.max(spent.letters);
+        assert!(
+            spent.letters <= LETTERS_PER_TURN + LETTERS_BEYOND,
+            "seed {seed}: {} messages to other hubs in one turn",
+            spent.letters
+        );
+        self.report.answers_max = self.report.answers_max.max(spent.answers_max);
+        assert!(
+            spent.answers_max <= LOG_BYTES_PER_TURN,
+            "seed {seed}: {} bytes of answers to polls in one flush beside the longest",
+            spent.answers_max
+        );
     }
 
     fn pass(&mut self) {
@@ -487,6 +514,11 @@ impl World {
             "seed {}: no ack for {:?}",
             self.seed,
             self.asked
+        );
+        assert!(
+            self.clients.iter().all(|client| client.probe.is_none()),
+            "seed {}: an upgrade without an end",
+            self.seed
         );
         self.check_counts();
         self.check_rounds();

@@ -30,6 +30,7 @@ fn plan(seed: u64) -> Plan {
         steps: 800,
         polling: 30,
         padding: 0,
+        kept: seed / 2 % 2 == 1,
         tokens: seed % 3 == 1,
         loss: 0,
     }
@@ -39,6 +40,7 @@ fn plan(seed: u64) -> Plan {
 fn histories_keep_their_promises() {
     let (mut due, mut moves, mut relays) = (0, 0, 0);
     let (mut rounds, mut returns) = (0, 0);
+    let (mut upgrades, mut kept) = (0, 0);
     for seed in seeds() {
         let report = run(plan(seed), seed);
         due += report.due;
@@ -46,6 +48,8 @@ fn histories_keep_their_promises() {
         relays += report.relays;
         rounds += report.rounds;
         returns += report.returns;
+        upgrades += report.upgrades;
+        kept += report.histories;
     }
     // A simulation in which nothing happens proves nothing.
     let histories = seeds().count();
@@ -54,8 +58,11 @@ fn histories_keep_their_promises() {
     assert!(relays > 50 * histories, "{relays} messages between hubs");
     assert!(rounds > 5 * histories, "{rounds} rounds of acks");
     assert!(returns > 5 * histories, "{returns} sockets left");
+    assert!(upgrades > histories, "{upgrades} upgrades");
+    assert!(kept > histories, "{kept} rooms told what they keep");
     println!(
-        "{histories} histories: {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures"
+        "{histories} histories: {due} messages due, {relays} letters, {moves} moves, {rounds} rounds, {returns} departures, \
+        {upgrades} upgrades, {kept} histories of rooms"
     );
 }
 

@@ -8,14 +8,23 @@ pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
 /// Shards that a process may have: an id names its shard in eight bits.
 pub const SHARDS_MAX: usize = 256;
 
+/// Simulations of known faults have turns that a few events fill.
+const SMALL_SHARES: bool = cfg!(feature = "faults");
+
 /// Peers are spared for at most this long while input is left unread.
 pub(crate) const BEHIND_MAX_MS: u64 = 10_000;
 /// Bytes of encoded output after which a turn flushes: a processor's cache holds about as much.
-pub(crate) const LOG_BYTES_PER_TURN: usize = 2 * 1024 * 1024;
+pub const LOG_BYTES_PER_TURN: usize = match SMALL_SHARES {
+    true => 4 * 1024,
+    false => 2 * 1024 * 1024,
+};
 /// A turn that reached its deliveries goes on until it had so many broadcasts: in huge rooms each call of the flush brings more.
 pub(crate) const BROADCASTS_PER_TURN_MIN: u64 = 32;
 /// Messages to other shards after which a turn ends, and their bytes: a mailbox is never filled in one turn.
-pub(crate) const LETTERS_PER_TURN: usize = 16 * 1024;
+pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
+    true => 16,
+    false => 16 * 1024,
+};
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
 /// Messages of other shards that are worked on in one turn.
 pub(crate) const MAILS_PER_TURN: usize = 4096;

@@ -22,6 +22,7 @@ macro_rules! named {
 pub mod claims;
 pub(crate) mod close;
 pub mod config;
+pub mod faults;
 pub mod limits;
 pub mod metrics;
 pub(crate) mod proxies;

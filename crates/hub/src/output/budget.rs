@@ -1,6 +1,7 @@
 //! What a turn may spend before its output is flushed and other connections have their turn. Everything that costs others time
 //! or memory is charged here, so a path that spends cannot forget a bound that another path keeps.
 
+use crate::books::faults::{self, Fault};
 use crate::books::limits::{
     BROADCASTS_PER_TURN_MIN, FLOODS_PER_TURN, LETTER_BYTES_PER_TURN, LETTERS_PER_TURN,
     LOG_BYTES_PER_TURN, Limits,
@@ -45,6 +46,9 @@ impl Budget {
     }
 
     pub(crate) fn post(&mut self, bytes: usize) {
+        if faults::is_back(Fault::LettersUncounted) {
+            return;
+        }
         self.letters += 1;
         self.letter_bytes += bytes;
     }

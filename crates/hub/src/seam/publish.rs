@@ -5,6 +5,7 @@
 //! joined, and sends that socket no kept events until the answer is there. What the home sends to one shard arrives in order, so
 //! the history ends exactly where the live stream begins: no event is missed, none comes twice, and all members see one order.
 
+use crate::books::faults::{self, Fault};
 use crate::cluster::letter::{Broadcast, Order, RoomNews, Target};
 use crate::cluster::send;
 use crate::cluster::wire::Ask;
@@ -122,6 +123,9 @@ fn home_of(parts: &Parts, namespace: &str, room: &str) -> u16 {
 /// Brings an event for one room to the room's home.
 fn sequence(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
     let home = home_of(parts, to.namespace, to.rooms[0]);
+    if faults::is_back(Fault::RecordApart) {
+        publish(parts, to, event);
+    }
     if home == parts.ids.me.shard {
         return append(parts, to, event, kept);
     }
@@ -152,6 +156,9 @@ pub(crate) fn append_here(
         return;
     };
     let at = kept.and_then(|text| parts.rooms.kept.append(to.namespace, room, text, now_ms));
+    if faults::is_back(Fault::RecordApart) {
+        return;
+    }
     let shards = send::shards_of(parts, to);
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);

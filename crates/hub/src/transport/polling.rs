@@ -1,5 +1,6 @@
 //! HTTP long-polling: one GET waits for packets, POSTs bring them (protocol 3.3, 3.6).
 
+use crate::books::faults::{self, Fault};
 use crate::books::limits::LOG_BYTES_PER_TURN;
 use crate::clients::conn::State;
 use crate::clients::polls::Sent;
@@ -96,7 +97,11 @@ pub(crate) fn poll(
 /// Ends waiting polls that have something to bring; packets of a turn travel together. Answers that the turn's log has no
 /// room for come with the next turn.
 pub(crate) fn answer_polls(parts: &mut Parts) {
-    while parts.line.log_bytes() < LOG_BYTES_PER_TURN
+    let log_bytes_max = match faults::is_back(Fault::PollsUnbounded) {
+        true => usize::MAX,
+        false => LOG_BYTES_PER_TURN,
+    };
+    while parts.line.log_bytes() < log_bytes_max
         && let Some(session) = parts.line.polls.next_ready()
     {
         let packets_max = parts.books.config.limits.poll_packets_max;

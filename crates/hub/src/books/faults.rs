@@ -1,0 +1,35 @@
+//! Faults that this crate once had. With the feature `faults` a test puts one of them back and shows that the simulator finds it;
+//! without it, they do not exist.
+
+/// A fault, by what was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A turn did not count the messages that it sent to other shards.
+    LettersUncounted,
+    /// One flush answered all waiting polls, however many bytes that were.
+    PollsUnbounded,
+    /// A kept event and its record took different ways, so a client that joined between them got it twice or never.
+    RecordApart,
+}
+
+#[cfg(feature = "faults")]
+thread_local! {
+    static BACK: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+/// Puts a fault back into all hubs of this thread, in place of the one before.
+#[cfg(feature = "faults")]
+pub fn put_back(fault: Option<Fault>) {
+    BACK.set(fault);
+}
+
+#[cfg(feature = "faults")]
+pub(crate) fn is_back(fault: Fault) -> bool {
+    BACK.get() == Some(fault)
+}
+
+#[cfg(not(feature = "faults"))]
+#[inline(always)]
+pub(crate) const fn is_back(_: Fault) -> bool {
+    false
+}
