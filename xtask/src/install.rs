@@ -292,9 +292,9 @@ fn wrap(root: &Path, program: &str) -> Result<()> {
     let Some(file) = places.iter().find(|path| path.exists()) else {
         bail!("cannot find {program} in {}", root.display());
     };
-    let libraries = fs::read_dir(root.join("usr/lib"))?
-        .flatten()
-        .map(|entry| entry.path());
+    // A program may need none: then there is no such folder.
+    let libraries = fs::read_dir(root.join("usr/lib")).into_iter().flatten();
+    let libraries = libraries.flatten().map(|entry| entry.path());
     let libraries = libraries.filter(|path| path.display().to_string().ends_with("-linux-gnu"));
     let libraries: Vec<_> = libraries.map(|path| path.display().to_string()).collect();
     let text = format!(
