@@ -56,6 +56,14 @@ fn emit(body: &Members<'_>, news: &[News]) -> Result<What, String> {
     ])?;
     let mut to = target(body, news)?;
     to.rooms.append(&mut body.names("rooms")?);
+    // A list that came out empty means nobody, and no list means all of the namespace.
+    let names = ["rooms", "sockets"];
+    if to.rooms.is_empty() && names.iter().any(|name| body.get(name).is_some()) {
+        return Err(
+            "rooms and sockets are empty, so nobody is meant; leave both out for the whole namespace"
+                .to_owned(),
+        );
+    }
     to.except = body.names("except")?;
     Ok(What::Emit(proto::Emit {
         to: Some(to),

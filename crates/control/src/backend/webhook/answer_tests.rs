@@ -126,3 +126,20 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
     assert!(read(ack, &[asked(1), asked(2)].concat()).is_err());
     assert!(read(b"\xff", &asked(1)).is_err());
 }
+
+#[test]
+fn an_emit_to_an_empty_list_is_not_for_the_whole_namespace() {
+    let emit = |to: &str| {
+        let body = format!("{{\"commands\":[{{\"emit\":{{{to}\"event\":\"x\"}}}}]}}");
+        read(body.as_bytes(), &asked(0))
+    };
+    assert!(emit("").is_ok() && emit("\"sockets\":[],\"rooms\":[\"a\"],").is_ok());
+    for to in [
+        "\"sockets\":[],",
+        "\"rooms\":[],",
+        "\"rooms\":[],\"sockets\":[],",
+    ] {
+        let error = emit(to).expect_err(to);
+        assert!(error.contains("nobody is meant"), "{error}");
+    }
+}
