@@ -3,7 +3,7 @@
 use super::lists::Page;
 use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Selection};
 use super::problem::{Kind, Problem};
-use super::{Api, BODY_BYTES_MAX, proto};
+use super::{Api, BODY_BYTES_MAX, once, proto};
 use crate::admin::keys::Caller;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,9 +32,9 @@ struct Call {
 
 type Later<T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send>>;
 
-/// One method: what it does with its request.
+/// One method: what it does with the request of a call.
 struct Method<Q, F> {
-    api: Arc<Api>,
+    call: Option<Call>,
     act: F,
     of: PhantomData<Q>,
 }
@@ -50,10 +50,8 @@ where
     type Future = Later<Response<A>>;
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let headers = request.metadata().clone().into_headers();
-        let call = match Call::admit(&self.api, &headers) {
-            Ok(call) => call,
-            Err(problem) => return Box::pin(async move { Err(Status::from(problem)) }),
+        let Some(call) = self.call.take() else {
+            return Box::pin(async { Err(Status::internal("a method is called once")) });
         };
         let done = (self.act.clone())(call, request.into_inner());
         Box::pin(async move { done.await.map(Response::new).map_err(Status::from) })
@@ -73,13 +71,10 @@ impl Call {
         };
         let caller = api.keys().find(headers).cloned().ok_or_else(unknown)?;
         api.count(&caller).1?;
-        let key = headers
-            .get("idempotency-key")
-            .and_then(|key| key.to_str().ok());
         Ok(Self {
             api: Arc::clone(api),
             caller,
-            key: key.map(str::to_owned),
+            key: once::key_of(headers)?.map(str::to_owned),
         })
     }
 
@@ -395,9 +390,14 @@ impl Service {
         F: FnOnce(Call, Q) -> L + Clone,
         L: Future<Output = Result<A, Problem>> + Send + 'static,
     {
+        // Nothing is read from a caller without a key.
+        let call = match Call::admit(&self.0, request.headers()) {
+            Ok(call) => call,
+            Err(problem) => return Status::from(problem).into_http(),
+        };
         let codec = tonic_prost::ProstCodec::<A, Q>::default();
         let method = Method {
-            api: self.0,
+            call: Some(call),
             act,
             of: PhantomData,
         };
@@ -431,5 +431,74 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
                     .into_http(),
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::keys::{ApiKeys, generate};
+    use crate::api::{Settings, ToShards};
+    use axum::body::Bytes;
+    use tonic::codegen::Service as _;
+    use tonic::codegen::tokio_stream;
+
+    struct Nowhere;
+
+    impl ToShards for Nowhere {
+        fn send(&self, _: rules::Errand) {}
+    }
+
+    /// What an emit whose body never ends is answered before the body is read; `None`: it is waited for.
+    fn answer(service: &mut Service, headers: &[(&str, &[u8])]) -> Option<Code> {
+        let body = tokio_stream::pending::<Result<Bytes, Infallible>>();
+        let body = Body::new(axum::body::Body::from_stream(body));
+        let mut request = HttpRequest::post("/sockeye.api.v1.Api/Emit");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut answer = service.call(request.body(body).expect("a request"));
+        match answer
+            .as_mut()
+            .poll(&mut Context::from_waker(std::task::Waker::noop()))
+        {
+            Poll::Ready(Ok(answer)) => {
+                Status::from_header_map(answer.headers()).map(|told| told.code())
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    fn service() -> (Service, String) {
+        let (key, entry) = generate("ci", &[]).expect("a key");
+        let settings = Settings {
+            keys: ApiKeys::parse(&[entry]).expect("an entry"),
+            rate: hub::config::Rate::new(1_000, std::time::Duration::from_secs(1)),
+            room_name_bytes_max: 256,
+        };
+        (
+            Service(Arc::new(Api::new(settings, Box::new(Nowhere)))),
+            key,
+        )
+    }
+
+    #[test]
+    fn nothing_is_read_from_a_caller_without_a_key() {
+        let (mut service, key) = service();
+        let unknown = Some(Code::Unauthenticated);
+        assert_eq!(answer(&mut service, &[]), unknown);
+        assert_eq!(
+            answer(&mut service, &[("x-api-key", b"sockeye_x")]),
+            unknown
+        );
+        assert_eq!(answer(&mut service, &[("x-api-key", key.as_bytes())]), None);
+    }
+
+    #[test]
+    fn an_idempotency_key_that_cannot_be_used_is_refused_and_not_forgotten() {
+        let (mut service, key) = service();
+        let headers: [(&str, &[u8]); 2] =
+            [("x-api-key", key.as_bytes()), ("idempotency-key", b"\xff")];
+        assert_eq!(answer(&mut service, &headers), Some(Code::InvalidArgument));
     }
 }

@@ -5,7 +5,7 @@ use super::model::{
     Sockets,
 };
 use super::problem::{Details, Kind, Problem};
-use super::{Api, lists::Page};
+use super::{Api, lists::Page, once};
 use crate::admin::Operator;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -215,12 +215,8 @@ async fn order(
     headers: &HeaderMap,
     order: Order,
 ) -> Called {
-    let key = headers.get("idempotency-key").map(|key| {
-        let detail = "it is no visible ASCII";
-        key.to_str()
-            .map_err(|_| Problem::field("Idempotency-Key", detail))
-    });
-    Ok(match api.order(&caller, key.transpose()?, order).await? {
+    let key = once::key_of(headers)?;
+    Ok(match api.order(&caller, key, order).await? {
         Done::Accepted(accepted) => {
             (axum::http::StatusCode::ACCEPTED, Json(accepted)).into_response()
         }

@@ -115,6 +115,13 @@ impl Api {
         order: Order,
     ) -> once::Answer {
         may(caller, scope_of(&order), namespace_of(&order))?;
+        if let Order::Disconnect(Disconnect { close: true, .. }) = order
+            && !caller.may_everywhere(Scope::Disconnect)
+        {
+            let detail = "the key is for single namespaces, and a connection that ends is gone from all: leave it out";
+            let problem = Problem::new(Kind::Forbidden, detail);
+            return Err(problem.at("close"));
+        }
         let (of, wanted) = self.checked(&order)?;
         note(caller, &order, &of);
         let Some(key) = key else {
@@ -312,4 +319,59 @@ impl From<hub::Answer> for Answer {
 /// JSON that others wrote. What is none, which hubs let nobody write, becomes `null`.
 fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::keys::generate;
+
+    /// Carries out everything.
+    struct Willing;
+
+    impl ToShards for Willing {
+        fn send(&self, errand: Errand) {
+            (errand.answer)(Outcome::Done { everywhere: true });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_of_one_namespace_ends_no_connections_with_others() {
+        let settings = Settings {
+            keys: ApiKeys::default(),
+            rate: Rate::new(1_000, Duration::from_secs(1)),
+            room_name_bytes_max: 256,
+        };
+        let api = Arc::new(Api::new(settings, Box::new(Willing)));
+        for (allowed, close, is_done) in [
+            (&["disconnect", "/chat"][..], false, true),
+            (&["disconnect", "/chat"], true, false),
+            (&["disconnect"], true, true),
+        ] {
+            let allowed: Vec<String> = allowed.iter().map(|word| (*word).to_owned()).collect();
+            let (key, entry) = generate("ci", &allowed).expect("a key");
+            let keys = ApiKeys::parse(&[entry]).expect("an entry");
+            let mut headers = axum::http::HeaderMap::new();
+            headers.insert("x-api-key", key.parse().expect("a value"));
+            let caller = keys.find(&headers).expect("a caller");
+            let order = Order::Disconnect(Disconnect {
+                namespace: "/chat".to_owned(),
+                rooms: None,
+                users: Some(vec!["ada".to_owned()]),
+                sockets: None,
+                except: Vec::new(),
+                local: false,
+                close,
+                all: false,
+            });
+            let done = api.order(caller, None, order).await;
+            let kind = done.map_err(|problem| problem.kind()).map(drop);
+            let expected = if is_done {
+                Ok(())
+            } else {
+                Err(Kind::Forbidden)
+            };
+            assert_eq!(kind, expected, "{allowed:?} {close}");
+        }
+    }
 }

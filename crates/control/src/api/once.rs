@@ -2,6 +2,7 @@
 
 use super::model::Done;
 use super::problem::{Kind, Problem};
+use axum::http::{HeaderMap, HeaderValue};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +23,14 @@ type Slot = watch::Receiver<Option<Answer>>;
 
 /// Whose key it is, and the key.
 type Name = (String, String);
+
+/// The key of a request.
+pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let key = headers.get("idempotency-key").map(HeaderValue::to_str);
+    let detail = "it is no visible ASCII";
+    key.transpose()
+        .map_err(|_| Problem::field("Idempotency-Key", detail))
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Once {

@@ -94,6 +94,14 @@ impl Problem {
         }
     }
 
+    /// The member at fault.
+    pub(super) fn at(self, field: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.into()),
+            ..self
+        }
+    }
+
     /// What changes something is for those with a key, also where looking needs none.
     pub(crate) fn no_keys() -> Self {
         Self::new(
