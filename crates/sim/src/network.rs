@@ -89,6 +89,8 @@ pub(crate) struct Spending {
     pub(crate) written: usize,
     /// Messages to other hubs in the turn.
     pub(crate) letters: usize,
+    /// A flush has begun: what is written before it are backlogs of slow readers, which no turn bounds.
+    flushes: bool,
     /// Bytes of answers to polls in this flush, and of the longest of them.
     answers: usize,
     longest: usize,
@@ -98,6 +100,9 @@ pub(crate) struct Spending {
 
 impl Spending {
     fn answer(&mut self, bytes: usize) {
+        if !self.flushes {
+            return;
+        }
         self.answers += bytes;
         self.longest = self.longest.max(bytes);
         self.answers_max = self.answers_max.max(self.answers - self.longest);
@@ -174,6 +179,7 @@ impl Sink for Wires<'_> {
 impl hub::World for Wires<'_> {
     /// A flush begins.
     fn wake(&mut self) {
+        self.spending.flushes = true;
         (self.spending.answers, self.spending.longest) = (0, 0);
     }
 
