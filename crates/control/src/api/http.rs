@@ -8,7 +8,7 @@ use super::problem::{Details, Kind, Problem};
 use super::{Api, lists::Page, once};
 use crate::admin::Operator;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -295,9 +295,11 @@ async fn rooms(
 async fn count(
     State(api): State<Arc<Api>>,
     Extension(Operator(caller)): Caller,
-    Path(room): Path<String>,
+    room: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
 ) -> Called {
+    let unread = |_| Problem::field("room", "the name in the path is no UTF-8");
+    let Path(room) = room.map_err(unread)?;
     let asked = Asked::read(query.as_deref(), &["namespace", "local"])?;
     let count = api.count_room(&caller, asked.selection(), &room).await?;
     Ok(Json(count).into_response())

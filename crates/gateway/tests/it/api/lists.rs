@@ -130,3 +130,13 @@ fn the_command_line_shows_who_is_there_and_puts_them_out() {
         json!(one.id)
     );
 }
+
+#[test]
+fn a_room_in_a_path_that_is_no_text_is_a_problem_like_others() {
+    let (status, problem) = call(&gateway(), "GET", "/v1/rooms/%FF/count", &Value::Null);
+    assert_eq!(
+        (status, &problem["field"]),
+        (400, &json!("room")),
+        "{problem}"
+    );
+}
