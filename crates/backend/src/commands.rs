@@ -6,6 +6,7 @@ use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
 use crate::proto::item;
+use crate::queries::Query;
 use crate::state::Backend;
 use wire::json;
 use wire::socketio;
@@ -96,24 +97,20 @@ impl Backend {
             What::Ask(mut ask) => {
                 let emit = ask.emit.as_ref().ok_or("ask.emit is missing")?;
                 check(emit)?;
-                let target = emit.to.as_ref();
-                let to = match self.route(target)? {
-                    To::All => To::One,
-                    to => to,
-                };
-                ask.query = self.query(worker, ask.query)?;
+                let to = self.route(emit.to.as_ref())?;
+                ask.query = self.query(worker, ask.query, to)?;
                 self.order(to, What::Ask(ask));
             }
             What::Fetch(mut fetch) => {
                 self.route(fetch.of.as_ref())?;
-                fetch.query = self.query(worker, fetch.query)?;
-                self.order(To::One, What::Fetch(fetch));
+                fetch.query = self.query(worker, fetch.query, To::All)?;
+                self.order(To::All, What::Fetch(fetch));
             }
             What::Tell(tell) => return self.tell_others(now_ms, worker, tell),
             What::Reply(reply) => return self.take_reply(now_ms, worker, reply),
             What::Count(mut count) => {
                 self.check_namespace(&count.namespace)?;
-                count.query = self.query(worker, count.query)?;
+                count.query = self.query(worker, count.query, To::One)?;
                 self.order(To::One, What::Count(count));
             }
         }
@@ -154,15 +151,20 @@ impl Backend {
         self.queries_made
     }
 
-    fn query(&mut self, worker: u64, query: u64) -> Result<u64, &'static str> {
+    fn query(&mut self, worker: u64, query: u64, to: To) -> Result<u64, &'static str> {
         let own = self.queries.values();
         if self.queries.len() >= QUERIES_MAX
-            && own.filter(|(asker, _)| *asker == worker).count() >= QUERIES_MAX
+            && own.filter(|query| query.worker == worker).count() >= QUERIES_MAX
         {
             return Err("65536 queries of this worker wait for their answers");
         }
         let number = self.number_query();
-        self.queries.insert(number, (worker, query));
+        let shards = match to {
+            To::All => self.settings.shards,
+            To::Socket(_) | To::One => 1,
+        };
+        let query = Query::new(worker, query, shards);
+        self.queries.insert(number, query);
         Ok(number)
     }
 

@@ -17,6 +17,7 @@ mod links;
 mod loss;
 mod message;
 mod name;
+mod queries;
 mod rounds;
 mod scope;
 mod state;

@@ -18,7 +18,7 @@ impl Backend {
             self.links.remove(&link);
             self.ready.remove(&link);
         }
-        self.queries.retain(|_, (asker, _)| *asker != id);
+        self.queries.retain(|_, query| query.worker != id);
         self.leave_rounds(now_ms, id);
         for name in worker.sockets {
             let Some(home) = self.homes.get_mut(&name) else {

@@ -222,12 +222,12 @@ impl Backend {
 
     /// A namespace has as many servers as this: workers here, and what the shard knows of others.
     pub(crate) fn on_counted(&mut self, now_ms: u64, mut counted: proto::Counted) {
-        let Some((worker, query)) = self.queries.remove(&counted.query) else {
+        let Some(query) = self.queries.remove(&counted.query) else {
             return;
         };
         let home = self.workers.values().filter(|worker| worker.is_home());
         counted.servers = counted.servers.saturating_sub(1) + home.count() as u64;
-        counted.query = query;
-        self.reply(now_ms, worker, What::Counted(counted));
+        counted.query = query.number;
+        self.reply(now_ms, query.worker, What::Counted(counted));
     }
 }

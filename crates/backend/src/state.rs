@@ -7,6 +7,7 @@ use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
+use crate::queries::Query;
 use crate::rounds::Round;
 use crate::scope::Scope;
 use crate::worker::Worker;
@@ -34,6 +35,8 @@ pub struct Settings {
     /// What may wait for the workers in all, and of one socket.
     pub queue_bytes_max: usize,
     pub socket_bytes_max: usize,
+    /// Shards of this node: what is for all is answered by each.
+    pub shards: u16,
     /// Namespaces of this backend.
     pub scope: Scope,
 }
@@ -51,6 +54,7 @@ impl Default for Settings {
             window_bytes: 1 << 20,
             queue_bytes_max: 64 << 20,
             socket_bytes_max: 64 << 10,
+            shards: 1,
             scope: Scope::All,
         }
     }
@@ -96,8 +100,8 @@ pub struct Backend {
     pub(crate) workers: BTreeMap<u64, Worker>,
     pub(crate) links: HashMap<Link, u64>,
     pub(crate) workers_made: u64,
-    /// Queries under way: the worker, and its own number for it.
-    pub(crate) queries: BTreeMap<u64, (u64, u64)>,
+    /// Queries under way, by our numbers.
+    pub(crate) queries: BTreeMap<u64, Query>,
     pub(crate) queries_made: u64,
     /// What servers asked each other.
     pub(crate) rounds: BTreeMap<u64, Round>,
@@ -198,15 +202,21 @@ impl Backend {
                 if self.answered_away(now_ms, &mut answers) {
                     return;
                 }
-                if let Some((worker, query)) = self.queries.remove(&answers.query) {
-                    answers.query = query;
-                    self.reply(now_ms, worker, What::Answers(answers));
+                let number = answers.query;
+                if let Some(query) = self.queries.get_mut(&number)
+                    && query.answered(answers)
+                    && let Some(query) = self.queries.remove(&number)
+                {
+                    self.reply(now_ms, query.worker, What::Answers(query.into_answers()));
                 }
             }
-            Up::Found(mut found) => {
-                if let Some((worker, query)) = self.queries.remove(&found.query) {
-                    found.query = query;
-                    self.reply(now_ms, worker, What::Found(found));
+            Up::Found(found) => {
+                let number = found.query;
+                if let Some(query) = self.queries.get_mut(&number)
+                    && query.found(found)
+                    && let Some(query) = self.queries.remove(&number)
+                {
+                    self.reply(now_ms, query.worker, What::Found(query.into_found()));
                 }
             }
         }

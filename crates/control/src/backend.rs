@@ -138,8 +138,12 @@ impl Backends {
         for (name, open) in self.kitchens {
             let room = Arc::<Notify>::default();
             let (desk, letters) = Desk::new(open.keys, Arc::clone(&room));
+            let settings = Settings {
+                shards: shards.shards(),
+                ..open.settings
+            };
             let (backend, caller) = match open.endpoint {
-                None => (Backend::new(open.settings), None),
+                None => (Backend::new(settings), None),
                 Some((calling, endpoint)) => {
                     let caller = Caller::new(
                         name.clone(),
@@ -147,7 +151,7 @@ impl Backends {
                         desk.letters.clone(),
                         tracer.cloned(),
                     );
-                    (Backend::calling(open.settings, calling), Some(caller))
+                    (Backend::calling(settings, calling), Some(caller))
                 }
             };
             if caller.is_none() {

@@ -313,12 +313,14 @@ impl Desk {
                     cx.socket(key).set_data(&set.data);
                 }
             }
-            What::Ask(ask) => self.ask(cx, line, &ask),
+            What::Ask(ask) => self.ask(cx, line, &ask, leads),
             What::Fetch(fetch) => {
                 let token = self.number();
                 self.queries.insert(token, (Arc::clone(line), fetch.query));
                 let timeout = millis(fetch.timeout_ms);
-                with(cx, fetch.of.as_ref(), |of| of.fetch(timeout, token));
+                with(cx, fetch.of.as_ref(), |of| {
+                    of.apart(leads).fetch(timeout, token);
+                });
             }
             What::Tell(tell) => self.tell(cx, line, &tell),
             What::Count(count) => {
@@ -331,7 +333,7 @@ impl Desk {
         }
     }
 
-    fn ask(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, ask: &proto::Ask) {
+    fn ask(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, ask: &proto::Ask, leads: bool) {
         let Some(emit) = &ask.emit else { return };
         let token = self.number();
         self.queries.insert(token, (Arc::clone(line), ask.query));
@@ -345,7 +347,7 @@ impl Desk {
                 }
             }
             None => with(cx, emit.to.as_ref(), |to| {
-                to.collect(&message, timeout, token);
+                to.apart(leads).collect(&message, timeout, token);
             }),
         }
     }

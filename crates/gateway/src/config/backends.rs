@@ -90,6 +90,8 @@ fn scope(layer: &Layer, backend: &str) -> Scope {
 
 fn settings(keys: &Backend) -> Settings {
     Settings {
+        // Known when the backend is served.
+        shards: 1,
         connect_timeout_ms: millis(*keys.connect_timeout),
         rehome_after_ms: millis(*keys.rehome_after),
         silent_after_ms: millis(*keys.silent_after),

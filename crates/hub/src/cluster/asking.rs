@@ -14,6 +14,7 @@ use crate::parts::Parts;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::event::ServerAck;
 use crate::seam::told::{Collected, Told};
+use crate::tables::shards::ShardSet;
 use crate::tables::slot::SocketKey;
 
 fn acks_admitted(parts: &mut Parts, more: usize) -> bool {
@@ -150,11 +151,11 @@ fn round(
 pub(crate) fn collect(
     parts: &mut Parts,
     target: &Target<'_>,
+    shards: ShardSet,
     out: &mut Outgoing<'_>,
     timeout_ms: u64,
     token: u64,
 ) {
-    let shards = send::shards_of(parts, target);
     let Some(round) = round(
         parts,
         Question::Collect,
@@ -228,9 +229,14 @@ pub(crate) fn take_part(
     respond(parts, round, delivered);
 }
 
-/// Asks every shard for the sockets a target means; the handler gets `found` with the token.
-pub(crate) fn fetch(parts: &mut Parts, target: &Target<'_>, timeout_ms: u64, token: u64) {
-    let shards = send::shards_of(parts, target);
+/// Asks these shards and this one for the sockets a target means; the handler gets `found` with the token.
+pub(crate) fn fetch(
+    parts: &mut Parts,
+    target: &Target<'_>,
+    shards: ShardSet,
+    timeout_ms: u64,
+    token: u64,
+) {
     let mut here = describe(parts, target);
     let alone = shards.is_empty() && !send::has_away(parts);
     let round = if alone {

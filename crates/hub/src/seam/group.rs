@@ -14,6 +14,7 @@ use crate::seam::member::Member;
 use crate::seam::orders;
 use crate::seam::publish::{self, Record};
 use crate::seam::told::{Collected, Told};
+use crate::tables::shards::ShardSet;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +110,12 @@ impl<'a, 't> Group<'a, 't> {
         Here(self)
     }
 
+    /// Only those of this shard, for questions that each shard is asked by itself; with `leads` also those of other nodes.
+    pub fn apart(mut self, leads: bool) -> Apart<'a, 't> {
+        self.local |= !leads;
+        Apart(self)
+    }
+
     /// Only those of other nodes.
     pub fn away(self) -> Away<'a, 't> {
         Away(self)
@@ -171,6 +178,10 @@ impl Group<'_, '_> {
 
     /// Sends them an event that wants an ack; `Handler::collected` follows.
     pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
+        self.collect_of(send::shards_of, event, timeout, token);
+    }
+
+    fn collect_of(self, shards: ShardsOf, event: &Emit<'_>, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
         if !may_emit(&mut self.parts.outbound, event) {
             let collected = Collected::default();
@@ -179,14 +190,22 @@ impl Group<'_, '_> {
         }
         self.with(|parts, to, _| {
             let mut out = Outgoing::event(to, event);
-            asking::collect(parts, to, &mut out, millis(timeout), token);
+            let shards = shards(parts, to);
+            asking::collect(parts, to, shards, &mut out, millis(timeout), token);
         });
     }
 
     /// Asks who they are; `Handler::found` follows.
     pub fn fetch(self, timeout: Duration, token: u64) {
+        self.fetch_of(send::shards_of, timeout, token);
+    }
+
+    fn fetch_of(self, shards: ShardsOf, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        self.with(|parts, to, _| asking::fetch(parts, to, millis(timeout), token));
+        self.with(|parts, to, _| {
+            let shards = shards(parts, to);
+            asking::fetch(parts, to, shards, millis(timeout), token);
+        });
     }
 
     /// Lets them join rooms.
@@ -206,6 +225,31 @@ impl Group<'_, '_> {
         let _inside = Inside::enter();
         self.with(|parts, of, _| orders::disconnect_all(parts, of, close));
     }
+}
+
+/// Those of a group that are on this shard, and perhaps those on other nodes. Asked on every shard, and on one with `leads`, it
+/// is the whole group; the question keeps its place among what each shard is told.
+#[derive(Debug)]
+#[must_use = "a group does nothing by itself: ask it"]
+pub struct Apart<'a, 't>(Group<'a, 't>);
+
+impl Apart<'_, '_> {
+    /// Sends them an event that wants an ack; `Handler::collected` follows on this shard.
+    pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
+        self.0.collect_of(no_shards, event, timeout, token);
+    }
+
+    /// Asks who they are; `Handler::found` follows on this shard.
+    pub fn fetch(self, timeout: Duration, token: u64) {
+        self.0.fetch_of(no_shards, timeout, token);
+    }
+}
+
+/// Which other shards of this node are asked.
+type ShardsOf = fn(&Parts, &Target<'_>) -> ShardSet;
+
+fn no_shards(_: &Parts, _: &Target<'_>) -> ShardSet {
+    ShardSet::default()
 }
 
 /// Those of a group that are on other nodes. With [`Here`] on every shard, it is the whole group.

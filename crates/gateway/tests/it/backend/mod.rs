@@ -174,6 +174,40 @@ fn a_worker_asks_all_and_finds_all() {
 }
 
 #[test]
+fn a_fetch_behind_a_join_finds_the_new_members_and_those_before_a_leave() {
+    let kitchen = Kitchen::open("");
+    let worker = kitchen.worker("a");
+    let clients: Vec<_> = (0..8).map(|_| kitchen.client()).collect();
+    let ids: Vec<&str> = clients.iter().map(|client| client.sid.as_str()).collect();
+    let fetch = |query, room: &str| {
+        Order::Fetch(proto::Fetch {
+            of: Some(target(&[room])),
+            query,
+            timeout_ms: 10_000,
+        })
+    };
+    let rounds = 200;
+    for round in 0..rounds {
+        let room = format!("room {round}");
+        let membership = proto::Membership {
+            of: Some(target(&ids)),
+            rooms: vec![room.clone()],
+        };
+        worker.say(Order::Join(membership.clone()));
+        worker.say(fetch(1_000 + 2 * round, &room));
+        worker.say(Order::Leave(membership));
+        worker.say(fetch(1_001 + 2 * round, &room));
+    }
+    let all = || worker.memory().found.len() == 2 * rounds as usize;
+    assert!(eventually(PATIENCE, all), "{}", worker.memory().found.len());
+    for found in &worker.memory().found {
+        let expected = if found.query % 2 == 0 { ids.len() } else { 0 };
+        let (number, count) = (found.query, found.sockets.len());
+        assert_eq!((count, found.incomplete), (expected, false), "{number}");
+    }
+}
+
+#[test]
 fn the_end_of_a_socket_is_told_with_its_rooms_and_its_reason() {
     let kitchen = Kitchen::open("");
     let worker = kitchen.worker("a");

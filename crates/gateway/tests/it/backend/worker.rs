@@ -29,6 +29,7 @@ pub struct Memory {
     pub resumed: Vec<proto::Resume>,
     pub gone: Vec<proto::Gone>,
     pub failed: Vec<proto::Failed>,
+    pub found: Vec<proto::Found>,
     pub nodes_gone: Vec<u32>,
     pub connects: Vec<proto::Connect>,
     pub welcome: Option<Welcome>,
@@ -286,6 +287,7 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
             )]
         }
         What::Found(found) => {
+            memory.found.push(found.clone());
             let mut found: Vec<_> = found
                 .sockets
                 .into_iter()
