@@ -48,7 +48,7 @@ pub use seam::effect::{Brief, Effect, Notice};
 pub use seam::event::{
     AckTo, ConnectRequest, Data, Decision, Event, Refusal, ServerAck, ServerEvent,
 };
-pub use seam::group::{Away, Group, Here};
+pub use seam::group::{Apart, Away, Group, Here};
 pub use seam::handler::{Handler, HandlerFactory};
 pub use seam::limiter::Limiter;
 pub use seam::member::{About, Member, Rejection};

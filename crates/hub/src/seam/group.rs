@@ -178,11 +178,11 @@ impl Group<'_, '_> {
 
     /// Sends them an event that wants an ack; `Handler::collected` follows.
     pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
         self.collect_of(send::shards_of, event, timeout, token);
     }
 
     fn collect_of(self, shards: ShardsOf, event: &Emit<'_>, timeout: Duration, token: u64) {
-        let _inside = Inside::enter();
         if !may_emit(&mut self.parts.outbound, event) {
             let collected = Collected::default();
             let told = Told::Collected { token, collected };
@@ -197,6 +197,7 @@ impl Group<'_, '_> {
 
     /// Asks who they are; `Handler::found` follows.
     pub fn fetch(self, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
         self.fetch_of(send::shards_of, timeout, token);
     }
 
@@ -236,11 +237,13 @@ pub struct Apart<'a, 't>(Group<'a, 't>);
 impl Apart<'_, '_> {
     /// Sends them an event that wants an ack; `Handler::collected` follows on this shard.
     pub fn collect(self, event: &Emit<'_>, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
         self.0.collect_of(no_shards, event, timeout, token);
     }
 
     /// Asks who they are; `Handler::found` follows on this shard.
     pub fn fetch(self, timeout: Duration, token: u64) {
+        let _inside = Inside::enter();
         self.0.fetch_of(no_shards, timeout, token);
     }
 }
