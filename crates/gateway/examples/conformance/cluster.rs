@@ -9,16 +9,22 @@ use control::cluster::engine::{Opened, Trouble};
 use control::cluster::foreign::{self, Ear};
 use control::cluster::redis;
 use control::cluster::redis::settings::{Mode, Settings as Redis};
-use control::cluster::{Member, Office, Settings};
+use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
+use control::relay::Relays;
 use hub::Inbox;
 use shard::Shards;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Node's adapters have it as their default, and so has their stream.
 const PREFIX: &str = "socket.io";
+/// What nodes show each other before they pass connections on. The door is for programs on this machine.
+const SECRET: &str = "sockeye-conformance-nodes";
+const RELAYS_MAX: usize = 1_024;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Wanted {
@@ -47,32 +53,50 @@ enum Adapter {
 /// A member of the cluster, whose shards do not run yet.
 pub(crate) struct Seat {
     pub(crate) member: Member,
+    /// Where other nodes pass connections on.
+    door: TcpListener,
     wanted: Wanted,
     redis: Redis,
 }
 
 impl Seat {
     /// Takes a number in the cluster; `None` without `--redis`.
-    pub(crate) fn take(wanted: &Wanted) -> Result<Option<Self>, Trouble> {
+    pub(crate) fn take(wanted: &Wanted) -> anyhow::Result<Option<Self>> {
         if wanted.redis.is_empty() {
             return Ok(None);
         }
+        let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        door.set_nonblocking(true)?;
+        let address = door.local_addr()?;
+        let join = |mode| join(wanted, mode, address);
         let (member, redis) = match &wanted.redis[..] {
-            [_] => join(wanted, Mode::Single).or_else(|alone| {
+            [_] => join(Mode::Single).or_else(|alone| {
                 // It may be one node of a cluster, which knows the others.
-                join(wanted, Mode::Cluster).map_err(|_| alone)
+                join(Mode::Cluster).map_err(|_| alone)
             }),
-            _ => join(wanted, Mode::Cluster),
+            _ => join(Mode::Cluster),
         }?;
         Ok(Some(Self {
             member,
+            door,
             wanted: wanted.clone(),
             redis,
         }))
     }
 
-    /// From now on other nodes and Node servers reach the shards.
-    pub(crate) async fn open(&mut self, shards: &Shards) -> Result<(), Trouble> {
+    /// The way to sessions of other nodes.
+    pub(crate) fn relays(&self, runtime: &Handle) -> Relays {
+        let (me, roster) = (self.member.number(), self.member.roster());
+        Relays::new(runtime, me, SECRET, roster, RELAYS_MAX, &Arc::default())
+    }
+
+    /// From now on other nodes and Node servers reach the shards. `gone`: hears of nodes that are no more.
+    pub(crate) async fn open(
+        &mut self,
+        shards: &Shards,
+        relays: &Relays,
+        gone: Option<Gone>,
+    ) -> anyhow::Result<()> {
         let count = shards.metrics().len() as u16;
         let inbox = || Inbox::new(shards.process(), self.member.number(), count);
         let plan = foreign::Plan {
@@ -93,10 +117,12 @@ impl Seat {
             deliver: Box::new(shards.postman()),
             sessions: Box::new(|| 0),
             readiness: Readiness::default(),
-            gone: Box::new(|_, _| {}),
+            gone: gone.unwrap_or_else(|| Box::new(|_, _| {})),
             foreign: Some(ear),
         };
         self.member.open(office);
+        let door = tokio::net::TcpListener::from_std(self.door.try_clone()?)?;
+        relays.serve(door, Box::new(shards.adopter()));
         Ok(())
     }
 
@@ -113,13 +139,14 @@ impl Seat {
     }
 }
 
-fn join(wanted: &Wanted, mode: Mode) -> Result<(Member, Redis), Trouble> {
+fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis), Trouble> {
     let redis = Redis::new(&wanted.redis, mode, None)?;
     let settings = Settings {
         prefix: "sockeye".to_owned(),
         number: wanted.node,
         card: Card {
             name: format!("conformance/{}", std::process::id()),
+            relay: Some(door),
             ..Card::default()
         },
         secret: None,

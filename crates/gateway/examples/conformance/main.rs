@@ -3,12 +3,13 @@
 //! `cargo run --release -p gateway --example conformance -- --port 3000`
 //!
 //! It is an ordinary in-process handler: nothing in the gateway knows it. Besides `/socket.io/` it serves a bare Engine.IO
-//! echo at `/engine.io/` and a pure WebSocket echo at `/echo`.
+//! echo at `/engine.io/` and a pure WebSocket echo at `/echo`. With `--worker` the namespaces are those of a worker.
 
 mod cluster;
 mod lab;
 mod late;
 mod porter;
+mod worker;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -16,6 +17,7 @@ use cluster::Seat;
 use control::cluster::Member;
 use control::health::Readiness;
 use control::page::{PageConfig, Pages, Stream};
+use control::relay::{Relayed, Relays};
 use hub::config::{self, Compression, Config, Cors};
 use hub::limits::Limits;
 use hub::{
@@ -33,7 +35,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
+use worker::Counter;
 
 #[derive(Debug, Parser)]
 struct Flags {
@@ -69,6 +73,9 @@ struct Flags {
     /// Look at opening requests, as their header `X-Opening` says, and add header lines to answers.
     #[arg(long)]
     porter: bool,
+    /// A worker serves the namespaces: it attaches here with the key `sockeye-conformance`, as backend `conformance`.
+    #[arg(long, value_name = "ADDR", conflicts_with = "porter")]
+    worker: Option<SocketAddr>,
     #[command(flatten)]
     cluster: cluster::Wanted,
 }
@@ -266,21 +273,54 @@ fn is_dynamic(name: &str) -> bool {
 /// What is not realtime goes to the control plane's pages: health and the client bundles.
 struct Pager {
     pages: Pages,
-    runtime: tokio::runtime::Handle,
+    runtime: Handle,
     /// The way to other nodes.
     parcels: Option<UnboundedSender<Parcel>>,
+    /// Connections for sessions of other nodes.
+    relays: Option<Relays>,
+}
+
+impl Pager {
+    fn new(runtime: &Handle, member: Option<&Member>, relays: Option<Relays>) -> Self {
+        let page = PageConfig {
+            chat_page: false,
+            client_path: Some("/socket.io/".into()),
+        };
+        Self {
+            pages: Pages::new(page, Readiness::default()),
+            runtime: runtime.clone(),
+            parcels: member.map(Member::parcels),
+            relays,
+        }
+    }
+}
+
+/// As the control plane reads and writes connections.
+fn plain(stream: Detached) -> Stream {
+    match stream {
+        Detached::Tcp(stream) => Stream::Tcp(stream),
+        Detached::Unix(stream) => Stream::Unix(stream),
+    }
 }
 
 impl Outside for Pager {
     fn handover(&self, handover: Handover) {
-        let stream = match handover.stream {
-            Detached::Tcp(stream) => Stream::Tcp(stream),
-            Detached::Unix(stream) => Stream::Unix(stream),
-        };
+        let stream = plain(handover.stream);
         self.pages.accept(stream, handover.read, handover.peer);
     }
 
-    fn relay(&self, _: Relay) {}
+    fn relay(&self, relay: Relay) {
+        if let Some(relays) = &self.relays {
+            relays.relay(Relayed {
+                stream: plain(relay.conn.stream),
+                read: relay.conn.read,
+                client: relay.conn.peer,
+                node: relay.owner.node,
+                shard: relay.owner.shard,
+                refusal: relay.refusal,
+            });
+        }
+    }
 
     fn ask(&self, ask: Ask, answerer: Answerer) {
         late::answer(&self.runtime, ask, answerer);
@@ -300,13 +340,15 @@ fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let listen = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), flags.port)];
     let tls = flags.tls(&listen)?;
+    let counter = flags.worker.map(Counter::open).transpose()?;
     let mut seat = Seat::take(&flags.cluster)?;
     let member = seat.as_ref().map(|seat| &seat.member);
+    let node = member.map_or(0, Member::number);
     let settings = Settings {
         listen: if tls.is_some() { Vec::new() } else { listen },
         unix: Vec::new(),
         shards: flags.shards,
-        node: member.map_or(0, Member::number),
+        node,
         uplink: member.map(|member| Arc::clone(member.uplink())),
         hub: flags.config(),
         pin: false,
@@ -319,25 +361,27 @@ fn main() -> anyhow::Result<()> {
         .worker_threads(1)
         .build()?;
     let _context = runtime.enter();
-    let page = PageConfig {
-        chat_page: false,
-        client_path: Some("/socket.io/".into()),
+    let relays = seat.as_ref().map(|seat| seat.relays(runtime.handle()));
+    let outside = Arc::new(Pager::new(runtime.handle(), member, relays.clone()));
+    let applications: Box<dyn HandlerFactory> = match &counter {
+        Some(counter) => Box::new(counter.applications()?),
+        None => Box::new(Applications {
+            porter: flags.porter,
+        }),
     };
-    let outside = Arc::new(Pager {
-        pages: Pages::new(page, Readiness::default()),
-        runtime: runtime.handle().clone(),
-        parcels: member.map(Member::parcels),
-    });
-    let applications = Applications {
-        porter: flags.porter,
-    };
-    let shards = shard::start(settings, &applications, outside)?;
-    if let Some(mut seat) = seat.take() {
-        runtime.block_on(seat.open(&shards))?;
+    let shards = shard::start(settings, &*applications, outside)?;
+    if let Some((mut seat, relays)) = seat.take().zip(relays) {
+        let gone = counter.as_ref().map(Counter::nodes_gone);
+        runtime.block_on(seat.open(&shards, &relays, gone))?;
         runtime.spawn(seat.leave_when_told());
     }
+    let workers = counter.map(|counter| counter.serve(node, &flags.config(), &shards));
+    let workers = workers.transpose()?;
     for addr in shards.local_addrs().iter().chain(shards.tls_addrs()) {
         println!("listening on {addr}");
+    }
+    if let Some(addr) = workers {
+        println!("a worker attaches at {addr}");
     }
     shards.wait()?;
     Ok(())
