@@ -9,7 +9,7 @@
 #                                        --tls-cert FILE --tls-key FILE
 #   run.sh --reference                   the same with Socket.IO's Node server from reference/
 #
-#   --only js|timing|python|java|autobahn   may be repeated; default: all five
+#   --only js|core|timing|python|java|autobahn   may be repeated; default: all but core, which is a part of js
 #   --cases quick|all                    Autobahn's case set; default: quick
 #
 # The servers are the conformance application. What a suite needs is installed beside it, in folders
@@ -41,7 +41,7 @@ while (($#)); do
 done
 [[ -n "$url" || -n "$server" ]] || usage
 ((${#suites[@]})) || suites=(js timing python java autobahn)
-for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|timing|python|java|autobahn)$ ]] || usage; done
+for suite in "${suites[@]}"; do [[ "$suite" =~ ^(js|core|timing|python|java|autobahn)$ ]] || usage; done
 wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 
 # A folder per run: two runs at once must not count each other's results. Old ones go after a day.
@@ -114,6 +114,8 @@ node_tests() {
 js_suite() { (cd js && node_tests js --test-concurrency=3 test/*.test.js "$@"); }
 # Stock clients again, https and wss this time.
 js_tls_suite() { (cd js && NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-tls --test-concurrency=3 test/stock-*.test.js); }
+# What handlers take part in, and no time is measured.
+js_core_suite() { (cd js && node_tests js-core --test-concurrency=3 optional/core.test.js test/socketio-{packets,disconnecting}.test.js); }
 js_timing_suite() { (cd js && node_tests js-timing timing/*.test.js); }
 
 run_clients() {
@@ -125,6 +127,7 @@ run_clients() {
   export CONFORMANCE_PATIENT_URL="$patient_url" CONFORMANCE_DEFLATE_URL="$deflate_url"
   local jobs=()
   if wants js; then CONFORMANCE_URL="$url" record js js_suite "${optional[@]}" & jobs+=($!); fi
+  if wants core; then CONFORMANCE_URL="$url" record js-core js_core_suite & jobs+=($!); fi
   if wants python || wants java; then other_languages & jobs+=($!); fi
   for job in "${jobs[@]}"; do wait "$job"; done
   if [[ -n "$tls_url" ]]; then CONFORMANCE_URL="$url" CONFORMANCE_PATIENT_URL="$tls_url" record js-tls js_tls_suite; fi
@@ -143,13 +146,13 @@ other_languages() {
 
 # --- the run ------------------------------------------------------------------------------------
 
-if wants js || wants timing; then npm_install js; fi
+if wants js || wants core || wants timing; then npm_install js; fi
 if wants python; then python_install; fi
 if [[ "$peer" == reference ]]; then npm_install reference; fi
 if [[ -n "$server" ]]; then start_servers; else say_what_has_no_url; fi
 patient_url="${patient_url:-$url}"
 
-if wants js || wants timing || wants python || wants java; then run_clients; fi
+if wants js || wants core || wants timing || wants python || wants java; then run_clients; fi
 if wants autobahn; then record autobahn autobahn/run.sh "${deflate_url:-$url}" "$cases"; fi
 
 awk '{passed += $1; failed += $2; skipped += $3}

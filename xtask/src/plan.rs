@@ -81,6 +81,7 @@ pub const ENTRIES: &[Entry] = &[
     beside("python workers", python_workers),
     beside("client library", client_library),
     step(Lane::Foreign, "examples", examples),
+    step(Lane::Foreign, "clients of a worker", clients_of_a_worker),
     step(Lane::Foreign, "what is installed", what_is_installed),
     step(Lane::Foreign, "js timing", js_timing),
     step(Lane::Nightly, "all histories", all_histories),
@@ -221,6 +222,15 @@ fn examples() -> Step {
         .in_folder("examples")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .takes("30 s")
+}
+
+/// Alone, because it builds the library that tests of workers use.
+fn clients_of_a_worker() -> Step {
+    let application = built("ci/examples/conformance").display().to_string();
+    Step::new("clients of a worker", "npm run --silent conformance")
+        .in_folder("sdk/node")
+        .env("APPLICATION", &application)
+        .takes("20 s")
 }
 
 fn what_is_installed() -> Step {

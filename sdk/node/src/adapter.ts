@@ -128,6 +128,8 @@ export class SockeyeAdapter extends Adapter {
   }
 
   override del(id: SocketId, room: Room): void {
+    // A socket is addressed by its own room, which the gateway keeps.
+    if (room === id) return;
     const member = this.#worker.member(id);
     if (member && this.sids.get(id)?.has(room)) member.command({ leave: { of: only(member), rooms: [String(room)] } });
     super.del(id, room);
@@ -150,7 +152,7 @@ export class SockeyeAdapter extends Adapter {
   override delSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
     if (of) this.#worker.command({ leave: { of, rooms: rooms.map(String) } });
-    for (const { id } of this.#matching(opts)) for (const room of rooms) super.del(id, room);
+    for (const { id } of this.#matching(opts)) for (const room of rooms) if (room !== id) super.del(id, room);
   }
 
   override disconnectSockets(opts: BroadcastOptions, close: boolean): void {

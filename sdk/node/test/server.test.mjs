@@ -228,6 +228,26 @@ test("binary in events and acks, numbers as rooms, what a disconnecting socket w
   await io.close();
 });
 
+test("a socket said to have left the room of its own id, where it still got events", async () => {
+  const io = server();
+  io.on("connection", (socket) => {
+    socket.on("leave", async (done) => {
+      await socket.leave(socket.id);
+      io.in(socket.id).socketsLeave(socket.id);
+      done([...socket.rooms]);
+    });
+    socket.on("own", () => io.in(socket.id).emit("own"));
+  });
+  await io.ready;
+  const socket = open();
+  assert.deepEqual(await socket.emitWithAck("leave"), [socket.id]);
+  const own = once(socket, "own");
+  socket.emit("own");
+  await own;
+  socket.disconnect();
+  await io.close();
+});
+
 test("servers of a backend talk to each other, and count themselves", async () => {
   const [one, two] = [server(), server()];
   const heard = [];
