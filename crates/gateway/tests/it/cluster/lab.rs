@@ -3,6 +3,8 @@
 
 use crate::e2e::application::Application;
 use crate::harness::{PATIENCE, eventually};
+use client::RawConn;
+use client::brief::{Poller, poll_request, post_request};
 use client::full::{Event, SocketIo, bytes};
 use serde_json::{Value, json};
 use servers::{Cluster, Redis, Reference};
@@ -392,4 +394,22 @@ fn a_node_without_clients_heard_nothing_of_other_servers() {
     let ping = [json!("ping-nodes"), json!(1)];
     let answer = client.ask("server-side-ask", &ping);
     assert_eq!(answer, [json!(null), json!([{"pong": 1}])]);
+}
+
+/// The application dropped connections that were to be relayed.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_poll_at_the_other_application_had_no_answer() {
+    let redis = Redis::start();
+    let start = || Application::start_with(&["--redis", &redis.url()]);
+    let nodes = [start(), start()];
+    let session = Poller::connect(nodes[0].addr);
+    let answered = eventually(PATIENCE, || {
+        RawConn::exchange(nodes[1].addr, post_request(&session.sid, "3")).status == 200
+    });
+    assert!(answered);
+    let event = post_request(&session.sid, r#"421["message-with-ack",7]"#);
+    assert_eq!(RawConn::exchange(nodes[1].addr, event).body, "ok");
+    let polled = RawConn::exchange(nodes[1].addr, poll_request(&session.sid));
+    assert_eq!(polled.body, "431[7]");
 }
