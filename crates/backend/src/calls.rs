@@ -310,7 +310,7 @@ impl Backend {
                 self.set_off(name);
                 return Some(entry);
             }
-            // What stood alone is not wanted any more.
+            // A single item is not wanted any more.
             self.line_up(name, now_ms);
         }
     }

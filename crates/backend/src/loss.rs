@@ -1,11 +1,11 @@
-//! What becomes of the sockets of a worker that is lost, and of what it had got.
+//! The sockets of a worker that is lost, and the events it had got.
 
 use crate::home::{Entry, Phase};
 use crate::message::{Down, Refusal, Why};
 use crate::proto::item::What;
 use crate::state::Backend;
 
-/// What so many workers had when they ended is given to no other: it may be what ended them.
+/// An event that so many workers had when they ended goes to no other: it may have ended them.
 const DEATHS_MAX: u8 = 3;
 
 impl Backend {
@@ -47,7 +47,7 @@ impl Backend {
         self.settle_all(now_ms);
     }
 
-    /// What the lost worker had got: some of it may have ended it.
+    /// Items that the lost worker had got: one of them may have ended it.
     fn take_back_sent(&mut self, mut entry: Entry) {
         entry.item.redelivered = true;
         entry.deaths += 1;

@@ -1,4 +1,4 @@
-//! What workers ask shards. Each shard answers for its own sockets, so that a question keeps its place among the commands on each.
+//! Questions of workers to shards. Each shard answers for its own sockets, so that a question keeps its place among the commands on each.
 
 use crate::proto;
 use prost::Message;

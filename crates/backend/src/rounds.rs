@@ -1,4 +1,4 @@
-//! What servers say to each other: the workers of a backend, other nodes, and Socket.IO servers in the cluster.
+//! Messages of servers to each other: the workers of a backend, other nodes, and Socket.IO servers in the cluster.
 
 use crate::commands::are_elements;
 use crate::home::Entry;
@@ -13,7 +13,7 @@ const ROUNDS_MAX: usize = 65_536;
 /// Another server waits so long for the workers here.
 const FOREIGN_MS: u64 = 5_000;
 
-/// Who waits for the answers of a round.
+/// The asker that waits for the answers of a round.
 #[derive(Debug)]
 enum Asker {
     /// A worker, under its own number.
@@ -151,7 +151,7 @@ impl Backend {
         Ok(())
     }
 
-    /// What other servers answered. `false`: the answers are not of a round.
+    /// Answers of other servers. `false`: the answers are not of a round.
     pub(crate) fn answered_away(&mut self, now_ms: u64, answers: &mut proto::Answers) -> bool {
         let Some(round) = self.rounds.get_mut(&answers.query) else {
             return false;

@@ -103,7 +103,7 @@ pub struct Backend {
     /// Queries under way, by our numbers.
     pub(crate) queries: BTreeMap<u64, Query>,
     pub(crate) queries_made: u64,
-    /// What servers asked each other.
+    /// Questions of servers to each other.
     pub(crate) rounds: BTreeMap<u64, Round>,
     /// All that is kept for workers.
     bytes: usize,

@@ -126,7 +126,7 @@ impl Worker {
         self.link.is_some() && !self.leaving
     }
 
-    /// What servers say to each other reaches it by this node.
+    /// Messages between servers reach it by this node.
     pub(crate) fn is_home(&self) -> bool {
         self.link.is_some() && !self.away && !self.leaving
     }

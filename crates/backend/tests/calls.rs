@@ -44,7 +44,7 @@ struct Play {
     rng: Rng,
     /// Calls under way, and when they end.
     under_way: Vec<(u64, Call)>,
-    /// What the endpoint took: numbers of items, by socket.
+    /// Numbers of the items that the endpoint took, by socket.
     taken: BTreeMap<String, Vec<(u64, bool)>>,
     ended: BTreeMap<String, u64>,
     admitted: BTreeMap<String, bool>,

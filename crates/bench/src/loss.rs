@@ -12,7 +12,7 @@ pub enum Loss {
     RefusedNamespace,
     /// The server refused the request or the session, in its own words.
     Refused(String),
-    /// What came is not what the protocol says.
+    /// The bytes do not follow the protocol.
     Unexpected(&'static str),
     /// The handshake failed, or what came is not what TLS allows.
     Tls(String),

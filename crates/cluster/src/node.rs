@@ -41,11 +41,11 @@ pub enum Event {
         /// What was given to [`Node::send`].
         letter: Box<[u8]>,
     },
-    /// What a node's operator wants of this one.
+    /// An order of another node's operator.
     Order {
         /// The node that passes it on.
         from: Peer,
-        /// What was given to [`Node::order`].
+        /// The text that was given to [`Node::order`].
         order: Box<[u8]>,
     },
     /// Letters of a publisher cannot be had any more; `None` = nobody knows how many.

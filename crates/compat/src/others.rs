@@ -20,7 +20,7 @@ enum Want {
     Sockets,
     Ids,
     Rooms,
-    /// What the application says.
+    /// The application's word.
     Word,
 }
 

@@ -63,7 +63,7 @@ impl Presence {
     }
 }
 
-/// What was said lately in a namespace without servers. A server that appears is told: between its subscription and our
+/// The latest letters of a namespace without servers. A server that appears is told: between its subscription and our
 /// knowledge of it, it would miss that.
 #[derive(Debug)]
 pub struct Tail<T> {

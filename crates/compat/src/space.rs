@@ -7,7 +7,7 @@ use crate::verb::{Letter, Verb};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a namespace remembers of what was said lately, in each dialect. What is larger is not told to a server that appears.
+/// Bytes of the latest letters that a namespace remembers, in each dialect. Letters above it are not told to a server that appears.
 const TAIL_BYTES_MAX: usize = 1024 * 1024;
 /// How often servers are counted while something is said, and while nothing is.
 const COUNT_BUSY_MS: u64 = 20;

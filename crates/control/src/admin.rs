@@ -44,7 +44,7 @@ impl FromRef<Admin> for Debugging {
     }
 }
 
-/// Who may come, how many at once, and what carries out their orders.
+/// Callers that may come, how many at once, and the part that carries out their orders.
 #[derive(Clone, Debug)]
 pub struct Gate {
     pub access: Access,

@@ -44,7 +44,7 @@ pub struct Kitchen {
     pub webhook: Option<Webhook>,
 }
 
-/// What each worker is told of the gateway.
+/// Facts of the gateway that each worker is told.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// Number of the node.

@@ -208,7 +208,7 @@ pub enum Page {
 }
 
 impl Cli {
-    /// What is to be done. Flags before the command count like those behind it, which come first.
+    /// The command. Flags before the command count like those behind it, which come first.
     pub fn command(self) -> Command {
         let root = self.serve;
         let merged = |own: Overrides| own.or(root.clone()).request();
@@ -262,7 +262,7 @@ impl DoctorArgs {
 }
 
 impl Overrides {
-    /// What is not given here is as there.
+    /// Settings that are not given here are as there.
     fn or(self, other: Self) -> Self {
         Self {
             config: self.config.or(other.config),

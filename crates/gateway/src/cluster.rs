@@ -54,7 +54,7 @@ pub fn join(
     Ok((member?, door))
 }
 
-/// What others read of this process.
+/// The description of this process, for others.
 pub fn card(hostname: &str, door: Option<&Door>) -> Card {
     Card {
         name: format!("{hostname}/{}", std::process::id()),

@@ -13,7 +13,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(15);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What a caller shows.
+/// A caller's credentials.
 #[derive(Debug, Args)]
 pub struct Key {
     /// An API key of the gateway (`sockeye api-key`).
@@ -99,7 +99,7 @@ impl<'a> Door<'a> {
     }
 }
 
-/// What a problem (RFC 9457) says, or the body as it is.
+/// The text of a problem (RFC 9457), or the body as it is.
 fn reason(body: &str) -> String {
     let problem: Value = serde_json::from_str(body).unwrap_or_default();
     let text = |name: &str| problem[name].as_str();

@@ -43,7 +43,7 @@ pub struct TokenDesk {
     pub verifier: Arc<Verifier>,
 }
 
-/// What answers for shards beside the pages.
+/// The parts that answer for shards beside the pages.
 #[derive(Debug)]
 pub struct Desks {
     /// `None`: no keys are configured.

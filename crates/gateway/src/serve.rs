@@ -310,7 +310,7 @@ fn nodes(config: &Resolved, member: Option<&Member>, shards: &Shards, facts: &Fa
     }
 }
 
-/// What programs call by HTTP and gRPC.
+/// The server API, by HTTP and gRPC.
 fn server_api(config: &Resolved, shards: &Shards) -> Api {
     let settings = api::Settings {
         keys: config.admin.access.keys.clone(),
@@ -369,7 +369,7 @@ fn serve_admin(
     Ok(addr)
 }
 
-/// What the exporter reads. Nobody else sets it.
+/// The variable that the exporter reads. Nobody else sets it.
 fn note(facts: &Facts, shards: &Shards, verifier: Option<&Arc<Verifier>>) {
     let _ = facts.addresses.set(Arc::clone(&shards.process().addresses));
     if let Some(verifier) = verifier {

@@ -99,7 +99,7 @@ impl RulesFactory {
         Ok(Self(Arc::new(Book { namespaces, tracer })))
     }
 
-    /// What is done is recorded.
+    /// The calls are recorded.
     #[must_use]
     pub fn traced(mut self, tracer: Arc<dyn Tracer>) -> Self {
         // Nobody has it yet.

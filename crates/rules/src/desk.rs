@@ -418,7 +418,7 @@ impl Desk {
     }
 }
 
-/// What each shard does for its own sockets, for those of other nodes.
+/// A shard's work for its own sockets, done for those of other nodes.
 fn tell_nodes(cx: &mut Context<'_>, what: &What) {
     match what {
         What::Emit(emit) => {

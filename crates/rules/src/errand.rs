@@ -1,4 +1,4 @@
-//! What programs outside want done with sockets: each errand is carried out once, and its sender gets an answer.
+//! Orders of programs outside about sockets: each errand is carried out once, and its sender gets an answer.
 
 use hub::{Collected, Context, Emit, Found, Reach};
 use std::collections::HashMap;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 /// Something to be done, and the way back. [`hub::Handler::outside`] gets it in a box.
 pub struct Errand {
-    /// Whose sockets are meant.
+    /// The sockets that are meant.
     pub of: Chosen,
-    /// What is done.
+    /// The deed.
     pub what: Wanted,
     /// Called once. An errand that is lost is dropped with it.
     pub answer: Answer,
@@ -39,7 +39,7 @@ pub struct Chosen {
     pub local: bool,
 }
 
-/// What is done with them.
+/// The deed.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Wanted {
@@ -65,7 +65,7 @@ pub struct Message {
     pub volatile: bool,
 }
 
-/// What came of an errand.
+/// The result of an errand.
 #[derive(Debug)]
 pub enum Outcome {
     /// It is done here; `everywhere`: other nodes will do it, too.
@@ -80,7 +80,7 @@ pub enum Outcome {
 }
 
 impl Errand {
-    /// What it costs while it waits.
+    /// Its cost in bytes while it waits.
     pub fn bytes(&self) -> usize {
         let names = |names: &[String]| -> usize {
             names

@@ -39,7 +39,7 @@ impl TraceParent {
         })
     }
 
-    /// What a client said when it opened its session: a header line, or `traceparent` in the query, because browsers send no
+    /// The client's word at the opening of its session: a header line, or `traceparent` in the query, because browsers send no
     /// header lines of their own with a WebSocket.
     pub(crate) fn of(request: &hub::ConnectRequest<'_>) -> Option<Self> {
         let mut headers = request.headers.iter();
@@ -58,7 +58,7 @@ impl fmt::Display for TraceParent {
     }
 }
 
-/// What a span is about.
+/// The subject of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// A client wants into a namespace.
@@ -80,7 +80,7 @@ pub struct Span {
     pub context: TraceParent,
     /// The span above it; 0 = none.
     pub parent: u64,
-    /// What it is about.
+    /// Its subject.
     pub doing: Doing,
     /// Of the event, the namespace, the command or the backend.
     pub name: String,
@@ -90,7 +90,7 @@ pub struct Span {
     pub failed: bool,
 }
 
-/// What records spans. Called in the middle of a turn, so it must not block.
+/// The recorder of spans. It is called in the middle of a turn, so it must not block.
 pub trait Tracer: Send + Sync {
     /// `None`: this one is not recorded.
     fn begin(&self, parent: Option<TraceParent>, doing: Doing, name: &str) -> Option<Span>;
@@ -105,7 +105,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// What a backend is told.
+    /// The words for a backend.
     pub(crate) fn context(&self) -> Option<TraceParent> {
         self.span.as_ref().map(|span| span.context).or(self.parent)
     }

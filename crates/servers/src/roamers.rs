@@ -23,12 +23,12 @@ pub struct Roamers {
     connected: u64,
 }
 
-/// What became of the clients.
+/// The fate of the clients.
 #[derive(Debug)]
 pub struct Report {
     /// How often each client has connected.
     pub connects: Vec<u64>,
-    /// What went wrong, and how often.
+    /// Faults, and how often each came.
     pub errors: Value,
 }
 

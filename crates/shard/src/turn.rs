@@ -46,7 +46,7 @@ impl Shard {
     /// Runs until drained or stopped.
     pub(crate) fn run(&mut self) {
         let mut batch = Batch::new();
-        // What the hub has to say from the beginning does not wait for the first client.
+        // The hub's first words do not wait for the first client.
         self.turn(&batch);
         while !self.life.stopped {
             self.wait(&mut batch);

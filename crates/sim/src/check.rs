@@ -30,9 +30,9 @@ pub struct Report {
     pub(crate) stays: BTreeMap<(usize, usize), Vec<Stay>>,
     /// What each client received: (room, publisher, number).
     pub(crate) received: Vec<Vec<Event>>,
-    /// What clients were told of the time before they joined.
+    /// The history that clients were told of the time before they joined.
     pub(crate) got_before: Vec<(usize, Event)>,
-    /// What each member of a room that keeps its events got last of each publisher since it came.
+    /// For each member of a room that keeps its events: the last message of each publisher since it came.
     pub(crate) streams: BTreeMap<(usize, usize), BTreeMap<usize, u64>>,
     /// Rooms that were asked, and the step in which.
     pub(crate) asks: Vec<(usize, u64)>,

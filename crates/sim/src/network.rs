@@ -82,7 +82,7 @@ impl Weigh for Post {
     }
 }
 
-/// What a turn spent.
+/// The spending of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Spending {
     /// Bytes written in the turn.
@@ -122,7 +122,7 @@ pub(crate) struct Wires<'a> {
     pub(crate) questions: &'a mut Vec<Question>,
     /// In which order writes are done.
     pub(crate) completions: &'a mut Rng,
-    /// What the turn spent.
+    /// The spending of the turn.
     pub(crate) spending: &'a mut Spending,
     /// Links whose answers are bounded by the turn's share: those of waiting polls.
     pub(crate) polls: &'a BTreeSet<usize>,

@@ -357,7 +357,7 @@ impl World {
         self.report.received[name].push(event);
     }
 
-    /// What a room kept, for a client that joined it: what comes from now on follows it.
+    /// The kept events of a room, for a client that joined it: what comes from now on follows it.
     fn take_history(&mut self, name: usize, text: &str) {
         let events = text.split("\"event\"").skip(1).map(history_event);
         let events: Vec<Event> = events.collect();

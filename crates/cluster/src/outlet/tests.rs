@@ -1,4 +1,4 @@
-//! What leaves, when, and what is sent again.
+//! Frames that leave, when, and which are sent again.
 
 use super::*;
 use crate::frame::{Epoch, Frame};

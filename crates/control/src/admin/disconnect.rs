@@ -42,7 +42,7 @@ pub(super) fn accepted() -> Response {
     reply(202, json!({ "accepted": true }).to_string())
 }
 
-/// What changes something is for those with a key, also where looking needs none.
+/// Calls that change something need a key, also where looking needs none.
 fn forbidden() -> Response {
     refusal(403, "FORBIDDEN", "an API key is needed: set admin.api_keys")
 }

@@ -20,7 +20,7 @@ pub struct Access {
     pub metrics_need_key: bool,
 }
 
-/// Whose key a request showed.
+/// The key that a request showed.
 #[derive(Clone, Debug)]
 pub(crate) struct Operator(pub(crate) Caller);
 
@@ -98,7 +98,7 @@ pub(crate) async fn check(
     next.run(request).await
 }
 
-/// What a key must be for at paths that are about the whole process. The others look for themselves.
+/// The scope that a key needs at paths about the whole process. The others look for themselves.
 fn needed(method: &Method, path: &str) -> Option<Scope> {
     match path {
         "/metrics" => Some(Scope::Read),

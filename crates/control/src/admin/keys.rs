@@ -22,7 +22,7 @@ struct ApiKey {
     hash: [u8; HASH_BYTES],
 }
 
-/// Whose key it is, and what it allows.
+/// A key's name, and the scopes it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
     namespaces: Vec<String>,
 }
 
-/// What a key may be for.
+/// A scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// To send events.

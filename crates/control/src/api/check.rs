@@ -1,4 +1,4 @@
-//! What a request must be before shards hear of it. A fault is told with the member that has it.
+//! Checks of a request before shards hear of it. A fault is told with the member that has it.
 
 use super::model::{Emit, Selection};
 use super::problem::Problem;

@@ -25,7 +25,7 @@ use wire::http::query_pairs;
 
 /// One call.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// What all its paths begin with.
+/// The beginning of all its paths.
 pub(crate) const ROOT: &str = "/v1/";
 pub(crate) const DOCUMENT: &str = "/v1/openapi.json";
 
@@ -56,7 +56,7 @@ impl Modify for Keys {
     }
 }
 
-/// What every call may be answered with.
+/// Answers that every call may get.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "the variants are the document's")]
 enum Problems<'a> {
@@ -305,7 +305,7 @@ async fn count(
     Ok(Json(count).into_response())
 }
 
-/// What a query string asks for.
+/// The members of a query string.
 #[derive(Default)]
 struct Asked {
     namespace: Option<String>,

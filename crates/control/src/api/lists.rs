@@ -1,4 +1,4 @@
-//! Who is there: pages of sockets and of rooms, made from what all nodes tell.
+//! Pages of sockets and of rooms, made from the lists of all nodes.
 
 use super::model::{Count, Room, Rooms, Selection, Socket, Sockets};
 use super::problem::{Kind, Problem};

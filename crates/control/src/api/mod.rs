@@ -47,14 +47,14 @@ pub trait ToShards: Send + Sync {
     fn send(&self, errand: Errand);
 }
 
-/// What is configured.
+/// The settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who may call.
+    /// Keys of callers.
     pub keys: ApiKeys,
     /// How often with each key.
     pub rate: Rate,
-    /// What a room may be called.
+    /// Names that a room may have.
     pub room_name_bytes_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What callers of the server API write and read, in JSON.
+//! Requests and answers of the server API, in JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -134,7 +134,7 @@ about_sockets! {
     }
 }
 
-/// What changes something.
+/// Calls that change something.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) enum Order {
     Emit(Emit),
@@ -152,7 +152,7 @@ pub struct Accepted {
     pub everywhere: bool,
 }
 
-/// What came of an event that wanted answers. Each socket that was meant is in one of the four counts.
+/// The result of an event that wanted answers. Each socket that was meant is in one of the four counts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Collected {
     /// Sockets that answered.
@@ -172,7 +172,7 @@ pub struct Collected {
 /// One client's answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Answer {
-    /// What the client answered with.
+    /// The client's answer.
     #[schema(value_type = Vec<serde_json::Value>)]
     pub args: Box<RawValue>,
     /// Bytes in base64, for the placeholders in `args`.
@@ -199,7 +199,7 @@ pub struct Socket {
     pub id: String,
     /// The rooms that it is in, and the room of its own id.
     pub rooms: Vec<String>,
-    /// What a handler attached to it.
+    /// Data that a handler attached to it.
     #[schema(value_type = serde_json::Value)]
     pub data: Box<RawValue>,
 }
@@ -236,7 +236,7 @@ pub struct Count {
     pub complete: bool,
 }
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Clone, Debug)]
 pub(crate) enum Done {
     Accepted(Accepted),

@@ -21,7 +21,7 @@ pub(super) type Answer = Result<Done, Problem>;
 /// `None` until the order is carried out.
 type Slot = watch::Receiver<Option<Answer>>;
 
-/// Whose key it is, and the key.
+/// The name of the API key, and the idempotency key.
 type Name = (String, String);
 
 /// The key of a request.
@@ -54,7 +54,7 @@ struct Remembered {
     bytes: usize,
 }
 
-/// What is to be done about an order.
+/// The verdict on an order.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// It is new: the answer goes there.
@@ -129,7 +129,7 @@ impl Remembered {
 }
 
 impl Memory {
-    /// What is over goes: about once a second, and whenever it is in the way.
+    /// Entries that are over go: about once a second, and whenever one is in the way.
     fn forget(&mut self, wanted: &Name, now: Instant) {
         let recent = |swept: Instant| now.saturating_duration_since(swept) < SWEEP_INTERVAL;
         let is_full = self.orders.len() >= KEYS_MAX;

@@ -70,7 +70,7 @@ pub(crate) struct Details<'a> {
     title: &'a str,
     /// The HTTP status.
     status: u16,
-    /// What is wrong with this request, for people.
+    /// The fault of this request, for people.
     detail: &'a str,
     /// The member or parameter at fault, such as `rooms[2]`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ impl Problem {
         }
     }
 
-    /// What changes something is for those with a key, also where looking needs none.
+    /// Calls that change something need a key, also where looking needs none.
     pub(crate) fn no_keys() -> Self {
         Self::new(
             Kind::Forbidden,

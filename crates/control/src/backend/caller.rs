@@ -14,7 +14,7 @@ pub(super) struct Called {
     pub(super) number: u64,
     pub(super) outcome: Outcome,
     why: Option<String>,
-    /// What the commands of the answer belong to.
+    /// The socket or call that the commands of the answer belong to.
     pub(super) context: Option<TraceParent>,
 }
 

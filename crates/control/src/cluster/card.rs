@@ -1,4 +1,4 @@
-//! What a node tells of itself beside its number: the payload of its lease, as JSON.
+//! A node's description of itself, beside its number: the payload of its lease, as JSON.
 
 use crate::health::Readiness;
 use hub::metrics::Cells;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What others read of a node.
+/// The description of a node, for others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Card {
     /// Host and process.

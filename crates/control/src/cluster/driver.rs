@@ -82,7 +82,7 @@ struct Driver {
     numbers: Arc<[Name]>,
 }
 
-/// What was read of the leases: whether the own one is another's, and all of them if the engine answered.
+/// A look at the leases: whether the own one is another's, and all of them if the engine answered.
 type Look = (bool, Option<Vec<Option<Holder>>>);
 
 /// Carries letters until asked to leave, or until another process has this node's number.

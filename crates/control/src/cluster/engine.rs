@@ -52,7 +52,7 @@ pub struct Message {
 /// Keys and values of an entry of a stream, in order.
 pub type Entry = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What is read of a stream.
+/// A reading of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamNews {
     Entries(Vec<Entry>),

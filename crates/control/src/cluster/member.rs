@@ -69,7 +69,7 @@ impl std::fmt::Debug for Office {
     }
 }
 
-/// What operators want of the cluster.
+/// Orders of operators to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// This node is to send its clients away.
@@ -167,7 +167,7 @@ impl Member {
         self.number
     }
 
-    /// What others read of this node, as it was at its start.
+    /// The description of this node for others, as it was at its start.
     pub fn card(&self) -> &Card {
         &self.card
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Who is there. Written by the driver, read by relays and operators.
+/// The nodes that are there. The driver writes it, relays and operators read it.
 #[derive(Debug)]
 pub struct Roster {
     nodes: Mutex<BTreeMap<u16, Entry>>,
@@ -101,7 +101,7 @@ impl Roster {
         self.tell_hubs(node, None);
     }
 
-    /// What stands under the numbers, from 0, but this node's own.
+    /// The lease under each number, from 0, but this node's own.
     pub(super) fn leases(&self, me: u16, holders: &[Option<Holder>]) {
         let mut nodes = self.nodes();
         for (number, holder) in (0_u16..).zip(holders).filter(|(number, _)| *number != me) {

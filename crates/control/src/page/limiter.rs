@@ -25,7 +25,7 @@ pub(crate) struct Limiter {
     windows: Windows<IpAddr>,
 }
 
-/// What each of them has used of one rate.
+/// The use of one rate by each of them.
 #[derive(Debug)]
 pub(crate) struct Windows<K> {
     rate: Rate,

@@ -15,7 +15,7 @@ const CODE: usize = 32;
 const ASK: usize = 22;
 const WELCOME: &[u8] = b"welcome";
 
-/// What a node asks of another one.
+/// A node's request to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) from: u16,

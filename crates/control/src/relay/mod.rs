@@ -49,7 +49,7 @@ pub struct Gauges {
 #[derive(Debug)]
 pub struct Relayed {
     pub stream: Stream,
-    /// What was read of it: the head of a request, and perhaps more.
+    /// The bytes read of it: the head of a request, and perhaps more.
     pub read: Vec<u8>,
     pub client: IpAddr,
     pub node: u16,

@@ -72,7 +72,7 @@ impl Client {
                 }
             }
             drop(sent);
-            // What the owner has still to say is waited for.
+            // The rest of the owner's answer is waited for.
             pending::<()>().await;
         };
         let down = async {
@@ -121,7 +121,7 @@ async fn write<S: AsyncWrite + Unpin>(to: &mut S, bytes: &[u8]) -> io::Result<()
     timeout(STALL, written).await?
 }
 
-/// What is there; nothing at the end. Memory is taken only for bytes that came.
+/// The bytes that are there; none at the end. Memory is taken only for bytes that came.
 async fn chunk<S: AsyncRead + Unpin>(from: &mut S) -> io::Result<Vec<u8>> {
     poll_fn(|cx| {
         let mut room = [MaybeUninit::uninit(); CHUNK];

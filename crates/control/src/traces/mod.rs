@@ -1,5 +1,5 @@
 //! Spans on their way to a collector (OTLP over HTTP). Shards leave them in a bounded queue; one task sends them in batches.
-//! What does not fit, and what no collector takes, is dropped and counted.
+//! Spans that do not fit, and those that no collector takes, are dropped and counted.
 
 mod otlp;
 
@@ -42,7 +42,7 @@ pub struct Settings {
     pub service: String,
 }
 
-/// What became of spans.
+/// Counters of spans.
 #[derive(Debug, Default)]
 pub struct Stats {
     pub sent: AtomicU64,

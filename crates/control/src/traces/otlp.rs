@@ -9,7 +9,7 @@ pub(super) struct Ended {
     pub(super) ended_ns: u64,
 }
 
-/// Who sends.
+/// The sender.
 pub(super) struct Resource(ResourceMessage);
 
 impl Resource {

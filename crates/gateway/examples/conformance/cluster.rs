@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Node's adapters have it as their default, and so has their stream.
 const PREFIX: &str = "socket.io";
-/// What nodes show each other before they pass connections on. The door is for programs on this machine.
+/// The secret that nodes show each other before they pass connections on. The door is for programs on this machine.
 const SECRET: &str = "sockeye-conformance-nodes";
 const RELAYS_MAX: usize = 1_024;
 

@@ -270,7 +270,7 @@ fn is_dynamic(name: &str) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What is not realtime goes to the control plane's pages: health and the client bundles.
+/// Requests that are not realtime go to the control plane's pages: health and the client bundles.
 struct Pager {
     pages: Pages,
     runtime: Handle,

@@ -267,7 +267,7 @@ pub(crate) struct Away {
     me: Identity,
     uplink: Arc<Uplink>,
     parcel: Parcel,
-    /// What is done now concerns no sockets of other nodes. They are not asked; those that wait for answers get them.
+    /// The present command concerns no sockets of other nodes. They are not asked; those that wait for answers get them.
     pub(crate) is_local: bool,
     pub(crate) joins: Joins,
 }

@@ -19,7 +19,7 @@ pub struct Deed {
     pub users: Vec<String>,
     /// Rooms whose members it is not about.
     pub except: Vec<String>,
-    /// What is done.
+    /// The deed.
     pub what: What,
 }
 

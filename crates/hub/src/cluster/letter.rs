@@ -337,7 +337,7 @@ impl Letter {
 }
 
 impl Order {
-    /// Whose sockets are meant.
+    /// The sockets that are meant.
     pub(crate) fn of(&self) -> &Address {
         match self {
             Self::Broadcast(broadcast, _) | Self::Server(broadcast, _) => &broadcast.to,

@@ -1,4 +1,4 @@
-//! What a socket's client said, whatever its protocol: an event, or the answer to one.
+//! Words of a socket's client, whatever its protocol: an event, or the answer to one.
 
 use crate::cluster::asking;
 use crate::cluster::letter::Answer;

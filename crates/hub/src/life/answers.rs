@@ -119,7 +119,7 @@ impl Answers<'_> {
         self.respond(conn, status, content_type, &extra, &body);
     }
 
-    /// What a client is told of a session that nobody knows, on a connection that ends.
+    /// The answer about a session that nobody knows, on a connection that ends.
     pub(crate) fn unknown_session(&mut self, head: &Head<'_>) -> Vec<u8> {
         let (status, content_type, body) = refusal(head, RequestError::UnknownSid);
         let answer = http::Response {

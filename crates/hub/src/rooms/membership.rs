@@ -31,7 +31,7 @@ pub(crate) struct NewCount {
     pub(crate) members: u64,
     /// Shards that do not know yet.
     pub(crate) announce: ShardSet,
-    /// What other nodes are told: members on this shard, and whether they are to say the same of theirs.
+    /// The word to other nodes: members on this shard, and whether they are to say the same of theirs.
     pub(crate) away: Option<(u32, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a handler acts with. Everything is queued: nothing a handler does calls a handler.
+//! The tools of a handler. Everything is queued: nothing a handler does calls a handler.
 //!
 //! There are three views. The [`Context`] is what Socket.IO calls the server; [`Context::socket`] shows one socket, and
 //! [`Context::of`] those that an event is for.

@@ -104,7 +104,7 @@ pub struct Event<'a> {
     /// Raw JSON elements behind the name, separated by commas; empty when there are none. Attachments stand in it as
     /// Socket.IO placeholders.
     pub args: &'a str,
-    /// What placeholders in the arguments stand for.
+    /// The attachments that placeholders in the arguments stand for.
     pub attachments: &'a [Vec<u8>],
     /// Room named by a plain client.
     pub room: Option<&'a str>,
@@ -144,7 +144,7 @@ pub struct ServerEvent<'a> {
     pub name: &'a str,
     /// Raw JSON elements, separated by commas, as in [`Event`].
     pub args: &'a str,
-    /// What placeholders in the arguments stand for.
+    /// The attachments that placeholders in the arguments stand for.
     pub attachments: &'a [Vec<u8>],
     /// Present when the other server waits for an answer. Can be used once.
     pub ack: Option<ServerAck>,

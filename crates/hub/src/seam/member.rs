@@ -45,7 +45,7 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// What programs tell it by.
+    /// Its identity for programs.
     pub fn code(self) -> &'a str {
         match self {
             Self::RateLimited { .. } => "RATE_LIMIT_EXCEEDED",
@@ -87,7 +87,7 @@ impl<'a> Member<'a> {
         self.key
     }
 
-    /// What is not about this socket alone.
+    /// The calls that are not about this socket alone.
     pub fn cx(&mut self) -> Context<'_> {
         Context { parts: self.parts }
     }

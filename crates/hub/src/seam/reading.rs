@@ -1,4 +1,4 @@
-//! What a handler can read of a socket.
+//! The facts of a socket that a handler can read.
 
 use crate::books::claims::Grants;
 use crate::clients::session::Protocol;
@@ -76,7 +76,7 @@ impl Member<'_> {
         self.parts.people.user_of(self.key().id())
     }
 
-    /// What its token allows with rooms; `None` = it says nothing of them.
+    /// The rights of its token with rooms; `None` = it says nothing of them.
     pub fn grants(&self) -> Option<&Grants> {
         let _inside = Inside::enter();
         self.extra()?.grants.as_deref()
@@ -96,7 +96,7 @@ impl Member<'_> {
         Some(session.transport())
     }
 
-    /// What it is, while it is connected.
+    /// Its facts, while it is connected.
     pub fn info(&self) -> Option<SocketInfo<'_>> {
         let _inside = Inside::enter();
         let slot = self.live()?;

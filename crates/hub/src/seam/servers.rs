@@ -1,4 +1,4 @@
-//! What servers of a cluster say to each other, beside their clients: Socket.IO's `serverSideEmit`.
+//! Messages between the servers of a cluster, beside their clients: Socket.IO's `serverSideEmit`.
 
 use crate::cluster::letter::{Answer, Target};
 use crate::cluster::wire::Ask;

@@ -68,7 +68,7 @@ fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Opt
     slot.flags.head_only = head.method == Method::Head;
     trust::find_client(parts, conn, head);
     let slot = parts.line.conns.get_mut(conn)?;
-    // What was taken from a reserve is given back as soon as its request is answered. The next request of a connection that is
+    // A place taken from a reserve is given back as soon as its request is answered. The next request of a connection that is
     // relayed may be for a session of another node.
     slot.flags.keep_alive &= slot.flags.beyond.is_none() && !slot.flags.relayed;
     Some(slot.flags.beyond)

@@ -22,7 +22,7 @@ pub struct Moved<'a> {
     pub beyond: Option<Limit>,
     /// Another node passes it on.
     pub relayed: bool,
-    /// What was read of it.
+    /// The bytes that were read of it.
     pub read: &'a mut [u8],
     /// The end of the stream came behind that.
     pub ended: bool,

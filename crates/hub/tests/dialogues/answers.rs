@@ -9,7 +9,7 @@ use hub::config::Config;
 const CLIENTS: usize = 1_000;
 const ROUNDS: usize = 500;
 const OUTSTANDING: usize = CLIENTS * ROUNDS;
-/// What an answer that is waited for may cost.
+/// The cost of an answer that is waited for.
 const BYTES_EACH: usize = 100;
 
 /// Bytes that the hubs of a node keep for rounds.

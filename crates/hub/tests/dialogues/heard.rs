@@ -1,4 +1,4 @@
-//! What the handlers of a test heard, all together.
+//! A record of the calls that the handlers of a test got, all together.
 
 use hub::{Collected, Found, Reach};
 use std::sync::{Arc, Mutex};

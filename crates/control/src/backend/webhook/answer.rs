@@ -1,4 +1,4 @@
-//! What an endpoint answers: `{"commands":[{"emit":{…}},{"join":{…}},…]}`. An answer is taken as a whole or not at all, so that
+//! The answer of an endpoint: `{"commands":[{"emit":{…}},{"join":{…}},…]}`. An answer is taken as a whole or not at all, so that
 //! a mistyped `refuse` lets nobody in.
 
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! What an endpoint is told, as JSON. Arguments stay the text that the client wrote.
+//! The body of a call, as JSON. Arguments stay the text that the client wrote.
 
 use backend::News;
 use backend::proto::item::What;

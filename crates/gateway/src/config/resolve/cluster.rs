@@ -36,7 +36,7 @@ pub struct Cluster {
 pub struct RelayListen {
     /// `None`: a free port, where Redis is reached.
     pub on: Option<SocketAddr>,
-    /// What the others are told, if it is another address.
+    /// The address that the others are told, if it is another one.
     pub advertise: Option<SocketAddr>,
 }
 

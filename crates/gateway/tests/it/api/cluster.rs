@@ -188,7 +188,7 @@ fn answers_come_from_all_nodes_and_a_node_that_stands_still_is_no_silence() {
     );
 }
 
-/// What waits for Redis is bounded. A call that other nodes will not hear of must say so.
+/// Messages that wait for Redis are bounded. A call that other nodes will not hear of must say so.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_call_while_other_nodes_cannot_be_reached_says_so() {

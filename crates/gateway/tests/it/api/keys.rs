@@ -1,4 +1,4 @@
-//! What a key allows.
+//! Scopes and namespaces of keys.
 
 use super::{KEY, call_with, key};
 use crate::harness::Gateway;

@@ -133,7 +133,7 @@ fn sockets_join_leave_and_are_put_out() {
     assert_eq!(clients[0].ask("join", &[json!("d")]), [json!(["d"])]);
 }
 
-/// Whoever computes a list of receivers that turns out empty meant nobody, and reached everybody.
+/// A caller whose computed list of receivers was empty meant nobody, and reached everybody.
 #[test]
 fn an_empty_list_of_receivers_reaches_nobody() {
     let gateway = gateway();

@@ -87,7 +87,7 @@ impl Lab {
                 let args = [json!("settle"), json!(at), json!(self.round)];
                 self.clients[at].emit("all", &args);
             }
-            // What its own server says comes at once; the others have a moment.
+            // Words of its own server come at once; the others have a moment.
             std::thread::sleep(std::time::Duration::from_millis(50));
             let round = self.round;
             self.clients.iter_mut().all(|client| {
@@ -112,7 +112,7 @@ impl Lab {
         self.quiet();
     }
 
-    /// What each client heard up to now: of every server, everything it said before.
+    /// Everything that each client heard up to now, from each server.
     fn quiet(&mut self) -> Vec<Vec<Event>> {
         self.round += 1;
         let fence = format!("fence{}", self.round);

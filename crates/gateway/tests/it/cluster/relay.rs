@@ -27,7 +27,7 @@ fn quick(redis: &Redis, more: &str) -> String {
     )
 }
 
-/// What nodes tell of themselves is read a moment after they are heard.
+/// Descriptions of nodes are read a moment after the nodes are heard.
 pub fn know_addresses(nodes: &[&Gateway]) {
     for node in nodes {
         let known = eventually(PATIENCE, || {
@@ -152,7 +152,7 @@ fn clients_of_a_killed_node_are_told_to_start_anew_by_the_others() {
         (refused.status, refused.body.as_str()),
         (400, "Session ID unknown")
     );
-    // What any node says of a session of its own that is over.
+    // The answer of any node about a session of its own that is over.
     let stranger = format!("{}{}", &polling.sid[..10], &polling.sid[..10]);
     is_unknown(&RawConn::exchange(other.addr, poll_request(&stranger)));
     assert!(beside.metric("sockeye_relay_failed_total") >= 2.0);

@@ -113,7 +113,7 @@ fn stock_clients_needed_sticky_sessions_and_were_lost_with_their_node() {
     // They are back on other nodes without a loop: for the loss of their node or of the one between.
     nodes[0].kill();
     for some in &mut all {
-        // What was under way when they lost their node is lost.
+        // Messages under way when they lost their node are lost.
         let served = eventually(3 * PATIENCE, || some.ask(10) == json!([]));
         assert!(served, "{:?}", some.report());
         some.all_connected();

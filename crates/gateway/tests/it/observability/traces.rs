@@ -11,7 +11,7 @@ use tonic_prost::prost::Message;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// What a client says of its trace.
+/// A client's trace.
 fn parent(flags: &str) -> String {
     format!("00-{TRACE}-{SPAN}-{flags}")
 }
