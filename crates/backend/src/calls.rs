@@ -390,7 +390,7 @@ impl Backend {
             Outcome::Taken(commands) => {
                 calls.failures = 0;
                 self.counts.calls_taken += 1;
-                // What the endpoint wants of a newcomer needs one that is in.
+                // Commands about a newcomer need one that is in.
                 if !commands
                     .iter()
                     .any(|what| matches!(what, What::Decision(_)))

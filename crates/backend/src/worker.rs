@@ -81,7 +81,7 @@ impl Worker {
         self.next
     }
 
-    /// What it gets next. One that leaves gets answers to its queries only: what it has to finish may wait for them.
+    /// Its next items. A worker that leaves gets answers to its queries only: its last events may wait for them.
     pub(crate) fn pop_queue(&mut self) -> Option<Entry> {
         if self.leaving {
             let at = self.queue.iter().position(|entry| entry.about.is_none())?;

@@ -193,7 +193,7 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
     assert_eq!(backend.take_farewells(), [LINK]);
 }
 
-/// What a client said in its CONNECT was kept for as long as it stayed, up to the size of a message, and counted nowhere.
+/// The payload of a CONNECT was kept for as long as the client stayed, up to the size of a message, and counted nowhere.
 #[test]
 fn large_connects_were_kept_without_bound() {
     let mut backend = attached();

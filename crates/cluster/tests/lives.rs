@@ -90,7 +90,7 @@ fn an_order_reaches_the_node_that_it_is_for() {
     assert_eq!([&mut here, &mut there, &mut other].map(ordered), [0, 1, 0]);
 }
 
-/// What a life that is over had sent comes late: the present one is not given up for it.
+/// Frames of a life that is over come late: the present life is not given up for them.
 #[test]
 fn a_frame_of_an_earlier_life_changes_nothing() {
     let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);

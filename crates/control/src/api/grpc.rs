@@ -449,7 +449,7 @@ mod tests {
         fn send(&self, _: rules::Errand) {}
     }
 
-    /// What an emit whose body never ends is answered before the body is read; `None`: it is waited for.
+    /// The answer to an emit whose body never ends, before the body is read; `None`: the body is waited for.
     fn answer(service: &mut Service, headers: &[(&str, &[u8])]) -> Option<Code> {
         let body = tokio_stream::pending::<Result<Bytes, Infallible>>();
         let body = Body::new(axum::body::Body::from_stream(body));
