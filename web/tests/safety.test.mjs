@@ -1,4 +1,4 @@
-// What people write is text and nothing else; what is too long is refused on both sides.
+// Messages are text and nothing else; longer ones are refused on both sides.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";

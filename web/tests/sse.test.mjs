@@ -69,7 +69,7 @@ test("a page hears a room by EventSource, and all of it once when it comes back"
   );
   assert.deepEqual([contents, room.payload.resumed], [["missed"], true]);
 
-  // What the server ends, the browser opens again by itself.
+  // A stream that the server ends is opened again by the browser itself.
   await gateway.stop();
   await page.waitForFunction(() =>
     window.heard.some((message) => message.type === "SERVER_SHUTDOWN"),

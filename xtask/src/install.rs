@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whose tests need a tool. What `cargo test` alone runs needs none.
+/// Whose tests need a tool. The tests that `cargo test` alone runs need none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     Fast,
@@ -203,7 +203,7 @@ fn install(tools: &[&Tool]) -> Result<()> {
     Ok(())
 }
 
-/// What is unpacked here comes first in the PATH of all steps.
+/// Programs unpacked here come first in the PATH of all steps.
 pub fn search_path() -> OsString {
     let before = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(folder().join("bin")).chain(std::env::split_paths(&before));

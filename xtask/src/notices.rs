@@ -10,7 +10,7 @@ use std::process::Command;
 
 pub const PAGE: &str = "THIRD-PARTY-NOTICES.md";
 
-/// What releases are built for; a crate only for Windows is in none of them.
+/// The targets of releases; a crate only for Windows is in none of them.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
 /// Names that license texts have in crates.

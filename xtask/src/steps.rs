@@ -49,7 +49,7 @@ impl Step {
         self
     }
 
-    /// What its runner calls ignored is a test of another step.
+    /// A test that its runner calls ignored belongs to another step.
     pub fn leaves_foreign_tests(mut self) -> Self {
         self.leaves_foreign_tests = true;
         self

@@ -346,7 +346,7 @@ impl Backend {
         (!entries.is_empty()).then_some(entries)
     }
 
-    /// The socket's first item, if it is one of these. What nobody waits for any more is dropped.
+    /// The socket's first item, if it is one of these. Items that nobody waits for any more are dropped.
     fn next_wanted(&mut self, name: Name, is_meant: impl Fn(&Entry) -> bool) -> Option<Entry> {
         loop {
             let home = self.homes.get_mut(&name)?;

@@ -5,7 +5,7 @@
 //!
 //! * A socket has one worker at a time, its home. Its events reach it in order.
 //! * An event is kept until its worker has handled it. A link that is cut and comes back loses nothing and repeats nothing. When
-//!   a worker is lost, its sockets move. What it had got and not handled comes again, marked as redelivered.
+//!   a worker is lost, its sockets move. Events that it had got and not handled come again, marked as redelivered.
 //! * A client that waits for an answer gets one: from a worker, or a refusal.
 //! * What is kept is bounded in bytes, for one socket and for all, and in time.
 #![forbid(unsafe_code)]

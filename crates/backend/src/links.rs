@@ -100,7 +100,7 @@ impl Backend {
             if hello.received > 0 {
                 return Err(Denied::Received);
             }
-            // The process began anew under its old name. What it had before is lost to it.
+            // The process began anew under its old name. Its sockets and events of before are lost to it.
             self.ended.extend(worker.link);
             self.bury(now_ms, id);
             return self.attach(now_ms, link, hello);

@@ -425,7 +425,7 @@ impl Backend {
         self.bytes -= bytes;
     }
 
-    /// Nothing is known of the socket any more. What is on its way to a worker is taken off the books there.
+    /// Nothing is known of the socket any more. Messages on their way to a worker are taken off the books there.
     pub(crate) fn forget(&mut self, name: Name) {
         let Some(home) = self.homes.remove(&name) else {
             return;

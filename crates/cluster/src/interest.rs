@@ -73,7 +73,7 @@ impl Interest {
         }
     }
 
-    /// A key came or went. What the peers know already is no change: they need not be there to hear of it.
+    /// A key came or went. A key that the peers know already is no change: they need not be there to hear of it.
     fn note(&mut self, key: u64) {
         if self.mine.contains_key(&key) == self.announced.contains(&key) {
             self.changed.remove(&key);

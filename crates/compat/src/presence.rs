@@ -85,7 +85,7 @@ impl<T> Tail<T> {
         }
     }
 
-    /// Notes what was said; `bytes` is its size. What is older, or does not fit, is forgotten, the oldest first.
+    /// Notes what was said; `bytes` is its size. Older messages, and those that do not fit, are forgotten, the oldest first.
     pub fn push(&mut self, what: T, bytes: usize, now_ms: u64) {
         self.said.push_back((now_ms, bytes, what));
         self.bytes += bytes;

@@ -1,4 +1,4 @@
-//! What shells and `man` want to know of the command line, made from its definition.
+//! Completions for shells and the page for `man`, made from the command line's definition.
 
 use crate::cli::Cli;
 use clap::CommandFactory;

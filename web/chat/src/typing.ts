@@ -1,4 +1,4 @@
-// Who is writing in the open room, told to others at most every two seconds and forgotten after four.
+// The people who write in the open room, told to others at most every two seconds and forgotten after four.
 
 import { byId } from "./dom.ts";
 import { DEFAULT_ROOM, type Typing } from "./protocol.ts";

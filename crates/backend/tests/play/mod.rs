@@ -38,7 +38,7 @@ struct Client {
     gone_heard: u64,
 }
 
-/// A process. What it was sent and what it says are under way for a while.
+/// A process. Messages to it and from it are under way for a while.
 #[derive(Debug)]
 struct Process {
     instance: u64,

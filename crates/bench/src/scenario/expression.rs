@@ -47,7 +47,7 @@ pub const NAMES: [(&str, Name); 4] = [
 
 impl Expression {
     /// Division by zero is zero, and what is too large is the largest there is: a run must not end
-    /// over a message's text. What is wrong whatever the names mean was refused when it was read.
+    /// over a message's text. Mistakes that do not depend on names were refused when it was read.
     pub fn value(&self, scope: &Scope, dice: &mut Rng) -> i64 {
         match self {
             Expression::Number(number) => *number,

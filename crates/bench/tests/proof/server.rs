@@ -101,7 +101,7 @@ impl FaultyServer {
         FaultyServer { addr, shared }
     }
 
-    /// The record so far. What is still held back counts as lost.
+    /// The record so far. Messages that are still held back count as lost.
     pub fn truth(&self) -> Truth {
         let state = self.shared.state.lock().unwrap();
         let mut truth = state.truth.clone();

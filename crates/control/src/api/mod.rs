@@ -316,7 +316,7 @@ impl From<hub::Answer> for Answer {
     }
 }
 
-/// JSON that others wrote. What is none, which hubs let nobody write, becomes `null`.
+/// JSON that others wrote. Text that is no JSON becomes `null`; hubs let nobody write such text.
 fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

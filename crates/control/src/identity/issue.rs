@@ -1,4 +1,4 @@
-//! Making tokens and keys, for development: `sockeye token`. What serves clients makes neither.
+//! Making tokens and keys, for development: `sockeye token`. The serving code makes neither.
 
 use super::settings::SECRET_BYTES_MIN;
 use super::{Algorithm, install_provider};

@@ -1,5 +1,5 @@
 //! The key set of an identity provider, fetched by HTTP. One task fetches: at start, at intervals, and at once when a token
-//! names a key that is not there, a few times in a row and then only so often. What was fetched last stays while fetching fails.
+//! names a key that is not there, a few times in a row and then only so often. The keys fetched last stay while fetching fails.
 
 use super::key_set::KeySet;
 use super::settings::{Settings, SetupError};

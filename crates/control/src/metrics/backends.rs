@@ -23,7 +23,7 @@ pub(super) const BACKENDS: &[Metric] = &[
     ),
     gauge(
         "sockeye_backend_kept_bytes",
-        "What is kept until workers have handled it.",
+        "Bytes that are kept until workers have handled them.",
         |v| sum(v, |f| &f.bytes),
     ),
     counter(

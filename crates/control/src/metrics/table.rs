@@ -371,7 +371,7 @@ const TLS: &[Metric] = &[
     ),
     gauge(
         "sockeye_tls_memory_bytes",
-        "What TLS connections hold beside what plain ones do: state, incomplete and unsent records.",
+        "Memory that TLS connections hold beyond plain ones: state, incomplete and unsent records.",
         |v| v.sum(|c| &c.tls.bytes),
     ),
     gauge(

@@ -98,7 +98,7 @@ fn toml_rules(text: &mut String) {
     text.push_str(TOML_EXAMPLE);
 }
 
-/// What a profile sets for the namespace `/`, as TOML; `off` goes before each setting.
+/// The settings of a profile for the namespace `/`, as TOML; `off` goes before each setting.
 fn profile_tables(text: &mut String, profile: Profile, off: &str) {
     let mut table = String::new();
     for (path, value) in profile_rules(profile) {

@@ -181,7 +181,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ("log", "One line per notable moment, on stderr."),
     (
         "traces",
-        "What is recorded for an OpenTelemetry collector. See docs/tracing.md.",
+        "Records for an OpenTelemetry collector. See docs/tracing.md.",
     ),
     (
         "workers",

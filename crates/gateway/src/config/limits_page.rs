@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
-/// What is fixed, in the words of those who enforce it.
+/// The fixed limits, in the words of the code that enforces them.
 fn fixed() -> [(&'static str, String); 17] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
@@ -90,7 +90,7 @@ fn default(path: &str) -> Option<String> {
     Some(key.default_cell(|value| value.to_toml().trim_matches('"').to_owned()))
 }
 
-/// What belongs into the second cell of a row that begins so.
+/// The second cell of a row that begins so.
 fn value(label: &str) -> Option<String> {
     if let Some(name) = label
         .strip_prefix('`')
@@ -188,7 +188,7 @@ fn every_counter_of_a_limit_counts_somewhere() {
     }
 }
 
-/// What stands there is what a start under that profile takes.
+/// Its values are those of a start under that profile.
 #[test]
 fn defaults_are_those_of_each_profile() {
     for (path, cell) in [

@@ -47,7 +47,7 @@ pub struct Request {
 pub struct Loaded {
     pub resolved: Resolved,
     pub file: Option<String>,
-    /// What is no mistake for certain, and looks like one.
+    /// Settings that are allowed and look like a mistake.
     pub doubts: Vec<String>,
     settings: Layer,
 }
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(old.changes(&old), Changes::default());
     }
 
-    /// What was applied is compared with from then on, what waits for a restart is named until then.
+    /// Later loads are compared with the applied settings; those that wait for a restart are named until then.
     #[test]
     fn a_second_reload_is_compared_with_what_runs() {
         let folder = tempfile::tempdir().expect("folder");

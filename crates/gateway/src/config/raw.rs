@@ -120,7 +120,7 @@ pub fn read_file(file: &str, text: &str) -> (Layer, Vec<Problem>) {
             format!("cannot read TOML: {message}"),
         );
     }
-    // What a broken file seems to say is not worth checking further.
+    // A broken file is not worth checking further.
     if reader.problems.is_empty() {
         reader.table(&mut Vec::new(), table.get_ref());
     }

@@ -294,7 +294,7 @@ impl Resolver<'_> {
             keep_handshake: self.settings.traces.endpoint.is_some()
                 || *self.settings.workers.listen != "off"
                 || !crate::config::rules::names_below(self.layer, &["backends"]).is_empty(),
-            // What only programs built on the hub switch on.
+            // Only programs built on the hub switch these on.
             ..hub::config::Config::default()
         }
     }

@@ -67,7 +67,7 @@ fn built_in(namespace: &Namespace, event: &str) -> Option<BuiltIn> {
     BuiltIn::of(event, *namespace.chat, *namespace.client_joins, || false)
 }
 
-/// What is never compressed, by the marks of its namespaces.
+/// Messages that are never compressed, by the marks of their namespaces.
 pub fn exempt(layer: &Layer) -> Exempt {
     let mut exempt = Exempt::default();
     for (name, keys) in namespaces(layer) {
@@ -89,7 +89,7 @@ pub fn parsers(layer: &Layer) -> BTreeMap<String, Parser> {
     namespaces(layer).filter_map(own).collect()
 }
 
-/// What happens to the events of some namespaces where a client is slow; `usual` is what happens elsewhere.
+/// The treatment of events of some namespaces where a client is slow; `usual` is that of all others.
 pub fn slow_consumers(
     layer: &Layer,
     usual: SlowConsumer,
@@ -239,7 +239,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What clients send may not look like the gateway's own word.
+    /// An event of a client may not look like the gateway's own.
     fn check_name(&mut self, place: &Path, event: &str, action: &Action) {
         if notices::is_notice(event) && matches!(action, Action::Rooms { .. }) {
             let message = format!(
@@ -273,7 +273,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a client could not join, configuration can not name.
+    /// Configuration can not name a room that no client could join.
     fn check_room(&mut self, path: &Path, room: &str) {
         let bytes_max = self.room_name_bytes_max;
         if room.is_empty() || room.len() > bytes_max {

@@ -33,7 +33,7 @@ impl Status {
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub name: &'static str,
-    /// What it is, for who does not know the name.
+    /// An explanation for readers who do not know the name.
     pub about: &'static str,
     pub value: String,
     pub needed: String,
@@ -87,7 +87,7 @@ impl Finding {
         self.judged(Status::Fail, fix)
     }
 
-    /// What the file would say is in no snapshot, or not in words that are understood.
+    /// The file is missing from the snapshot, or its words are not understood.
     pub fn unknown(self, path: &str) -> Finding {
         self.value("unknown")
             .warn(format!("cat {path}"))

@@ -8,7 +8,7 @@ use super::snapshot::{CLOCK, CLOCKSOURCE, LIMITS, STATUS, Snapshot};
 const DESCRIPTORS_RESERVED: u64 = crate::serve::DESCRIPTORS_RESERVED as u64;
 /// Tracking entries for a million connections: those that are closing stay in the table for a while.
 const CONNTRACK_PER_MILLION: u64 = 2_262_440;
-/// What the queues must hold at most: the kernel's own bound of a listen backlog was 16 bits for long.
+/// The largest length of the queues: the kernel's own bound of a listen backlog was 16 bits for long.
 const QUEUE_MAX: u64 = 65_535;
 /// Threads beside the shards: control plane, its blocking calls, logs.
 const THREADS_BESIDE: u64 = 32;

@@ -129,7 +129,7 @@ fn a_container_is_judged_by_its_own_limits() {
         (Status::Warn, "8 cores, limited to the time of 1.5")
     );
     assert_eq!(find(&container, "pids").status, Status::Fail);
-    // What a container can have for itself, and what only its host can give.
+    // Values that a container can have for itself, and those that only its host can give.
     assert_eq!(
         find(&container, "net.core.somaxconn").fix.as_deref(),
         Some("docker run --sysctl net.core.somaxconn=65535 …")

@@ -145,7 +145,7 @@ impl Uplink {
 #[derive(Debug)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Piece<'a> {
-    /// There are members of a key now. Who joined waits until `Letter::confirmed` brings the ticket.
+    /// There are members of a key now. The new member waits until `Letter::confirmed` brings the ticket.
     Hold { key: u64, ticket: u64 },
     /// There are none any more.
     Release { key: u64 },

@@ -1,5 +1,5 @@
 //! A client that is told of its join misses nothing that other nodes publish from then on: the ack waits until they know that
-//! this one has members, but not for long. What waits is in order, so one number says how far other nodes are.
+//! this one has members, but not for long. Waiting joins are in order, so one number says how far other nodes are.
 
 use crate::seam::event::AckTo;
 use crate::tables::slot::SocketKey;

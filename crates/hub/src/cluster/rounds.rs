@@ -208,7 +208,7 @@ impl Rounds {
             .collect()
     }
 
-    /// One answer less is owed for this id. What it means if that answer will never come.
+    /// One answer less is owed for this id. Says what the round loses if that answer will never come.
     fn one_less(&mut self, id: u64) -> Option<News> {
         match self.waits.get_mut(&id)? {
             Wait::One { socket, token } => {

@@ -104,7 +104,7 @@ impl Outbox {
         (self.head != NONE && self.backlog.is_none()).then(|| Job::new(conn, self.head))
     }
 
-    /// Learns how that went. What the kernel did not take goes to the backlog.
+    /// Learns how that went. Bytes that the kernel did not take go to the backlog.
     #[inline]
     pub(crate) fn settle(
         &mut self,

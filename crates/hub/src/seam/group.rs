@@ -292,7 +292,7 @@ impl Away<'_, '_> {
     }
 }
 
-/// Those of a group that are on this shard. What other shards are told by themselves is for each of them alone.
+/// Those of a group that are on this shard. A letter to another shard is for that shard alone.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: emit to it"]
 pub struct Here<'a, 't>(Group<'a, 't>);

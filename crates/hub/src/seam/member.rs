@@ -1,4 +1,4 @@
-//! One socket, as a handler acts on it. What can be read of it is in `reading.rs`, rates are in `limiter.rs`.
+//! One socket, as a handler acts on it. Its readable state is in `reading.rs`, rates are in `limiter.rs`.
 
 use crate::books::close::CloseReason;
 use crate::books::metrics::{Dropped, Limit};

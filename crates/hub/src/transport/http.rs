@@ -160,7 +160,7 @@ enum To {
     Pages,
 }
 
-/// Where the request's session is, if it is not here and can be reached. What was relayed is never relayed again.
+/// Where the request's session is, if it is not here and can be reached. A relayed request is never relayed again.
 fn owner_elsewhere(
     parts: &mut Parts,
     conn: ConnId,

@@ -125,7 +125,7 @@ pub(crate) fn resume(stage: &mut Stage) {
     stage.parts.intake.put_back(passed_over);
 }
 
-/// The peer closed its sending side. What it sent before and waits here is worked on first.
+/// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first.
 pub(crate) fn eof(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.flags.eof = true;

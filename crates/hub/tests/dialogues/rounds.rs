@@ -1,4 +1,4 @@
-//! Questions with many answers: acks of a broadcast, lists of sockets. What was not delivered, not answered or not asked is told.
+//! Questions with many answers: acks of a broadcast, lists of sockets. The result tells of sockets that were not reached, did not answer or were not asked.
 
 use crate::heard::{Heard, Notes};
 use crate::rig::net::{Client, Net};

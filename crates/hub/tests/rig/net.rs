@@ -1,4 +1,4 @@
-//! Several hubs of one process. What they send each other waits until the test carries it, so a test chooses what comes first.
+//! Several hubs of one process. Their letters to each other wait until the test carries them, so a test chooses the order.
 
 use super::{WALL_MS, dice, masked};
 use hub::config::Config;

@@ -7,7 +7,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 /// What a sync flush ends with: left out by the sender, put back by the receiver (RFC 7692 §7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
-/// The tail and an empty last block. What it ends is whole: a cut message would have swallowed it.
+/// The tail and an empty last block. The message before it is whole: a cut message would have swallowed it.
 const TAIL_AND_END: [u8; 9] = [0, 0, 0xff, 0xff, 1, 0, 0, 0xff, 0xff];
 /// Ends of a deflate stream within one message. One is allowed (RFC 7692 §7.2.3.5); each costs a
 /// reset, so a message of nothing else must not become many.

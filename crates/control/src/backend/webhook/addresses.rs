@@ -4,7 +4,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Whether anybody can have this address. What is left out is listed in the registries of special addresses (RFC 6890).
+/// Whether anybody can have this address. The excluded ranges are those of the registries of special addresses (RFC 6890).
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

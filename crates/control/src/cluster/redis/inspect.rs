@@ -79,7 +79,7 @@ fn judge_buffer(buffer: Buffer) -> Remark {
 }
 
 impl Port {
-    /// What the server says of itself. What it does not let this user see is left out.
+    /// What the server says of itself. Fields that it hides from this user are left out.
     pub(in crate::cluster) async fn server(&self) -> Result<Server, Trouble> {
         let mut command = Cmd::new();
         command.arg("INFO").arg("server");

@@ -63,9 +63,9 @@ table! {
         close_when_absent: bool = "false",
             "Clients that were without a worker for `park_timeout` are closed.";
         window: Bytes = "1MiB",
-            "What one worker may have got and not handled. A slow worker gets no more.";
+            "Bytes that one worker may have got and not handled. A slow worker gets no more.";
         queue_max: Bytes = "64MiB",
-            "What may be kept for the workers of this backend. Events above it are refused (`BACKEND_BUSY`).";
+            "Bytes that may be kept for the workers of this backend. Events above it are refused (`BACKEND_BUSY`).";
         socket_max: Bytes = "64KiB",
             "The same for one socket. A single larger event is let through.";
     }

@@ -38,7 +38,7 @@ section! {
     /// Other nodes, and the engine between them.
     Cluster = "cluster." {
         adapter: Adapter = "memory",
-            "What carries messages between nodes: `redis`, or `memory` for a node that is alone.";
+            "The carrier of messages between nodes: `redis`, or `memory` for a node that is alone.";
         urls: Vec<String> = EMPTY_LIST,
             "Servers of Redis (6.2 or newer) or Valkey, as `redis://HOST:PORT`, or `rediss://HOST:PORT` for TLS. Of Sentinels or a \
              cluster, some are enough.";
@@ -76,6 +76,6 @@ section! {
         ring_bytes: Bytes = "64MiB",
             "Messages kept for nodes that miss some. It must hold what is sent while Redis fails over.";
         queue_bytes: Bytes = "32MiB",
-            "What may wait for Redis. Above it, publishers are told that other nodes cannot be reached.";
+            "Bytes that may wait for Redis. Above it, publishers are told that other nodes cannot be reached.";
     }
 }

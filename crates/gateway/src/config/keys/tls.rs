@@ -39,7 +39,7 @@ section! {
             "Oldest TLS version accepted.";
         unknown_name: UnknownName = "default"
             => live(),
-            "What a client gets that asks for a name no certificate has: the first certificate, \
+            "The answer to a client that asks for a name no certificate has: the first certificate, \
              or a refusal.";
         check_interval: Duration = "1m"
             => live(),

@@ -1,4 +1,4 @@
-//! What no single key can say: settings that do not go together.
+//! Relations between keys: settings that do not go together.
 
 use super::{Resolved, Resolver};
 use crate::config::keys::Settings;

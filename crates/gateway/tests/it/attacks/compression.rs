@@ -294,7 +294,7 @@ fn marked_rooms_are_not_compressed() {
     assert!(lengths[0] > 1_600 && lengths[2] < 300, "{lengths:?}");
 }
 
-/// Attack A21: whoever keeps a window keeps it alone. What one user was sent makes nothing shorter for another.
+/// Attack A21: whoever keeps a window keeps it alone. The messages of one user make nothing shorter for another.
 #[test]
 fn windows_are_not_shared_between_users() {
     let takeover = "websocket = true\nserver_takeover = true\n";

@@ -219,7 +219,7 @@ impl Lab {
         }
     }
 
-    /// Asks a room from one server; each client answers unless it is `silent`. What the asker is told, and its answers in order.
+    /// Asks a room from one server; each client answers unless it is `silent`. Returns the asker's result, and its answers in order.
     fn collected(
         &mut self,
         from: usize,

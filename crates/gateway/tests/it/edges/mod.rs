@@ -1,5 +1,5 @@
 //! The edges of the gateway: Unix sockets, the PROXY protocol, forwarding headers, origins; and real proxies in front of the
-//! real binary. Who a client is taken for is read from the gateway's log.
+//! real binary. The gateway's log says which address a client is taken for.
 
 mod forwarded;
 mod haproxy;
