@@ -1,7 +1,7 @@
 //! Owns one phase while it is added up, and the judgement whether its latencies are the server's or the generator's own.
 
 use super::tally::{Kinds, Report};
-use crate::latency::{Distribution, Latency};
+use crate::latency::Distribution;
 use crate::outcome::{Phase, Second};
 
 /// A worker that works, or waits for a core, for more of its time than this hears everything late.
@@ -22,7 +22,7 @@ pub struct PhaseSum {
     pub seconds: u64,
     pub lasts_s: f64,
     pub row: Phase,
-    pub latencies: Kinds<Latency>,
+    pub latencies: Kinds,
     pub busy_seconds: u64,
     pub worker_seconds: u64,
     /// Seconds that the worker worst off was ready without a core.
@@ -89,7 +89,7 @@ impl PhaseSum {
     pub fn judge(&self) -> Option<String> {
         let busy = self.busy_seconds as f64 / self.worker_seconds.max(1) as f64;
         let row = &self.row;
-        if row.delivery.count + row.ack.count + row.connects + row.sent == 0 {
+        if row.delivery.count() + row.ack.count() + row.connects + row.sent == 0 {
             return None;
         }
         // One second may be the machine's mood.
@@ -106,13 +106,13 @@ impl PhaseSum {
         let reads = ("to read what had come", &self.latencies.read_lag);
         [turns, reads]
             .into_iter()
-            .find_map(|(what, lag)| self.judge_lag(what, &lag.distribution()))
+            .find_map(|(what, lag)| self.judge_lag(what, lag))
     }
 
     fn judge_lag(&self, what: &str, lag: &Distribution) -> Option<String> {
         let (late_ms, measured) = (lag.at_ms(0.99), [&self.row.delivery, &self.row.ack]);
         let slowest_ms = measured.iter().map(|d| d.at_ms(0.99)).fold(0.0, f64::max);
-        let is_late = lag.count > 0 && late_ms > LATE_MS && late_ms > slowest_ms * LATE_SHARE;
+        let is_late = !lag.is_empty() && late_ms > LATE_MS && late_ms > slowest_ms * LATE_SHARE;
         (is_late && slowest_ms > 0.0).then(|| {
             format!(
                 "the generator was late by {late_ms:.1} ms (p99) {what} where {slowest_ms:.1} ms were measured; use more \
@@ -137,7 +137,7 @@ mod tests {
             (0..40).for_each(|_| sum.latencies.delivery.record(late_ns + MS));
             (0..40).for_each(|_| sum.latencies.read_lag.record(1_000));
         }
-        sum.row.delivery = sum.latencies.delivery.distribution();
+        sum.row.delivery = sum.latencies.delivery.clone();
         sum
     }
 
@@ -153,7 +153,7 @@ mod tests {
         std::mem::swap(&mut sum.latencies.turn_lag, &mut sum.latencies.read_lag);
         let why = sum.judge().unwrap();
         assert!(why.contains("to read"), "{why}");
-        sum.latencies.read_lag = Latency::default();
+        sum.latencies.read_lag = Distribution::default();
         assert_eq!(sum.judge(), None);
     }
 }

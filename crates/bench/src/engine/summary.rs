@@ -8,7 +8,7 @@ use super::stopping::Missing;
 use super::tally::{Counts, Faults, Kinds, Reasons, Report};
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
-use crate::latency::{Distribution, Latency};
+use crate::latency::Distribution;
 use crate::machine::Machine;
 use crate::outcome::{
     AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second, Totals,
@@ -26,7 +26,7 @@ pub struct Summary {
     sums: Vec<PhaseSum>,
     counts: Counts,
     faults: Faults,
-    latencies: Kinds<Latency>,
+    latencies: Kinds,
     samples: Vec<Option<Sample>>,
     /// The last phase has ended; only stragglers come in.
     is_over: bool,
@@ -152,13 +152,12 @@ impl Summary {
             connections: reports.iter().map(|report| report.connections).sum(),
             ..Second::default()
         };
-        let mut latencies = Kinds::<Latency>::default();
+        let mut latencies = Kinds::default();
         for report in reports {
             fill_second(&mut second, report);
             latencies.merge(&report.latencies);
             self.absorb(report);
         }
-        let latencies = latencies.take();
         second.delivery = latencies.delivery.percentiles();
         second.ack = latencies.ack.percentiles();
         let connect = latencies.connect.percentiles();
@@ -197,7 +196,7 @@ impl Summary {
     }
 
     /// Adds what was waited for to the whole run: only what belongs to a phase does.
-    fn absorb_waits(&mut self, more: &Kinds<Distribution>) {
+    fn absorb_waits(&mut self, more: &Kinds) {
         self.latencies.delivery.merge(&more.delivery);
         self.latencies.ack.merge(&more.ack);
     }
@@ -242,7 +241,7 @@ impl Summary {
         &mut self,
         number: u64,
         second: &mut Second,
-        latencies: &Kinds<Distribution>,
+        latencies: &Kinds,
         (busy, waited): (&[f64], f64),
     ) {
         second.phase = self.sums.len().saturating_sub(1);
@@ -304,7 +303,7 @@ impl Summary {
                 "{PROCESS_ENDED} {pid}: its figures are those of a part"
             ));
         }
-        let whole = self.latencies.take();
+        let whole = std::mem::take(&mut self.latencies);
         self.outcome.latency = Latencies {
             delivery: whole.delivery,
             ack: whole.ack,
@@ -368,20 +367,20 @@ impl Summary {
         let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
         let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
         let heard = self.counts.received + self.counts.acked;
-        let turn_lag = self.latencies.turn_lag.distribution();
-        let read_lag = self.latencies.read_lag.distribution();
+        let turn_lag = &self.latencies.turn_lag;
+        let read_lag = &self.latencies.read_lag;
         let generator = &mut self.outcome.generator;
         generator.cpu_s = all_ns as f64 / SECOND_NS;
         generator.cpu_us_per_received = (heard > 0).then(|| all_ns as f64 / 1e3 / heard as f64);
-        if turn_lag.count > 0 {
+        if !turn_lag.is_empty() {
             generator.turn_lag_p50_ms = Some(turn_lag.at_ms(0.5));
             generator.turn_lag_p99_ms = Some(turn_lag.at_ms(0.99));
-            generator.turn_lag_max_ms = Some(turn_lag.max_ns as f64 / 1e6);
+            generator.turn_lag_max_ms = Some(turn_lag.max_ms());
         }
-        if read_lag.count > 0 {
+        if !read_lag.is_empty() {
             generator.read_lag_p50_ms = Some(read_lag.at_ms(0.5));
             generator.read_lag_p99_ms = Some(read_lag.at_ms(0.99));
-            generator.read_lag_max_ms = Some(read_lag.max_ns as f64 / 1e6);
+            generator.read_lag_max_ms = Some(read_lag.max_ms());
         }
     }
 
@@ -463,8 +462,8 @@ impl Summary {
                 number >= sum.first && number < sum.first + sum.seconds
             });
             sum.row.expected = seconds.map(|(_, second)| second.expected).sum();
-            sum.row.delivery = sum.latencies.delivery.distribution();
-            sum.row.ack = sum.latencies.ack.distribution();
+            sum.row.delivery = std::mem::take(&mut sum.latencies.delivery);
+            sum.row.ack = std::mem::take(&mut sum.latencies.ack);
             sum.row.generator_waited = sum.waited / sum.seconds.max(1) as f64;
             sum.row.server_waited = sum.server_waited / sum.seconds.max(1) as f64;
             sum.row.server_rss_bytes = sum.rss_at_end.max(sum.row.server_rss_bytes);

@@ -1,7 +1,7 @@
 //! Owns what one worker counts. A tally covers one second; the conductor adds them up.
 
 use super::flight::Flights;
-use crate::latency::{Distribution, Latency};
+use crate::latency::Distribution;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,39 +53,27 @@ counts! {
 
 /// One of each kind of latency.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Kinds<T> {
-    pub delivery: T,
-    pub ack: T,
-    pub connect: T,
+pub struct Kinds {
+    pub delivery: Distribution,
+    pub ack: Distribution,
+    pub connect: Distribution,
     /// Connects of users that were connected before.
-    pub again: T,
+    pub again: Distribution,
     /// How late the generator was against its schedule.
-    pub turn_lag: T,
+    pub turn_lag: Distribution,
     /// How late it was to read what had come. Kept apart: there are as many as reads, which would
     /// hide the few turns that were late.
-    pub read_lag: T,
+    pub read_lag: Distribution,
 }
 
-impl Kinds<Latency> {
-    pub fn merge(&mut self, more: &Kinds<Distribution>) {
+impl Kinds {
+    pub fn merge(&mut self, more: &Kinds) {
         self.delivery.merge(&more.delivery);
         self.ack.merge(&more.ack);
         self.connect.merge(&more.connect);
         self.again.merge(&more.again);
         self.turn_lag.merge(&more.turn_lag);
         self.read_lag.merge(&more.read_lag);
-    }
-
-    /// Hands over what was recorded and begins anew.
-    pub fn take(&mut self) -> Kinds<Distribution> {
-        Kinds {
-            delivery: self.delivery.take(),
-            ack: self.ack.take(),
-            connect: self.connect.take(),
-            again: self.again.take(),
-            turn_lag: self.turn_lag.take(),
-            read_lag: self.read_lag.take(),
-        }
     }
 }
 
@@ -108,7 +96,7 @@ pub struct Report {
     /// Whole seconds since the start; `u64::MAX` for the rest after the last one.
     pub second: u64,
     pub counts: Counts,
-    pub latencies: Kinds<Distribution>,
+    pub latencies: Kinds,
     pub faults: Faults,
     /// Open now.
     pub connections: u64,
@@ -125,7 +113,7 @@ pub struct Report {
 #[derive(Debug, Default)]
 pub struct Tally {
     pub counts: Counts,
-    pub latencies: Kinds<Latency>,
+    pub latencies: Kinds,
     pub faults: Faults,
     pub connections: u64,
     pub arrived: u64,
@@ -151,7 +139,7 @@ impl Tally {
         Report {
             second,
             counts: std::mem::take(&mut self.counts),
-            latencies: self.latencies.take(),
+            latencies: std::mem::take(&mut self.latencies),
             faults: std::mem::take(&mut self.faults),
             connections: self.connections,
             arrived: self.arrived,

@@ -5,8 +5,6 @@
 use super::{Comparison, FORMAT, Outcome, Suite};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
-use std::io::{self, Write};
 use std::path::Path;
 
 /// Depth below which values are written on one line.
@@ -57,17 +55,11 @@ impl ResultFile {
     }
 
     pub fn to_json(&self) -> Result<String> {
-        let mut out = Vec::new();
         let versioned = Versioned {
             format: FORMAT,
             content: self,
         };
-        versioned.serialize(&mut Serializer::with_formatter(
-            &mut out,
-            Shallow::default(),
-        ))?;
-        out.push(b'\n');
-        Ok(String::from_utf8(out)?)
+        Ok(indented(&serde_json::to_string(&versioned)?))
     }
 
     pub fn from_json(text: &str) -> Result<ResultFile> {
@@ -95,79 +87,31 @@ pub fn save(file: &ResultFile, path: &Path) -> Result<()> {
         .with_context(|| format!("cannot write result {}", path.display()))
 }
 
-/// Pretty down to `INDENTED_DEPTH`, compact below.
-#[derive(Default)]
-struct Shallow {
-    depth: usize,
-    pretty: PrettyFormatter<'static>,
-}
-
-impl Shallow {
-    fn is_indented(&self) -> bool {
-        self.depth <= INDENTED_DEPTH
-    }
-}
-
-/// Hands an event to the pretty or to the compact formatter.
-macro_rules! by_depth {
-    ($self:ident, $method:ident ( $($argument:expr),* )) => {
-        match $self.is_indented() {
-            true => $self.pretty.$method($($argument),*),
-            false => CompactFormatter.$method($($argument),*),
+/// Breaks the lines of compact JSON, down to `INDENTED_DEPTH`.
+fn indented(compact: &str) -> String {
+    let mut out = String::with_capacity(compact.len() * 2);
+    let (mut depth, mut in_text, mut is_escaped, mut last) = (0, false, false, ' ');
+    for c in compact.chars() {
+        if !in_text && depth <= INDENTED_DEPTH {
+            let (opened, closes) = (matches!(last, '{' | '['), matches!(c, '}' | ']'));
+            if opened != closes || last == ',' {
+                out.push('\n');
+                out.push_str(&"  ".repeat(depth - usize::from(closes)));
+            }
+            out.push_str(if last == ':' { " " } else { "" });
         }
-    };
-}
-
-impl Formatter for Shallow {
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.depth += 1;
-        by_depth!(self, begin_array(writer))
+        match c {
+            '"' if !is_escaped => in_text = !in_text,
+            '{' | '[' if !in_text => depth += 1,
+            '}' | ']' if !in_text => depth -= 1,
+            _ => {}
+        }
+        is_escaped = in_text && c == '\\' && !is_escaped;
+        out.push(c);
+        last = c;
     }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let ended = by_depth!(self, end_array(writer));
-        self.depth -= 1;
-        ended
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        by_depth!(self, begin_array_value(writer, first))
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        by_depth!(self, end_array_value(writer))
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.depth += 1;
-        by_depth!(self, begin_object(writer))
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let ended = by_depth!(self, end_object(writer));
-        self.depth -= 1;
-        ended
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        by_depth!(self, begin_object_key(writer, first))
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        by_depth!(self, begin_object_value(writer))
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        by_depth!(self, end_object_value(writer))
-    }
+    out.push('\n');
+    out
 }
 
 #[cfg(test)]

@@ -163,12 +163,12 @@ fn distribution(all: &[(&str, &Distribution)], title: &str) -> Plot {
     const STEPS_PER_NINE: u32 = 32;
     let most = all
         .iter()
-        .map(|(_, latency)| latency.count)
+        .map(|(_, latency)| latency.count())
         .max()
         .unwrap_or(0);
     let nines = most.checked_ilog10().unwrap_or(0).clamp(1, NINES_MAX);
     let lines = all.iter().enumerate().map(|(index, (name, latency))| {
-        let own_nines = f64::from(latency.count.checked_ilog10().unwrap_or(0));
+        let own_nines = f64::from(latency.count().checked_ilog10().unwrap_or(0));
         let points = (0..=nines * STEPS_PER_NINE).map(|step| {
             let x = f64::from(step) / f64::from(STEPS_PER_NINE);
             let value = latency.at_ms(1.0 - 10f64.powf(-x));

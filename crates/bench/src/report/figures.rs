@@ -152,13 +152,13 @@ pub fn latency(outcome: &Outcome) -> Vec<Block> {
     for (name, latency) in kinds.into_iter().filter(|(_, latency)| !latency.is_empty()) {
         let mut row = vec![
             name.into(),
-            digits(latency.count),
-            short(latency.mean_ns / 1e6),
+            digits(latency.count()),
+            short(latency.mean_ns() / 1e6),
         ];
         row.extend(
             [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999].map(|quantile| short(latency.at_ms(quantile))),
         );
-        row.push(short(latency.max_ns as f64 / 1e6));
+        row.push(short(latency.max_ms()));
         table.push(row);
     }
     match table.is_empty() {

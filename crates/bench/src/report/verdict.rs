@@ -380,13 +380,14 @@ fn at_load(outcome: &Outcome) -> String {
     );
     let returns = &outcome.latency.again;
     // Where everyone comes back, that is what the run is about.
-    if returns.count * 2 > outcome.totals.connections_peak && outcome.latency_refused().is_none() {
+    if returns.count() * 2 > outcome.totals.connections_peak && outcome.latency_refused().is_none()
+    {
         return format!(
             "{text}; {} returns, p50 {} ms, p99 {} ms, the last after {} ms",
-            digits(returns.count),
+            digits(returns.count()),
             short(returns.at_ms(0.5)),
             short(returns.at_ms(0.99)),
-            short(returns.max_ns as f64 / 1e6)
+            short(returns.max_ms())
         );
     }
     if outcome.latency_refused().is_none()

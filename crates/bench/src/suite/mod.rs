@@ -73,6 +73,7 @@ pub struct SuiteArgs {
 
 /// `program` with `prefix` in front is this very binary.
 pub fn run(args: &SuiteArgs, launcher: Launcher, program: &Path, prefix: &[String]) -> Result<()> {
+    let cases = wanted(args)?;
     report::command::check_writable(std::iter::once(&args.out))?;
     let old = match args.keep {
         true => Some(kept(&args.out)?),
@@ -84,7 +85,6 @@ pub fn run(args: &SuiteArgs, launcher: Launcher, program: &Path, prefix: &[Strin
         ..Options::new(launcher)
     };
     engine::command::end_on_signals(&options)?;
-    let cases = wanted(args)?;
     let contenders = contenders(args, program, prefix)?;
     let mut suite = Suite::default();
     for case in cases {

@@ -215,7 +215,7 @@ fn percentiles_agree_with_the_servers_record_within_one_percent() {
     let (outcome, truth) = run(plan, &text, Launcher::Threads, 1);
     assert_same(&outcome, &truth);
     let seen = &outcome.latency.delivery;
-    assert_eq!(seen.count, truth.latencies_ns.len() as u64);
+    assert_eq!(seen.count(), truth.latencies_ns.len() as u64);
     for quantile in [0.01, 0.1, 0.5, 0.9, 0.99, 0.999] {
         let (exact, got) = (truth.latency_ns(quantile) as f64, seen.at(quantile) as f64);
         assert!(
@@ -223,8 +223,8 @@ fn percentiles_agree_with_the_servers_record_within_one_percent() {
             "{quantile}: {got} for {exact}"
         );
     }
-    let mean = truth.latencies_ns.iter().sum::<u64>() as f64 / seen.count as f64;
-    assert!((seen.mean_ns - mean).abs() <= mean * 0.01);
+    let mean = truth.latencies_ns.iter().sum::<u64>() as f64 / seen.count() as f64;
+    assert!((seen.mean_ns() - mean).abs() <= mean * 0.01);
 }
 
 #[test]

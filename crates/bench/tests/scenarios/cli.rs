@@ -294,10 +294,13 @@ fn the_suite_measures_what_it_is_asked_for_and_keeps_the_rest() {
         report.contains("acked event, 1,000 connections, depth 8"),
         "{report}"
     );
+    // A slip of the pen leaves no empty result behind.
     let refused = bench()
         .args(["suite", "--only", "delivry"])
+        .current_dir(folder.path())
         .output()
         .unwrap();
+    assert!(!folder.path().join("benchmarks").exists());
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(told.contains("there is no case \"delivry\""), "{told}");
 }

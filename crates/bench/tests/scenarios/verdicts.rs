@@ -204,7 +204,7 @@ fn returns_are_not_counted_among_first_connects() {
     let steps = "{ wait = 'go' }, { disconnect = true }, { reconnect = true }";
     let ended = Run::start(&scenario(2, "", steps), &Node::start().url, &[]).end();
     let latency = &ended.outcome.latency;
-    assert_eq!((latency.connect.count, latency.again.count), (5, 5));
+    assert_eq!((latency.connect.count(), latency.again.count()), (5, 5));
     assert!(ended.text.contains("5 returns"), "{}", ended.text);
 }
 

@@ -197,7 +197,7 @@ fn a_storm_reconnects_everyone() {
         "{totals:?}"
     );
     let latency = &outcome.latency;
-    assert_eq!((latency.connect.count, latency.again.count), (200, 200));
+    assert_eq!((latency.connect.count(), latency.again.count()), (200, 200));
 }
 
 /// One command starts the gateways, runs the scenario on all of them, and leaves none behind.
