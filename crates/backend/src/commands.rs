@@ -9,14 +9,29 @@ use crate::proto::item;
 use crate::queries::Query;
 use crate::state::Backend;
 use wire::json;
-use wire::socketio;
+use wire::socketio::{self, Misfit};
 
 /// Queries of one worker that wait for their answers.
 const QUERIES_MAX: usize = 65_536;
 const DATA_BYTES_MAX: usize = 16 << 10;
 
 /// Checks the parts of a command that go into packets to clients: a fault there would end their sessions.
-fn check(emit: &proto::Emit) -> Result<(), &'static str> {
+///
+/// # Errors
+/// What is wrong.
+pub fn check(what: &What) -> Result<(), &'static str> {
+    match what {
+        What::Emit(emit) => check_emit(emit),
+        What::Ask(ask) => check_emit(ask.emit.as_ref().ok_or("ask.emit is missing")?),
+        What::Ack(ack) if !are_elements(&ack.args) => {
+            Err("ack.args are no JSON elements separated by commas")
+        }
+        What::Ack(ack) => check_attachments(&ack.args, ack.attachments.len()),
+        _ => Ok(()),
+    }
+}
+
+fn check_emit(emit: &proto::Emit) -> Result<(), &'static str> {
     if emit.event.is_empty() {
         return Err("emit.event is empty");
     }
@@ -28,7 +43,22 @@ fn check(emit: &proto::Emit) -> Result<(), &'static str> {
     if !are_elements(&emit.args) {
         return Err("emit.args are no JSON elements separated by commas");
     }
-    Ok(())
+    check_attachments(&emit.args, emit.attachments.len())
+}
+
+/// `args`: elements.
+fn check_attachments(args: &[u8], attachments: usize) -> Result<(), &'static str> {
+    let args = std::str::from_utf8(args).unwrap_or_default();
+    match socketio::match_attachments(args, attachments) {
+        Ok(()) => Ok(()),
+        Err(Misfit::Many) => Err("there are more than 10 attachments"),
+        Err(Misfit::Placeholder) => {
+            Err("a placeholder in args has more members than `_placeholder` and a number `num`")
+        }
+        Err(Misfit::Unmatched) => Err(
+            "each attachment must stand in args once, as {\"_placeholder\":true,\"num\":N} with N from 0",
+        ),
+    }
 }
 
 fn is_json(text: &[u8]) -> bool {
@@ -64,11 +94,11 @@ impl Backend {
         worker: u64,
         what: What,
     ) -> Result<(), &'static str> {
+        check(&what)?;
         match what {
             What::Decision(decision) => return self.decide(worker, decision),
             What::Ack(ack) => return self.answer(worker, ack),
             What::Emit(emit) => {
-                check(&emit)?;
                 let to = self.route(emit.to.as_ref())?;
                 self.order(to, What::Emit(emit));
             }
@@ -95,9 +125,8 @@ impl Backend {
                 self.order(To::Socket(name), What::SetData(set));
             }
             What::Ask(mut ask) => {
-                let emit = ask.emit.as_ref().ok_or("ask.emit is missing")?;
-                check(emit)?;
-                let to = self.route(emit.to.as_ref())?;
+                let to = ask.emit.as_ref().and_then(|emit| emit.to.as_ref());
+                let to = self.route(to)?;
                 ask.query = self.query(worker, ask.query, to)?;
                 self.order(to, What::Ask(ask));
             }
@@ -204,9 +233,6 @@ impl Backend {
 
     fn answer(&mut self, worker: u64, ack: proto::Ack) -> Result<(), &'static str> {
         let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
-        if !are_elements(&ack.args) {
-            return Err("ack.args are no JSON elements separated by commas");
-        }
         let home = self.homes.get_mut(&name);
         let home = home.filter(|home| home.worker == Some(worker));
         match home.and_then(|home| home.settle(ack.ack)) {

@@ -24,6 +24,7 @@ mod state;
 mod worker;
 
 pub use calls::{Call, Calling, News, Outcome};
+pub use commands::check;
 pub use links::{Denied, Link, Stray};
 pub use message::{Down, Out, Refusal, To, Up, Why};
 pub use name::Name;

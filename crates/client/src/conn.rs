@@ -306,6 +306,15 @@ impl RawConn {
         })
     }
 
+    /// The next bytes of a protocol that this client does not speak; `Err` says how the connection stands instead.
+    pub fn bytes_within(&mut self, count: usize, within: Duration) -> Result<Vec<u8>, Ended> {
+        let deadline = Instant::now() + within;
+        while self.unread.len() < count {
+            self.fill(deadline)?;
+        }
+        Ok(self.unread.drain(..count).collect())
+    }
+
     /// Everything until the end of the stream, as it came.
     pub fn rest(&mut self, within: Duration) -> String {
         let deadline = Instant::now() + within;

@@ -1,6 +1,7 @@
 //! Logic outside: the listener where workers attach, and for each backend a task that owns its state. Shards send their news by a
 //! queue and get back what they are to do through their mailboxes.
 
+mod accept;
 mod caller;
 mod driver;
 mod figures;
@@ -10,6 +11,7 @@ mod webhook;
 
 use crate::admin::keys::ApiKeys;
 use crate::api::{Api, grpc};
+pub use accept::{Listener, Secured};
 use backend::proto::Manners;
 use backend::{Backend, Calling, Down, Settings};
 use caller::Caller;
@@ -22,7 +24,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use webhook::Endpoint;
 pub use webhook::Webhook;
@@ -32,6 +33,8 @@ pub use webhook::Webhook;
 pub struct Config {
     /// Where workers attach.
     pub listen: Option<SocketAddr>,
+    /// Connections there.
+    pub conns_max: usize,
     pub kitchens: BTreeMap<String, Kitchen>,
 }
 
@@ -128,7 +131,7 @@ impl Backends {
     /// Serves workers and callers of the server API, and calls endpoints, in the runtime that this is called in.
     pub fn serve(
         self,
-        listener: Option<TcpListener>,
+        listener: Option<Listener>,
         served: Served,
         shards: &Arc<dyn ToShards>,
         api: Arc<Api>,
@@ -171,7 +174,8 @@ impl Backends {
         }
         if let Some(listener) = listener {
             let workers = Workers::new(desks);
-            tokio::spawn(service::serve(listener, workers, grpc::Service(api)));
+            let serving = service::serve(listener.open(), workers, grpc::Service(api));
+            tokio::spawn(serving);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod api_key;
 mod calls;
+mod certificates;
 mod cli;
 mod cluster;
 mod config;

@@ -1,5 +1,6 @@
 //! From a resolved configuration to a running node, and from a signal to its end.
 
+use crate::certificates::Certificates;
 use crate::cluster;
 use crate::config::{self, Loaded, Request, Resolved};
 use crate::greeting;
@@ -28,7 +29,6 @@ use shard::{Settings, Shards, ToHandlers};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -64,11 +64,12 @@ pub fn start<'a>(
     let facts = facts(telemetry);
     let admin = loaded.resolved.server.admin.map(bind_admin).transpose()?;
     let verifier = start_verifier(&loaded.resolved)?;
-    let certificates = start_certificates(&loaded.resolved, &facts)?;
+    let certificates = Certificates::start(&loaded.resolved, &facts)?;
     let server = &loaded.resolved.server;
     let (unix, socket_files) = unix::listen(&server.unix, server.unix_mode)?;
     let backends = loaded.resolved.backends.as_ref();
-    let workers = backends.map(Counter::open).transpose()?;
+    let open = |backends| Counter::open(backends, certificates.of_workers());
+    let workers = backends.map(open).transpose()?;
     let (mut member, door) = join_cluster(&loaded, &facts)?;
     let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts);
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
@@ -82,7 +83,7 @@ pub fn start<'a>(
             tokens: token_desk(&runtime, verifier.as_ref()),
             relays: relays.clone(),
         },
-        certificates.as_ref(),
+        certificates.of_clients(),
     )?;
     if let Some(member) = &mut member {
         let workers = workers.as_ref();
@@ -184,13 +185,6 @@ fn bind_admin(addr: SocketAddr) -> Result<TcpListener> {
     let listener = listener.with_context(|| format!("cannot listen on {addr} (server.admin)"))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-fn start_certificates(config: &Resolved, facts: &Facts) -> Result<Option<Rotation>> {
-    let certificates = config.tls.as_ref().map(Rotation::start);
-    let certificates = certificates.transpose().context("cannot set up TLS")?;
-    note_expiry(facts, certificates.as_ref());
-    Ok(certificates)
 }
 
 fn start_verifier(config: &Resolved) -> Result<Option<Arc<Verifier>>> {
@@ -377,13 +371,6 @@ fn note(facts: &Facts, shards: &Shards, verifier: Option<&Arc<Verifier>>) {
     }
 }
 
-fn note_expiry(facts: &Facts, certificates: Option<&Rotation>) {
-    let expiry = certificates.and_then(Rotation::first_expiry);
-    facts
-        .certificate_expiry
-        .store(expiry.unwrap_or(0), Ordering::Relaxed);
-}
-
 /// A node that runs.
 #[derive(Debug)]
 pub struct Node<'a> {
@@ -395,7 +382,7 @@ pub struct Node<'a> {
     member: Option<Member>,
     relays: Option<Relays>,
     verifier: Option<Arc<Verifier>>,
-    certificates: Option<Rotation>,
+    certificates: Certificates,
     wishes: Receiver<Wish>,
     runtime: Runtime,
     _socket_files: SocketFiles,
@@ -458,11 +445,7 @@ impl Node<'_> {
                 Ok(Wish::Reload) => self.reload(),
                 Err(_) => {}
             }
-            let certificates = self.certificates.as_mut();
-            if let Some(config) = certificates.and_then(Rotation::look) {
-                self.shards.set_tls(&config);
-                note_expiry(&self.facts, self.certificates.as_ref());
-            }
+            self.certificates.look(&self.shards);
         }
     }
 
@@ -555,13 +538,7 @@ impl Node<'_> {
             }
         };
         let changes = self.loaded.changes(&later);
-        if let Some((certificates, tls)) =
-            self.certificates.as_mut().zip(later.resolved.tls.as_ref())
-            && let Some(config) = certificates.apply(tls)
-        {
-            self.shards.set_tls(&config);
-            note_expiry(&self.facts, self.certificates.as_ref());
-        }
+        self.certificates.apply(&later.resolved, &self.shards);
         self.telemetry.set_level(&later.resolved.log.level);
         let server = &mut self.loaded.resolved.server;
         server.drain_window = later.resolved.server.drain_window;

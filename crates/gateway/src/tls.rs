@@ -8,31 +8,75 @@ mod x509;
 pub use rotation::Rotation;
 
 use names::ByName;
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, ProducesTickets};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Which listener has the certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    Clients,
+    Workers,
+}
+
+impl Door {
+    fn cert(self) -> &'static str {
+        match self {
+            Door::Clients => "tls.cert",
+            Door::Workers => "workers.cert",
+        }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Door::Clients => "tls.key",
+            Door::Workers => "workers.key",
+        }
+    }
+
+    /// What is spoken behind it (RFC 7301).
+    fn protocol(self) -> &'static [u8] {
+        match self {
+            Door::Clients => b"http/1.1",
+            Door::Workers => b"h2",
+        }
+    }
+}
 
 /// What the configuration says about TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
+    pub door: Door,
     /// Certificate chain and key of each; the first is for clients that name nobody we know.
     pub pairs: Vec<Pair>,
     /// Refuse TLS 1.2.
     pub only_tls13: bool,
     /// Refuse clients that ask for a name that no certificate has.
     pub refuse_unknown: bool,
+    /// Peers need a certificate by one of the authorities in this file.
+    pub peers: Option<PathBuf>,
+    /// How often the files are looked at. None: only when asked.
+    pub check_interval: Option<Duration>,
 }
 
 impl Files {
-    /// Whether both differ in nothing but names of files.
+    /// Whether both differ in nothing but names of files and in when these are read.
     fn has_rules_of(&self, other: &Self) -> bool {
-        let rules = |files: &Self| (files.only_tls13, files.refuse_unknown);
+        let rules = |files: &Self| {
+            (
+                files.only_tls13,
+                files.refuse_unknown,
+                files.peers.is_some(),
+            )
+        };
         rules(self) == rules(other)
     }
 }
@@ -43,7 +87,10 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// Something wrong with a file of `Files::pairs`.
+/// The key that names the authorities of peers.
+const PEERS: &str = "workers.client_ca";
+
+/// Something wrong with one of the `Files`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Key of the configuration that names the file.
@@ -58,6 +105,8 @@ pub struct Certificates {
     /// One line for each certificate.
     pub facts: Vec<Facts>,
     chains: Vec<Arc<CertifiedKey>>,
+    /// By which certificates of peers are checked.
+    authorities: Vec<CertificateDer<'static>>,
 }
 
 /// One certificate, for the log.
@@ -75,10 +124,8 @@ impl Certificates {
     /// Whether both have the same certificates in the same order.
     pub fn are_those_of(&self, other: &Self) -> bool {
         let chain = |key: &Arc<CertifiedKey>| key.cert.clone();
-        self.chains
-            .iter()
-            .map(chain)
-            .eq(other.chains.iter().map(chain))
+        let chains = self.chains.iter().map(chain);
+        chains.eq(other.chains.iter().map(chain)) && self.authorities == other.authorities
     }
 }
 
@@ -87,7 +134,7 @@ pub fn load(files: &Files) -> Result<Certificates, Vec<Problem>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let (mut chains, mut facts, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for pair in &files.pairs {
-        match read_pair(pair, &provider) {
+        match read_pair(files.door, pair, &provider) {
             Ok(certified) => {
                 facts.push(facts_of(&pair.cert, &certified));
                 chains.push(Arc::new(certified));
@@ -95,28 +142,54 @@ pub fn load(files: &Files) -> Result<Certificates, Vec<Problem>> {
             Err(found) => problems.extend(found),
         }
     }
-    if !problems.is_empty() {
+    let peers = match files.peers.as_deref().map(|path| peers(path, &provider)) {
+        None => Some((Vec::new(), WebPkiClientVerifier::no_client_auth())),
+        Some(Ok(peers)) => Some(peers),
+        Some(Err(problem)) => {
+            problems.push(problem);
+            None
+        }
+    };
+    let Some((authorities, verifier)) = peers.filter(|_| problems.is_empty()) else {
         return Err(problems);
-    }
+    };
     let named = facts.iter().map(|facts| facts.names.as_slice());
     let resolver = ByName::new(named.zip(&chains), files.refuse_unknown);
-    match server_config(files, provider, resolver) {
+    match server_config(files, provider, resolver, verifier) {
         Ok(config) => Ok(Certificates {
             config: Arc::new(config),
             facts,
             chains,
+            authorities,
         }),
         Err(error) => Err(vec![Problem {
-            key: "tls.cert",
+            key: files.door.cert(),
             message: format!("cannot set up TLS: {error}"),
         }]),
     }
+}
+
+type Peers = (Vec<CertificateDer<'static>>, Arc<dyn ClientCertVerifier>);
+
+/// Who may come.
+fn peers(path: &Path, provider: &Arc<CryptoProvider>) -> Result<Peers, Problem> {
+    let unusable = |error: &dyn Display| problem(PEERS, path, "use", error);
+    let authorities = read_chain(PEERS, path)?;
+    let mut roots = RootCertStore::empty();
+    for authority in &authorities {
+        let added = roots.add(authority.clone());
+        added.map_err(|error| unusable(&error))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(provider));
+    let verifier = builder.build().map_err(|error| unusable(&error))?;
+    Ok((authorities, verifier))
 }
 
 fn server_config(
     files: &Files,
     provider: Arc<CryptoProvider>,
     resolver: ByName,
+    peers: Arc<dyn ClientCertVerifier>,
 ) -> Result<ServerConfig, rustls::Error> {
     let versions: &[_] = if files.only_tls13 {
         &[&rustls::version::TLS13]
@@ -125,9 +198,9 @@ fn server_config(
     };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(peers)
         .with_cert_resolver(Arc::new(resolver));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![files.door.protocol().to_vec()];
     // What a ticket needs to be resumed is in the ticket: shards share its keys, not a table. New certificates come with new
     // keys, so that whoever comes back sees them.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -142,20 +215,28 @@ fn ticketer() -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
     aws_lc_rs::Ticketer::new()
 }
 
-fn read_pair(pair: &Pair, provider: &CryptoProvider) -> Result<CertifiedKey, Vec<Problem>> {
-    let (chain, key) = match (read_chain(&pair.cert), read_key(&pair.key)) {
+fn read_pair(
+    door: Door,
+    pair: &Pair,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, Vec<Problem>> {
+    let read = (
+        read_chain(door.cert(), &pair.cert),
+        read_key(door.key(), &pair.key),
+    );
+    let (chain, key) = match read {
         (Ok(chain), Ok(key)) => (chain, key),
         (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
     };
     let certified = CertifiedKey::from_der(chain, key, provider);
-    certified.map_err(|error| vec![unusable(pair, &error)])
+    certified.map_err(|error| vec![unusable(door, pair, &error)])
 }
 
 /// Both files can be read, and do not go together or cannot be used.
-fn unusable(pair: &Pair, error: &rustls::Error) -> Problem {
+fn unusable(door: Door, pair: &Pair, error: &rustls::Error) -> Problem {
     match error {
         rustls::Error::InconsistentKeys(_) => problem(
-            "tls.key",
+            door.key(),
             &pair.key,
             "use",
             &format!(
@@ -163,13 +244,13 @@ fn unusable(pair: &Pair, error: &rustls::Error) -> Problem {
                 pair.cert.display()
             ),
         ),
-        rustls::Error::General(message) => problem("tls.key", &pair.key, "use", message),
-        error => problem("tls.cert", &pair.cert, "use", error),
+        rustls::Error::General(message) => problem(door.key(), &pair.key, "use", message),
+        error => problem(door.cert(), &pair.cert, "use", error),
     }
 }
 
-fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
-    let wrong = |error: &dyn std::fmt::Display| problem("tls.cert", path, "read", error);
+fn read_chain(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let wrong = |error: &dyn Display| problem(key, path, "read", error);
     let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&cause(error)))?;
     let chain: Result<Vec<_>, _> = certificates.collect();
     let chain = chain.map_err(|error| wrong(&cause(error)))?;
@@ -179,7 +260,7 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
     Ok(chain)
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
+fn read_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| {
         let cause = match error {
             PemError::NoItemsFound => {
@@ -187,7 +268,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
             }
             error => cause(error),
         };
-        problem("tls.key", path, "read", &cause)
+        problem(key, path, "read", &cause)
     })
 }
 
@@ -199,7 +280,7 @@ fn cause(error: PemError) -> String {
     }
 }
 
-fn problem(key: &'static str, path: &Path, verb: &str, cause: &dyn std::fmt::Display) -> Problem {
+fn problem(key: &'static str, path: &Path, verb: &str, cause: &dyn Display) -> Problem {
     Problem {
         key,
         message: format!("cannot {verb} {}: {cause}", path.display()),
@@ -228,6 +309,7 @@ fn unix_now() -> i64 {
 pub fn stamp(files: &Files) -> Vec<Option<(SystemTime, u64)>> {
     let paths = files.pairs.iter().flat_map(|pair| [&pair.cert, &pair.key]);
     paths
+        .chain(&files.peers)
         .map(|path| {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.modified().ok()?, metadata.len()))

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow};
 use backend::proto::{Manners, NodeGone};
 use backend::{Down, Up};
 use control::api::Api;
-use control::backend::{Backends, Config, Served, ToShards};
+use control::backend::{Backends, Config, Listener, Secured, Served, ToShards};
 use control::cluster::Gone;
 use control::metrics::node::Node as Facts;
 use hub::Place;
@@ -21,14 +21,19 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Counter {
     listener: Option<TcpListener>,
+    conns_max: usize,
+    secured: Option<Secured>,
     backends: Backends,
 }
 
 impl Counter {
-    pub fn open(config: &Config) -> Result<Self> {
+    /// `secured`: workers attach by TLS.
+    pub fn open(config: &Config, secured: Option<Secured>) -> Result<Self> {
         let backends = Backends::new(config);
         Ok(Self {
             listener: config.listen.map(listen).transpose()?,
+            conns_max: config.conns_max,
+            secured,
             backends: backends.map_err(|why| anyhow!("cannot prepare backends: {why}"))?,
         })
     }
@@ -63,6 +68,11 @@ impl Counter {
         // Nobody else sets it.
         let _ = facts.backends.set(self.backends.figures());
         let listener = self.listener.map(tokio::net::TcpListener::from_std);
+        let listener = listener.transpose()?.map(|tcp| Listener {
+            tcp,
+            secured: self.secured,
+            conns_max: self.conns_max,
+        });
         let handlers: Arc<dyn ToShards> = Arc::new(Handlers {
             to: shards.to_handlers(),
             limits: config.hub.limits.clone(),
@@ -71,9 +81,13 @@ impl Counter {
             node,
             manners: manners(config),
         };
-        let (listener, api) = (listener.transpose()?, Arc::clone(api));
-        self.backends
-            .serve(listener, served, &handlers, api, tracer.as_ref());
+        self.backends.serve(
+            listener,
+            served,
+            &handlers,
+            Arc::clone(api),
+            tracer.as_ref(),
+        );
         Ok(addr)
     }
 }

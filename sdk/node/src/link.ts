@@ -7,6 +7,8 @@ import type { Command, Item, ToWorker, Welcome } from "./messages.js";
 const FILE = "sockeye/worker/v1/worker.proto";
 const SIGN_OF_LIFE_MS = 1_000;
 const RETRY_MS = [20, 50, 100, 200, 500, 1_000];
+/** One warning for an outage that lasts. */
+const UNREACHABLE_AFTER = 4;
 /** `close()` waits so long for the end of what is under way. */
 const FAREWELL_MS = 30_000;
 const MESSAGE_BYTES_MAX = 64 << 20;
@@ -158,6 +160,10 @@ export class Link {
       return this.#handlers.refused(this, new Error(`the gateway refuses this worker: ${error.details}`));
     }
     if (this.#leaving) return this.#end();
+    if (this.#failures === UNREACHABLE_AFTER) {
+      const why = error?.details ?? "it ended the stream";
+      process.emitWarning(`cannot reach the gateway at ${this.#settings.gateway}, trying again: ${why}`, "SockeyeWarning");
+    }
     const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
     setTimeout(() => this.#closed || this.#attach(), wait);
   }

@@ -1,11 +1,14 @@
-"""The worker that the tests start and kill:  kitchen.py ADDRESS KEY"""
+"""The worker that the tests start and kill:  kitchen.py ADDRESS KEY [PEM of the authority, of the certificate, of its key]"""
 
 import asyncio
 import sys
+from pathlib import Path
 
-from sockeye import Refused, Worker
+from sockeye import Refused, Tls, Worker
 
-worker = Worker(sys.argv[1], key=sys.argv[2], backend="kitchen")
+address, key, *files = sys.argv[1:]
+tls = Tls(*(Path(file).read_bytes() for file in files)) if files else None
+worker = Worker(address, key=key, backend="kitchen", tls=tls)
 game = worker.of("/game")
 
 

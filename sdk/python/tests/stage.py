@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ BINARY = os.environ.get("SOCKEYE", str(HERE / "../../../target/debug/sockeye"))
 CONFIG = """profile = "socket.io"
 [workers]
 listen = "127.0.0.1:0"
+{tls}
 [log]
 format = "json"
 [backends.kitchen]
@@ -28,8 +30,37 @@ backend = "kitchen"
 """
 
 
+REQUEST = """[req]
+distinguished_name = name
+x509_extensions = extensions
+prompt = no
+[name]
+CN = {name}
+[extensions]
+subjectAltName = DNS:localhost, IP:127.0.0.1
+basicConstraints = critical, CA:{is_ca}
+"""
+
+
+def certificate(folder, name, signer=None):
+    """Writes NAME.pem and NAME.key; signed by itself without `signer`."""
+    def path(name, kind):
+        return str(Path(folder) / f"{name}.{kind}")
+
+    Path(path(name, "conf")).write_text(REQUEST.format(name=name, is_ca="FALSE" if signer else "TRUE"))
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    command += ["-config", path(name, "conf"), "-keyout", path(name, "key"), "-out", path(name, "pem")]
+    if signer:
+        command += ["-CA", path(signer, "pem"), "-CAkey", path(signer, "key")]
+    subprocess.run(command, check=True, capture_output=True)
+    return path(name, "pem"), path(name, "key")
+
+
 class Stage:
-    """`async with Stage() as stage`"""
+    """`async with Stage() as stage`; with `secure` workers need a certificate by the authority `stage.ca`."""
+
+    def __init__(self, secure=False):
+        self._secure = secure
 
     async def __aenter__(self):
         self._processes, self._servers, self._clients = [], [], []
@@ -38,7 +69,12 @@ class Stage:
         self.key = re.search(r"sockeye_\S+", text)[0]
         folder = tempfile.mkdtemp(prefix="sockeye-python-")
         file = Path(folder) / "sockeye.toml"
-        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0]))
+        self.folder, tls = folder, ""
+        if self._secure:
+            self.ca, _ = certificate(folder, "ca")
+            cert, key = certificate(folder, "gateway", "ca")
+            tls = f'cert = ["{cert}"]\nkey = ["{key}"]\nclient_ca = "{self.ca}"'
+        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0], tls=tls))
         args = ["--config", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         gateway = await self._start(BINARY, *args, stderr=asyncio.subprocess.PIPE)
         line = json.loads(await line_with(gateway.stderr, '"listening"'))
@@ -63,11 +99,17 @@ class Stage:
         self._processes.append(process)
         return process
 
-    async def worker(self, address=None, key=None):
-        command = [sys.executable, str(HERE / "kitchen.py"), address or self.workers, key or self.key]
+    async def worker(self, address=None, key=None, files=()):
+        command = [sys.executable, str(HERE / "kitchen.py"), address or self.workers, key or self.key, *files]
         worker = await self._start(*command, stdout=asyncio.subprocess.PIPE)
         await line_with(worker.stdout, "ready")
         return worker
+
+    async def failing_worker(self, address, *files):
+        """What a worker says that cannot attach."""
+        command = [sys.executable, str(HERE / "kitchen.py"), address, self.key, *files]
+        worker = await self._start(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+        return await line_with(worker.stderr, "is tried again")
 
     async def client(self, namespace="/", auth=None, **options):
         """A stock client that notes what it hears in `heard`, and each loss of its connection in `lost`."""

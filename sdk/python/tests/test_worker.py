@@ -4,7 +4,7 @@ import asyncio
 import unittest
 
 from sockeye import LinkRefused, Worker
-from stage import Stage
+from stage import Stage, certificate
 
 
 class WorkerTest(unittest.IsolatedAsyncioTestCase):
@@ -29,6 +29,20 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await ada.heard.get(), ("left", "server namespace disconnect", ["kitchen"]))
             game = await stage.client("/game", query="?room=7", headers={"X-Table": "oak"})
             self.assertEqual(await game.call("where", namespace="/game"), ("/game", "7", "oak"))
+
+    async def test_workers_attach_by_tls_and_with_a_certificate_of_their_own(self):
+        async with Stage(secure=True) as stage:
+            own = certificate(stage.folder, "worker", "ca")
+            stranger, _ = certificate(stage.folder, "stranger")
+            address = "https://" + stage.workers.replace("127.0.0.1", "localhost")
+            await stage.worker(address, files=(stage.ca, *own))
+            guest = await stage.guest()
+            self.assertEqual(await guest.call("echo", "secret"), "secret")
+            told = await stage.failing_worker(address, stranger, *own)
+            self.assertRegex(told, "(?i)certificate_?.?verif")
+            # Without a certificate of its own; without TLS.
+            await stage.failing_worker(address, stage.ca)
+            await stage.failing_worker(stage.workers)
 
     async def test_no_client_notices_that_a_worker_is_killed_under_load(self):
         async with Stage() as stage:

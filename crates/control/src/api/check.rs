@@ -8,6 +8,7 @@ use rules::{Chosen, Message};
 use serde_json::value::RawValue;
 use std::time::Duration;
 use wire::base64url::Id20;
+use wire::socketio::Misfit;
 use wire::{json, socketio};
 
 /// Names in one list.
@@ -172,35 +173,26 @@ fn arguments(args: &[Box<RawValue>]) -> Checked<String> {
     Ok(args.join(","))
 }
 
-/// Each attachment stands in the arguments once: receivers would wait for another number of them for ever.
 fn placeholders(args: &str, attachments: usize) -> Checked<()> {
-    if attachments == 0 {
-        return Ok(());
-    }
-    if attachments > socketio::ATTACHMENTS_MAX {
-        return Err(Problem::field(
+    let (field, detail) = match socketio::match_attachments(args, attachments) {
+        Ok(()) => return Ok(()),
+        Err(Misfit::Many) => (
             "attachments",
             format!(
                 "there are {attachments}, and {} are allowed",
                 socketio::ATTACHMENTS_MAX
             ),
-        ));
-    }
-    let found = socketio::placeholders(args).map(|found| found.map(|found| found.index));
-    let mut found: Vec<usize> = found.collect::<Result<_, _>>().map_err(|_| {
-        Problem::field(
-            "args",
-            "a placeholder has more members than `_placeholder` and a number `num`",
-        )
-    })?;
-    found.sort_unstable();
-    if found.iter().copied().eq(0..attachments) {
-        return Ok(());
-    }
-    Err(Problem::field(
-        "attachments",
-        format!(
-            "there are {attachments}: each must stand in args once, as {{\"_placeholder\":true,\"num\":N}} with N from 0"
         ),
-    ))
+        Err(Misfit::Placeholder) => (
+            "args",
+            "a placeholder has more members than `_placeholder` and a number `num`".to_owned(),
+        ),
+        Err(Misfit::Unmatched) => (
+            "attachments",
+            format!(
+                "there are {attachments}: each must stand in args once, as {{\"_placeholder\":true,\"num\":N}} with N from 0"
+            ),
+        ),
+    };
+    Err(Problem::field(field, detail))
 }

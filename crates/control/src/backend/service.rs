@@ -1,5 +1,6 @@
 //! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
 
+use super::accept::Incoming;
 use super::driver::{Desk, Letter, Outbox, outbox};
 use crate::api::grpc;
 use backend::proto::{FromWorker, Hello, ToWorker};
@@ -10,7 +11,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Notify, oneshot};
 use tonic::body::Body;
@@ -23,6 +23,8 @@ use tonic::{Request, Response, Status, Streaming};
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// One message of a worker.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Calls at once on one connection; others wait for their turn at the caller's side.
+const STREAMS_MAX: u32 = 128;
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -164,32 +166,14 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
 }
 
 /// Accepts workers until the process ends.
-pub(super) async fn serve(listener: TcpListener, workers: Workers, api: grpc::Service) {
-    let incoming = Incoming(listener);
+pub(super) async fn serve(incoming: Incoming, workers: Workers, api: grpc::Service) {
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(2 * PING_INTERVAL))
-        .tcp_nodelay(true)
+        .max_concurrent_streams(Some(STREAMS_MAX))
         .add_service(workers)
         .add_service(api);
     if let Err(error) = server.serve_with_incoming(incoming).await {
         tracing::error!(%error, "the listener for workers ended");
-    }
-}
-
-struct Incoming(TcpListener);
-
-impl Stream for Incoming {
-    type Item = std::io::Result<tokio::net::TcpStream>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_accept(cx).map(|accepted| {
-            let stream = accepted.map(|(stream, _)| stream);
-            if let Ok(stream) = &stream {
-                // Small frames go both ways: none waits for the next. A failure costs time only.
-                let _ = stream.set_nodelay(true);
-            }
-            Some(stream)
-        })
     }
 }

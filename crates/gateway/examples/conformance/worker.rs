@@ -5,7 +5,7 @@ use backend::proto::{Manners, NodeGone};
 use backend::{Down, Settings, Up};
 use control::admin::keys::ApiKeys;
 use control::api::{self, Api};
-use control::backend::{Backends, Config, Kitchen, Served, ToShards};
+use control::backend::{Backends, Config, Kitchen, Listener, Served, ToShards};
 use control::cluster::Gone;
 use hub::config::Rate;
 use hub::{
@@ -24,6 +24,8 @@ const BACKEND: &str = "conformance";
 /// Of the key `sockeye-conformance`, which is no secret: the listener is for programs on this machine.
 const KEY: &str = "worker:eff7cc65a0796225a01bc1713fa057371f9585f61cab3a652c442e90d636066f";
 const SOCKET_BYTES_MAX: usize = 16 << 20;
+/// Workers are few here.
+const CONNS_MAX: usize = 64;
 
 /// Where the worker attaches.
 pub(crate) struct Counter {
@@ -52,6 +54,7 @@ impl Counter {
         };
         let backends = Backends::new(&Config {
             listen: Some(address),
+            conns_max: CONNS_MAX,
             kitchens: [(BACKEND.to_owned(), kitchen)].into(),
         });
         let backends = backends.map_err(|why| anyhow!(why))?;
@@ -95,7 +98,11 @@ impl Counter {
         shards: &Shards,
     ) -> anyhow::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
-        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let listener = Listener {
+            tcp: tokio::net::TcpListener::from_std(self.listener)?,
+            secured: None,
+            conns_max: CONNS_MAX,
+        };
         let served = Served {
             node,
             manners: manners(config),

@@ -24,7 +24,7 @@ mod variables;
 pub use keys::RedisMode;
 pub use layers::Flag;
 pub use problem::Problems;
-pub use resolve::{Auth, Cluster, Compat, Log, LogFormat, RelayListen, Resolved, Tls};
+pub use resolve::{Auth, Cluster, Compat, Log, LogFormat, RelayListen, Resolved};
 pub use units::parse_duration;
 
 use layers::{Inputs, merge};

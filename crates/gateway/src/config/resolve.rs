@@ -52,6 +52,8 @@ pub struct Resolved {
     pub serve_client: bool,
     pub log: Log,
     pub backends: Option<control::backend::Config>,
+    /// None: workers attach without TLS.
+    pub workers_tls: Option<crate::tls::Files>,
     pub traces: Option<control::traces::Settings>,
 }
 
@@ -114,6 +116,7 @@ pub fn resolve(layer: &Layer, machine: &Machine) -> Result<Resolved, Vec<Problem
         serve_client: *settings.origins.serve_client,
         log: resolver.log(),
         backends: resolver.backends(),
+        workers_tls: resolver.workers_tls(),
         traces: resolver.traces(),
     };
     resolver.relations(&resolved);

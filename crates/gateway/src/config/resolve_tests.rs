@@ -365,6 +365,24 @@ fn backends_that_can_not_work_are_refused() {
     assert!(problem(KITCHEN).contains("no worker of [backends.kitchen] can attach"));
     assert!(with("192.0.2.1:9091", KITCHEN).contains("must be a loopback address"));
     assert!(with("here", KITCHEN).contains("workers.listen"));
+    let secured = |keys: &str| {
+        let text = format!("[workers]\nlisten = \"192.0.2.1:9091\"\n{keys}\n{KITCHEN}");
+        try_resolve(&text).expect_err(&text).join("\n")
+    };
+    assert!(secured("client_ca = \"ca.pem\"").contains("without TLS: set workers.cert"));
+    assert!(secured("cert = [\"a.pem\"]").contains("workers.cert names 1, workers.key 0"));
+    let missing = secured("cert = [\"a.pem\"]\nkey = [\"a.key\"]\nclient_ca = \"ca.pem\"");
+    for why in [
+        "\"workers.cert\": cannot read",
+        "\"workers.key\": cannot read",
+        "\"workers.client_ca\": cannot read",
+    ] {
+        assert!(missing.contains(why), "{missing}");
+    }
+    assert!(!missing.contains("loopback"), "{missing}");
+    assert!(secured("plaintext = true\ncert = [\"a.pem\"]").contains("remove one of the two"));
+    let unused = problem("[workers]\ncert = [\"a.pem\"]");
+    assert!(unused.contains("no address uses it"), "{unused}");
     let keyless = "[backends.kitchen]\nwindow = \"1MiB\"";
     assert!(with("127.0.0.1:9091", keyless).contains("sockeye api-key NAME"));
     let unknown = "[namespaces.\"/\"]\nbackend = \"cellar\"";

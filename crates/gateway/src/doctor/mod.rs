@@ -111,11 +111,13 @@ fn need(loaded: &Result<Loaded, Problems>, connections: Option<u64>, snapshot: &
 
 /// One for each certificate; one that cannot be read is a problem of the configuration.
 fn certificates(loaded: &Result<Loaded, Problems>) -> Vec<checks::Finding> {
-    let tls = loaded.as_ref().ok().and_then(|l| l.resolved.tls.as_ref());
-    let Some(Ok(read)) = tls.map(|tls| tls::load(&tls.files)) else {
+    let Ok(loaded) = loaded else {
         return Vec::new();
     };
-    let findings = read.facts.iter().map(|facts| {
+    let public = loaded.resolved.tls.iter().map(|tls| &tls.files);
+    let all = public.chain(&loaded.resolved.workers_tls);
+    let read = all.filter_map(|files| tls::load(files).ok());
+    let findings = read.flat_map(|read| read.facts).map(|facts| {
         let file = facts.file.display();
         let finding = checks::Finding::new("certificate", "TLS certificate in use");
         let Some(days) = facts.days_left else {

@@ -1,11 +1,10 @@
 //! Certificates over time: the ones in use, and better ones when their files change.
 
 use super::{Certificates, Files, load, stamp};
-use crate::config;
 use anyhow::{Result, anyhow};
 use rustls::ServerConfig;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 #[derive(Debug)]
 pub struct Rotation {
@@ -13,24 +12,22 @@ pub struct Rotation {
     current: Certificates,
     /// The files as they were when they were read last, with or without success.
     stamp: Vec<Option<(SystemTime, u64)>>,
-    check_interval: Option<Duration>,
     checked: Instant,
 }
 
 impl Rotation {
-    pub fn start(tls: &config::Tls) -> Result<Self> {
+    pub fn start(files: &Files) -> Result<Self> {
         // Before reading: what is written meanwhile is noticed then.
-        let stamp = stamp(&tls.files);
-        let current = load(&tls.files).map_err(|problems| {
+        let stamp = stamp(files);
+        let current = load(files).map_err(|problems| {
             let messages = problems.into_iter().map(|problem| problem.message);
             anyhow!(messages.collect::<Vec<_>>().join("; "))
         })?;
         tell(&current);
         Ok(Rotation {
-            files: tls.files.clone(),
+            files: files.clone(),
             current,
             stamp,
-            check_interval: tls.check_interval,
             checked: Instant::now(),
         })
     }
@@ -52,7 +49,7 @@ impl Rotation {
 
     /// Looks whether files have changed, if it is time to; new certificates if so and they are good.
     pub fn look(&mut self) -> Option<Arc<ServerConfig>> {
-        if self.checked.elapsed() < self.check_interval? {
+        if self.checked.elapsed() < self.files.check_interval? {
             return None;
         }
         self.checked = Instant::now();
@@ -63,10 +60,9 @@ impl Rotation {
     }
 
     /// Takes another configuration and reads the files it names.
-    pub fn apply(&mut self, tls: &config::Tls) -> Option<Arc<ServerConfig>> {
-        self.check_interval = tls.check_interval;
-        let same_rules = self.files.has_rules_of(&tls.files);
-        self.files = tls.files.clone();
+    pub fn apply(&mut self, files: &Files) -> Option<Arc<ServerConfig>> {
+        let same_rules = self.files.has_rules_of(files);
+        self.files = files.clone();
         self.reload(same_rules)
     }
 

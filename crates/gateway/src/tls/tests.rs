@@ -37,9 +37,12 @@ impl Made {
 
 fn files(pairs: Vec<Pair>) -> Files {
     Files {
+        door: Door::Clients,
         pairs,
         only_tls13: false,
         refuse_unknown: false,
+        peers: None,
+        check_interval: None,
     }
 }
 

@@ -9,7 +9,8 @@ mod placeholder;
 pub use event::{Event, event, is_reserved, reserved};
 pub use packet::{ATTACHMENTS_MAX, Packet, PacketType, ParseError, parse, write, written_len};
 pub use placeholder::{
-    Placeholder, PlaceholderError, Placeholders, placeholders, write_placeholder,
+    Misfit, Placeholder, PlaceholderError, Placeholders, match_attachments, placeholders,
+    write_placeholder,
 };
 
 pub(crate) use placeholder::placeholder_at;

@@ -2,15 +2,11 @@
 //! HOT PATH: `parse` and `write` of events allocate nothing.
 
 use super::event::{is_event_array, is_reserved_first};
-use super::placeholder::placeholders;
+use super::placeholder::match_attachments;
 use crate::json;
 
 /// Most attachments in one packet (socket.io-parser since 4.2.6).
 pub const ATTACHMENTS_MAX: usize = 10;
-const _: () = assert!(
-    ATTACHMENTS_MAX <= u16::BITS as usize,
-    "one bit each in check_placeholders"
-);
 
 /// Largest ack id that JavaScript counts to, `Number.MAX_SAFE_INTEGER`.
 const ID_MAX: u64 = (1 << 53) - 1;
@@ -224,24 +220,7 @@ fn check_shape(packet: &Packet<'_>) -> Result<(), ParseError> {
 
 #[inline]
 fn check_placeholders(packet: &Packet<'_>) -> Result<(), ParseError> {
-    if packet.attachments == 0 {
-        return Ok(());
-    }
-    // Encoders number every occurrence anew. Named again and again, one attachment would become
-    // as many copies where bytes are written into the text.
-    let mut named = 0_u16;
-    for placeholder in placeholders(packet.data) {
-        let index = placeholder.map_err(|_| ParseError::Placeholder)?.index;
-        if index >= packet.attachments || named & 1 << index != 0 {
-            return Err(ParseError::Placeholder);
-        }
-        named |= 1 << index;
-    }
-    // An attachment that nothing names would be kept and sent on for no reader.
-    if named.count_ones() as usize != packet.attachments {
-        return Err(ParseError::Placeholder);
-    }
-    Ok(())
+    match_attachments(packet.data, packet.attachments).map_err(|_| ParseError::Placeholder)
 }
 
 /// Bytes that [`write()`] appends.

@@ -3,6 +3,7 @@
 //! Every client writes exactly these two members. An object that is marked as a placeholder but
 //! written otherwise is refused: receivers would disagree on what it stands for.
 
+use super::ATTACHMENTS_MAX;
 use crate::json;
 use std::ops::Range;
 
@@ -28,6 +29,48 @@ pub struct PlaceholderError;
 /// Linear time, no allocation unless a key is escaped.
 pub fn placeholders(text: &str) -> Placeholders<'_> {
     Placeholders { text, at: 0 }
+}
+
+/// Why attachments cannot go with these arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// More than [`ATTACHMENTS_MAX`].
+    Many,
+    /// A placeholder with more members than it has.
+    Placeholder,
+    /// Some attachment does not stand in the arguments exactly once.
+    Unmatched,
+}
+
+const _: () = assert!(ATTACHMENTS_MAX <= u16::BITS as usize, "one bit each");
+
+/// Each attachment stands in the arguments once: receivers would wait for another number of them for ever. Without attachments nothing
+/// is a placeholder.
+///
+/// # Errors
+/// What is wrong.
+pub fn match_attachments(args: &str, attachments: usize) -> Result<(), Misfit> {
+    if attachments == 0 {
+        return Ok(());
+    }
+    if attachments > ATTACHMENTS_MAX {
+        return Err(Misfit::Many);
+    }
+    // Encoders number every occurrence anew. Named again and again, one attachment would become as many copies where bytes are
+    // written into the text.
+    let mut named = 0_u16;
+    for placeholder in placeholders(args) {
+        let index = placeholder.map_err(|_| Misfit::Placeholder)?.index;
+        if index >= attachments || named & 1 << index != 0 {
+            return Err(Misfit::Unmatched);
+        }
+        named |= 1 << index;
+    }
+    // An attachment that nothing names would be kept and sent on for no reader.
+    match named.count_ones() as usize == attachments {
+        true => Ok(()),
+        false => Err(Misfit::Unmatched),
+    }
 }
 
 /// Iterator of [`placeholders`]; ends after an error.

@@ -1,6 +1,6 @@
 """Logic for Socket.IO clients whose sockets the gateway holds."""
 
-from .link import LinkRefused, TooMuchWaits
+from .link import LinkRefused, Tls, TooMuchWaits
 from .worker import AskTimeout, Member, Namespace, Operator, Refused, Socket, Worker
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Operator",
     "Refused",
     "Socket",
+    "Tls",
     "TooMuchWaits",
     "Worker",
 ]

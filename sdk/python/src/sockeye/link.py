@@ -1,8 +1,10 @@
 """The stream to one gateway: numbers, what is kept until the gateway has it, and coming back after a cut."""
 
 import asyncio
+import dataclasses
 import logging
 import random
+import re
 from itertools import islice
 from collections import deque
 
@@ -16,6 +18,7 @@ log = logging.getLogger("sockeye")
 METHOD = "/sockeye.worker.v1.Workers/Attach"
 SIGN_OF_LIFE_S = 1.0
 RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+UNREACHABLE_AFTER = 4
 KEPT_MAX = 65_536
 BATCH_MAX = 1_000
 OPTIONS = [
@@ -30,6 +33,16 @@ OPTIONS = [
 REFUSALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
 
 
+@dataclasses.dataclass(frozen=True)
+class Tls:
+    """PEM texts: the certificates that the gateway's is checked against (without them those of gRPC), and this worker's own
+    certificate and key, if the gateway asks for them."""
+
+    ca: bytes | None = None
+    cert: bytes | None = None
+    key: bytes | None = None
+
+
 class LinkRefused(Exception):
     """The gateway does not know this key or this backend: trying again would not help."""
 
@@ -39,9 +52,13 @@ class TooMuchWaits(Exception):
 
 
 class Link:
-    def __init__(self, address, key, backend, instance, weight, take, lost):
+    def __init__(self, gateway, key, backend, instance, weight, tls, take, lost):
         """`take(item, progress)` gets each item in order; `lost()` is called when the sockets have moved to other workers."""
-        self._address = address
+        parts = re.fullmatch(r"(?:(https?)://)?([^/]+)/?", gateway)
+        if not parts:
+            raise ValueError(f"cannot use the gateway address {gateway!r}: give host:port, or https://host:port for TLS")
+        scheme, self._address = parts.groups()
+        self._tls = tls or (Tls() if scheme == "https" else None)
         self._metadata = (("authorization", f"Bearer {key}"),)
         self._hello = {"backend": backend, "instance": instance, "weight": weight}
         self._take = take
@@ -84,7 +101,7 @@ class Link:
         """Until the gateway has said goodbye. Raises `LinkRefused`."""
         while not self._ended:
             try:
-                async with grpc.aio.insecure_channel(self._address, OPTIONS) as channel:
+                async with self._channel() as channel:
                     await self._stream(channel)
             except grpc.aio.AioRpcError as error:
                 self._broken(error)
@@ -93,11 +110,19 @@ class Link:
                 self._failures += 1
                 await asyncio.sleep(wait * random.uniform(0.8, 1.2))
 
+    def _channel(self):
+        if self._tls is None:
+            return grpc.aio.insecure_channel(self._address, OPTIONS)
+        credentials = grpc.ssl_channel_credentials(self._tls.ca, self._tls.key, self._tls.cert)
+        return grpc.aio.secure_channel(self._address, credentials, OPTIONS)
+
     def _broken(self, error):
         if error.code() in REFUSALS:
             self._ended = True
             raise LinkRefused(f"the gateway at {self._address} refuses this worker: {error.details()}") from None
-        log.info("the link to %s ended: %s", self._address, error.details())
+        # One warning for an outage that lasts.
+        level = logging.WARNING if self._failures == UNREACHABLE_AFTER else logging.INFO
+        log.log(level, "the link to %s ended, and is tried again: %s", self._address, error.details())
 
     async def _stream(self, channel):
         attach = channel.stream_stream(METHOD, FromWorker.SerializeToString, ToWorker.FromString)

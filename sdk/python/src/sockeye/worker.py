@@ -203,8 +203,9 @@ class Namespace(Operator):
 class Worker(Namespace):
     """The worker, and its namespace `/`."""
 
-    def __init__(self, gateway, *, key, backend, weight=1):
-        self._settings = (gateway, key, backend, uuid.uuid4().hex, weight)
+    def __init__(self, gateway, *, key, backend, weight=1, tls=None):
+        """`gateway`: `host:port`, or `https://host:port` for TLS; `tls` is a `Tls`."""
+        self._settings = (gateway, key, backend, uuid.uuid4().hex, weight, tls)
         self._namespaces = {"/": self}
         self._desks = {}
         self._queries = {}

@@ -40,6 +40,7 @@ fn one(command: &str, news: &[News]) -> Result<What, String> {
         "refuse" => refuse(&body, news),
         _ => Err("known commands are emit, join, leave, disconnect, ack and refuse".to_owned()),
     };
+    let what = what.and_then(|what| backend::check(&what).map(|()| what).map_err(str::to_owned));
     what.map_err(|why| format!("{kind:?}: {why}"))
 }
 

@@ -116,6 +116,18 @@ fn an_answer_with_one_fault_does_nothing_at_all() {
         ),
         (r#"{"commands":[{"ack":{"attachments":["*"]}}]}"#, "base64"),
         (r#"{"commands":[{"refuse":{}}]}"#, "waits for a decision"),
+        (
+            r#"{"commands":[{"emit":{"event":"connect"}}]}"#,
+            "only the libraries emit",
+        ),
+        (
+            r#"{"commands":[{"emit":{"event":"a","attachments":["AAAA"]}}]}"#,
+            "must stand in args once",
+        ),
+        (
+            r#"{"commands":[{"ack":{"args":[{"_placeholder":true,"num":1}],"attachments":["AAAA"]}}]}"#,
+            "must stand in args once",
+        ),
     ];
     for (body, why) in wrong {
         let error = read(body.as_bytes(), &asked(1)).expect_err(body);

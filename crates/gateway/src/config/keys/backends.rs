@@ -12,9 +12,21 @@ section! {
     Workers = "workers." {
         listen: String = "off",
             "Address for workers (gRPC), `IP:PORT`; `off` for none. Each backend is a table of its own, `[backends.NAME]`.";
+        cert: Vec<String> = EMPTY_LIST
+            => live(),
+            "PEM files, each a certificate and its chain, as in `tls.cert`: with them workers attach by TLS (`https://`). \
+             `tls.min_version` and `tls.check_interval` hold for them, too.";
+        key: Vec<String> = EMPTY_LIST
+            => live(),
+            "PEM files with the keys of `cert`, in the same order.";
+        client_ca: Option<String> = ""
+            => live(),
+            "PEM file with authorities: workers, and callers of the API by gRPC, need a certificate by one of them, beside their API key.";
         plaintext: bool = "false",
-            "Workers may attach without TLS on an address that is not a loopback one: their keys and all events can be read on the \
-             way.";
+            "Without `cert`: workers may attach on an address that is not a loopback one. Their keys and all events can be read on \
+             the way.";
+        conns_max: Whole<1, 65536> = "1024",
+            "Connections to this address. One more takes the place of the one that was silent for longest.";
     }
 }
 

@@ -12,7 +12,13 @@ impl Resolver<'_> {
         let mut all = kitchens.iter();
         let attended = all.find(|(_, kitchen)| kitchen.webhook.is_none());
         let listen = self.workers_address(attended.map(|(name, _)| name.as_str()));
-        (listen.is_some() || !kitchens.is_empty()).then_some(Config { listen, kitchens })
+        let conns_max = self.settings.workers.conns_max.get();
+        let config = Config {
+            listen,
+            conns_max,
+            kitchens,
+        };
+        (listen.is_some() || !config.kitchens.is_empty()).then_some(config)
     }
 
     /// `attended`: a backend that needs workers.
@@ -32,9 +38,9 @@ impl Resolver<'_> {
             self.problem(&keys.listen, message);
             return None;
         };
-        if !listen.ip().is_loopback() && !*keys.plaintext {
-            let message = "workers attach without TLS, so this must be a loopback address; put a proxy with TLS in front, or set \
-                           workers.plaintext in a network that nobody listens to";
+        if !listen.ip().is_loopback() && keys.cert.is_empty() && !*keys.plaintext {
+            let message = "workers attach without TLS, so this must be a loopback address: set workers.cert and workers.key, or, in a \
+                           network that nobody listens to, workers.plaintext";
             self.problem(&keys.listen, message);
         }
         Some(listen)

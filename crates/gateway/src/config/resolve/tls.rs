@@ -4,24 +4,22 @@ use super::Resolver;
 use crate::config::edges;
 use crate::config::keys::{TlsVersion, UnknownName};
 use crate::config::raw::Path;
-use crate::tls::{Files, Pair, load};
+use crate::config::typed::Field;
+use crate::tls::{Door, Files, Pair, load};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// TLS, if some address speaks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     pub listen: Vec<SocketAddr>,
     pub files: Files,
-    /// None: only when asked.
-    pub check_interval: Option<Duration>,
 }
 
 impl Resolver<'_> {
     /// `plain`: addresses that are taken.
     pub(super) fn tls(&mut self, plain: &[SocketAddr]) -> Option<Tls> {
         let tls = &self.settings.tls;
-        let (certs, keys) = (&tls.cert, &tls.key);
+        let certs = &tls.cert;
         if tls.listen.is_empty() {
             if !certs.is_empty() {
                 let message = "no address speaks TLS: set tls.listen, such as [\"0.0.0.0:3443\"]";
@@ -33,33 +31,85 @@ impl Resolver<'_> {
         if certs.is_empty() {
             let message = "needs a certificate: set tls.cert and tls.key";
             self.problem(&tls.listen, message);
-        } else if certs.len() != keys.len() {
+        }
+        let refuse_unknown = *tls.unknown_name == UnknownName::Refuse;
+        let files = Files {
+            refuse_unknown,
+            ..self.files(Door::Clients, certs, &tls.key)
+        };
+        self.try_out(&files);
+        Some(Tls { listen, files })
+    }
+
+    /// Certificates of the workers' listener, if it has some.
+    pub(super) fn workers_tls(&mut self) -> Option<Files> {
+        let keys = &self.settings.workers;
+        if keys.cert.is_empty() {
+            if let Some(ca) = &*keys.client_ca {
+                let message = format!(
+                    "cannot ask workers for certificates by {ca:?} without TLS: set workers.cert and workers.key"
+                );
+                self.problem(&keys.client_ca, message);
+            }
+            if !keys.key.is_empty() {
+                self.problem(&keys.key, "needs its certificate: set workers.cert");
+            }
+            return None;
+        }
+        if *keys.listen == "off" {
+            let message = "no address uses it: set workers.listen, such as \"0.0.0.0:9091\"";
+            self.problem(&keys.cert, message);
+            return None;
+        }
+        if *keys.plaintext {
+            let message =
+                "workers attach by TLS, because workers.cert is set: remove one of the two";
+            self.problem(&keys.plaintext, message);
+        }
+        let peers = (*keys.client_ca).as_ref();
+        let files = Files {
+            peers: peers.map(|path| self.machine.folder.join(path)),
+            ..self.files(Door::Workers, &keys.cert, &keys.key)
+        };
+        self.try_out(&files);
+        Some(files)
+    }
+
+    fn files(
+        &mut self,
+        door: Door,
+        certs: &Field<Vec<String>>,
+        keys: &Field<Vec<String>>,
+    ) -> Files {
+        if !certs.is_empty() && certs.len() != keys.len() {
             let message = format!(
-                "each certificate needs its key: tls.cert names {}, tls.key {}",
+                "each certificate needs its key: {} names {}, {} {}",
+                certs.path,
                 certs.len(),
+                keys.path,
                 keys.len()
             );
             self.problem(keys, message);
         }
-        let folder = &self.machine.folder;
+        let (folder, tls) = (&self.machine.folder, &self.settings.tls);
         let pairs = certs.iter().zip(keys.iter()).map(|(cert, key)| Pair {
             cert: folder.join(cert),
             key: folder.join(key),
         });
-        let files = Files {
+        Files {
+            door,
             pairs: pairs.collect(),
             only_tls13: *tls.min_version == TlsVersion::V13,
-            refuse_unknown: *tls.unknown_name == UnknownName::Refuse,
-        };
-        for problem in load(&files).err().unwrap_or_default() {
+            refuse_unknown: false,
+            peers: None,
+            check_interval: Some(*tls.check_interval).filter(|interval| !interval.is_zero()),
+        }
+    }
+
+    fn try_out(&mut self, files: &Files) {
+        for problem in load(files).err().unwrap_or_default() {
             self.problem_at(&Path::fixed(problem.key), problem.message);
         }
-        let interval = *tls.check_interval;
-        Some(Tls {
-            listen,
-            files,
-            check_interval: (!interval.is_zero()).then_some(interval),
-        })
     }
 
     fn tls_listen(&mut self, plain: &[SocketAddr]) -> Vec<SocketAddr> {

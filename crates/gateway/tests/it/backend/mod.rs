@@ -253,6 +253,45 @@ fn what_a_worker_says_wrongly_reaches_no_client_and_comes_back_as_an_error() {
 }
 
 #[test]
+fn attachments_that_do_not_stand_in_the_arguments_break_no_client() {
+    let kitchen = Kitchen::open("");
+    let worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    let with = |args: &'static str, attachments: usize| proto::Emit {
+        to: Some(target(&[])),
+        event: "x".to_owned(),
+        args: args.into(),
+        attachments: vec![b"soup".as_slice().into(); attachments],
+        ..proto::Emit::default()
+    };
+    const FIRST: &str = r#"{"_placeholder":true,"num":0}"#;
+    const SECOND: &str = r#"{"_placeholder":true,"num":1}"#;
+    for (args, attachments) in [("1", 1), (SECOND, 1), (FIRST, 2), (FIRST, 11)] {
+        worker.say(Order::Emit(with(args, attachments)));
+        let ask = proto::Ask {
+            emit: Some(with(args, attachments)),
+            ..proto::Ask::default()
+        };
+        worker.say(Order::Ask(ask));
+    }
+    worker.say(Order::Ack(proto::Ack {
+        socket: client.sid.clone(),
+        ack: 1,
+        args: "1".into(),
+        attachments: vec![b"soup".as_slice().into()],
+    }));
+    worker.say(Order::Emit(with(FIRST, 1)));
+    assert_eq!(client.packet(), format!(r#"451-["x",{FIRST}]"#));
+    assert!(eventually(PATIENCE, || worker.memory().failed.len() == 9));
+    let failed = worker.memory().failed.clone();
+    assert!(
+        failed[0].message.contains("stand in args once"),
+        "{failed:?}"
+    );
+    assert!(failed[7].message.contains("more than 10"), "{failed:?}");
+}
+
+#[test]
 fn a_worker_without_the_key_is_sent_away() {
     let kitchen = Kitchen::open("");
     let runtime = tokio::runtime::Builder::new_current_thread()

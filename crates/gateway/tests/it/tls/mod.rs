@@ -6,3 +6,4 @@ mod openssl;
 pub mod pki;
 mod rotation;
 mod traffic;
+mod workers;

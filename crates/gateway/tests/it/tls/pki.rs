@@ -1,7 +1,8 @@
 //! Certificates for tests, gateways that use them, and clients that trust them.
 
 use crate::harness::{Gateway, RawConn};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 use serde_json::Value;
 use std::fs;
@@ -146,6 +147,22 @@ impl Client {
     pub fn offering(&self, protocols: &[&[u8]]) -> Client {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Client {
+            config: Arc::new(config),
+        }
+    }
+
+    /// The same with the certificate in `FILE.pem`.
+    pub fn identified(&self, pki: &Pki, file: &str) -> Client {
+        use rustls::pki_types::pem::PemObject;
+        let cert = CertificateDer::from_pem_file(pki.path(&format!("{file}.pem")));
+        let key = PrivateKeyDer::from_pem_file(pki.path(&format!("{file}.key")));
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let chain = vec![cert.expect("a certificate")];
+        let own = CertifiedKey::from_der(chain, key.expect("a key"), &provider);
+        let mut config = ClientConfig::clone(&self.config);
+        let own = SingleCertAndKey::from(own.expect("they belong together"));
+        config.client_auth_cert_resolver = Arc::new(own);
         Client {
             config: Arc::new(config),
         }

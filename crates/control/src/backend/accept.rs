@@ -1,0 +1,267 @@
+//! Connections of the workers' listener: TLS, and how many there may be.
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::transport::server::Connected;
+
+/// A peer's part of the handshake comes by then.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// After a failed accept: what is missing (descriptors) does not come back at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that the server has not taken yet.
+const WAITING_MAX: usize = 16;
+
+/// What handshakes with workers use. It may change while they come.
+#[derive(Clone, Debug)]
+pub struct Secured(Arc<ArcSwap<ServerConfig>>);
+
+impl Secured {
+    pub fn new(config: Arc<ServerConfig>) -> Self {
+        Self(Arc::new(ArcSwap::new(config)))
+    }
+
+    pub fn set(&self, config: Arc<ServerConfig>) {
+        self.0.store(config);
+    }
+}
+
+/// Where workers attach.
+#[derive(Debug)]
+pub struct Listener {
+    pub tcp: TcpListener,
+    /// None: without TLS.
+    pub secured: Option<Secured>,
+    pub conns_max: usize,
+}
+
+/// Connections that may speak, one after the other.
+pub(super) struct Incoming(Receiver<Conn>);
+
+impl Listener {
+    /// In the runtime that this is called in.
+    pub(super) fn open(self) -> Incoming {
+        let (ready, incoming) = channel(WAITING_MAX);
+        tokio::spawn(self.accept(ready));
+        Incoming(incoming)
+    }
+
+    async fn accept(self, ready: Sender<Conn>) {
+        let seats = Seats::default();
+        for id in 0.. {
+            let stream = match self.tcp.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a worker's connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // Small frames go both ways: none waits for the next. A failure costs time only.
+            let _ = stream.set_nodelay(true);
+            let seat = seats.take(id, self.conns_max);
+            tokio::spawn(welcome(stream, seat, self.secured.clone(), ready.clone()));
+        }
+    }
+}
+
+/// Nobody waits for another's handshake.
+async fn welcome(stream: TcpStream, seat: Seat, secured: Option<Secured>, ready: Sender<Conn>) {
+    let peer = stream.peer_addr().ok();
+    let bytes = match secured {
+        None => Bytes::Plain(stream),
+        Some(secured) => {
+            let acceptor = TlsAcceptor::from(secured.0.load_full());
+            let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
+            match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(stream) => Bytes::Tls(Box::new(stream)),
+                Err(error) => {
+                    tracing::warn!(?peer, %error, "worker refused: the TLS handshake failed");
+                    return;
+                }
+            }
+        }
+    };
+    // The server is gone: so is the process.
+    let _ = ready.send(Conn { bytes, seat }).await;
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Conn>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|conn| conn.map(Ok))
+    }
+}
+
+/// Connections, and when each was heard last.
+#[derive(Clone, Default)]
+struct Seats(Arc<Mutex<HashMap<u64, Taken>>>);
+
+struct Taken {
+    heard: Arc<Heard>,
+    /// Ends the connection when it is dropped.
+    _end: oneshot::Sender<()>,
+}
+
+struct Heard {
+    since: Instant,
+    /// Milliseconds behind it.
+    last: AtomicU64,
+}
+
+impl Heard {
+    fn now(&self) {
+        let millis = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(millis, Ordering::Relaxed);
+    }
+
+    fn at(&self) -> Instant {
+        self.since + Duration::from_millis(self.last.load(Ordering::Relaxed))
+    }
+}
+
+/// A connection's seat. It is free when this is dropped.
+struct Seat {
+    id: u64,
+    seats: Seats,
+    heard: Arc<Heard>,
+    end: oneshot::Receiver<()>,
+}
+
+impl Seats {
+    /// A seat for a new connection. When all are taken, the one that was silent for longest goes: workers speak once a second, so it is
+    /// none of them while others are there.
+    fn take(&self, id: u64, conns_max: usize) -> Seat {
+        let mut seats = self.lock();
+        if seats.len() >= conns_max {
+            let oldest = seats.iter().min_by_key(|(_, taken)| taken.heard.at());
+            if let Some(id) = oldest.map(|(id, _)| *id) {
+                seats.remove(&id);
+                tracing::warn!(
+                    conns_max,
+                    "a worker's connection gives its place to another (workers.conns_max)"
+                );
+            }
+        }
+        let (sender, end) = oneshot::channel();
+        let heard = Arc::new(Heard {
+            since: Instant::now(),
+            last: AtomicU64::new(0),
+        });
+        let taken = Taken {
+            heard: Arc::clone(&heard),
+            _end: sender,
+        };
+        seats.insert(id, taken);
+        Seat {
+            id,
+            seats: self.clone(),
+            heard,
+            end,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Taken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().remove(&self.id);
+    }
+}
+
+enum Bytes {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// One connection, as the server reads and writes it.
+pub(super) struct Conn {
+    bytes: Bytes,
+    seat: Seat,
+}
+
+impl Connected for Conn {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Conn {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if Pin::new(&mut self.seat.end).poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let read = ready!(match &mut self.bytes {
+            Bytes::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Bytes::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        });
+        self.seat.heard.now();
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Conn {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.bytes {
+            Bytes::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Bytes::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.bytes {
+            Bytes::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+            Bytes::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.bytes {
+            Bytes::Plain(stream) => stream.is_write_vectored(),
+            Bytes::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.bytes {
+            Bytes::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Bytes::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.bytes {
+            Bytes::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Bytes::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
