@@ -3,6 +3,7 @@
 use crate::{free_ports, program, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
@@ -129,6 +130,20 @@ impl Redis {
         let output = cli.args(&self.entry).args(command).output();
         let output = output.expect("cannot run redis-cli: cargo xtask test installs it");
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Publishes bytes, by `PUBLISH` or `SPUBLISH`; returns how many received them.
+    pub fn publish(&self, command: &str, channel: &str, body: &[u8]) -> u64 {
+        let mut cli = program("redis-cli");
+        cli.args(["-p", &self.port.to_string(), "-x", command, channel]);
+        cli.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut cli = cli.spawn().expect("cannot run redis-cli");
+        let mut stdin = cli.stdin.take().expect("piped");
+        stdin.write_all(body).expect("redis-cli reads");
+        drop(stdin);
+        let output = cli.wait_with_output().expect("redis-cli ends");
+        let count = String::from_utf8_lossy(&output.stdout);
+        count.trim().parse().expect("a number of receivers")
     }
 
     /// A field of `INFO`, `CLUSTER INFO` and their like.

@@ -7,6 +7,7 @@ mod foreign;
 mod lab;
 mod masters;
 mod moving;
+mod poison;
 mod relay;
 mod roam;
 
