@@ -76,9 +76,10 @@ impl Names {
         format!("{}-response#{namespace}#{uid}#", self.prefix)
     }
 
-    /// What only nodes of ours subscribe to, wherever they subscribe to what is counted: the difference are the others.
-    pub fn marker(&self, namespace: &str, of: &str) -> String {
-        format!("{}-sockeye-{of}#{namespace}#", self.prefix)
+    /// What only nodes of ours subscribe to, wherever they subscribe to a channel whose subscribers are counted: the difference are
+    /// the others. In a Redis Cluster both are in one slot, on one connection, so that neither is lost without the other.
+    pub fn marker(&self, of: &str, channel: &str) -> String {
+        format!("{}-sockeye-{of}{{{channel}}}", self.prefix)
     }
 
     /// What a channel is for. Namespaces with `#` in their names cannot be told from rooms: the messages themselves say which

@@ -10,16 +10,19 @@
 //! 4. `tick` every 100 ms.
 //! 5. After each of these, `take` the tasks and carry them out in order.
 
+mod hearing;
+
 use crate::clustered::{self, Mode, Post};
-use crate::names::{Channel, Names};
+use crate::names::Names;
 use crate::others::{Asker, OtherQuestions};
 use crate::ours::OurQuestions;
 use crate::refused::Refused;
 use crate::space::{self, Pending, Space};
 use crate::verb::{Answer, Args, Fetched, Letter, Verb};
 use crate::{classic, python};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use wire::json;
 
 /// Adapters of Node servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ impl Settings {
 }
 
 /// What is to be listened to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
     /// PSUBSCRIBE.
     Pattern(String),
@@ -167,8 +170,8 @@ pub enum Part {
 pub struct Counters {
     /// By PUBSUB NUMSUB.
     pub channels: [String; 4],
-    /// By PUBSUB SHARDNUMSUB.
-    pub sharded: [String; 2],
+    /// By PUBSUB SHARDNUMSUB; `None` where nobody listens there.
+    pub sharded: Option<[String; 2]>,
 }
 
 /// Subscribers in the order of [`Dialect::ALL`]: all, and our own.
@@ -176,9 +179,10 @@ pub struct Counters {
 pub struct Counted(pub [[u64; 2]; 3]);
 
 impl Counted {
-    /// Somebody else subscribes.
-    pub fn has_others(&self) -> bool {
-        self.0.iter().any(|[all, own]| all > own)
+    /// More others subscribe than were known, in some dialect.
+    pub fn has_more(&self, known: [u64; 3]) -> bool {
+        let others = self.0.iter().map(|[all, own]| all.saturating_sub(*own));
+        others.zip(known).any(|(others, known)| others > known)
     }
 
     /// Of each dialect, the count that has fewer others.
@@ -229,6 +233,8 @@ pub struct Plane {
     spaces: HashMap<String, Space>,
     ours: OurQuestions,
     others: OtherQuestions,
+    /// Topics that are wanted and not heard now.
+    unheard: HashSet<Topic>,
     tasks: Vec<Task>,
     tally: Tally,
 }
@@ -242,12 +248,12 @@ impl Plane {
             spaces: HashMap::new(),
             ours: OurQuestions::default(),
             others: OtherQuestions::default(),
+            unheard: HashSet::new(),
             tasks: Vec::new(),
             tally: Tally::default(),
         };
         if plane.settings.python {
-            let channel = Topic::Channel(python::CHANNEL.to_owned());
-            plane.tasks.push(Task::Subscribe(vec![channel]));
+            plane.listen(true, vec![Topic::Channel(python::CHANNEL.to_owned())]);
         }
         plane
     }
@@ -269,27 +275,62 @@ impl Plane {
         if self.spaces.contains_key(namespace) {
             return;
         }
-        let topics = space::topics(&self.names, &self.settings, namespace);
-        if !topics.is_empty() {
-            self.tasks.push(Task::Subscribe(topics));
-        }
+        self.listen(true, space::topics(&self.names, &self.settings, namespace));
         self.spaces.insert(namespace.to_owned(), Space::new());
         self.count(namespace, true, now_ms);
     }
 
     /// What [`Task::Count`] is about.
     pub fn counters(&self, namespace: &str) -> Counters {
-        let names = &self.names;
-        let marker = |of| names.marker(namespace, of);
+        let (requests, main) = (self.names.requests(namespace), self.names.main(namespace));
+        let marker = |of, channel: &str| self.names.marker(of, channel);
+        let sharded = || [main.clone(), marker("sharded", &main)];
         Counters {
+            sharded: self.settings.hears(Dialect::Sharded).then(sharded),
             channels: [
-                names.requests(namespace),
-                marker("classic"),
-                names.main(namespace),
-                marker("streams"),
+                requests.clone(),
+                marker("classic", &requests),
+                main.clone(),
+                marker("streams", &main),
             ],
-            sharded: [names.main(namespace), marker("sharded")],
         }
+    }
+
+    /// How many others were counted last, by dialect.
+    pub fn known(&self, namespace: &str) -> [u64; 3] {
+        let space = self.spaces.get(namespace);
+        space.map_or([0; 3], |space| {
+            space.sides.each_ref().map(|side| side.others)
+        })
+    }
+
+    fn listen(&mut self, begins: bool, topics: Vec<Topic>) {
+        if topics.is_empty() {
+            return;
+        }
+        self.tasks.push(match begins {
+            true => {
+                self.unheard.extend(topics.iter().cloned());
+                Task::Subscribe(topics)
+            }
+            false => {
+                for topic in &topics {
+                    self.unheard.remove(topic);
+                }
+                Task::Unsubscribe(topics)
+            }
+        });
+    }
+
+    /// Redis says that these are heard from now on, or not any more. Questions wait until their answers can be heard.
+    pub fn hears(&mut self, topics: impl IntoIterator<Item = Topic>, heard: bool, now_ms: u64) {
+        for topic in topics {
+            match heard {
+                true => self.unheard.remove(&topic),
+                false => self.unheard.insert(topic),
+            };
+        }
+        self.put_all(now_ms);
     }
 
     /// Whether a server is known in some namespace. Without one, nothing that is said leaves.
@@ -318,14 +359,13 @@ impl Plane {
         let is_heard = space.sides[Dialect::Sharded as usize].was_there;
         if space.note_room(room, came) && is_heard {
             let topics = vec![Topic::Sharded(self.names.room(namespace, room))];
-            self.tasks.push(listen(came, topics));
+            self.listen(came, topics);
         }
     }
 
     /// Servers in a namespace, without our own nodes.
     pub fn others(&self, namespace: &str) -> u64 {
-        let space = self.spaces.get(namespace);
-        space.map_or(0, |space| space.sides.iter().map(|side| side.others).sum())
+        self.known(namespace).iter().sum()
     }
 
     /// Subscribers were counted; `None` = Redis did not answer.
@@ -341,15 +381,13 @@ impl Plane {
                 }
             }
             space.note(&counted, now_ms);
-        }
-        let pending = std::mem::take(&mut space.pending);
-        self.greet(namespace, now_ms);
-        for question in pending {
-            match counted {
-                Some(_) => self.open(namespace, &question, now_ms),
-                None => self.ours.refuse(question.round, &question.verb),
+        } else {
+            for question in space.pending.drain(..) {
+                self.ours.refuse(question.round, &question.verb);
             }
         }
+        self.greet(namespace, now_ms);
+        self.put(namespace, now_ms);
     }
 
     /// Tells servers that appeared what was said lately, and joins or leaves the streams adapter's questions.
@@ -358,6 +396,7 @@ impl Plane {
             return;
         };
         let mut missed: Vec<(Dialect, Arc<Letter>)> = Vec::new();
+        let mut listens: Vec<(bool, Vec<Topic>)> = Vec::new();
         for dialect in Dialect::ALL {
             let side = space.side(dialect);
             let is_there = side.presence.is_there(now_ms);
@@ -368,10 +407,7 @@ impl Plane {
             if is_there != side.was_there && dialect == Dialect::Sharded {
                 let rooms = space.rooms.keys();
                 let topics = rooms.map(|room| Topic::Sharded(self.names.room(namespace, room)));
-                let topics: Vec<Topic> = topics.collect();
-                if !topics.is_empty() {
-                    self.tasks.push(listen(is_there, topics));
-                }
+                listens.push((is_there, topics.collect()));
             }
             space.side(dialect).was_there = is_there;
         }
@@ -379,7 +415,10 @@ impl Plane {
         if streams != space.is_in_streams {
             space.is_in_streams = streams;
             let topics = space::streams_topics(&self.names, &self.settings, namespace);
-            self.tasks.push(listen(streams, topics));
+            listens.push((streams, topics));
+        }
+        for (begins, topics) in listens {
+            self.listen(begins, topics);
         }
         for (dialect, letter) in missed {
             self.write(dialect, &letter);
@@ -398,12 +437,14 @@ impl Plane {
             self.write_python(&letter);
         }
         let for_servers = matches!(letter.verb, Verb::ServerEmit { .. });
+        let ends_servers = ends_servers(&letter.verb);
         for dialect in Dialect::ALL {
             let Some(space) = self.spaces.get_mut(namespace) else {
                 return;
             };
-            if for_servers && !space.may_ask(dialect) {
-                self.tally.withheld += 1;
+            if ends_servers || for_servers && !space.may_ask(dialect) {
+                let is_there = space.sides[dialect as usize].others > 0;
+                self.tally.withheld += u64::from(is_there);
                 continue;
             }
             let side = space.side(dialect);
@@ -429,23 +470,52 @@ impl Plane {
             verb,
             deadline_ms: now_ms.saturating_add(timeout_ms),
         });
-        if space.count(true, now_ms) {
-            self.tasks.push(Task::Count(namespace.to_owned()));
-        } else if !space.is_counting() {
-            // They were counted a moment ago.
-            let pending = std::mem::take(&mut space.pending);
-            for question in pending {
-                self.open(namespace, &question, now_ms);
-            }
+        self.count(namespace, true, now_ms);
+        self.put(namespace, now_ms);
+    }
+
+    /// Puts the questions that wait, unless servers are being counted, or answers would not be heard.
+    fn put(&mut self, namespace: &str, now_ms: u64) {
+        let Some(space) = self.spaces.get_mut(namespace) else {
+            return;
+        };
+        if space.pending.is_empty() {
+            return;
         }
+        let over = |question: &mut Pending| question.deadline_ms <= now_ms;
+        for question in space.pending.extract_if(.., over) {
+            self.ours.refuse(question.round, &question.verb);
+        }
+        let asked = Dialect::ALL.into_iter().zip(&space.sides);
+        let mut asked = asked.filter(|(of, side)| side.others > 0 && space.may_ask(*of));
+        let is_deaf = asked.any(|(dialect, _)| {
+            let answers = space::answers(&self.names, &self.settings, namespace, dialect);
+            self.unheard.contains(&answers)
+        });
+        if is_deaf || space.is_counting() {
+            return;
+        }
+        for question in std::mem::take(&mut space.pending) {
+            self.open(namespace, &question, now_ms);
+        }
+    }
+
+    fn put_all(&mut self, now_ms: u64) {
+        let waits =
+            |(name, space): (&String, &Space)| (!space.pending.is_empty()).then(|| name.clone());
+        let waiting: Vec<String> = self.spaces.iter().filter_map(waits).collect();
+        waiting.iter().for_each(|name| self.put(name, now_ms));
     }
 
     fn open(&mut self, namespace: &str, pending: &Pending, now_ms: u64) {
         let Some(space) = self.spaces.get(namespace) else {
             return;
         };
-        let may = |dialect| space.may_ask(dialect);
-        self.tally.withheld += u64::from(!may(Dialect::Streams));
+        let ends_servers = ends_servers(&pending.verb);
+        let may = |dialect| !ends_servers && space.may_ask(dialect);
+        let asked = Dialect::ALL.into_iter().zip(&space.sides);
+        let withheld = asked.filter(|(dialect, side)| side.others > 0 && !may(*dialect));
+        self.tally.withheld += withheld.count() as u64;
         let uid = self.settings.uid.clone();
         let letters = self.ours.open(pending, &uid, &space.sides, may, now_ms);
         for (dialect, verb) in letters {
@@ -506,133 +576,13 @@ impl Plane {
         }
     }
 
-    /// A message came.
-    pub fn heard(&mut self, way: Way, channel: &str, body: &[u8], now_ms: u64) {
-        if self.settings.python && way == Way::Channel && channel == python::CHANNEL {
-            let read = python::decode(body);
-            self.take_in(None, read, true, now_ms);
-            return;
-        }
-        let read = self.names.read(channel);
-        let Ok(of) = read else {
-            // The marker: nobody publishes there.
-            self.refuse(Refused::Elsewhere);
-            return;
-        };
-        let is_main = matches!(of, Channel::Main { .. });
-        if way == Way::Sharded {
-            let read = clustered::decode(of.namespace(), body);
-            self.take_in(Some(Dialect::Sharded), read, true, now_ms);
-        } else if is_main && !classic::is_ours(body) {
-            let read = clustered::decode(of.namespace(), body);
-            // What comes by the pattern comes by the channel as well, while we take part; before that, nobody counts on us.
-            self.take_in(Some(Dialect::Streams), read, way == Way::Channel, now_ms);
-        } else if !is_main || way == Way::Pattern {
-            let read = classic::decode(of, body);
-            self.take_in(Some(Dialect::Classic), read, true, now_ms);
-        }
-    }
-
-    /// An entry of the stream came.
-    pub fn heard_entry<'a>(
-        &mut self,
-        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-        now_ms: u64,
-    ) {
-        let read = clustered::decode_entry(fields);
-        self.take_in(Some(Dialect::Streams), read, true, now_ms);
-    }
-
-    fn refuse(&mut self, why: Refused) {
-        self.tally.refused[why as usize] += 1;
-    }
-
-    /// `counts`: the letter is to be carried out, not only a sign of its writer.
-    fn take_in(
-        &mut self,
-        dialect: Option<Dialect>,
-        read: Result<Letter, Refused>,
-        counts: bool,
-        now_ms: u64,
-    ) {
-        let letter = match read {
-            Ok(letter) => letter,
-            Err(why) => return self.refuse(why),
-        };
-        let Some(space) = self.spaces.get_mut(&letter.namespace) else {
-            return self.refuse(Refused::Elsewhere);
-        };
-        self.tally.taken[dialect.map_or(PYTHON, |dialect| dialect as usize)] += 1;
-        if let Some(dialect) = dialect {
-            let presence = &mut space.side(dialect).presence;
-            match letter.verb {
-                Verb::Bye => presence.left(&letter.from),
-                _ => presence.heard(&letter.from, now_ms),
-            }
-            self.greet(&letter.namespace, now_ms);
-        }
-        if counts {
-            self.carry_out(dialect, letter, now_ms);
-        }
-    }
-
-    fn carry_out(&mut self, dialect: Option<Dialect>, letter: Letter, now_ms: u64) {
-        let asker = |request: &String| Asker {
-            dialect,
-            namespace: letter.namespace.clone(),
-            uid: letter.from.clone(),
-            request: request.clone(),
-        };
-        match &letter.verb {
-            Verb::Alive | Verb::Bye => {}
-            Verb::Broadcast { .. }
-            | Verb::ServerEmit { request: None, .. }
-            | Verb::Join { .. }
-            | Verb::Leave { .. }
-            | Verb::Disconnect { .. } => self.tasks.push(Task::Carry {
-                letter,
-                question: None,
-            }),
-            Verb::ServerEmit {
-                request: Some(request),
-                ..
-            }
-            | Verb::Ask { request, .. }
-            | Verb::Fetch { request, .. }
-            | Verb::Ids { request, .. }
-            | Verb::Rooms { request } => {
-                let to = asker(request);
-                self.carry_question(to, letter, now_ms);
-            }
-            Verb::Answer {
-                request, answer, ..
-            } => {
-                self.ours.answered(request, answer.clone(), now_ms);
-            }
-        }
-    }
-
-    fn carry_question(&mut self, to: Asker, letter: Letter, now_ms: u64) {
-        let (from, namespace) = (letter.from.clone(), letter.namespace.clone());
-        match self.others.open(to.clone(), letter, now_ms) {
-            Ok((number, verb)) => self.tasks.push(Task::Carry {
-                letter: Letter {
-                    from,
-                    namespace,
-                    verb,
-                },
-                question: Some(number),
-            }),
-            Err(answer) => self.answer(&to, answer),
-        }
-    }
-
     /// Time goes by.
     pub fn tick(&mut self, now_ms: u64) {
         self.ours.expire(now_ms);
         for (to, answer) in self.others.expire(now_ms) {
             self.answer(&to, answer);
         }
+        self.put_all(now_ms);
         let namespaces: Vec<String> = self.spaces.keys().cloned().collect();
         for namespace in namespaces {
             self.greet(&namespace, now_ms);
@@ -647,10 +597,14 @@ impl Plane {
     }
 }
 
-fn listen(begins: bool, topics: Vec<Topic>) -> Task {
-    match begins {
-        true => Task::Subscribe(topics),
-        false => Task::Unsubscribe(topics),
+/// Node's servers end with an exception at an event `error` for servers that nobody listens to.
+fn ends_servers(verb: &Verb) -> bool {
+    match verb {
+        Verb::ServerEmit { args, .. } => {
+            let name = json::first(&args.json).and_then(json::unquote);
+            name.is_some_and(|name| name == "error")
+        }
+        _ => false,
     }
 }
 

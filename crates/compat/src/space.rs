@@ -130,23 +130,37 @@ pub(crate) fn topics(names: &Names, settings: &Settings, namespace: &str) -> Vec
     let mut topics = Vec::new();
     if settings.hears(Dialect::Classic) {
         topics.push(Topic::Pattern(names.pattern(namespace)));
-        let channels = [names.requests(namespace), names.responses(namespace)];
+        let requests = names.requests(namespace);
+        let marker = names.marker("classic", &requests);
+        let channels = [names.responses(namespace), requests, marker];
         topics.extend(channels.map(Topic::Channel));
-        topics.push(Topic::Channel(names.marker(namespace, "classic")));
     }
     if settings.hears(Dialect::Sharded) {
-        let inbox = names.room(namespace, &settings.uid);
-        let marker = names.marker(namespace, "sharded");
-        topics.extend([names.main(namespace), inbox, marker].map(Topic::Sharded));
+        let (inbox, main) = (names.room(namespace, &settings.uid), names.main(namespace));
+        let marker = names.marker("sharded", &main);
+        topics.extend([inbox, main, marker].map(Topic::Sharded));
     }
     topics
 }
 
+/// Where answers to our questions come.
+pub(crate) fn answers(
+    names: &Names,
+    settings: &Settings,
+    namespace: &str,
+    dialect: Dialect,
+) -> Topic {
+    let inbox = || names.room(namespace, &settings.uid);
+    match dialect {
+        Dialect::Classic => Topic::Channel(names.responses(namespace)),
+        Dialect::Sharded => Topic::Sharded(inbox()),
+        Dialect::Streams => Topic::Channel(inbox()),
+    }
+}
+
 /// What is listened to while there are servers with the streams adapter.
 pub(crate) fn streams_topics(names: &Names, settings: &Settings, namespace: &str) -> Vec<Topic> {
-    let inbox = names.room(namespace, &settings.uid);
-    let marker = names.marker(namespace, "streams");
-    [names.main(namespace), inbox, marker]
-        .map(Topic::Channel)
-        .into()
+    let (inbox, main) = (names.room(namespace, &settings.uid), names.main(namespace));
+    let marker = names.marker("streams", &main);
+    [inbox, main, marker].map(Topic::Channel).into()
 }

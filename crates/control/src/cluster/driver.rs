@@ -4,6 +4,7 @@
 use super::card::Card;
 use super::engine::{Engine, Held, Holder, Kind, Name, News, Publish, Published, Topic};
 use super::feed::Feed;
+use super::foreign::Passed;
 use super::gauges::Gauges;
 use super::joins::Joins;
 use super::member::{Office, Order};
@@ -409,7 +410,8 @@ impl Driver {
                     round,
                     bytes,
                 } => {
-                    let elsewhere = self.rig.office.foreign.as_ref().is_some_and(|ear| {
+                    let foreign = self.rig.office.foreign.as_ref();
+                    let elsewhere = foreign.map_or(Passed::By, |ear| {
                         ear.hear(parcel.shard(), keys, nodes, round.is_some(), bytes)
                     });
                     let nodes = nodes.iter().map(|node| *node as u16);
@@ -424,6 +426,10 @@ impl Driver {
                         Gauges::add(&self.rig.gauges.refused, 1);
                     }
                     if let Some(round) = round {
+                        // First, or the round could end as a whole one before.
+                        if elsewhere == Passed::Dropped {
+                            self.tell(parcel.shard(), Tidings::Refused { round });
+                        }
                         self.tell(parcel.shard(), posted(round, sent.ok(), elsewhere));
                     }
                 }
@@ -503,8 +509,8 @@ impl Driver {
 }
 
 /// `elsewhere`: servers of other kinds were asked as well.
-fn posted(round: u64, to: Option<Vec<NodeId>>, elsewhere: bool) -> Tidings {
-    let elsewhere = elsewhere.then_some(ELSEWHERE);
+fn posted(round: u64, to: Option<Vec<NodeId>>, elsewhere: Passed) -> Tidings {
+    let elsewhere = (elsewhere == Passed::Asked).then_some(ELSEWHERE);
     match to {
         Some(to) => Tidings::Posted {
             round,

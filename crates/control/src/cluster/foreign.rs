@@ -1,21 +1,25 @@
 //! Socket.IO servers of Node and Python in the same cluster: the task between Redis, what `compat` knows of them, and the shards.
 //! It has an engine of its own, so that their traffic and that between nodes do not wait for each other.
 
+mod gauges;
+mod words;
+
+pub use gauges::Gauges;
+
 use super::engine::{self, Engine, Kind, Message, Name, News, Opened, StreamNews};
 use super::feed::Feed;
 use compat::classic;
 use compat::plane::{
-    Counted, Counters, Dialect, Membership, Part, Plane, Reply, Round, Settings, Tally, Task, Told,
-    Topic, Way,
+    Counted, Counters, Dialect, Membership, Plane, Reply, Round, Settings, Task, Told, Topic, Way,
 };
-use compat::verb::{self, Args, Letter, Selection, Verb};
-use hub::foreign::{Deed, ELSEWHERE, Event, Overheard, What, overhear};
-use hub::{Answer, Fetched, Found, Inbox, Read, Response};
+use compat::verb::{Letter, Selection, Verb};
+use hub::foreign::{Deed, ELSEWHERE, Overheard, overhear};
+use hub::{Inbox, Read};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -52,6 +56,17 @@ enum Heard {
     },
 }
 
+/// What a letter that passed by means for its round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// Nothing: other servers are not asked.
+    By,
+    /// [`ELSEWHERE`] is one of the nodes that it waits for.
+    Asked,
+    /// Too much waited: other servers were to be asked, and are not.
+    Dropped,
+}
+
 /// Where letters to other nodes pass by.
 #[derive(Clone, Debug)]
 pub struct Ear {
@@ -83,49 +98,13 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// What happened, for metrics.
-#[derive(Debug, Default)]
-pub struct Gauges {
-    waiting_bytes: AtomicUsize,
-    /// Letters that were not written because too much waited.
-    dropped: AtomicU64,
-    /// Messages that Redis did not take.
-    unpublished: AtomicU64,
-    /// Times that entries of the stream were cut off before they were read.
-    missed: AtomicU64,
-    tally: Mutex<Tally>,
-}
-
-impl Gauges {
-    /// Messages read, written and refused.
-    pub fn tally(&self) -> Tally {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Letters that were not written because too much waited.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    /// Times that entries of the stream were cut off before they were read.
-    pub fn missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
-    }
-
-    /// Messages that Redis did not take.
-    pub fn unpublished(&self) -> u64 {
-        self.unpublished.load(Ordering::Relaxed)
-    }
-}
-
 impl Ear {
     /// What happened.
     pub fn gauges(&self) -> &Arc<Gauges> {
         &self.gauges
     }
 
-    /// A letter passes by, with the keys and nodes that it is for. Returns whether [`ELSEWHERE`] is one of the nodes that its round
-    /// waits for.
+    /// A letter passes by, with the keys and nodes that it is for.
     pub fn hear(
         &self,
         shard: u16,
@@ -133,10 +112,10 @@ impl Ear {
         nodes: &[u64],
         is_question: bool,
         bytes: &[u8],
-    ) -> bool {
+    ) -> Passed {
         // Without keys it is an answer to one node.
         if keys.is_empty() && !nodes.contains(&u64::from(ELSEWHERE)) {
-            return false;
+            return Passed::By;
         }
         let weight = bytes.len() + OVERHEAD_BYTES;
         let waiting = self
@@ -150,10 +129,13 @@ impl Ear {
                 .waiting_bytes
                 .fetch_sub(weight, Ordering::Relaxed);
             self.gauges.dropped.fetch_add(1, Ordering::Relaxed);
-            return false;
+            return Passed::Dropped;
         }
         self.bell.ring(is_question);
-        is_question
+        match is_question {
+            true => Passed::Asked,
+            false => Passed::By,
+        }
     }
 
     /// A shard has its first member of a room, or had its last. That is never dropped: it would not come again.
@@ -224,14 +206,25 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     }
 }
 
-/// Redis has them from 7.0. Where it does not answer now, it is asked for them in vain at worst.
+/// Redis has them from 7.0. A server that does not answer now is taken at its word later.
 async fn has_sharded_channels(engine: &Engine) -> bool {
+    if engine
+        .subscribers(Kind::Sharded, &[name("sockeye")])
+        .await
+        .is_ok()
+    {
+        return true;
+    }
     let Ok(server) = engine.server().await else {
         return true;
     };
-    let major = server.version.split('.').next();
-    let major = major.and_then(|major| major.parse::<u32>().ok());
-    server.name != "redis" || major.is_none_or(|major| major >= 7)
+    tracing::warn!(
+        name = server.name,
+        version = server.version,
+        "servers with the sharded adapter are not heard (compat.sharded): this Redis does not count subscribers of sharded channels; \
+         version 7.0 or later does"
+    );
+    false
 }
 
 struct Bridge {
@@ -336,7 +329,7 @@ impl Bridge {
                 round,
                 parts,
                 response,
-            }) => self.plane.answered(round, part(parts, response)),
+            }) => self.plane.answered(round, words::part(parts, response)),
             Err(error) => debug_assert!(false, "a shard of this version wrote it: {error:?}"),
         }
     }
@@ -351,7 +344,7 @@ impl Bridge {
         };
         let now_ms = self.now_ms();
         let namespace = deed.namespace;
-        let (verb, question) = said(to, deed.what);
+        let (verb, question) = words::said(to, deed.what);
         match question {
             None if is_for_users => {}
             None => self.plane.say(&namespace, verb, now_ms),
@@ -385,8 +378,21 @@ impl Bridge {
             News::Down(trouble) => {
                 tracing::warn!(%trouble, "Node servers in the cluster cannot be reached");
             }
-            News::Up | News::Heard(_) | News::Unheard(_) => {}
+            News::Heard(topics) => self.hears(&topics, true),
+            News::Unheard(topics) => self.hears(&topics, false),
+            News::Up => {}
         }
+    }
+
+    fn hears(&mut self, topics: &[engine::Topic], heard: bool) {
+        let text = |name: &Name| String::from_utf8_lossy(name).into_owned();
+        let topics = topics.iter().map(|topic| match topic {
+            engine::Topic::Pattern(name) => Topic::Pattern(text(name)),
+            engine::Topic::Channel(Kind::Classic, name) => Topic::Channel(text(name)),
+            engine::Topic::Channel(Kind::Sharded, name) => Topic::Sharded(text(name)),
+        });
+        let now_ms = self.now_ms();
+        self.plane.hears(topics, heard, now_ms);
     }
 
     fn message(&mut self, message: &Message) {
@@ -466,10 +472,10 @@ impl Bridge {
     fn count(&self, namespace: String) {
         let counters = self.plane.counters(&namespace);
         let (engine, counts) = (self.engine.clone(), self.counts.clone());
-        let is_news = !self.plane.has_others();
+        let known = self.plane.known(&namespace);
         tokio::spawn(async move {
             let mut counted = count_once(&engine, &counters).await;
-            if is_news && let Some(first) = counted.filter(Counted::has_others) {
+            if let Some(first) = counted.filter(|first| first.has_more(known)) {
                 tokio::time::sleep(DOUBT).await;
                 let again = count_once(&engine, &counters).await;
                 counted = again.map(|again| again.at_least(first));
@@ -479,7 +485,7 @@ impl Bridge {
     }
 
     fn carry(&self, letter: Letter, question: Option<u64>) {
-        if let Some(deed) = deed(letter, question) {
+        if let Some(deed) = words::deed(letter, question) {
             self.deliver(&self.inbox.deed(deed));
         }
     }
@@ -487,7 +493,7 @@ impl Bridge {
     fn reply(&self, reply: Reply) {
         let parts = u16::try_from(reply.servers).unwrap_or(u16::MAX);
         let Round { shard, number } = reply.round;
-        let response = response(reply.told);
+        let response = words::response(reply.told);
         self.deliver(&self.inbox.response(shard, number, parts, response));
     }
 
@@ -519,182 +525,25 @@ fn topics_of(topics: Vec<Topic>) -> Vec<engine::Topic> {
     topics.collect()
 }
 
-/// Subscribers in the order of [`compat::plane::Counters`]; a Redis older than 7.0 has no sharded channels.
+/// Subscribers, by dialect: all, and our own.
 async fn count_once(engine: &Engine, counters: &Counters) -> Option<Counted> {
-    let names = |names: &[String]| names.iter().map(|one| name(one)).collect::<Vec<_>>();
-    let (classic, sharded) = (names(&counters.channels), names(&counters.sharded));
-    let classic = engine.subscribers(Kind::Classic, &classic);
-    let sharded = engine.subscribers(Kind::Sharded, &sharded);
-    match tokio::join!(classic, sharded) {
-        (Ok(classic), sharded) => Some(counted(&classic, &sharded.unwrap_or_default())),
-        (Err(_), _) => None,
-    }
-}
-
-fn counted(classic: &[u64], sharded: &[u64]) -> Counted {
-    let pair = |counts: &[u64], at: usize| {
-        let one = |at| counts.get(at).copied().unwrap_or(0);
-        [one(at), one(at + 1)]
+    let sharded = async {
+        match &counters.sharded {
+            Some(channels) => counted(engine, Kind::Sharded, channels).await,
+            None => Some([0; 2]),
+        }
     };
-    Counted([pair(classic, 0), pair(sharded, 0), pair(classic, 2)])
+    let classic = counted(engine, Kind::Classic, &counters.channels);
+    let (classic, sharded) = tokio::join!(classic, sharded);
+    let [requests, own, main, own_main] = classic?;
+    Some(Counted([[requests, own], sharded?, [main, own_main]]))
 }
 
-/// A deed of ours in the words of other servers; number and timeout in milliseconds of a question.
-fn said(to: Selection, what: What) -> (Verb, Option<(u64, u64)>) {
-    let of = to;
-    match what {
-        What::Event(event) => {
-            let event = event_of(event);
-            (Verb::Broadcast { to: of, event }, None)
-        }
-        What::Ask {
-            event,
-            round,
-            timeout_ms,
-        } => {
-            let ask = Verb::Ask {
-                request: String::new(),
-                to: of,
-                event: event_of(event),
-                timeout_ms: Some(timeout_ms),
-            };
-            (ask, Some((round, timeout_ms)))
-        }
-        What::Join(rooms) => (Verb::Join { of, rooms }, None),
-        What::Leave(rooms) => (Verb::Leave { of, rooms }, None),
-        What::Disconnect { close } => (Verb::Disconnect { of, close }, None),
-        What::Fetch { round, timeout_ms } => {
-            let request = String::new();
-            (Verb::Fetch { request, of }, Some((round, timeout_ms)))
-        }
-        What::Server { event, round } => {
-            let request = None;
-            let args = args(event.content).named(&event.name);
-            (Verb::ServerEmit { request, args }, round)
-        }
-    }
-}
-
-fn event_of(event: Event) -> verb::Event {
-    verb::Event {
-        name: event.name,
-        args: args(event.content),
-        volatile: event.volatile,
-    }
-}
-
-fn args(answer: Answer) -> Args {
-    let Answer { args, attachments } = answer;
-    Args {
-        json: args,
-        attachments,
-    }
-}
-
-fn answer(args: Args) -> Answer {
-    Answer {
-        args: args.json,
-        attachments: args.attachments,
-    }
-}
-
-/// What a shard of ours says to a question of other servers. Sockets that could not be asked count: the asker must not take the
-/// answers for all.
-fn part(parts: u16, response: Response) -> Part {
-    let parts = u64::from(parts);
-    match response {
-        Response::Delivered { asked, undelivered } => Part::Asked {
-            sockets: asked.saturating_add(undelivered),
-            parts,
-        },
-        Response::Ack(answer) => Part::Ack(args(answer)),
-        Response::Gone => Part::Gone,
-        Response::Sockets(found) => {
-            let socket = |socket: Fetched| verb::Fetched {
-                id: socket.id,
-                rooms: socket.rooms,
-                data: socket.data,
-            };
-            let sockets = found.sockets.into_iter().map(socket).collect();
-            Part::Found { sockets, parts }
-        }
-    }
-}
-
-/// What other servers say to a question of ours.
-fn response(told: Told) -> Response {
-    match told {
-        Told::Count(asked) => Response::Delivered {
-            asked: asked.unwrap_or(0),
-            undelivered: u64::from(asked.is_none()),
-        },
-        Told::Ack(args) => Response::Ack(answer(args)),
-        Told::Sockets(found) => {
-            let complete = found.is_some();
-            let socket = |socket: verb::Fetched| Fetched {
-                id: socket.id,
-                rooms: socket.rooms,
-                data: socket.data,
-            };
-            let sockets = found.unwrap_or_default().into_iter().map(socket).collect();
-            Response::Sockets(Found { sockets, complete })
-        }
-    }
-}
-
-/// What other servers want, in the hubs' words.
-fn deed(letter: Letter, question: Option<u64>) -> Option<Deed> {
-    let round = question.unwrap_or(0);
-    let (of, what) = match letter.verb {
-        Verb::Broadcast { to, event } => (to, What::Event(event_for(event))),
-        Verb::Ask {
-            to,
-            event,
-            timeout_ms,
-            ..
-        } => {
-            let ask = What::Ask {
-                event: event_for(event),
-                round,
-                timeout_ms: timeout_ms.unwrap_or(ASK_MS),
-            };
-            (to, ask)
-        }
-        Verb::Join { of, rooms } => (of, What::Join(rooms)),
-        Verb::Leave { of, rooms } => (of, What::Leave(rooms)),
-        Verb::Disconnect { of, close } => (of, What::Disconnect { close }),
-        Verb::Fetch { of, .. } => {
-            let fetch = What::Fetch {
-                round,
-                timeout_ms: FETCH_MS,
-            };
-            (of, fetch)
-        }
-        Verb::ServerEmit { args, .. } => {
-            let (name, args) = args.split_name()?;
-            let event = Event {
-                name,
-                content: answer(args),
-                volatile: false,
-            };
-            let round = question.map(|round| (round, ASK_MS));
-            (Selection::default(), What::Server { event, round })
-        }
-        _ => return None,
-    };
-    Some(Deed {
-        namespace: letter.namespace,
-        rooms: of.rooms,
-        users: Vec::new(),
-        except: of.except,
-        what,
-    })
-}
-
-fn event_for(event: verb::Event) -> Event {
-    Event {
-        name: event.name,
-        content: answer(event.args),
-        volatile: event.volatile,
-    }
+async fn counted<const N: usize>(
+    engine: &Engine,
+    kind: Kind,
+    channels: &[String; N],
+) -> Option<[u64; N]> {
+    let names = channels.each_ref().map(|channel| name(channel));
+    engine.subscribers(kind, &names).await.ok()?.try_into().ok()
 }

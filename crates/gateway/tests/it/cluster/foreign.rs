@@ -311,48 +311,6 @@ fn entries_that_emitters_append_to_the_stream_reach_clients_of_gateways() {
     }
 }
 
-/// Bytes that end a Node server in the same channels.
-#[test]
-#[ignore = "needs Redis: cargo xtask test foreign"]
-fn what_ends_a_node_server_does_not_end_a_gateway() {
-    let redis = Redis::start();
-    let mut gateways: [Gateway; 2] = super::nodes(&redis);
-    let heard = |channel: &str, body: &str| {
-        let receivers = redis.ask(&["PUBLISH", channel, body]);
-        assert!(
-            receivers.trim().parse::<u64>().expect("a number") >= 2,
-            "{channel}"
-        );
-    };
-    for body in ["", "garbage", "{}", "\u{1}", "[]", "{\"type\":3}"] {
-        heard("socket.io#/#", body);
-        heard("socket.io#/#room#", body);
-    }
-    for body in [
-        "",
-        "garbage",
-        "{}",
-        "{\"type\":5,\"requestId\":\"a\"}",
-        "{\"type\":7}",
-        "{\"type\":99}",
-    ] {
-        heard("socket.io-request#/#", body);
-        heard("socket.io-response#/#", body);
-    }
-    for gateway in &mut gateways {
-        let refused = gateway.reaches("sockeye_foreign_refused_total", 20.0);
-        assert!(refused >= 20.0, "{refused}");
-        assert!(gateway.is_alive());
-    }
-    let mut peer = NodePeer::start(&redis.url(), "classic", "/");
-    let addr = gateways[0].addr;
-    peer.call(
-        json!({"do": "client", "name": "a", "rooms": ["r1"], "url": format!("http://{addr}")}),
-    );
-    peer.call(json!({"do": "emit", "to": ["r1"], "event": "ev"}));
-    peer.hears("a", "ev");
-}
-
 /// The steps of docs/cluster.md: Node servers, both, gateways. Clients of all talk at each step.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]

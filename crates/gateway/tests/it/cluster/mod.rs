@@ -8,6 +8,7 @@ mod lab;
 mod masters;
 mod moving;
 mod poison;
+mod questions;
 mod relay;
 mod roam;
 
@@ -34,7 +35,12 @@ fn is_ready(node: &Gateway) -> bool {
 
 /// So many nodes that know each other.
 fn nodes<const N: usize>(redis: &Redis) -> [Gateway; N] {
-    let nodes = std::array::from_fn(|_| Gateway::start(&config(redis, "")));
+    nodes_with(redis, "")
+}
+
+/// The same; `more`: keys of the cluster, and tables.
+fn nodes_with<const N: usize>(redis: &Redis, more: &str) -> [Gateway; N] {
+    let nodes = std::array::from_fn(|_| Gateway::start(&config(redis, more)));
     all_up(&nodes);
     nodes
 }
