@@ -29,7 +29,7 @@ impl Frame {
     ///
     /// # Panics
     /// When no server may send it: masked, fragmented, or with a reserved bit that was not agreed on.
-    pub(crate) fn take(received: &mut Vec<u8>, deflate: bool) -> Option<Frame> {
+    pub fn take(received: &mut Vec<u8>, deflate: bool) -> Option<Frame> {
         let mut cursor = Cursor::new(&received[..]);
         let parsed = FrameHeader::parse(&mut cursor).expect("frames of the gateway are sound");
         let (header, len) = parsed?;

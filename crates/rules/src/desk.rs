@@ -6,8 +6,8 @@ use backend::proto::command::What;
 use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
 use hub::{
-    AckTo, Answer, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
-    Found, Group, Protocol, Refusal, ServerAck, ServerEvent, SocketKey, Ticket,
+    AckTo, Answer, CloseReason, Collected, ConnectRequest, Context, Decision, DisconnectReason,
+    Emit, Event, Found, Group, Protocol, Refusal, ServerAck, ServerEvent, SocketKey, Ticket,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -205,7 +205,8 @@ impl Desk {
             Down::Describe { socket } => self.describe(cx, socket),
             Down::Close { socket } => {
                 if let Some(key) = self.key(&socket) {
-                    cx.socket(key).disconnect(true);
+                    // Without a DISCONNECT packet: Socket.IO clients do not come back after one.
+                    cx.socket(key).end_session(CloseReason::NoBackend);
                 }
             }
             Down::Reply { told, answer } => self.reply(cx, told, answer),

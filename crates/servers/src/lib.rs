@@ -12,6 +12,7 @@ mod redis;
 mod reference;
 mod roamers;
 mod sentinel;
+mod worker;
 
 pub use cable::Cable;
 pub use cluster::Cluster;
@@ -21,6 +22,7 @@ pub use redis::Redis;
 pub use reference::Reference;
 pub use roamers::{Language, Report, Roamers};
 pub use sentinel::Sentinels;
+pub use worker::{Handled, NodeWorker, handled};
 
 use std::ffi::OsString;
 use std::net::TcpListener;

@@ -17,3 +17,4 @@ mod player;
 mod scenarios;
 mod tls;
 mod transcripts;
+mod workers;

@@ -81,6 +81,8 @@ reasons! {
     Unauthorized: "unauthorized", Some(4501), "unauthorized", ForcedServerClose;
     /// Its token could not be checked: no keys, or no verdict in time.
     AuthUnavailable: "auth_unavailable", Some(1013), "authentication unavailable", ForcedServerClose;
+    /// Its namespace was without a worker for too long.
+    NoBackend: "no_backend", Some(1013), "no backend is connected", ForcedServerClose;
     /// The token ended and was not refreshed.
     TokenExpired: "token_expired", Some(4004), "token expired", ForcedServerClose;
     /// Its address has more connections than one address may have.

@@ -269,9 +269,14 @@ impl Member<'_> {
 
     /// Closes the transport without a DISCONNECT packet, as a lost connection would (clients reconnect).
     pub fn drop_transport(&mut self) {
+        self.end_session(CloseReason::ServerClose);
+    }
+
+    /// The same, for a reason that plain WebSocket clients and operators see.
+    pub fn end_session(&mut self, reason: CloseReason) {
         let _inside = Inside::enter();
         if let Some(session) = self.live().map(|slot| slot.session) {
-            ending::close_session(self.parts, session, CloseReason::ServerClose);
+            ending::close_session(self.parts, session, reason);
         }
     }
 }

@@ -15,18 +15,18 @@ use std::sync::LazyLock;
 use worker::{Worker, emit, open, target};
 
 /// A key for workers, and its entry.
-static KEY: LazyLock<(String, String)> =
+pub static KEY: LazyLock<(String, String)> =
     LazyLock::new(|| control::admin::keys::generate("kitchen", &[]).expect("a key"));
 
 /// A gateway whose main namespace has a backend.
-struct Kitchen {
-    gateway: Gateway,
-    workers: SocketAddr,
+pub struct Kitchen {
+    pub gateway: Gateway,
+    pub workers: SocketAddr,
 }
 
 impl Kitchen {
     /// `more`: keys of the backend.
-    fn open(more: &str) -> Kitchen {
+    pub fn open(more: &str) -> Kitchen {
         let config = format!(
             "[server]\nshards = 4\n[workers]\nlisten = \"127.0.0.1:0\"\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
              [namespaces.\"/\".events.local]\naction = \"reply\"\n\
@@ -58,7 +58,7 @@ impl Kitchen {
         client
     }
 
-    fn metric(&self, name: &str) -> f64 {
+    pub fn metric(&self, name: &str) -> f64 {
         self.gateway.metric(name)
     }
 }

@@ -201,6 +201,21 @@ fn events_that_no_worker_takes_are_refused_by_name() {
     );
 }
 
+/// They got a DISCONNECT packet, and stock clients do not come back after one.
+#[test]
+fn clients_closed_for_want_of_a_worker_stayed_away() {
+    let kitchen = Kitchen::open(
+        "rehome_after = \"10ms\"\npark_timeout = \"100ms\"\nclose_when_absent = true",
+    );
+    let worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    drop(worker);
+    let frame = client.conn.frame();
+    assert_eq!(frame.close_code(), Some(1013), "{frame:?}");
+    let closes = kitchen.gateway.closes_reach("no_backend", 1.0);
+    assert_eq!(closes, 1.0);
+}
+
 #[test]
 fn an_answer_that_never_comes_is_an_error_in_time() {
     let kitchen = Kitchen::open("answer_timeout = \"300ms\"");

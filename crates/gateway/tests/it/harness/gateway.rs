@@ -5,6 +5,7 @@ use super::{Beside, PATIENCE, eventually};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -72,11 +73,11 @@ impl Gateway {
         let path = files.path().join(CONFIG_FILE);
         fs::write(&path, config).expect("write the configuration");
         let mut command = match descriptors {
-            None => Command::new(BINARY),
+            None => Command::new(binary()),
             Some(limit) => {
                 let mut shell = Command::new("sh");
                 let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
-                shell.args(["-c", &script, BINARY]);
+                shell.args(["-c", &script]).arg(binary());
                 shell
             }
         };
@@ -309,6 +310,11 @@ impl Drop for Gateway {
         let crashed = !self.killed && ended.is_some_and(|status| status.code().is_none());
         assert!(!crashed, "the gateway died: {ended:?}\n{log}");
     }
+}
+
+/// Another one than that of this build may be named: measurements take the release's.
+fn binary() -> OsString {
+    std::env::var_os("SOCKEYE_BIN").unwrap_or_else(|| BINARY.into())
 }
 
 /// Tests hold the clients' ends of many connections.
