@@ -19,6 +19,7 @@ mod suite;
 mod tally;
 mod tidy;
 mod versions;
+mod workers;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -65,6 +66,8 @@ enum Command {
         #[arg(long, default_value_t = 1_000)]
         node_timeout_ms: u32,
     },
+    /// Kill, cut off and replace workers under load, and write what clients noticed (benchmarks/results/workers.md).
+    Workers(workers::Scale),
     /// Measure: `sockeye-bench` with the release binary; further arguments are passed on.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -97,6 +100,7 @@ fn run(command: Command) -> Result<()> {
             seeds,
             node_timeout_ms,
         } => faults::run(seeds, node_timeout_ms),
+        Command::Workers(scale) => workers::run(&scale),
         Command::Bench { args } => bench::run(&args),
         Command::Dist => dist::run(),
         Command::Demo => bench::demo(),
