@@ -5,6 +5,7 @@
 
 use crate::frame::{Known, Letters, Peer, Stream};
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 /// How often a missing letter is asked for.
 const ASK_US: u64 = 100_000;
@@ -112,10 +113,23 @@ pub struct Received {
     pub duplicates: u64,
     /// Letters given up.
     pub lost: u64,
+    /// Holes in a sequence that were found.
+    pub gaps: u64,
     /// Questions for missing letters.
     pub asked: u64,
     /// Frames dropped because too much waited; they are asked for again.
     pub overflows: u64,
+}
+
+impl AddAssign for Received {
+    fn add_assign(&mut self, more: Self) {
+        self.letters += more.letters;
+        self.duplicates += more.duplicates;
+        self.lost += more.lost;
+        self.gaps += more.gaps;
+        self.asked += more.asked;
+        self.overflows += more.overflows;
+    }
 }
 
 /// What one publisher sent.
@@ -344,7 +358,8 @@ impl Inlet {
                 self.give_up(stream, from, to, out);
                 self.hand_on(out);
             } else if now_us >= track.ask_due_us(from) {
-                track.asked = Some((now_us, to));
+                let before = track.asked.replace((now_us, to));
+                self.received.gaps += u64::from(before.is_none_or(|(_, asked)| asked < from));
                 self.received.asked += 1;
                 asks.push(Ask { stream, from, to });
             }

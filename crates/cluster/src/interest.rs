@@ -39,6 +39,8 @@ pub struct Interest {
     changed: BTreeSet<u64>,
     peers: BTreeMap<NodeId, Theirs>,
     holders: HashMap<u64, Vec<NodeId>>,
+    /// Times that what is known of a peer turned out to be incomplete.
+    misses: u64,
     /// Keys that peers may hold soon, and until when that is believed.
     expected: VecDeque<(u64, u64, NodeId)>,
 }
@@ -157,7 +159,7 @@ impl Interest {
     /// Letters of the peer are missing: it counts as interested in everything until it was asked.
     pub(crate) fn doubt(&mut self, node: NodeId) {
         if let Some(theirs) = self.peers.get_mut(&node) {
-            theirs.complete = false;
+            self.misses += u64::from(std::mem::take(&mut theirs.complete));
         }
     }
 
@@ -199,8 +201,10 @@ impl Interest {
             return true;
         };
         let same = theirs.keys.len() as u64 == count && theirs.digest == digest;
-        theirs.complete &= same;
-        theirs.complete
+        if !same {
+            self.doubt(node);
+        }
+        self.peers[&node].complete
     }
 
     /// The nodes that hold any of the keys, and those that are named.
@@ -230,6 +234,11 @@ impl Interest {
         } else {
             Route::Nodes(nodes)
         }
+    }
+
+    /// Times that what was known of a peer's keys turned out to be incomplete.
+    pub fn misses(&self) -> u64 {
+        self.misses
     }
 
     /// Nodes that hold a key, as far as is known.

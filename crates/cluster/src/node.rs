@@ -120,6 +120,8 @@ pub struct Node {
     digest_us: u64,
     changes_us: Option<u64>,
     refusals: Refusals,
+    /// What earlier lives of the peers sent.
+    received_before: inlet::Received,
 }
 
 impl Node {
@@ -139,6 +141,7 @@ impl Node {
             digest_us: 0,
             changes_us: None,
             refusals: Refusals::default(),
+            received_before: inlet::Received::default(),
         }
     }
 
@@ -298,6 +301,9 @@ impl Node {
             past.truncate(PAST_LIVES_MAX - 1);
             past.insert(0, life);
             self.bury(peer.node);
+            if let Some(known) = self.neighbours.get(&peer.node) {
+                self.received_before += known.inlet.received();
+            }
         }
         let neighbour = Neighbour {
             inlet: Inlet::new(peer, self.limits.inlet),
@@ -638,6 +644,18 @@ impl Node {
         self.neighbours
             .values()
             .map(|neighbour| (neighbour.inlet.peer(), neighbour.inlet.received()))
+    }
+
+    /// Counters of what all peers sent, those that went included.
+    pub fn received_in_all(&self) -> inlet::Received {
+        let mut all = self.received_before;
+        self.received().for_each(|(_, received)| all += received);
+        all
+    }
+
+    /// Times that what was known of a peer's keys turned out to be incomplete: until it has told them again, it is sent everything.
+    pub fn interest_misses(&self) -> u64 {
+        self.interest.misses()
     }
 
     /// Counters of what was refused.

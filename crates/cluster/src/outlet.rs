@@ -1,9 +1,13 @@
 //! What a node publishes: letters batched per receiver, positions, and the ring from which lost frames are sent again.
 //!
 //! Batches clock themselves. While nothing is under way to the engine a letter leaves at once; while a batch is under way the next
-//! one fills. A letter never waits longer than [`Limits::linger_us`].
+//! one fills. Under load batches keep a [`Pace`], because each costs the engine as much as many letters do. A letter never waits
+//! longer than [`Limits::linger_us`].
+
+mod pace;
 
 use crate::frame::{self, Batch, Known, NodeId, Peer, Stream};
+use pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,7 +18,7 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// A frame of this many letters is closed.
     pub frame_letters: u16,
-    /// Microseconds a letter waits at most for company.
+    /// Microseconds a letter waits at most for company, and the time from one batch to the next under load.
     pub linger_us: u64,
     /// Bytes of sent frames kept for repair, over all receivers.
     pub ring_bytes: usize,
@@ -28,8 +32,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             frame_bytes: 16 * 1024,
-            frame_letters: 64,
-            linger_us: 200,
+            frame_letters: 256,
+            linger_us: 300,
             ring_bytes: 64 * 1024 * 1024,
             queue_bytes: 32 * 1024 * 1024,
             repair_bytes: 64 * 1024,
@@ -146,17 +150,32 @@ const PAUSE_US: u64 = 50_000;
 /// A question that comes so soon after its answer was sent crossed it on the way.
 const CROSSING_US: u64 = 100_000;
 
+/// Why a frame was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The engine had nothing to do.
+    Idle,
+    /// Its first letter had waited for long enough.
+    Waited,
+    /// It had as many bytes or letters as a frame may have.
+    Full,
+    /// The next letter was one for the other sequence.
+    Order,
+}
+
 /// Counters of an outlet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Letters, counted once for each receiver or flood.
     pub letters: u64,
-    /// Frames of letters.
-    pub frames: u64,
+    /// Frames of letters, by the reason why they were closed, in the order of [`Closed`].
+    pub frames: [u64; 4],
     /// Bytes of these frames.
     pub bytes: u64,
     /// Frames sent again because a peer missed them.
     pub repairs: u64,
+    /// Questions of peers for letters that they missed.
+    pub questions: u64,
     /// Questions that the ring could not answer any more.
     pub gone: u64,
 }
@@ -179,6 +198,7 @@ pub struct Outlet {
     /// Frames that were ever queued.
     numbered: u64,
     under_way: usize,
+    pace: Pace,
     /// A batch with repairs is under way: the next ones wait for it, so that repairs do not outrun the engine.
     repairing: bool,
     repairs: VecDeque<Repair>,
@@ -207,6 +227,7 @@ impl Outlet {
             queued_bytes: 0,
             numbered: 0,
             under_way: 0,
+            pace: Pace::default(),
             repairing: false,
             repairs: VecDeque::new(),
             answered: Vec::new(),
@@ -224,7 +245,7 @@ impl Outlet {
             return;
         }
         self.remove(peer.node);
-        self.close_flood(now_us);
+        self.close_flood(Closed::Order, now_us);
         self.last_lane += 1;
         let lane = Lane::new(self.last_lane, Some(peer), self.flood.closed);
         self.lanes.insert(peer.node, lane);
@@ -255,7 +276,7 @@ impl Outlet {
 
     fn post(&mut self, to: NodeId, letter: &[u8], now_us: u64) {
         // One order over both sequences: a frame never holds letters from before and after a letter of the other one.
-        self.close_flood(now_us);
+        self.close_flood(Closed::Order, now_us);
         let limits = self.limits;
         let Some(lane) = self.lanes.get_mut(&to) else {
             return;
@@ -266,7 +287,7 @@ impl Outlet {
         lane.push(letter, now_us);
         self.sent.letters += 1;
         if is_full(lane, &limits) {
-            self.close_inbox(to, now_us);
+            self.close_inbox(to, Closed::Full, now_us);
             self.open.retain(|open| *open != to);
         }
     }
@@ -277,12 +298,12 @@ impl Outlet {
     /// [`Refused::Full`]; nothing was sent then.
     pub fn flood(&mut self, letter: &[u8], now_us: u64) -> Result<u64, Refused> {
         self.admit(letter)?;
-        self.close_inboxes(now_us);
+        self.close_inboxes(Closed::Order, now_us);
         let position = self.flood.next();
         self.flood.push(letter, now_us);
         self.sent.letters += 1;
         if is_full(&self.flood, &self.limits) {
-            self.close_flood(now_us);
+            self.close_flood(Closed::Full, now_us);
         }
         Ok(position)
     }
@@ -321,14 +342,14 @@ impl Outlet {
         });
     }
 
-    fn close_inboxes(&mut self, now_us: u64) {
+    fn close_inboxes(&mut self, why: Closed, now_us: u64) {
         let mut open = std::mem::take(&mut self.open);
         open.drain(..)
-            .for_each(|node| self.close_inbox(node, now_us));
+            .for_each(|node| self.close_inbox(node, why, now_us));
         self.open = open;
     }
 
-    fn close_inbox(&mut self, node: NodeId, now_us: u64) {
+    fn close_inbox(&mut self, node: NodeId, why: Closed, now_us: u64) {
         let Some(lane) = self.lanes.get_mut(&node) else {
             return;
         };
@@ -339,10 +360,11 @@ impl Outlet {
         let frame = close(self.me, lane, to, self.flood.closed, &[], now_us);
         let id = lane.id;
         self.keep(Some(node), id, frame.len());
+        self.sent.frames[why as usize] += 1;
         self.enqueue(Channel::Inbox(node), frame, false);
     }
 
-    fn close_flood(&mut self, now_us: u64) {
+    fn close_flood(&mut self, why: Closed, now_us: u64) {
         if self.flood.open_count == 0 {
             return;
         }
@@ -351,11 +373,11 @@ impl Outlet {
         let links: Vec<_> = linked.map(|lane| (lane.id, lane.closed)).collect();
         let frame = close(self.me, &mut self.flood, None, 0, &links, now_us);
         self.keep(None, 0, frame.len());
+        self.sent.frames[why as usize] += 1;
         self.enqueue(Channel::Flood, frame, false);
     }
 
     fn keep(&mut self, node: Option<NodeId>, lane: u32, bytes: usize) {
-        self.sent.frames += 1;
         self.sent.bytes += bytes as u64;
         self.kept_bytes += bytes;
         self.ages.push_back((node, lane));
@@ -382,6 +404,7 @@ impl Outlet {
         (from, to): (u64, u64),
         now_us: u64,
     ) {
+        self.sent.questions += 1;
         let from = self.unanswered(asker, stream, from, now_us);
         let Some(lane) = self.lanes.get(&asker).filter(|lane| lane.id == lane_id) else {
             return;
@@ -466,20 +489,7 @@ impl Outlet {
 
     /// Moves what is to be published now to `batch`; empty = nothing yet. Each batch that is not empty ends with [`Self::ended`].
     pub fn take(&mut self, batch: &mut Vec<Publish>, now_us: u64) {
-        let idle = self.under_way == 0;
-        let linger = self.limits.linger_us;
-        let waited = |lane: &Lane| lane.open_count > 0 && now_us >= lane.opened_us + linger;
-        if idle || waited(&self.flood) {
-            self.close_flood(now_us);
-        }
-        if idle
-            || self
-                .open
-                .iter()
-                .any(|node| self.lanes.get(node).is_some_and(waited))
-        {
-            self.close_inboxes(now_us);
-        }
+        self.close_ready(now_us);
         if !self.repairing {
             self.repair();
         }
@@ -496,6 +506,27 @@ impl Outlet {
         if batch.len() > before {
             self.under_way += 1;
             self.taken += 1;
+        }
+    }
+
+    /// Closes the frames that leave now.
+    fn close_ready(&mut self, now_us: u64) {
+        let linger_us = self.limits.linger_us;
+        let idle = self.under_way == 0 && self.pace.next_us(linger_us) <= now_us;
+        let waited = |lane: &Lane| lane.open_count > 0 && now_us >= lane.opened_us + linger_us;
+        let why = if idle { Closed::Idle } else { Closed::Waited };
+        let mut closed = false;
+        if self.flood.open_count > 0 && (idle || waited(&self.flood)) {
+            self.close_flood(why, now_us);
+            closed = true;
+        }
+        let mut lanes = self.open.iter().filter_map(|node| self.lanes.get(node));
+        if idle && !self.open.is_empty() || lanes.any(waited) {
+            self.close_inboxes(why, now_us);
+            closed = true;
+        }
+        if closed {
+            self.pace.step(linger_us, now_us);
         }
     }
 
@@ -549,19 +580,22 @@ impl Outlet {
 
     /// When [`Self::take`] has something, if nothing happens before.
     pub fn due_us(&self, now_us: u64) -> Option<u64> {
-        let idle = self.under_way == 0;
         let some_open = self.flood.open_count > 0 || !self.open.is_empty();
         let repairs = !self.repairing && !self.repairs.is_empty();
         let ready = |publish: &Publish| !self.is_paused(publish.channel);
-        if self.queue.iter().any(ready) || repairs || idle && some_open {
+        if self.queue.iter().any(ready) || repairs {
             return Some(now_us);
         }
+        let linger_us = self.limits.linger_us;
+        let idle =
+            (self.under_way == 0 && some_open).then(|| self.pace.next_us(linger_us).max(now_us));
         let opened = self.open.iter().filter_map(|node| self.lanes.get(node));
         let flood = Some(&self.flood).filter(|lane| lane.open_count > 0);
         let lingers = opened.chain(flood);
-        let lingers = lingers.map(|lane| lane.opened_us + self.limits.linger_us);
+        let lingers = lingers.map(|lane| lane.opened_us + linger_us);
         let paused = self.paused.iter().filter(|_| !self.queue.is_empty());
-        lingers.chain(paused.map(|(_, until_us)| *until_us)).min()
+        let paused = paused.map(|(_, until_us)| *until_us);
+        lingers.chain(paused).chain(idle).min()
     }
 
     /// Position of the last letter in a flood frame.

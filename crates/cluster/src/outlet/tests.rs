@@ -42,7 +42,7 @@ fn an_idle_outlet_sends_at_once_and_a_busy_one_gathers() {
         outlet.send(&[NodeId(1)], b"b", 10).expect("taken");
     }
     assert!(take(&mut outlet, 20).is_empty());
-    assert_eq!(outlet.due_us(20), Some(210));
+    assert_eq!(outlet.due_us(20), Some(310));
     outlet.ended(first, |_| true, 20);
     assert_eq!(shapes(&take(&mut outlet, 30)), [(inbox, 2, 3)]);
 }
@@ -53,8 +53,51 @@ fn a_letter_waits_no_longer_than_it_may() {
     outlet.send(&[NodeId(1)], b"a", 0).expect("taken");
     take(&mut outlet, 0);
     outlet.flood(b"b", 100).expect("taken");
-    assert!(take(&mut outlet, 299).is_empty());
-    assert_eq!(shapes(&take(&mut outlet, 300)), [(Channel::Flood, 1, 1)]);
+    assert!(take(&mut outlet, 399).is_empty());
+    assert_eq!(shapes(&take(&mut outlet, 400)), [(Channel::Flood, 1, 1)]);
+}
+
+/// A letter every `every_us` for a tenth of a second, to an engine that answers at once. How many batches left, and how many
+/// microseconds the letters waited in all.
+fn stream(outlet: &mut Outlet, every_us: u64) -> (u64, u64) {
+    let (mut batches, mut waited_us, mut waiting) = (0, 0, Vec::new());
+    for now_us in (0..100_000).step_by(10) {
+        if now_us % every_us == 0 {
+            outlet.send(&[NodeId(1)], b"a", now_us).expect("taken");
+            waiting.push(now_us);
+        }
+        let batch = take(outlet, now_us);
+        if !batch.is_empty() {
+            outlet.ended(batch, |_| true, now_us);
+            batches += 1;
+            waited_us += waiting.drain(..).map(|since| now_us - since).sum::<u64>();
+        }
+    }
+    (batches, waited_us)
+}
+
+#[test]
+fn under_load_batches_leave_three_times_a_millisecond() {
+    let mut outlet = outlet(Limits::default());
+    let (batches, waited_us) = stream(&mut outlet, 10);
+    assert!((320..=345).contains(&batches), "{batches}");
+    // On average half of the time between batches.
+    assert!(waited_us <= 10_000 * 160, "{waited_us}");
+    let [idle, waited, full, order] = outlet.sent().frames;
+    assert_eq!((idle + waited, full, order), (batches, 0, 0));
+}
+
+#[test]
+fn letters_that_come_slower_than_batches_may_leave_do_not_wait() {
+    let mut outlet = outlet(Limits::default());
+    assert_eq!(stream(&mut outlet, 400), (250, 0));
+    // Nor does a burst after a quiet time.
+    for now_us in 110_000..110_008 {
+        outlet.send(&[NodeId(1)], b"a", now_us).expect("taken");
+        let batch = take(&mut outlet, now_us);
+        assert_eq!(batch.len(), 1, "{now_us}");
+        outlet.ended(batch, |_| true, now_us);
+    }
 }
 
 #[test]
@@ -94,15 +137,14 @@ fn a_ring_that_is_too_short_says_what_is_gone() {
         ..Limits::default()
     });
     for n in 0..10 {
-        outlet
-            .send(&[NodeId(1)], &[n; 10], u64::from(n))
-            .expect("taken");
-        let batch = take(&mut outlet, u64::from(n));
-        outlet.ended(batch, |_| true, u64::from(n));
+        let now_us = u64::from(n) * 1_000;
+        outlet.send(&[NodeId(1)], &[n; 10], now_us).expect("taken");
+        let batch = take(&mut outlet, now_us);
+        outlet.ended(batch, |_| true, now_us);
     }
     assert!(outlet.ring_bytes() <= 200);
-    outlet.nack(NodeId(1), Stream::Inbox, 1, (2, 10), 20);
-    let batch = take(&mut outlet, 20);
+    outlet.nack(NodeId(1), Stream::Inbox, 1, (2, 10), 20_000);
+    let batch = take(&mut outlet, 20_000);
     let gone = batch
         .iter()
         .find_map(|publish| match frame::read(&publish.frame) {

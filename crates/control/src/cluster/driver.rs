@@ -462,6 +462,10 @@ impl Driver {
 
     fn count(&self) {
         let (gauges, sent) = (&self.rig.gauges, self.node.sent());
+        let received = self.node.received_in_all();
+        for (cell, frames) in gauges.frames.iter().zip(sent.frames) {
+            Gauges::set(cell, frames);
+        }
         let waiting = self.node.queued_bytes();
         self.rig.uplink.engine_holds(waiting);
         let peers = self.node.peers().count() as u64;
@@ -470,10 +474,13 @@ impl Driver {
         for (cell, value) in [
             (&gauges.peers, peers),
             (&gauges.letters, sent.letters),
-            (&gauges.frames, sent.frames),
             (&gauges.bytes, sent.bytes),
             (&gauges.repairs, sent.repairs),
+            (&gauges.questions_heard, sent.questions),
             (&gauges.gone, sent.gone),
+            (&gauges.gaps, received.gaps),
+            (&gauges.questions_asked, received.asked),
+            (&gauges.interest_misses, self.node.interest_misses()),
             (&gauges.ring_us, self.node.ring_us()),
             (&gauges.queued_bytes, self.rig.uplink.waiting() as u64),
             (&gauges.versions, refusals.versions),

@@ -9,6 +9,8 @@ macro_rules! gauges {
         #[derive(Debug, Default)]
         pub struct Gauges {
             $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Frames of letters sent, by the reason why they were closed: [`cluster::outlet::Closed`].
+            pub frames: [AtomicU64; 4],
             /// The engine answers and the channels are heard.
             pub up: AtomicBool,
             /// From handing a batch to the engine to its answer.
@@ -22,8 +24,6 @@ gauges! {
     peers,
     /// Letters sent, once for each receiver or flood.
     letters,
-    /// Frames of letters sent.
-    frames,
     /// Bytes of these frames.
     bytes,
     /// Letters that came.
@@ -32,6 +32,14 @@ gauges! {
     repairs,
     /// Questions for frames that were not kept any more.
     gone,
+    /// Holes in what peers sent.
+    gaps,
+    /// Questions for what is missing, to peers.
+    questions_asked,
+    /// Questions of peers.
+    questions_heard,
+    /// Times that what was known of a peer's keys was incomplete.
+    interest_misses,
     /// Letters that were lost and could not be had again.
     lost,
     /// Times that nobody knows how many were lost.

@@ -35,9 +35,15 @@ pub(super) const CLUSTER: &[Metric] = &[
     ),
     counter(
         "sockeye_cluster_frames_total",
-        "Frames that held them.",
-        |v| one(v, |c| &c.frames),
-    ),
+        "Frames that held them, by the reason why each was closed: `idle` = Redis had nothing to do, `waited` = its first letter had waited \
+         for 0.3 ms, `full`, `order` = the next letter was one to all nodes and these were not, or the reverse.",
+        |v| {
+            let reasons = ["idle", "waited", "full", "order"].map(str::to_owned);
+            let frames = v.node.cluster.frames.iter().map(|cell| load(cell) as f64);
+            Samples::Labelled(reasons.into_iter().zip(frames).collect())
+        },
+    )
+    .by("reason"),
     counter(
         "sockeye_cluster_bytes_total",
         "Bytes of these frames.",
@@ -47,6 +53,26 @@ pub(super) const CLUSTER: &[Metric] = &[
         "sockeye_cluster_received_total",
         "Letters of other nodes that were handed to shards.",
         |v| one(v, |c| &c.received),
+    ),
+    counter(
+        "sockeye_cluster_gaps_total",
+        "Holes in what other nodes sent; most are repaired, the rest is in `sockeye_cluster_lost_total`.",
+        |v| one(v, |c| &c.gaps),
+    ),
+    counter(
+        "sockeye_cluster_questions_total",
+        "Questions for missing frames: `asked` by this node, and `heard` from others.",
+        |v| {
+            let cells = &v.node.cluster;
+            let ways = [("asked", &cells.questions_asked), ("heard", &cells.questions_heard)];
+            Samples::Labelled(ways.map(|(way, cell)| (way.to_owned(), load(cell) as f64)).into())
+        },
+    )
+    .by("way"),
+    counter(
+        "sockeye_cluster_interest_misses_total",
+        "Times that this node did not know all rooms and users of another one any more: it sends it everything until it was told them again.",
+        |v| one(v, |c| &c.interest_misses),
     ),
     counter(
         "sockeye_cluster_repairs_total",
