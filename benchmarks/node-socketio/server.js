@@ -1,7 +1,8 @@
 // Socket.IO on Node as npm installs it (engine: ws), as the peer of the benchmark suite and of the
 // scenarios. With POLLING=1 it also offers long-polling, with MAX_REQUESTS=n it ends a connection
 // behind its n-th answer, with TLS_CERT and TLS_KEY (files) it speaks TLS, with DEFLATE=1 it compresses,
-// with SECRET it wants a token signed by it, with PING it pings every so many milliseconds and waits as long.
+// with SECRET it wants a token signed by it, with PING it pings every so many milliseconds and waits as long,
+// with REDIS (a URL) it is one of several servers, by Socket.IO's Redis adapter.
 // Prints one JSON line with its port and pid, then serves until it is told to stop.
 "use strict";
 
@@ -72,8 +73,18 @@ io.on("connection", (socket) => {
   });
 });
 
-http.listen(Number(process.env.PORT || 0), "127.0.0.1", 4096, () => {
+async function joinCluster(url) {
+  const publisher = require("redis").createClient({ url });
+  const subscriber = publisher.duplicate();
+  await Promise.all([publisher.connect(), subscriber.connect()]);
+  io.adapter(require("@socket.io/redis-adapter").createAdapter(publisher, subscriber));
+}
+
+const listen = () => http.listen(Number(process.env.PORT || 0), "127.0.0.1", 4096, () => {
   console.log(JSON.stringify({ port: http.address().port, pid: process.pid }));
 });
+
+if (process.env.REDIS) joinCluster(process.env.REDIS).then(listen);
+else listen();
 
 process.on("SIGTERM", () => process.exit(0));

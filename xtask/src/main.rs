@@ -11,6 +11,7 @@ mod install;
 mod law;
 mod law_table;
 mod links;
+mod nodes;
 mod notices;
 mod plan;
 mod repository;
@@ -73,6 +74,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measure nodes that share rooms over Redis, beside Socket.IO on Node, and fill in the figures of docs/cluster.md.
+    Nodes(nodes::NodesArgs),
     /// Build what a release ships for this kind of machine, into target/dist.
     Dist,
     /// Take the screenshots of the chat page that the documents show.
@@ -102,6 +105,7 @@ fn run(command: Command) -> Result<()> {
         } => faults::run(seeds, node_timeout_ms),
         Command::Workers(scale) => workers::run(&scale),
         Command::Bench { args } => bench::run(&args),
+        Command::Nodes(args) => nodes::run(&args),
         Command::Dist => dist::run(),
         Command::Demo => bench::demo(),
     }

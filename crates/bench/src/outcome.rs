@@ -106,6 +106,9 @@ pub struct Phase {
     pub ack: Distribution,
     /// CPU time of all server processes in this phase.
     pub server_cpu_s: Option<f64>,
+    /// The same of each process, in the order of `Outcome::processes`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub process_cpu_s: Vec<f64>,
     /// Share of the time that the server's thread worst off was ready and had no core.
     pub server_waited: f64,
     /// Resident memory of all server processes, highest during the phase.

@@ -39,6 +39,7 @@ pub fn join(
             .secret
             .as_ref()
             .map(|secret| secret.reveal().to_owned()),
+        frame_letters: cluster.frame_letters,
         ring_bytes: cluster.ring_bytes,
         queue_bytes: cluster.queue_bytes,
         flood_always: cluster.flood_always,

@@ -100,6 +100,10 @@ impl Redis {
         up.then_some(self)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }

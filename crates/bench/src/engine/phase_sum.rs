@@ -74,6 +74,15 @@ impl PhaseSum {
         self.busy_seconds += busy.iter().filter(is_busy).count() as u64;
     }
 
+    /// What each process used in a second.
+    pub fn add_cpu(&mut self, used: &[f64]) {
+        let each = &mut self.row.process_cpu_s;
+        each.resize(used.len().max(each.len()), 0.0);
+        each.iter_mut()
+            .zip(used)
+            .for_each(|(sum, used)| *sum += used);
+    }
+
     /// Counts of a worker after the last whole second.
     pub fn add_rest(&mut self, rest: &Report, open: u64) {
         let row = &mut self.row;

@@ -227,13 +227,20 @@ impl Summary {
     }
 
     fn sample_into(&self, second: &mut Second, number: usize) {
-        let at = |number: usize| self.samples.get(number).copied().flatten();
-        if let (Some(before), Some(after)) = (at(number), at(number + 1)) {
-            let used = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
-            second.server_cpu_percent = Some(used / SECOND_NS * 100.0);
+        second.server_cpu_percent =
+            (self.cpu_s(number)).map(|used| used.iter().sum::<f64>() * 100.0);
+        if let Some(Some(after)) = self.samples.get(number + 1) {
             second.server_rss_bytes = Some(after.rss_bytes);
             second.server_waited = Some(after.waited);
         }
+    }
+
+    /// What each process used in a second.
+    fn cpu_s(&self, number: usize) -> Option<Vec<f64>> {
+        let at = |number: usize| Some(&self.samples.get(number)?.as_ref()?.cpu_ns);
+        let used = at(number)?.iter().zip(at(number + 1)?);
+        let used = used.map(|(before, after)| after.saturating_sub(*before) as f64 / SECOND_NS);
+        Some(used.collect())
     }
 
     /// Books the second with its phase; seconds in which users were still brought in have none.
@@ -246,6 +253,7 @@ impl Summary {
     ) {
         second.phase = self.sums.len().saturating_sub(1);
         let before = self.last.connections;
+        let used = self.cpu_s(number as usize);
         let Some(sum) = self.sums.iter_mut().rev().find(|sum| number >= sum.first) else {
             return;
         };
@@ -257,6 +265,7 @@ impl Summary {
         match number < sum.first + sum.seconds {
             true => {
                 sum.add_second(second, busy);
+                sum.add_cpu(&used.unwrap_or_default());
                 sum.waited += waited;
             }
             // What was on its way when the last phase ended belongs to it: the slowest messages
@@ -356,6 +365,8 @@ impl Summary {
             };
             sum.row.generator_cpu_s *= share;
             sum.row.server_cpu_s = sum.row.server_cpu_s.map(|cpu_s| cpu_s * share);
+            let each = sum.row.process_cpu_s.iter_mut();
+            each.for_each(|cpu_s| *cpu_s *= share);
         }
     }
 

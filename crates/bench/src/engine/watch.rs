@@ -25,9 +25,10 @@ struct Watched {
 }
 
 /// All processes together at one moment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sample {
-    pub cpu_ns: u64,
+    /// Of each process, since the start.
+    pub cpu_ns: Vec<u64>,
     pub rss_bytes: u64,
     /// Share of the time since the last sample that the thread worst off was ready and had no core.
     pub waited: f64,
@@ -74,7 +75,9 @@ impl Watch {
             watched.rss_peak = watched.rss_peak.max(watched.rss);
         }
         let sample = Sample {
-            cpu_ns: self.watched.iter().map(|w| w.cpu_ns - w.cpu_start_ns).sum(),
+            cpu_ns: (self.watched.iter())
+                .map(|w| w.cpu_ns - w.cpu_start_ns)
+                .collect(),
             rss_bytes: self.watched.iter().map(|w| w.rss).sum(),
             waited: (waited_ns as f64 / since_ns as f64).min(1.0),
         };

@@ -1,6 +1,6 @@
 //! Owns the scenarios that come with the binary.
 
-const BUILT_IN: [(&str, &str); 12] = [
+const BUILT_IN: [(&str, &str); 14] = [
     ("staircase", include_str!("../../scenarios/staircase.toml")),
     (
         "chat-public",
@@ -33,6 +33,14 @@ const BUILT_IN: [(&str, &str); 12] = [
     (
         "nodes-paced",
         include_str!("../../scenarios/nodes-paced.toml"),
+    ),
+    (
+        "nodes-steady",
+        include_str!("../../scenarios/nodes-steady.toml"),
+    ),
+    (
+        "nodes-joins",
+        include_str!("../../scenarios/nodes-joins.toml"),
     ),
 ];
 

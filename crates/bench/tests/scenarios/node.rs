@@ -47,6 +47,12 @@ impl Node {
     }
 }
 
+impl Node {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -179,10 +179,20 @@ steps = [
     let node = Node::start();
     let target = bench::engine::Target {
         urls: vec![node.url.clone()],
+        pids: vec![node.pid(), std::process::id()],
         ..Default::default()
     };
     let mut listener = crate::rig::Listener::default();
     let outcome = bench::engine::run(&scenario, &target, &options, &mut listener).unwrap();
+    for phase in &outcome.phases {
+        let each = &phase.process_cpu_s;
+        let sum: f64 = each.iter().sum();
+        assert_eq!(each.len(), 2, "{each:?}");
+        assert!(
+            (sum - phase.server_cpu_s.unwrap()).abs() < 1e-9,
+            "{phase:?}"
+        );
+    }
     let totals = &outcome.totals;
     assert_eq!(
         (totals.connects_succeeded, totals.acked),

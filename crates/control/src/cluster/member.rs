@@ -38,6 +38,8 @@ pub struct Settings {
     pub card: Card,
     /// Frames carry a code made with it.
     pub secret: Option<String>,
+    /// Letters in a frame.
+    pub frame_letters: u16,
     /// Bytes of frames kept for nodes that miss some.
     pub ring_bytes: usize,
     /// What anybody wants goes to everybody.
@@ -260,6 +262,7 @@ impl Seed {
             flood_always: settings.flood_always,
             ..Limits::default()
         };
+        limits.outlet.frame_letters = settings.frame_letters;
         limits.outlet.ring_bytes = settings.ring_bytes;
         // Publishers are refused before, and are told.
         limits.outlet.queue_bytes = settings.queue_bytes.saturating_mul(2);

@@ -150,6 +150,7 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
             ..Card::default()
         },
         secret: None,
+        frame_letters: 64,
         ring_bytes: 64 << 20,
         queue_bytes: 32 << 20,
         flood_always: false,

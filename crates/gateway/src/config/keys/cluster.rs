@@ -73,6 +73,8 @@ section! {
             "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
         join_wait: Duration = "50ms",
             "How long the ack of a join waits at most until all nodes know of it.";
+        frame_letters: Whole<1, 64> = "64",
+            "Messages that one message to Redis carries at most. A message that finds none under way does not wait for others. `1`: each goes alone.";
         ring_bytes: Bytes = "64MiB",
             "Messages kept for nodes that miss some. It must hold what is sent while Redis fails over.";
         queue_bytes: Bytes = "32MiB",
