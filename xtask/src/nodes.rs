@@ -21,8 +21,11 @@ const PAIRS: usize = 12;
 /// The failover of this Redis Cluster is not measured here.
 const NODE_TIMEOUT_MS: u32 = 5_000;
 
+/// Measures, and tells the figures in Markdown, with the last run.
+type Measure = fn(&Rig) -> Result<(String, Run)>;
+
 /// What is measured, by the name that its place in the page has.
-const PARTS: [(&str, fn(&Rig) -> Result<(String, Run)>); 6] = [
+const PARTS: [(&str, Measure); 6] = [
     ("beside", beside),
     ("two-cores", two_cores),
     ("joins", joins),
@@ -74,8 +77,10 @@ pub fn run(args: &NodesArgs) -> Result<()> {
         let filled = part(&rig).and_then(|(text, last)| {
             let text = format!("{text}\n{}\n", measured(&last));
             println!("{text}");
-            let is_whole = args.time_scale == 1.0;
-            is_whole.then(|| fill(name, &text)).unwrap_or(Ok(()))
+            match args.time_scale == 1.0 {
+                true => fill(name, &text),
+                false => Ok(()),
+            }
         });
         if let Err(error) = filled {
             eprintln!("{name}: {error:#}");

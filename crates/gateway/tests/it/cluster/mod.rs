@@ -98,6 +98,26 @@ fn a_node_without_members_gets_no_letters() {
     assert_eq!(nodes[2].metric("sockeye_cluster_received_total"), 0.0);
 }
 
+/// What is measured as "no coalescing" is that.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn messages_share_frames_unless_each_shall_have_its_own() {
+    let redis = Redis::start();
+    let settings = ["", "frame_letters = 1"];
+    let nodes = settings.map(|more| Gateway::start(&config(&redis, more)));
+    all_up(&nodes);
+    let mut members = [&nodes[0], &nodes[1]].map(|node| member(node, "room"));
+    let events: Vec<(&str, Vec<Value>)> = (0..500).map(|n| ("n", vec![json!(n)])).collect();
+    let [shared, alone] = [0, 1].map(|at| {
+        members[at].emit_all(&events);
+        assert_eq!(numbers(&mut members[1 - at], 500).len(), 500);
+        let letters = nodes[at].reaches("sockeye_cluster_letters_total", 500.0);
+        letters - nodes[at].metric("sockeye_cluster_frames_total")
+    });
+    assert_eq!(alone, 0.0);
+    assert!(shared > 100.0, "{shared} letters more than frames");
+}
+
 /// A restart of Redis lost what was published while it was away.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
