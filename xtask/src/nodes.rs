@@ -122,14 +122,23 @@ fn measured(run: &Run) -> String {
 
 fn middle(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
+    let at = |at: usize| all.get(at).copied().unwrap_or(f64::NAN);
+    let half = all.len() / 2;
+    match all.len() % 2 {
+        0 => f64::midpoint(at(half.wrapping_sub(1)), at(half)),
+        _ => at(half),
+    }
 }
 
-/// The middle of the rounds of one phase.
+/// The middle of the rounds of one phase. A round without the figure counts as worse than all others.
 fn of_phase(runs: &[Run], at: usize, figure: impl Fn(Phase) -> Option<f64>) -> Option<f64> {
     let figures = runs.iter().map(|run| figure(run.phases().nth(at)?));
-    let figures: Option<Vec<f64>> = figures.collect();
-    figures.map(middle)
+    let middle = middle(
+        figures
+            .map(|figure| figure.unwrap_or(f64::INFINITY))
+            .collect(),
+    );
+    Some(middle).filter(|middle| middle.is_finite())
 }
 
 /// A figure with three digits or whole, `–` where there is none.
@@ -190,36 +199,54 @@ fn beside(rig: &Rig) -> Result<(String, Run)> {
         (part("nodes-paced", 1, 0.35), &theirs),
     ];
     let all = rounds(rig, &plan)?;
-    let mut text = "| scenario | server | per second | CPU us each | Redis, of a core | p50, p99 ms | wrong |\n\
-                    |---|---|---:|---:|---:|---:|---:|\n"
+    Ok((table(&plan, &all)?, last(all)?))
+}
+
+/// Nodes, Redis and generator on two cores.
+fn two_cores(rig: &Rig) -> Result<(String, Run)> {
+    let side = Side::sockeye(rig, 2, Store::One(Redis::start()), LETTERS)?.on_cores("0,1")?;
+    let plan = [
+        (part("nodes-rooms", 5, 0.625), &side),
+        (part("nodes-crowd", 3, 0.625), &side),
+        (part("nodes-paced", 1, 0.35), &side),
+    ];
+    let all = rounds(rig, &plan)?;
+    Ok((table(&plan, &all)?, last(all)?))
+}
+
+/// A row for each phase that is measured.
+fn table(plan: &[(Part, &Side)], all: &[Vec<Run>]) -> Result<String> {
+    let mut text = "| scenario | server | per second | CPU us each | Redis, of a core | cores of the generator | by core left | p50, p99 ms | wrong |\n\
+                    |---|---|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
-    for ((part, side), runs) in plan.iter().zip(&all) {
-        let what = match part.scenario {
-            "nodes-crowd" => "received",
-            _ => "sent",
-        };
+    for ((part, side), runs) in plan.iter().zip(all) {
         for (at, phase) in runs[0].phases().enumerate() {
-            if phase.name() == WARM_UP {
-                continue;
+            if phase.name() != WARM_UP {
+                let (name, phase, row) = (part.scenario, phase.name(), row(part, runs, at));
+                writeln!(text, "| `{name}`, {phase} | {} | {row} |", side.name)?;
             }
-            let median = |figure: &dyn Fn(Phase) -> f64| {
-                short(of_phase(runs, at, |phase| Some(figure(phase))))
-            };
-            writeln!(
-                text,
-                "| `{}`, {} | {} | {} | {} | {} % | {} | {} |",
-                part.scenario,
-                phase.name(),
-                side.name,
-                median(&|phase| phase.rate(what)),
-                median(&|phase| phase.cpu_us(what)),
-                median(&|phase| phase.redis_percent()),
-                percentiles(runs, at, "delivery"),
-                wrong(runs)
-            )?;
         }
     }
-    Ok((text, last(all)?))
+    Ok(text)
+}
+
+fn row(part: &Part, runs: &[Run], at: usize) -> String {
+    let what = match part.scenario {
+        "nodes-crowd" => "received",
+        _ => "sent",
+    };
+    let median =
+        |figure: &dyn Fn(Phase) -> f64| short(of_phase(runs, at, |phase| Some(figure(phase))));
+    let cells = [
+        median(&|phase| phase.rate(what)),
+        median(&|phase| phase.cpu_us(what)),
+        median(&|phase| phase.redis_percent()) + " %",
+        median(&|phase| phase.generator_cores()),
+        median(&|phase| phase.rate(what) / phase.cores_left()),
+        percentiles(runs, at, "delivery"),
+        wrong(runs),
+    ];
+    cells.join(" | ")
 }
 
 /// Deliveries that were lost, doubled, out of order or nobody's, in all rounds.
@@ -231,42 +258,12 @@ fn last(all: Vec<Vec<Run>>) -> Result<Run> {
     all.into_iter().flatten().last().context("nothing was run")
 }
 
-/// Nodes, Redis and generator on two cores.
-fn two_cores(rig: &Rig) -> Result<(String, Run)> {
-    let side = Side::sockeye(rig, 2, Store::One(Redis::start()), LETTERS)?.on_cores("0,1")?;
-    let all = rounds(rig, &[(part("nodes-rooms", 5, 0.625), &side)])?;
-    let runs = &all[0];
-    let mut text = "| wanted | publishes/s | CPU us each | Redis, of a core | cores of the generator | publishes/s by core left | p50, p99 ms |\n\
-                    |---|---:|---:|---:|---:|---:|---:|\n"
-        .to_owned();
-    for (at, phase) in runs[0].phases().enumerate() {
-        if phase.name() == WARM_UP {
-            continue;
-        }
-        let median =
-            |figure: &dyn Fn(Phase) -> f64| short(of_phase(runs, at, |phase| Some(figure(phase))));
-        writeln!(
-            text,
-            "| {} | {} | {} | {} % | {} | {} | {} |",
-            phase.name(),
-            median(&|phase| phase.rate("sent")),
-            median(&|phase| phase.cpu_us("sent")),
-            median(&|phase| phase.redis_percent()),
-            median(&|phase| phase.generator_cores()),
-            median(&|phase| phase.rate("sent") / (2.0 - phase.generator_cores()).max(0.01)),
-            percentiles(runs, at, "delivery"),
-        )?;
-    }
-    writeln!(text, "\nWrong deliveries: {}.", wrong(runs))?;
-    Ok((text, last(all)?))
-}
-
 /// The acknowledgement of joins, on one and four nodes.
 fn joins(rig: &Rig) -> Result<(String, Run)> {
     let one = Side::sockeye(rig, 1, Store::One(Redis::start()), LETTERS)?;
     let four = Side::sockeye(rig, 4, Store::One(Redis::start()), LETTERS)?;
     let theirs = Side::socket_io(4)?;
-    let part = part("nodes-joins", 3, 1.0);
+    let part = part("nodes-joins", 3, 0.5);
     let sides = [(part, &one), (part, &four), (part, &theirs)];
     let all = rounds(rig, &sides)?;
     let mut text = "| servers | first of a room: p50, p99 ms | first on another node | later |\n|---|---:|---:|---:|\n".to_owned();
@@ -396,5 +393,12 @@ mod tests {
         let told = [0.392, 17.24, 292.4, 1_600_012.4].map(|figure| short(Some(figure)));
         assert_eq!(told, ["0.39", "17.2", "292", "1,600,012"]);
         assert_eq!(short(None), "–");
+    }
+
+    #[test]
+    fn the_middle_of_an_even_number_lies_between_two() {
+        assert_eq!(middle(vec![3.0, 1.0, 9.0]), 3.0);
+        assert_eq!(middle(vec![3.0, 1.0, 9.0, 2.0]), 2.5);
+        assert!(middle(Vec::new()).is_nan());
     }
 }

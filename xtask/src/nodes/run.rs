@@ -76,6 +76,7 @@ pub struct Run {
 pub struct Phase<'a> {
     row: &'a Value,
     stores: usize,
+    cores: f64,
 }
 
 impl Store {
@@ -239,8 +240,8 @@ impl Rig {
 impl Run {
     pub fn phases(&self) -> impl Iterator<Item = Phase<'_>> {
         let rows = self.result["phases"].as_array().into_iter().flatten();
-        let stores = self.stores;
-        rows.map(move |row| Phase { row, stores })
+        let (stores, cores) = (self.stores, number(self.machine(), "cores"));
+        rows.map(move |row| Phase { row, stores, cores })
     }
 
     pub fn total(&self, name: &str) -> f64 {
@@ -289,6 +290,11 @@ impl Phase<'_> {
 
     pub fn generator_cores(&self) -> f64 {
         number(self.row, "generator_cpu_s") / self.seconds()
+    }
+
+    /// What the generator left of the cores that it shared with the servers.
+    pub fn cores_left(&self) -> f64 {
+        (self.cores - self.generator_cores()).max(0.01)
     }
 
     /// A percentile of the `delivery` or `ack`, in milliseconds; `None` where the generator measured itself.

@@ -296,9 +296,12 @@ fn parse_external(text: &str) -> Result<Contender, String> {
     Ok(Contender { name, kind })
 }
 
-/// Installs the packages of a Node peer when they are missing.
+/// Installs the packages of a Node peer when they are missing, or of another time.
 pub fn install_node_peer(folder: &Path) -> Result<()> {
-    if folder.join("node_modules").is_dir() {
+    let changed = |file: &str| folder.join(file).metadata()?.modified();
+    // npm writes this file last.
+    let installed = changed("node_modules/.package-lock.json").ok();
+    if installed.is_some_and(|at| changed("package-lock.json").is_ok_and(|lock| lock <= at)) {
         return Ok(());
     }
     eprintln!("npm ci in {}", folder.display());

@@ -219,3 +219,24 @@ fn a_server_that_refuses_is_named() {
     );
     assert_eq!(outcome.totals.failed_connects(), 3);
 }
+
+/// What nodes are compared with.
+#[test]
+#[ignore = "needs Node and Redis: cargo xtask test foreign"]
+fn two_servers_of_socket_io_share_rooms() {
+    let redis = servers::Redis::start();
+    let nodes = [0, 1].map(|_| Node::with("REDIS", &redis.url()));
+    let flows = "[flows.publisher]\ncount = 1\nsteps = [{ connect = true }, { join = 'room' }, \
+                 { loop = [{ emit = 'push', to = 'room' }], pace = \"phase\" }]\n\
+                 [flows.member]\nsteps = [{ connect = true }, { join = 'room' }]";
+    let scenario = scenario(2, "spread = '${user}'", flows);
+    let options = bench::engine::Options::new(crate::processes::processes());
+    let target = bench::engine::Target {
+        urls: nodes.iter().map(|node| node.url.clone()).collect(),
+        ..Default::default()
+    };
+    let mut listener = crate::rig::Listener::default();
+    let outcome = bench::engine::run(&scenario, &target, &options, &mut listener).unwrap();
+    crate::rig::assert_clean(&outcome);
+    assert!(outcome.totals.received > 0, "{:?}", outcome.totals);
+}
