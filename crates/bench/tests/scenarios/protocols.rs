@@ -222,7 +222,7 @@ fn a_server_that_refuses_is_named() {
 
 /// What nodes are compared with.
 #[test]
-#[ignore = "needs Node and Redis: cargo xtask test foreign"]
+#[ignore = "needs Redis: cargo xtask test foreign"]
 fn two_servers_of_socket_io_share_rooms() {
     let redis = servers::Redis::start();
     let nodes = [0, 1].map(|_| Node::with("REDIS", &redis.url()));
