@@ -43,36 +43,21 @@ pub fn bill(
     let traffic_gb = traffic_gb(workload, load, prices, sheet);
     let load_balancer = load_balancer(workload, load, traffic_gb, prices, sheet);
     let traffic = egress(traffic_gb, &prices.egress, money, sheet);
-    let infrastructure = sheet.sum(
-        "machines, Redis, balancer and traffic",
-        money,
-        &[
-            term(machines, ""),
-            term(redis_cost, ""),
-            term(load_balancer, ""),
-            term(traffic, ""),
-        ],
-    );
+    let parts = [machines, redis_cost, load_balancer, traffic].map(|part| term(part, ""));
+    let what = "machines, Redis, balancer and traffic";
+    let infrastructure = sheet.reckon(what, money, Term::sum(parts));
     let people = people(prices, sheet);
-    let together = sheet.sum(
-        "together",
-        money,
-        &[term(infrastructure, ""), term(people, "people")],
-    );
-    let users = || term(workload.users, "users");
-    let infrastructure_per_user = sheet.quotient(
-        "by user, without people",
-        money,
-        term(infrastructure, ""),
-        users(),
-    );
-    let together_per_user = sheet.quotient("by user", money, term(together, ""), users());
-    let target_per_user = sheet.given(
-        "target by user",
-        *prices.target_per_user_month,
-        money,
-        "price file; without people",
-    );
+    let all = term(infrastructure, "") + term(people, "people");
+    let together = sheet.reckon("together", money, all);
+    let mut by_user = |what: &str, cost: f64| {
+        let cost = term(cost, "") / term(workload.users, "users");
+        sheet.reckon(what, money, cost)
+    };
+    let infrastructure_per_user = by_user("by user, without people", infrastructure);
+    let together_per_user = by_user("by user", together);
+    let target = *prices.target_per_user_month;
+    let source = "price file; without people";
+    let target_per_user = sheet.given("target by user", target, money, source);
     Ok(Bill {
         machines,
         redis: redis_cost,
@@ -93,8 +78,8 @@ fn people(prices: &Prices, sheet: &mut Sheet) -> f64 {
     let hours = &prices.people;
     let (source, money) = (hours.quoted(), &*prices.currency);
     let rate = sheet.given("an hour of people", *hours.per_hour, money, &source);
-    let factors = [term(*hours.hours_per_month, "hours"), term(rate, "an hour")];
-    sheet.product("people", money, &factors)
+    let cost = term(*hours.hours_per_month, "hours") * term(rate, "an hour");
+    sheet.reckon("people", money, cost)
 }
 
 fn machines(nodes: &Nodes, prices: &Prices, sheet: &mut Sheet) -> Result<f64> {
@@ -122,25 +107,17 @@ fn by_hour(
     sheet: &mut Sheet,
 ) -> f64 {
     sheet.given(name, per_hour, "an hour", source);
-    let factors = [
-        term(count, "nodes"),
-        term(per_hour, "an hour"),
-        term(*prices.hours_per_month, "h"),
-    ];
-    sheet.product(what, &prices.currency, &factors)
+    let hours = term(*prices.hours_per_month, "h");
+    let cost = term(count, "nodes") * term(per_hour, "an hour") * hours;
+    sheet.reckon(what, &prices.currency, cost)
 }
 
 fn traffic_gb(workload: &Workload, load: &Load, prices: &Prices, sheet: &mut Sheet) -> f64 {
-    sheet.product(
-        "traffic to clients",
-        "GB",
-        &[
-            term(load.bytes_out_per_s, "B/s"),
-            term(workload.load_factor, "of the peak on average"),
-            term(*prices.hours_per_month * SECONDS_PER_HOUR, "s"),
-            term(1.0 / BYTES_PER_GB, "GB/B"),
-        ],
-    )
+    let average =
+        term(load.bytes_out_per_s, "B/s") * term(workload.load_factor, "of the peak on average");
+    let seconds = term(*prices.hours_per_month * SECONDS_PER_HOUR, "s");
+    let gb = average * seconds * term(1.0 / BYTES_PER_GB, "GB/B");
+    sheet.reckon("traffic to clients", "GB", gb)
 }
 
 fn load_balancer(
@@ -151,51 +128,35 @@ fn load_balancer(
     sheet: &mut Sheet,
 ) -> f64 {
     let balancer = &prices.load_balancer;
-    let per_hour = sheet.given(
-        &balancer.name,
-        *balancer.per_hour,
-        "an hour",
-        &balancer.quoted(),
-    );
+    let (price, source) = (*balancer.per_hour, balancer.quoted());
+    let per_hour = sheet.given(&balancer.name, price, "an hour", &source);
     let share = |use_: f64, unit: f64| if unit > 0.0 { use_ / unit } else { 0.0 };
     let connects = load.connects_per_s * workload.load_factor;
     let active = load.connections * workload.load_factor;
-    let a_second = *balancer.unit_new_connections_per_second;
     let gb = traffic_gb / *prices.hours_per_month;
     let units = [
-        term(share(connects, a_second), "for connects"),
-        term(
-            share(active, *balancer.unit_active_connections),
-            "for connections",
+        (
+            "for connects",
+            connects,
+            balancer.unit_new_connections_per_second,
         ),
-        term(share(gb, *balancer.unit_gb_per_hour), "for traffic"),
+        ("for connections", active, balancer.unit_active_connections),
+        ("for traffic", gb, balancer.unit_gb_per_hour),
     ];
-    let units = sheet.greatest("its units", "", &units);
-    let hourly = sheet.product(
-        "units by hour",
-        "an hour",
-        &[
-            term(units, "units"),
-            term(*balancer.per_unit_hour, "an hour"),
-        ],
-    );
-    let rate = sheet.sum(
-        "balancer by hour",
-        "an hour",
-        &[term(per_hour, ""), term(hourly, "")],
-    );
-    let factors = [term(rate, "an hour"), term(*prices.hours_per_month, "h")];
-    sheet.product("balancer", &prices.currency, &factors)
+    let units = units.map(|(what, used, unit)| term(share(used, *unit), what));
+    let units = sheet.reckon("its units", "", Term::greatest(&units));
+    let hourly = term(units, "units") * term(*balancer.per_unit_hour, "an hour");
+    let hourly = sheet.reckon("units by hour", "an hour", hourly);
+    let hourly = term(per_hour, "") + term(hourly, "");
+    let rate = sheet.reckon("balancer by hour", "an hour", hourly);
+    let month = term(rate, "an hour") * term(*prices.hours_per_month, "h");
+    sheet.reckon("balancer", &prices.currency, month)
 }
 
 /// Fills tier after tier.
 pub fn egress(gb: f64, egress: &Egress, money: &str, sheet: &mut Sheet) -> f64 {
-    let free = sheet.given(
-        "traffic that is free",
-        *egress.free_gb,
-        "GB",
-        &egress.quoted(),
-    );
+    let what = "traffic that is free";
+    let free = sheet.given(what, *egress.free_gb, "GB", &egress.quoted());
     let mut left = (gb - free).max(0.0);
     let mut parts: Vec<Term> = Vec::new();
     for tier in &egress.tiers {
@@ -204,14 +165,14 @@ pub fn egress(gb: f64, egress: &Egress, money: &str, sheet: &mut Sheet) -> f64 {
             break;
         }
         let what = format!("traffic at {} a GB", number(*tier.per_gb));
-        let factors = [term(here, "GB"), term(*tier.per_gb, "a GB")];
-        parts.push(term(sheet.product(&what, money, &factors), ""));
+        let cost = term(here, "GB") * term(*tier.per_gb, "a GB");
+        parts.push(term(sheet.reckon(&what, money, cost), ""));
         left -= here;
     }
     match &parts[..] {
         [] => sheet.given("traffic", 0.0, money, "all of it is free"),
         [only] => only.value,
-        _ => sheet.sum("traffic", money, &parts),
+        _ => sheet.reckon("traffic", money, Term::sum(parts)),
     }
 }
 

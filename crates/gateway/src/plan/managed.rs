@@ -4,7 +4,7 @@
 use super::cost;
 use super::prices::{ByTier, ByUnit, ByUse, Prices, Tier};
 use super::range::Positive;
-use super::sheet::{Sheet, number, term};
+use super::sheet::{Sheet, Term, number, term};
 use super::workload::{Load, Workload};
 use serde::Serialize;
 
@@ -64,31 +64,21 @@ impl Month {
         prices: &Prices,
         sheet: &mut Sheet,
     ) -> Month {
-        let share = || term(workload.load_factor, "of the peak");
-        let seconds = *prices.hours_per_month * 3_600.0;
-        let mut over_month = |what: &str, per_s: f64| {
-            let factors = [term(per_s, "/s"), share(), term(seconds, "s")];
-            sheet.product(what, "", &factors)
+        let hours = *prices.hours_per_month;
+        let mut over_month = |what: &str, count: f64, unit: &str, time: Term| {
+            let average = term(count, unit) * term(workload.load_factor, "of the peak");
+            sheet.reckon(what, "", average * time)
         };
-        let messages_in = over_month("messages in", load.messages_per_s);
-        let messages_out = over_month("copies out", load.deliveries_per_s + load.acks_per_s);
-        let minutes = *prices.hours_per_month * MINUTES_PER_HOUR;
-        let connection_minutes = sheet.product(
-            "connection minutes",
-            "",
-            &[
-                term(load.connections, "connections"),
-                share(),
-                term(minutes, "min"),
-            ],
-        );
+        let seconds = || term(hours * 3_600.0, "s");
+        let minutes = || term(hours * MINUTES_PER_HOUR, "min");
+        let out = load.deliveries_per_s + load.acks_per_s;
+        let messages_in = over_month("messages in", load.messages_per_s, "/s", seconds());
+        let messages_out = over_month("copies out", out, "/s", seconds());
+        let (connections, what) = (load.connections, "connection minutes");
+        let connection_minutes = over_month(what, connections, "connections", minutes());
         // Members of a room share its channel.
-        let rooms = load.connections / workload.room.max(1.0);
-        let channel_minutes = sheet.product(
-            "channel minutes",
-            "",
-            &[term(rooms, "rooms"), share(), term(minutes, "min")],
-        );
+        let rooms = connections / workload.room.max(1.0);
+        let channel_minutes = over_month("channel minutes", rooms, "rooms", minutes());
         Month {
             users: workload.users,
             connections_peak: load.connections,
@@ -109,13 +99,10 @@ impl Month {
 
 fn by_tier(service: &ByTier, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
     sheet.section(&service.name);
-    let both = [
-        term(month.messages_in, "in"),
-        term(month.messages_out, "out"),
-    ];
-    let messages = sheet.sum("messages", "", &both);
-    let days = term(DAYS_PER_MONTH, "days");
-    let a_day = sheet.quotient("messages a day", "", term(messages, ""), days);
+    let both = term(month.messages_in, "in") + term(month.messages_out, "out");
+    let messages = sheet.reckon("messages", "", both);
+    let a_day = term(messages, "") / term(DAYS_PER_MONTH, "days");
+    let a_day = sheet.reckon("messages a day", "", a_day);
     let holds = |most: Option<Positive>, wanted: f64| most.is_none_or(|most| *most >= wanted);
     let fits = |tier: &&Tier| {
         holds(tier.connections, month.connections_peak)
@@ -147,58 +134,44 @@ fn by_use(service: &ByUse, month: &Month, prices: &Prices, sheet: &mut Sheet) ->
         return quote(&service.name, None, remark);
     }
     let source = service.quoted();
-    let mut parts = vec![term(
-        sheet.given("fee", *service.per_month, money, &source),
-        "",
-    )];
+    let fee = sheet.given("fee", *service.per_month, money, &source);
+    let mut parts = vec![term(fee, "")];
     let messages = month.billed(month.messages_in + month.messages_out, *service.message_kib);
+    let minutes = *service.per_million_connection_minutes;
+    let channels = service
+        .per_million_channel_minutes
+        .map_or(0.0, |price| *price);
     let meters = [
         ("messages", messages, *service.per_million_messages),
-        (
-            "connection minutes",
-            month.connection_minutes,
-            *service.per_million_connection_minutes,
-        ),
-        (
-            "channel minutes",
-            month.channel_minutes,
-            service
-                .per_million_channel_minutes
-                .map_or(0.0, |price| *price),
-        ),
+        ("connection minutes", month.connection_minutes, minutes),
+        ("channel minutes", month.channel_minutes, channels),
     ];
     for (what, count, price) in meters.into_iter().filter(|(.., price)| *price > 0.0) {
-        let factors = [term(count / MILLION, "million"), term(price, "a million")];
-        parts.push(term(sheet.product(what, money, &factors), ""));
+        let cost = term(count / MILLION, "million") * term(price, "a million");
+        parts.push(term(sheet.reckon(what, money, cost), ""));
     }
     if service.with_egress {
         let traffic = cost::egress(month.traffic_gb, &prices.egress, money, sheet);
         parts.push(term(traffic, ""));
     }
-    let total = sheet.sum("together", money, &parts);
+    let total = sheet.reckon("together", money, Term::sum(parts));
     quote(&service.name, Some(total), "by use".to_owned())
 }
 
 fn by_unit(service: &ByUnit, month: &Month, money: &str, sheet: &mut Sheet) -> Quote {
     sheet.section(&service.name);
     let source = service.quoted();
-    let units = sheet.count(
-        "units",
-        "",
-        term(month.connections_peak, "connections"),
-        term(*service.unit_connections, "a unit"),
-    );
+    let units =
+        term(month.connections_peak, "connections") / term(*service.unit_connections, "a unit");
+    let units = sheet.reckon("units", "", units.up());
     if let Some(most) = service.units_max.filter(|most| units > **most) {
         let remark = format!("needs {} units, allows {}", number(units), number(*most));
         return quote(&service.name, None, remark);
     }
     sheet.given("a unit", *service.per_unit_day, "a day", &source);
-    let factors = [
-        term(units, "units"),
-        term(*service.per_unit_day, "a day"),
-        term(DAYS_PER_MONTH, "days"),
-    ];
-    let base = sheet.product("units of a month", money, &factors);
+    let a_day = term(units, "units") * term(*service.per_unit_day, "a day");
+    let base = a_day * term(DAYS_PER_MONTH, "days");
+    let base = sheet.reckon("units of a month", money, base);
     let counted = match service.outbound_only {
         true => month.messages_out,
         false => month.messages_in + month.messages_out,
@@ -207,17 +180,12 @@ fn by_unit(service: &ByUnit, month: &Month, money: &str, sheet: &mut Sheet) -> Q
     let free = units * *service.unit_messages_per_day * DAYS_PER_MONTH;
     sheet.given("messages", messages, "", "as the service counts them");
     sheet.given("of these free", free.min(messages), "", "units × days");
-    let factors = [
-        term((messages - free).max(0.0) / MILLION, "million"),
-        term(*service.per_million_messages, "a million"),
-    ];
-    let more = sheet.product("messages beyond", money, &factors);
-    let total = sheet.sum("together", money, &[term(base, ""), term(more, "")]);
-    quote(
-        &service.name,
-        Some(total),
-        format!("{} units", number(units)),
-    )
+    let beyond = term((messages - free).max(0.0) / MILLION, "million");
+    let more = beyond * term(*service.per_million_messages, "a million");
+    let more = sheet.reckon("messages beyond", money, more);
+    let total = sheet.reckon("together", money, term(base, "") + term(more, ""));
+    let remark = format!("{} units", number(units));
+    quote(&service.name, Some(total), remark)
 }
 
 fn quote(name: &str, per_month: Option<f64>, remark: String) -> Quote {

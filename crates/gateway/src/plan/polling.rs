@@ -46,42 +46,32 @@ pub fn compare(
     let requests = requests_per_day(thousandths, every_s);
     let bytes = (u128::from(requests) * u128::from(header_bytes)).min(u64::MAX.into()) as u64;
     sheet.section("The same by polling");
-    sheet.exact(
-        "requests a day",
-        &format!(
-            "{} users × {} s ÷ {every_s} s",
-            with_thousandths(thousandths),
-            grouped(SECONDS_PER_DAY)
-        ),
-        requests,
-        "",
-    );
-    sheet.exact(
-        "headers a day",
-        &format!("{} requests × {header_bytes} B", grouped(requests)),
-        bytes,
-        "B",
-    );
+    let asked = with_thousandths(thousandths);
+    let day = grouped(SECONDS_PER_DAY);
+    let arithmetic = format!("{asked} users × {day} s ÷ {every_s} s");
+    sheet.exact("requests a day", &arithmetic, requests, "");
+    let arithmetic = format!("{} requests × {header_bytes} B", grouped(requests));
+    sheet.exact("headers a day", &arithmetic, bytes, "B");
+    let delay_s = every_s as f64 / 2.0;
     sheet.given(
         "news is late by",
-        every_s as f64 / 2.0,
+        delay_s,
         "s on average",
         "half the interval",
     );
     let pushed = load.bytes_out_per_s * load_factor * SECONDS_PER_DAY as f64 / BYTES_PER_GB;
-    sheet.given(
+    let (what, source) = (
         "all traffic of connections instead",
-        pushed,
-        "GB a day",
         "bandwidth above, on average",
     );
+    sheet.given(what, pushed, "GB a day", source);
     Ok(Polling {
         users: (thousandths + 500) / 1_000,
         every_s,
         header_bytes,
         requests_per_day: requests,
         header_bytes_per_day: bytes,
-        delay_s: every_s as f64 / 2.0,
+        delay_s,
         pushed_gb_per_day: pushed,
     })
 }

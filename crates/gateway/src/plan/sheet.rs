@@ -4,11 +4,11 @@
 use serde::Serialize;
 use units::grouped;
 
-/// A number with its name and unit, as it appears in a line.
+/// A number with its text in a line: a figure with its unit, or what was made of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
     pub value: f64,
-    pub unit: String,
+    text: String,
 }
 
 /// One line: `what: arithmetic = value unit`.
@@ -37,9 +37,56 @@ pub struct Sheet {
 }
 
 pub fn term(value: f64, unit: &str) -> Term {
+    let text = format!("{} {unit}", number(value));
     Term {
         value,
-        unit: unit.to_owned(),
+        text: text.trim_end().to_owned(),
+    }
+}
+
+macro_rules! operators {
+    ($($operation:ident $name:ident $sign:literal $of:expr;)*) => {$(
+        impl std::ops::$operation for Term {
+            type Output = Term;
+
+            fn $name(self, other: Term) -> Term {
+                let of: fn(f64, f64) -> f64 = $of;
+                Term {
+                    value: of(self.value, other.value),
+                    text: format!("{} {} {}", self.text, $sign, other.text),
+                }
+            }
+        }
+    )*};
+}
+
+operators! {
+    Mul mul "×" |a, b| a * b;
+    Add add "+" |a, b| a + b;
+    Div div "÷" |a, b| if b == 0.0 { 0.0 } else { a / b };
+}
+
+impl Term {
+    /// Rounded up: how many are needed. Forgives what binary fractions add: 0.3 ÷ 0.1 needs 3, not 4.
+    pub fn up(self) -> Term {
+        Term {
+            value: (self.value - self.value.abs() * 1e-12).ceil(),
+            text: format!("⌈{}⌉", self.text),
+        }
+    }
+
+    pub fn sum(terms: impl IntoIterator<Item = Term>) -> Term {
+        let sum = terms.into_iter().reduce(|sum, more| sum + more);
+        sum.unwrap_or_else(|| term(0.0, ""))
+    }
+
+    pub fn greatest(terms: &[Term]) -> Term {
+        let texts: Vec<&str> = terms.iter().map(|term| &*term.text).collect();
+        let values = terms.iter().map(|term| term.value);
+        Term {
+            value: values.fold(f64::NEG_INFINITY, f64::max),
+            text: format!("the greatest of {}", texts.join(", ")),
+        }
     }
 }
 
@@ -56,41 +103,14 @@ impl Sheet {
         self.push(what, String::new(), value, unit, source)
     }
 
-    pub fn product(&mut self, what: &str, unit: &str, factors: &[Term]) -> f64 {
-        let value = factors.iter().map(|factor| factor.value).product();
-        self.push(what, join(factors, " × "), value, unit, "")
-    }
-
-    pub fn sum(&mut self, what: &str, unit: &str, summands: &[Term]) -> f64 {
-        let value = summands.iter().map(|summand| summand.value).sum();
-        self.push(what, join(summands, " + "), value, unit, "")
-    }
-
-    /// `dividend ÷ divisor`; 0 when the divisor is 0.
-    pub fn quotient(&mut self, what: &str, unit: &str, dividend: Term, divisor: Term) -> f64 {
-        let text = format!("{} ÷ {}", show_term(&dividend), show_term(&divisor));
-        self.push(what, text, divided(&dividend, &divisor), unit, "")
-    }
-
-    /// The quotient rounded up: how many are needed.
-    pub fn count(&mut self, what: &str, unit: &str, dividend: Term, divisor: Term) -> f64 {
-        let text = format!("⌈{} ÷ {}⌉", show_term(&dividend), show_term(&divisor));
-        let value = round_up(divided(&dividend, &divisor));
-        self.push(what, text, value, unit, "")
+    /// What follows from other figures.
+    pub fn reckon(&mut self, what: &str, unit: &str, term: Term) -> f64 {
+        self.push(what, term.text, term.value, unit, "")
     }
 
     /// A whole number that was reckoned as such; `arithmetic` says how.
     pub fn exact(&mut self, what: &str, arithmetic: &str, value: u64, unit: &str) {
         self.push(what, arithmetic.to_owned(), value as f64, unit, "");
-    }
-
-    pub fn greatest(&mut self, what: &str, unit: &str, terms: &[Term]) -> f64 {
-        let value = terms
-            .iter()
-            .map(|term| term.value)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let text = format!("the greatest of {}", join(terms, ", "));
-        self.push(what, text, value, unit, "")
     }
 
     fn push(
@@ -145,29 +165,6 @@ impl Line {
     }
 }
 
-fn divided(dividend: &Term, divisor: &Term) -> f64 {
-    match divisor.value == 0.0 {
-        true => 0.0,
-        false => dividend.value / divisor.value,
-    }
-}
-
-/// Rounds up, forgiving what binary fractions add: 0.3 ÷ 0.1 needs 3, not 4.
-fn round_up(value: f64) -> f64 {
-    (value - value.abs() * 1e-12).ceil()
-}
-
-fn join(terms: &[Term], operator: &str) -> String {
-    let texts: Vec<String> = terms.iter().map(show_term).collect();
-    texts.join(operator)
-}
-
-fn show_term(term: &Term) -> String {
-    format!("{} {}", number(term.value), term.unit)
-        .trim_end()
-        .to_owned()
-}
-
 /// Thousands apart; four significant digits after the point at most, and none that say nothing.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
@@ -199,11 +196,8 @@ mod tests {
     fn a_line_shows_the_operands_its_value_is_made_of() {
         let mut sheet = Sheet::default();
         sheet.section("Load");
-        let per_second = sheet.product(
-            "deliveries",
-            "/s",
-            &[term(2_000.0, "messages/s"), term(10.0, "members")],
-        );
+        let deliveries = term(2_000.0, "messages/s") * term(10.0, "members");
+        let per_second = sheet.reckon("deliveries", "/s", deliveries);
         assert_eq!(per_second, 20_000.0);
         assert!(
             sheet
@@ -216,11 +210,12 @@ mod tests {
 
     #[test]
     fn what_is_needed_is_rounded_up_but_not_by_binary_dust() {
-        let mut sheet = Sheet::default();
-        assert_eq!(sheet.count("n", "", term(0.3, ""), term(0.1, "")), 3.0);
-        assert_eq!(sheet.count("n", "", term(7.0, ""), term(2.0, "")), 4.0);
-        assert_eq!(sheet.count("n", "", term(0.0, ""), term(2.0, "")), 0.0);
-        assert_eq!(sheet.quotient("n", "", term(1.0, ""), term(0.0, "")), 0.0);
+        let needed = |a, b| (term(a, "") / term(b, "")).up().value;
+        assert_eq!(
+            [needed(0.3, 0.1), needed(7.0, 2.0), needed(0.0, 2.0)],
+            [3.0, 4.0, 0.0]
+        );
+        assert_eq!(needed(1.0, 0.0), 0.0);
     }
 
     #[test]

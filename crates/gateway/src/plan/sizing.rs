@@ -3,7 +3,7 @@
 
 use super::measured::{Figure, Measured};
 use super::prices::{Instance, Prices, RedisNode, Sizing};
-use super::sheet::{Sheet, number, term};
+use super::sheet::{Sheet, Term, number, term};
 use super::workload::{Load, Workload};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -78,21 +78,14 @@ pub fn demand(
         )
     });
     sheet.section("Between nodes: a message goes to those that have members of its room");
-    let by_message = sheet.given(
-        "hearing a message of another node",
+    let (us, source) = (
         *sizing.cluster_cpu_us_per_message,
-        "us",
-        &format!("sizing, {}", sizing.date),
+        format!("sizing, {}", sizing.date),
     );
-    let cores_by_peer = sheet.product(
-        "all messages at one more node",
-        "cores",
-        &[
-            term(load.messages_per_s, "messages/s"),
-            term(by_message * *sizing.core_factor, "us"),
-            term(US, "s/us"),
-        ],
-    );
+    let us = sheet.given("hearing a message of another node", us, "us", &source);
+    let each = term(us * *sizing.core_factor, "us") * term(US, "s/us");
+    let all = term(load.messages_per_s, "messages/s") * each;
+    let cores_by_peer = sheet.reckon("all messages at one more node", "cores", all);
     Ok(Demand {
         cores,
         cores_by_peer,
@@ -113,35 +106,20 @@ fn cores(load: &Load, measured: &Measured, sizing: &Sizing, sheet: &mut Sheet) -
         // The scenario's own mix of messages and connects is in the figure.
         parts.push(("acknowledgements", load.acks_per_s, Some(delivery)));
     } else {
-        parts.push((
-            "messages and heartbeats in",
-            messages,
-            measured.message_us.as_ref(),
-        ));
-        parts.push((
-            "connects",
-            load.connects_per_s,
-            measured.connect_us.as_ref(),
-        ));
+        let (message, connect) = (measured.message_us.as_ref(), measured.connect_us.as_ref());
+        parts.push(("messages and heartbeats in", messages, message));
+        parts.push(("connects", load.connects_per_s, connect));
     }
     let mut summands = Vec::new();
     for (what, per_second, figure) in parts {
         let Some(figure) = figure else { continue };
-        let us = sheet.given(
-            &format!("one of {what}"),
-            figure.value,
-            "us",
-            &figure.source,
-        );
-        let factors = [
-            term(per_second, "/s"),
-            term(us, "us"),
-            term(US, "s/us"),
-            term(*sizing.core_factor, "measured cores a vCPU"),
-        ];
-        summands.push(term(sheet.product(what, "cores", &factors), "cores"));
+        let one = format!("one of {what}");
+        let us = sheet.given(&one, figure.value, "us", &figure.source);
+        let all = term(per_second, "/s") * term(us, "us") * term(US, "s/us");
+        let all = all * term(*sizing.core_factor, "measured cores a vCPU");
+        summands.push(term(sheet.reckon(what, "cores", all), "cores"));
     }
-    Ok(sheet.sum("busy with clients", "cores", &summands))
+    Ok(sheet.reckon("busy with clients", "cores", Term::sum(summands)))
 }
 
 fn memory(
@@ -153,22 +131,20 @@ fn memory(
 ) -> Result<f64> {
     sheet.section("Memory at the peak");
     let resident = known(&measured.connection_bytes, "memory of a connection")?;
-    sheet.given(
-        "resident by connection",
-        resident.value,
-        "B",
-        &resident.source,
-    );
+    let (each, source) = (resident.value, &resident.source);
+    sheet.given("resident by connection", each, "B", source);
     let kernel = *sizing.kernel_bytes_per_connection;
     sheet.given("in the kernel by connection", kernel, "B", &sizing.source);
-    let mut parts = vec![term(resident.value, "B resident"), term(kernel, "B kernel")];
-    if workload.tls {
-        parts.push(term(*sizing.tls_bytes_per_connection, "B TLS"));
-    }
-    let each = sheet.sum("a connection", "B", &parts);
-    let factors = [term(load.connections, "connections"), term(each, "B")];
-    let bytes = sheet.product("all connections", "B", &factors);
-    sheet.quotient("that is", "GiB", term(bytes, "B"), term(GIB, "B/GiB"));
+    let mut parts = vec![term(each, "B resident"), term(kernel, "B kernel")];
+    parts.extend(
+        workload
+            .tls
+            .then(|| term(*sizing.tls_bytes_per_connection, "B TLS")),
+    );
+    let each = sheet.reckon("a connection", "B", Term::sum(parts));
+    let all = term(load.connections, "connections") * term(each, "B");
+    let bytes = sheet.reckon("all connections", "B", all);
+    sheet.reckon("that is", "GiB", term(bytes, "B") / term(GIB, "B/GiB"));
     Ok(bytes)
 }
 
@@ -181,23 +157,13 @@ pub fn nodes(
 ) -> Result<Nodes> {
     sheet.section(&format!("Nodes: {}", instance.name));
     let sizing = &prices.sizing;
-    let usable_cores = sheet.product(
-        "usable of a node",
-        "cores",
-        &[
-            term(*instance.vcpus, "vCPUs"),
-            term(*sizing.cpu_target, "busy at most"),
-        ],
-    );
+    let usable_cores = term(*instance.vcpus, "vCPUs") * term(*sizing.cpu_target, "busy at most");
+    let usable_cores = sheet.reckon("usable of a node", "cores", usable_cores);
     let for_cpu = cpu_nodes(demand, usable_cores, instance, sheet)?;
     let for_memory = memory_nodes(demand, instance, sizing, sheet)?;
     let usable = *instance.network_gbps * *sizing.network_target;
-    let for_traffic = sheet.count(
-        "for traffic",
-        "nodes",
-        term(demand.gbps, "Gbit/s"),
-        term(usable, "Gbit/s usable"),
-    );
+    let for_traffic = term(demand.gbps, "Gbit/s") / term(usable, "Gbit/s usable");
+    let for_traffic = sheet.reckon("for traffic", "nodes", for_traffic.up());
     if for_traffic > NODES_MAX {
         bail!(
             "{CANNOT_CARRY}{}: clients are sent {} Gbit/s, more than {} nodes with {} usable Gbit/s \
@@ -209,21 +175,15 @@ pub fn nodes(
             number(usable)
         );
     }
-    let needed = sheet.greatest(
-        "needed",
-        "nodes",
-        &[
-            term(for_cpu, "for processors"),
-            term(for_memory, "for memory"),
-            term(for_traffic, "for traffic"),
-            term(1.0, "at least"),
-        ],
-    );
-    let count = sheet.sum(
-        "with one that may fail (N−1)",
-        "nodes",
-        &[term(needed, "nodes"), term(1.0, "more")],
-    );
+    let needs = [
+        term(for_cpu, "for processors"),
+        term(for_memory, "for memory"),
+        term(for_traffic, "for traffic"),
+        term(1.0, "at least"),
+    ];
+    let needed = sheet.reckon("needed", "nodes", Term::greatest(&needs));
+    let count = term(needed, "nodes") + term(1.0, "more");
+    let count = sheet.reckon("with one that may fail (N−1)", "nodes", count);
     Ok(describe(demand, instance, prices, needed, count, sheet))
 }
 
@@ -260,20 +220,12 @@ fn cpu_nodes(
             );
         }
     }
-    let peers = sheet.product(
-        "for each other's messages",
-        "cores",
-        &[
-            term(demand.peers(count), "other nodes"),
-            term(demand.cores_by_peer, "cores"),
-        ],
-    );
-    let busy = [term(demand.cores, "cores"), term(peers, "cores")];
-    let busy = term(sheet.sum("busy", "cores", &busy), "cores");
-    let usable = term(usable_cores, "usable");
-    Ok(sheet
-        .count("for processors", "nodes", busy, usable)
-        .max(1.0))
+    let peers = term(demand.peers(count), "other nodes") * term(demand.cores_by_peer, "cores");
+    let peers = sheet.reckon("for each other's messages", "cores", peers);
+    let busy = term(demand.cores, "cores") + term(peers, "cores");
+    let busy = term(sheet.reckon("busy", "cores", busy), "cores");
+    let nodes = (busy / term(usable_cores, "usable")).up();
+    Ok(sheet.reckon("for processors", "nodes", nodes).max(1.0))
 }
 
 fn memory_nodes(
@@ -291,22 +243,14 @@ fn memory_nodes(
             number(demand.node_bytes / GIB)
         );
     }
-    let usable = sheet.given(
-        "usable memory of a node",
-        usable / GIB,
-        "GiB",
-        &format!(
-            "{} GiB × {} − a node without connections",
-            number(*instance.memory_gib),
-            number(*sizing.memory_target)
-        ),
+    let source = format!(
+        "{} GiB × {} − a node without connections",
+        number(*instance.memory_gib),
+        number(*sizing.memory_target)
     );
-    let count = sheet.count(
-        "for memory",
-        "nodes",
-        term(demand.bytes / GIB, "GiB"),
-        term(usable, "GiB usable"),
-    );
+    let usable = sheet.given("usable memory of a node", usable / GIB, "GiB", &source);
+    let count = term(demand.bytes / GIB, "GiB") / term(usable, "GiB usable");
+    let count = sheet.reckon("for memory", "nodes", count.up());
     if count > NODES_MAX {
         bail!(
             "{CANNOT_CARRY}{}: connections take {} GiB, more than {} nodes with {} usable GiB each \
@@ -331,17 +275,12 @@ fn describe(
     let cpu = |nodes: f64| demand.cores_of(nodes) / (nodes * *instance.vcpus);
     let gib = |nodes: f64| (demand.bytes / nodes + demand.node_bytes) / GIB;
     let memory = |nodes: f64| gib(nodes) / *instance.memory_gib;
+    let after = count - 1.0;
     for (what, share) in [
         ("processors busy", cpu(count)),
-        (
-            "processors busy after a failure of one node",
-            cpu(count - 1.0),
-        ),
+        ("processors busy after a failure of one node", cpu(after)),
         ("memory used", memory(count)),
-        (
-            "memory used after a failure of one node",
-            memory(count - 1.0),
-        ),
+        ("memory used after a failure of one node", memory(after)),
     ] {
         sheet.given(what, share * 100.0, "%", "");
     }
@@ -352,9 +291,9 @@ fn describe(
         connections_each: (demand.connections / count).ceil(),
         memory_gib_each: gib(count),
         cpu_share: cpu(count),
-        cpu_share_after_failure: cpu(count - 1.0),
+        cpu_share_after_failure: cpu(after),
         memory_share: memory(count),
-        memory_share_after_failure: memory(count - 1.0),
+        memory_share_after_failure: memory(after),
         per_month: count * *instance.per_hour * *prices.hours_per_month,
     }
 }
@@ -369,23 +308,12 @@ pub fn redis(
 ) -> Result<Redis> {
     sheet.section("Redis");
     let sizing = &prices.sizing;
-    let messages_per_s = sheet.product(
-        "messages in and out",
-        "/s",
-        &[
-            term(load.messages_per_s, "messages/s"),
-            term((nodes - 1.0).min(workload.room), "other nodes"),
-            term(2.0, "(in and out)"),
-        ],
-    );
-    let bytes = sheet.product(
-        "session registry",
-        "B",
-        &[
-            term(load.connections, "connections"),
-            term(*sizing.redis_bytes_per_connection, "B"),
-        ],
-    );
+    let others = term((nodes - 1.0).min(workload.room), "other nodes");
+    let messages = term(load.messages_per_s, "messages/s") * others * term(2.0, "(in and out)");
+    let messages_per_s = sheet.reckon("messages in and out", "/s", messages);
+    let each = term(*sizing.redis_bytes_per_connection, "B");
+    let registry = term(load.connections, "connections") * each;
+    let bytes = sheet.reckon("session registry", "B", registry);
     let memory_gib = bytes / GIB;
     let needs = |node: &RedisNode| {
         let usable = *node.memory_gib * *sizing.memory_target;
@@ -396,17 +324,14 @@ pub fn redis(
             term(*sizing.redis_masters_min, "of a cluster"),
         ]
     };
-    let cost = |node: &RedisNode| {
-        let masters = needs(node).into_iter().map(|need| need.value);
-        masters.fold(0.0, f64::max) * *node.per_hour
-    };
+    let cost = |node: &RedisNode| Term::greatest(&needs(node)).value * *node.per_hour;
     let priced = prices.redis_nodes.iter();
     let cheapest = priced.min_by(|a, b| cost(a).total_cmp(&cost(b)));
     let node = cheapest.context("cannot choose a Redis node: none is priced")?;
     let what = format!("masters of {}", node.name);
-    let masters = sheet.greatest(&what, "", &needs(node));
-    let each = term(*sizing.redis_replicas, "each");
-    let replicas = sheet.product("replicas", "", &[term(masters, "masters"), each]);
+    let masters = sheet.reckon(&what, "", Term::greatest(&needs(node)));
+    let replicas = term(masters, "masters") * term(*sizing.redis_replicas, "each");
+    let replicas = sheet.reckon("replicas", "", replicas);
     Ok(Redis {
         node: node.name.to_string(),
         masters,

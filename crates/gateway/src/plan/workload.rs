@@ -1,6 +1,6 @@
 //! Owns the question: how many users do what, and the load that follows from it.
 
-use super::sheet::{Sheet, term};
+use super::sheet::{Sheet, Term, term};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -98,38 +98,19 @@ impl Workload {
 
     pub fn load(&self, sheet: &mut Sheet) -> Load {
         sheet.section("Load at the peak");
-        let users = term(self.users, "users");
-        let connections = sheet.product(
-            "connections",
-            "",
-            &[users, term(self.connected, "connected")],
-        );
-        let per_second = term(1.0 / SECONDS_PER_MINUTE, "min/s");
-        let messages_per_s = sheet.product(
-            "messages",
-            "/s",
-            &[
-                term(connections, "connections"),
-                term(self.messages_per_minute, "/min"),
-                per_second.clone(),
-            ],
-        );
-        let messages = term(messages_per_s, "messages/s");
-        let deliveries_per_s =
-            sheet.product("deliveries", "/s", &[messages, term(self.room, "members")]);
+        let users = term(self.users, "users") * term(self.connected, "connected");
+        let connections = sheet.reckon("connections", "", users);
+        let connected = || term(connections, "connections");
+        let a_minute =
+            term(self.messages_per_minute, "/min") * term(1.0 / SECONDS_PER_MINUTE, "min/s");
+        let messages_per_s = sheet.reckon("messages", "/s", connected() * a_minute);
+        let deliveries = term(messages_per_s, "messages/s") * term(self.room, "members");
+        let deliveries_per_s = sheet.reckon("deliveries", "/s", deliveries);
         let acks_per_s = if self.ack { messages_per_s } else { 0.0 };
-        let connects_per_s = sheet.quotient(
-            "connects",
-            "/s",
-            term(connections, "connections"),
-            term(self.session_minutes * SECONDS_PER_MINUTE, "s of a session"),
-        );
-        let pings_per_s = sheet.quotient(
-            "heartbeats",
-            "/s",
-            term(connections, "connections"),
-            term(PING_INTERVAL_S, "s"),
-        );
+        let session = term(self.session_minutes * SECONDS_PER_MINUTE, "s of a session");
+        let connects_per_s = sheet.reckon("connects", "/s", connected() / session);
+        let interval = term(PING_INTERVAL_S, "s");
+        let pings_per_s = sheet.reckon("heartbeats", "/s", connected() / interval);
         let mut load = Load {
             connections,
             messages_per_s,
@@ -146,51 +127,39 @@ impl Workload {
     fn bytes_out(&self, load: &Load, sheet: &mut Sheet) -> f64 {
         sheet.section("Bandwidth towards clients at the peak (one segment a frame: no coalescing)");
         let (envelope, shape) = self.envelope();
-        let mut parts = vec![
+        let header = frame_header_bytes(self.payload + envelope);
+        let parts = [
             term(self.payload, "B payload"),
             term(envelope, shape),
-            term(
-                frame_header_bytes(self.payload + envelope),
-                "B frame header",
-            ),
+            term(header, "B frame header"),
             term(TCP_IP_BYTES, "B TCP/IP"),
         ];
-        parts.extend(self.tls.then(|| term(TLS_RECORD_BYTES, "B TLS")));
-        let delivery_bytes = sheet.sum("a delivery", "B", &parts);
-        let tls = if self.tls { TLS_RECORD_BYTES } else { 0.0 };
-        let small_bytes = PING_FRAME_BYTES + TCP_IP_BYTES + tls;
-        let deliveries = sheet.product(
-            "deliveries",
-            "B/s",
-            &[term(load.deliveries_per_s, "/s"), term(delivery_bytes, "B")],
-        );
-        let pings = sheet.product(
-            "heartbeats and acknowledgements",
-            "B/s",
-            &[
-                term(load.pings_per_s + load.acks_per_s, "/s"),
-                term(small_bytes, "B"),
-            ],
-        );
-        let tcp_acks = sheet.product(
-            "TCP's own acknowledgements of what clients send",
-            "B/s",
-            &[
-                term(load.messages_per_s + load.pings_per_s, "/s"),
-                term(TCP_IP_BYTES, "B"),
-            ],
-        );
-        let parts = [
-            term(deliveries, "B/s"),
-            term(pings, "B/s"),
-            term(tcp_acks, "B/s"),
+        let tls = self.tls.then(|| term(TLS_RECORD_BYTES, "B TLS"));
+        let tls_bytes = tls.as_ref().map_or(0.0, |tls| tls.value);
+        let delivery_bytes =
+            sheet.reckon("a delivery", "B", Term::sum(parts.into_iter().chain(tls)));
+        let small_bytes = PING_FRAME_BYTES + TCP_IP_BYTES + tls_bytes;
+        let (pings, messages) = (load.pings_per_s, load.messages_per_s);
+        let kinds = [
+            ("deliveries", load.deliveries_per_s, delivery_bytes),
+            (
+                "heartbeats and acknowledgements",
+                pings + load.acks_per_s,
+                small_bytes,
+            ),
+            (
+                "TCP's own acknowledgements of what clients send",
+                messages + pings,
+                TCP_IP_BYTES,
+            ),
         ];
-        let bytes = sheet.sum("together", "B/s", &parts);
-        sheet.product(
-            "that is",
-            "Mbit/s",
-            &[term(bytes, "B/s"), term(8e-6, "Mbit/B")],
-        );
+        let kinds = kinds.map(|(what, per_second, bytes)| {
+            let bytes = term(per_second, "/s") * term(bytes, "B");
+            term(sheet.reckon(what, "B/s", bytes), "B/s")
+        });
+        let bytes = sheet.reckon("together", "B/s", Term::sum(kinds));
+        let megabits = term(bytes, "B/s") * term(8e-6, "Mbit/B");
+        sheet.reckon("that is", "Mbit/s", megabits);
         bytes
     }
 
@@ -272,22 +241,18 @@ pub mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_by_its_flag() {
-        let refused = |workload: Workload| workload.check().unwrap_err().to_string();
-        let connected = Workload {
-            connected: 1.5,
-            ..round()
-        };
-        assert!(refused(connected).contains("--connected 1.5"));
-        let users = Workload {
-            users: 0.0,
-            ..round()
-        };
-        assert!(refused(users).contains("--users 0"));
-        let nan = Workload {
-            payload: f64::NAN,
-            ..round()
-        };
-        assert!(refused(nan).contains("--payload NaN"));
+        type Change = fn(&mut Workload);
+        let cases: [(Change, &str); 3] = [
+            (|workload| workload.connected = 1.5, "--connected 1.5"),
+            (|workload| workload.users = 0.0, "--users 0"),
+            (|workload| workload.payload = f64::NAN, "--payload NaN"),
+        ];
+        for (change, told) in cases {
+            let mut workload = round();
+            change(&mut workload);
+            let error = workload.check().unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
         assert!(round().check().is_ok());
     }
 }
