@@ -1,6 +1,7 @@
 //! Owns the cases of the suite: each is a scenario of the engine, in the words of the server that it runs on, and one figure.
 
 use crate::outcome::{Figure, Outcome, Phase};
+use crate::report::number::digits;
 use crate::scenario::Protocol;
 use crate::server::Kind;
 
@@ -15,35 +16,48 @@ pub enum Family {
     Hold,
 }
 
-/// One thing to measure, with its size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Case {
-    /// Memory between two counts of idle connections.
-    Idle { low: u32, high: u32, plain: bool },
-    /// CPU of accept, upgrade, Engine.IO open and Socket.IO connect.
-    Connect { connections: u32 },
-    /// CPU of an event and its acknowledgement; each user keeps `depth` in flight.
-    Ack { connections: u32, depth: u32 },
-    /// CPU of one delivery; `window` messages of one sender have not come back to it.
-    Delivery { members: u32, window: u32 },
-    /// p99 at a constant rate of deliveries to one room.
-    Latency { members: u32, per_second: u32 },
-    /// Many connections while messages flow.
-    Hold {
-        connections: u32,
-        rooms: u32,
-        per_second: u32,
-    },
+/// One thing to measure: a scenario in any server's words, and what is looked at.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name in results and on the command line.
+    pub id: String,
+    /// What tables call it.
+    pub about: String,
+    pub family: Family,
+    pub figure: Figure,
+    /// The floor that it stands on; `None` where a bare loop has nothing to compare.
+    floor: Option<&'static str>,
+    /// It is about the plain protocol, which only Sockeye speaks.
+    is_plain: bool,
+    rooms: u32,
+    /// That are due in a second.
+    deliveries: u32,
+    /// The last phase is the one that is measured.
+    phases: String,
+    flows: String,
 }
 
 /// How much time a case may take, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    pub warm_up: u32,
-    pub span: u32,
-    pub settle: u32,
-    pub hold: u32,
+struct Effort {
+    warm_up: u32,
+    span: u32,
+    settle: u32,
+    hold: u32,
 }
+
+const FULL: Effort = Effort {
+    warm_up: 2,
+    span: 5,
+    settle: 3,
+    hold: 30,
+};
+const QUICK: Effort = Effort {
+    warm_up: 1,
+    span: 2,
+    settle: 2,
+    hold: 5,
+};
 
 /// Bytes of the one argument, quotes included.
 const ARGUMENT_BYTES: u32 = 130;
@@ -51,258 +65,204 @@ const ARGUMENT_BYTES: u32 = 130;
 const ENVELOPE_BYTES: u32 = 10;
 /// The most deliveries a second that other servers can finish rather than queue.
 const OTHERS_MAX: u32 = 40_000;
+const USER: &str = "[flows.user]\nsteps = [{ connect = true }]";
 
 /// Cases at full size.
 pub fn full() -> Vec<Case> {
-    let holds = [100, 1].map(|rooms| Case::Hold {
-        connections: 18_000,
-        rooms,
-        per_second: 100,
-    });
-    cases([2_000, 18_000], 8_000, &[100, 1_000, 5_000], &holds)
+    let holds = [100, 1].map(|rooms| hold(18_000, rooms, 100, FULL));
+    cases([2_000, 18_000], 8_000, &[100, 1_000, 5_000], holds, FULL)
 }
 
 /// The same shape in a few minutes; figures are rougher.
 pub fn quick() -> Vec<Case> {
-    let hold = Case::Hold {
-        connections: 5_000,
-        rooms: 50,
-        per_second: 100,
-    };
-    cases([1_000, 6_000], 3_000, &[100, 1_000], &[hold])
+    let hold = hold(5_000, 50, 100, QUICK);
+    cases([1_000, 6_000], 3_000, &[100, 1_000], [hold], QUICK)
 }
 
-fn cases([low, high]: [u32; 2], connections: u32, rooms: &[u32], holds: &[Case]) -> Vec<Case> {
-    let mut cases = Vec::from([false, true].map(|plain| Case::Idle { low, high, plain }));
-    cases.push(Case::Connect { connections });
-    cases.extend([1, 8].map(|depth| Case::Ack {
-        connections: 1_000,
-        depth,
-    }));
+fn cases(
+    idles: [u32; 2],
+    connects: u32,
+    rooms: &[u32],
+    holds: impl IntoIterator<Item = Case>,
+    effort: Effort,
+) -> Vec<Case> {
+    let mut cases = Vec::from([false, true].map(|is_plain| idle(idles, is_plain, effort)));
+    cases.push(connect(connects));
+    cases.extend([1, 8].map(|depth| ack(1_000, depth, effort)));
     let deliveries = rooms.iter().map(|&members| (members, 16));
     let deliveries = deliveries.chain([(1_000, 1)]);
-    cases.extend(deliveries.map(|(members, window)| Case::Delivery { members, window }));
-    cases.push(Case::Latency {
-        members: 1_000,
-        per_second: 20_000,
-    });
-    cases.extend_from_slice(holds);
+    cases.extend(deliveries.map(|(members, window)| delivery(members, window, effort)));
+    cases.push(latency(1_000, 20_000, effort));
+    cases.extend(holds);
     cases
 }
 
+/// Memory between two counts of idle connections.
+fn idle([low, high]: [u32; 2], is_plain: bool, effort: Effort) -> Case {
+    let (id, what) = match is_plain {
+        true => ("idle-plain", "idle, plain WebSocket"),
+        false => ("idle", "idle connection"),
+    };
+    let about = format!("{what} ({} → {})", digits(low), digits(high));
+    let few = phase("few", Some(low), None, effort.settle);
+    Case {
+        floor: Some("accept"),
+        is_plain,
+        phases: few + &phase("many", Some(high), None, effort.settle),
+        ..Case::new(id, about, Family::Idle, Figure::BytesPerConnection)
+    }
+}
+
+/// CPU of accept, upgrade, Engine.IO open and Socket.IO connect.
+fn connect(connections: u32) -> Case {
+    let about = format!("connect, {} times", digits(connections));
+    Case {
+        floor: Some("accept"),
+        phases: phase("connected", Some(connections), None, 1),
+        ..Case::new("connect", about, Family::Connect, Figure::CpuUsPerConnect)
+    }
+}
+
+/// CPU of an event and its acknowledgement; each user keeps `depth` in flight.
+fn ack(connections: u32, depth: u32, effort: Effort) -> Case {
+    let id = format!("ack-depth-{depth}");
+    let about = format!(
+        "acked event, {} connections, depth {depth}",
+        digits(connections)
+    );
+    let emit = format!("emit = \"echo\", payload = \"argument\", ack = true, window = {depth}");
+    let steps =
+        format!("{{ connect = true }}, {{ wait = \"warm-up\" }}, {{ loop = [{{ {emit} }}] }}");
+    Case {
+        floor: Some("echo"),
+        phases: warmed(connections, None, effort.warm_up, effort.span),
+        flows: format!("[flows.user]\nsteps = [{steps}]"),
+        ..Case::new(&id, about, Family::Ack, Figure::CpuUsPerMessage)
+    }
+}
+
+/// CPU of one delivery; `window` messages of one sender have not come back to it.
+fn delivery(members: u32, window: u32, effort: Effort) -> Case {
+    let id = format!("delivery-{members}-window-{window}");
+    let about = format!("delivery, room of {}, window {window}", digits(members));
+    let floor = if window == 1 {
+        "send"
+    } else {
+        "send-coalesced"
+    };
+    Case {
+        floor: Some(floor),
+        phases: warmed(members, None, effort.warm_up, effort.span),
+        flows: senders(1, "pub", "bench", &format!(", window = {window} }}]")),
+        ..Case::new(&id, about, Family::Delivery, Figure::CpuUsPerMessage)
+    }
+}
+
+/// p99 at a constant rate of deliveries to one room.
+fn latency(members: u32, deliveries: u32, effort: Effort) -> Case {
+    let id = format!("latency-{members}");
+    let about = format!("room of {}, {}/s", digits(members), digits(deliveries));
+    let rate = f64::from(deliveries) / f64::from(members);
+    Case {
+        floor: Some("send"),
+        deliveries,
+        phases: warmed(members, Some(rate), effort.warm_up, effort.span * 2),
+        flows: senders(1, "pub", "bench", " }], pace = \"phase\""),
+        ..Case::new(&id, about, Family::Latency, Figure::P99Ms)
+    }
+}
+
+/// Many connections while messages flow.
+fn hold(connections: u32, rooms: u32, per_second: u32, effort: Effort) -> Case {
+    let id = format!("hold-{connections}-rooms-{rooms}");
+    let where_to = match rooms {
+        1 => "to everyone".into(),
+        rooms => format!("in {} rooms", digits(rooms)),
+    };
+    let about = format!(
+        "{} held, {per_second} messages/s {where_to}",
+        digits(connections)
+    );
+    let room = format!("room-${{user % {rooms}}}");
+    Case {
+        rooms,
+        deliveries: connections / rooms * per_second,
+        phases: warmed(
+            connections,
+            Some(per_second.into()),
+            effort.warm_up,
+            effort.hold,
+        ),
+        flows: senders(rooms, "pub-own", &room, " }], pace = \"phase\""),
+        ..Case::new(&id, about, Family::Hold, Figure::P99Ms)
+    }
+}
+
+fn phase(name: &str, connections: Option<u32>, rate: Option<f64>, seconds: u32) -> String {
+    let connections = connections.map_or(String::new(), |n| format!("connections = {n}\n"));
+    let rate = rate.map_or(String::new(), |rate| format!("rate = \"{rate}/s\"\n"));
+    format!("[[phases]]\nname = \"{name}\"\n{connections}{rate}duration = \"{seconds}s\"\n")
+}
+
+fn warmed(connections: u32, rate: Option<f64>, warm_up: u32, seconds: u32) -> String {
+    phase("warm-up", Some(connections), rate, warm_up) + &phase("measured", None, rate, seconds)
+}
+
+/// So many send an event to their room, and everyone is in one; `more` ends the loop.
+fn senders(count: u32, event: &str, room: &str, more: &str) -> String {
+    let begin = format!("{{ connect = true }}, {{ join = \"{room}\" }}");
+    let emit =
+        format!("{{ emit = \"{event}\", payload = \"argument\", to = \"{room}\", echo = true");
+    format!(
+        "[flows.sender]\ncount = {count}\nsteps = [{begin}, {{ wait = \"warm-up\" }}, {{ loop = [{emit}{more} }}]\n\
+         [flows.member]\nsteps = [{begin}]"
+    )
+}
+
 impl Case {
-    pub fn family(&self) -> Family {
-        match self {
-            Case::Idle { .. } => Family::Idle,
-            Case::Connect { .. } => Family::Connect,
-            Case::Ack { .. } => Family::Ack,
-            Case::Delivery { .. } => Family::Delivery,
-            Case::Latency { .. } => Family::Latency,
-            Case::Hold { .. } => Family::Hold,
-        }
-    }
-
-    /// Name of the case in results and on the command line.
-    pub fn id(&self) -> String {
-        match self {
-            Case::Idle { plain: false, .. } => "idle".into(),
-            Case::Idle { plain: true, .. } => "idle-plain".into(),
-            Case::Connect { .. } => "connect".into(),
-            Case::Ack { depth, .. } => format!("ack-depth-{depth}"),
-            Case::Delivery { members, window } => format!("delivery-{members}-window-{window}"),
-            Case::Latency { members, .. } => format!("latency-{members}"),
-            Case::Hold {
-                connections, rooms, ..
-            } => format!("hold-{connections}-rooms-{rooms}"),
-        }
-    }
-
-    pub fn figure(&self) -> Figure {
-        match self {
-            Case::Idle { .. } => Figure::BytesPerConnection,
-            Case::Connect { .. } => Figure::CpuUsPerConnect,
-            Case::Ack { .. } | Case::Delivery { .. } => Figure::CpuUsPerMessage,
-            Case::Latency { .. } | Case::Hold { .. } => Figure::P99Ms,
-        }
-    }
-
-    /// The floor that a case stands on; `None` where a bare loop has nothing to compare.
-    pub fn floor(&self) -> Option<&'static str> {
-        match self {
-            Case::Idle { .. } | Case::Connect { .. } => Some("accept"),
-            Case::Ack { .. } => Some("echo"),
-            Case::Delivery { window: 1, .. } | Case::Latency { .. } => Some("send"),
-            Case::Delivery { .. } => Some("send-coalesced"),
-            Case::Hold { .. } => None,
+    fn new(id: &str, about: String, family: Family, figure: Figure) -> Case {
+        Case {
+            id: id.to_owned(),
+            about,
+            family,
+            figure,
+            floor: None,
+            is_plain: false,
+            rooms: 1,
+            deliveries: 0,
+            phases: String::new(),
+            flows: USER.to_owned(),
         }
     }
 
     /// Whether a server can be measured in the case at all.
     pub fn suits(&self, kind: &Kind) -> bool {
-        match (kind, self) {
-            (Kind::Floor { mode, .. }, _) => self.floor() == Some(mode),
-            // Only Sockeye speaks the plain protocol at `/ws`.
-            (_, Case::Idle { plain: true, .. }) => matches!(kind, Kind::Sockeye { .. }),
-            (
-                Kind::Node { .. },
-                Case::Hold {
-                    connections,
-                    rooms,
-                    per_second,
-                },
-            ) => {
-                kind.protocol() != Protocol::Bare && connections / rooms * per_second <= OTHERS_MAX
-            }
+        match kind {
+            Kind::Floor { mode, .. } => self.floor == Some(mode),
+            Kind::Sockeye { .. } => true,
+            Kind::Node { .. } if self.deliveries > OTHERS_MAX => false,
             // Bare servers have one room.
-            (_, Case::Hold { rooms, .. }) => *rooms == 1 || kind.protocol() != Protocol::Bare,
-            _ => true,
+            _ => !self.is_plain && (self.rooms == 1 || kind.protocol() != Protocol::Bare),
         }
     }
 
     /// The scenario's text, for a server that speaks `protocol`.
-    pub fn scenario(&self, protocol: Protocol, effort: Effort) -> String {
-        let protocol = match self {
-            Case::Idle { plain: true, .. } => Protocol::WebSocket,
-            _ => protocol,
-        };
-        let bytes = match protocol {
-            Protocol::Bare => ARGUMENT_BYTES + ENVELOPE_BYTES,
-            _ => ARGUMENT_BYTES,
+    pub fn scenario(&self, protocol: Protocol) -> String {
+        let (protocol, envelope) = match protocol {
+            _ if self.is_plain => (Protocol::WebSocket, 0),
+            Protocol::Bare => (protocol, ENVELOPE_BYTES),
+            _ => (protocol, 0),
         };
         format!(
-            "name = \"{}\"\nabout = \"{}\"\nprotocol = \"{}\"\n[payloads.argument]\nsize = \"{bytes}B\"\n{}\n{}\n",
-            self.id(),
-            self.about(),
+            "name = \"{}\"\nabout = \"{}\"\nprotocol = \"{}\"\n[payloads.argument]\nsize = \"{}B\"\n{}\n{}\n",
+            self.id,
+            self.about,
             protocol.name(),
-            self.phases(effort),
-            self.flows()
+            ARGUMENT_BYTES + envelope,
+            self.phases,
+            self.flows
         )
     }
-
-    /// What tables call it.
-    pub fn about(&self) -> String {
-        use crate::report::number::digits;
-        match *self {
-            Case::Idle { low, high, plain } => {
-                let what = if plain {
-                    "idle, plain WebSocket"
-                } else {
-                    "idle connection"
-                };
-                format!("{what} ({} → {})", digits(low), digits(high))
-            }
-            Case::Connect { connections } => format!("connect, {} times", digits(connections)),
-            Case::Ack { connections, depth } => {
-                format!(
-                    "acked event, {} connections, depth {depth}",
-                    digits(connections)
-                )
-            }
-            Case::Delivery { members, window } => {
-                format!("delivery, room of {}, window {window}", digits(members))
-            }
-            Case::Latency {
-                members,
-                per_second,
-            } => {
-                format!("room of {}, {}/s", digits(members), digits(per_second))
-            }
-            Case::Hold {
-                connections,
-                rooms,
-                per_second,
-            } => {
-                let rooms = match rooms {
-                    1 => "to everyone".into(),
-                    rooms => format!("in {} rooms", digits(rooms)),
-                };
-                format!(
-                    "{} held, {per_second} messages/s {rooms}",
-                    digits(connections)
-                )
-            }
-        }
-    }
-
-    /// The last phase is the one that is measured.
-    fn phases(&self, effort: Effort) -> String {
-        let (rate, span) = match self {
-            Case::Latency {
-                members,
-                per_second,
-            } => {
-                let rate = f64::from(*per_second) / f64::from(*members);
-                (format!("rate = \"{rate}/s\"\n"), effort.span * 2)
-            }
-            Case::Hold { per_second, .. } => (format!("rate = \"{per_second}/s\"\n"), effort.hold),
-            _ => (String::new(), effort.span),
-        };
-        let phase = |name: &str, connections: Option<u32>, seconds: u32| {
-            let connections = connections.map_or(String::new(), |n| format!("connections = {n}\n"));
-            format!("[[phases]]\nname = \"{name}\"\n{connections}{rate}duration = \"{seconds}s\"\n")
-        };
-        let (first, second) = match *self {
-            Case::Idle { low, high, .. } => {
-                let first = phase("few", Some(low), effort.settle);
-                return first + &phase("many", Some(high), effort.settle);
-            }
-            Case::Connect { connections } => return phase("connected", Some(connections), 1),
-            Case::Ack { connections, .. } | Case::Hold { connections, .. } => (connections, span),
-            Case::Delivery { members, .. } | Case::Latency { members, .. } => (members, span),
-        };
-        phase("warm-up", Some(first), effort.warm_up) + &phase("measured", None, second)
-    }
-
-    fn flows(&self) -> String {
-        let ready = "{ wait = \"warm-up\" }";
-        let emit = |event: &str, more: &str| {
-            format!("{{ emit = \"{event}\", payload = \"argument\", {more} }}")
-        };
-        match *self {
-            Case::Idle { .. } | Case::Connect { .. } => {
-                "[flows.user]\nsteps = [{ connect = true }]".into()
-            }
-            Case::Ack { depth, .. } => {
-                let emit = emit("echo", &format!("ack = true, window = {depth}"));
-                format!(
-                    "[flows.user]\nsteps = [{{ connect = true }}, {ready}, {{ loop = [{emit}] }}]"
-                )
-            }
-            Case::Delivery { window, .. } => {
-                let emit = emit(
-                    "pub",
-                    &format!("to = \"bench\", echo = true, window = {window}"),
-                );
-                senders(1, "bench", &format!("{{ loop = [{emit}] }}"))
-            }
-            Case::Latency { .. } => {
-                let emit = emit("pub", "to = \"bench\", echo = true");
-                senders(
-                    1,
-                    "bench",
-                    &format!("{{ loop = [{emit}], pace = \"phase\" }}"),
-                )
-            }
-            Case::Hold { rooms, .. } => {
-                let room = format!("room-${{user % {rooms}}}");
-                let emit = emit("pub-own", &format!("to = \"{room}\", echo = true"));
-                senders(
-                    rooms,
-                    &room,
-                    &format!("{{ loop = [{emit}], pace = \"phase\" }}"),
-                )
-            }
-        }
-    }
-}
-
-/// So many send, and everyone is in a room.
-fn senders(count: u32, room: &str, sends: &str) -> String {
-    let begin = format!("{{ connect = true }}, {{ join = \"{room}\" }}");
-    format!(
-        "[flows.sender]\ncount = {count}\nsteps = [{begin}, {{ wait = \"warm-up\" }}, {sends}]\n\
-         [flows.member]\nsteps = [{begin}]"
-    )
 }
 
 impl Figure {
@@ -341,24 +301,16 @@ mod tests {
 
     #[test]
     fn every_case_is_a_sound_scenario_for_every_server_it_suits() {
-        let effort = Effort {
-            warm_up: 1,
-            span: 2,
-            settle: 1,
-            hold: 3,
-        };
         for case in full().into_iter().chain(quick()) {
             for protocol in [Protocol::SocketIo, Protocol::Bare] {
-                if matches!(
-                    (case, protocol),
-                    (Case::Hold { rooms: 2.., .. }, Protocol::Bare)
-                ) {
+                let (url, pid) = (String::new(), 1);
+                if !case.suits(&Kind::External { url, pid, protocol }) && !case.is_plain {
                     continue;
                 }
-                let text = case.scenario(protocol, effort);
-                let scenario = Scenario::parse(&case.id(), &text);
+                let text = case.scenario(protocol);
+                let scenario = Scenario::parse(&case.id, &text);
                 let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{text}"));
-                assert_eq!(scenario.name, case.id());
+                assert_eq!(scenario.name, case.id);
             }
         }
     }

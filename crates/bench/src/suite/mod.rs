@@ -11,7 +11,7 @@ use crate::report::{self, Level, number::short};
 use crate::scenario::{Protocol, Scenario};
 use crate::server::{Contender, Kind};
 use anyhow::{Context, Result, bail, ensure};
-use cases::{Case, Effort, Family};
+use cases::{Case, Family};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,18 +19,6 @@ use std::time::Duration;
 
 pub use cases::cpu_us_per_message;
 
-const FULL: Effort = Effort {
-    warm_up: 2,
-    span: 5,
-    settle: 3,
-    hold: 30,
-};
-const QUICK: Effort = Effort {
-    warm_up: 1,
-    span: 2,
-    settle: 2,
-    hold: 5,
-};
 /// How long stragglers are waited for before they count as lost.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -93,7 +81,9 @@ pub fn run(args: &SuiteArgs, launcher: Launcher, program: &Path, prefix: &[Strin
             .filter(|contender| case.suits(&contender.kind))
             .collect();
         if !contenders.is_empty() && !is_interrupted(&options) {
-            suite.cases.push(measure(case, &contenders, args, &options));
+            suite
+                .cases
+                .push(measure(&case, &contenders, args, &options));
         }
     }
     if let Some(old) = old {
@@ -128,7 +118,7 @@ fn wanted(args: &SuiteArgs) -> Result<Vec<Case>> {
     };
     for name in &args.only {
         let is_known =
-            Family::from_str(name, true).is_ok() || cases.iter().any(|c| c.id() == *name);
+            Family::from_str(name, true).is_ok() || cases.iter().any(|case| case.id == *name);
         ensure!(
             is_known,
             "there is no case {name:?}; there are {}",
@@ -138,7 +128,7 @@ fn wanted(args: &SuiteArgs) -> Result<Vec<Case>> {
     let is_wanted = |case: &Case| {
         args.only
             .iter()
-            .any(|name| *name == case.id() || Family::from_str(name, true) == Ok(case.family()))
+            .any(|name| *name == case.id || Family::from_str(name, true) == Ok(case.family))
     };
     cases.retain(|case| args.only.is_empty() || is_wanted(case));
     Ok(cases)
@@ -149,20 +139,22 @@ fn names(cases: &[Case]) -> Vec<String> {
     let families = Family::value_variants().iter();
     let families =
         families.filter_map(|family| Some(family.to_possible_value()?.get_name().to_owned()));
-    families.chain(cases.iter().map(Case::id)).collect()
+    families
+        .chain(cases.iter().map(|case| case.id.clone()))
+        .collect()
 }
 
 /// All rounds of one case. A server that fails is told and does not stop the rest.
 fn measure(
-    case: Case,
+    case: &Case,
     contenders: &[&Contender],
     args: &SuiteArgs,
     options: &Options,
 ) -> CaseResult {
     let mut result = CaseResult {
-        case: case.id(),
-        about: case.about(),
-        figure: case.figure(),
+        case: case.id.clone(),
+        about: case.about.clone(),
+        figure: case.figure,
         servers: contenders
             .iter()
             .map(|contender| Contestant::new(&contender.name))
@@ -175,7 +167,7 @@ fn measure(
             if is_interrupted(options) {
                 return result;
             }
-            let told = match once(case, contender, args, options) {
+            let told = match once(case, contender, options) {
                 Ok(run) => {
                     let told = describe(&result.figure.of(&run), &run);
                     server.runs.push(run);
@@ -193,10 +185,9 @@ fn measure(
     result
 }
 
-fn once(case: Case, contender: &Contender, args: &SuiteArgs, options: &Options) -> Result<Outcome> {
-    let effort = if args.quick { QUICK } else { FULL };
-    let text = case.scenario(contender.kind.protocol(), effort);
-    let scenario = Scenario::parse(&case.id(), &text)?;
+fn once(case: &Case, contender: &Contender, options: &Options) -> Result<Outcome> {
+    let text = case.scenario(contender.kind.protocol());
+    let scenario = Scenario::parse(&case.id, &text)?;
     let mut server = contender.start()?;
     let target = Target {
         name: contender.name.clone(),
