@@ -1,9 +1,11 @@
-//! What a client writes and reads: HTTP/1.1 requests and responses, masked and unmasked frames (RFC 6455 §5.2).
+//! What a client writes and reads: HTTP/1.1 requests and responses, and frames by the codec of the test clients.
+
+use client::conn::masked;
+use client::{Frame, OpCode};
 
 /// The key of RFC 6455 §1.3, and the answer to it.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 /// Separator of polling packets, and how transcripts show it.
 const SEPARATOR: &str = "\x1e";
 const SEPARATOR_SHOWN: &str = "␞";
@@ -55,11 +57,11 @@ pub(super) fn request(what: &str, headers: &[String]) -> Vec<u8> {
 pub(super) fn frame(what: &str) -> Vec<u8> {
     let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
     match word {
-        "ping" => masked(9, &hex(rest)),
-        "pong" => masked(10, &hex(rest)),
-        "close" => masked(8, &close_payload(rest)),
-        "hex" => masked(2, &hex(rest)),
-        _ => masked(1, what.as_bytes()),
+        "ping" => masked(true, OpCode::Ping, hex(rest)),
+        "pong" => masked(true, OpCode::Pong, hex(rest)),
+        "close" => masked(true, OpCode::Close, close_payload(rest)),
+        "hex" => masked(true, OpCode::Binary, hex(rest)),
+        _ => masked(true, OpCode::Text, what),
     }
 }
 
@@ -69,29 +71,6 @@ fn close_payload(rest: &str) -> Vec<u8> {
         Ok(code) => [&code.to_be_bytes(), reason.as_bytes()].concat(),
         Err(_) => Vec::new(),
     }
-}
-
-fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x80 | opcode];
-    match payload.len() {
-        len @ 0..126 => out.push(0x80 | len as u8),
-        len @ 126..65_536 => {
-            out.push(0x80 | 126);
-            out.extend_from_slice(&(len as u16).to_be_bytes());
-        }
-        len => {
-            out.push(0x80 | 127);
-            out.extend_from_slice(&(len as u64).to_be_bytes());
-        }
-    }
-    out.extend_from_slice(&MASK);
-    out.extend(
-        payload
-            .iter()
-            .zip(MASK.iter().cycle())
-            .map(|(byte, key)| byte ^ key),
-    );
-    out
 }
 
 /// `01 02 ff` or `0102ff`.
@@ -148,48 +127,24 @@ pub(super) fn response(bytes: &[u8]) -> Option<(Item, usize)> {
 
 /// The frame at the front of `bytes` and its length, once it is whole.
 pub(super) fn incoming(bytes: &[u8]) -> Option<(Item, usize)> {
-    let (first, second) = (*bytes.first()?, *bytes.get(1)?);
-    assert_eq!(second & 0x80, 0, "servers do not mask (RFC 6455 §5.1)");
-    assert_eq!(
-        first & 0xf0,
-        0x80,
-        "whole frames without reserved bits, not {first:#x}"
-    );
-    let (start, len) = match second {
-        126 => (
-            4,
-            usize::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?)),
-        ),
-        127 => (
-            10,
-            u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?) as usize,
-        ),
-        len => (2, usize::from(len)),
+    let mut rest = bytes.to_vec();
+    let frame = Frame::take(&mut rest, false)?;
+    let text = match (frame.opcode, &frame.payload[..]) {
+        (OpCode::Text, _) => frame.text().to_owned(),
+        (OpCode::Binary, payload) => format!("hex {}", show_hex(payload)),
+        (OpCode::Close, [high, low, reason @ ..]) => {
+            let code = u16::from_be_bytes([*high, *low]);
+            format!("close {code} {}", String::from_utf8_lossy(reason))
+        }
+        (OpCode::Close, _) => "close".to_owned(),
+        (OpCode::Ping, payload) => format!("ping {}", show_hex(payload)),
+        (OpCode::Pong, payload) => format!("pong {}", show_hex(payload)),
+        (OpCode::Continuation, _) => panic!("half a message from a server"),
     };
-    let payload = bytes.get(start..start + len)?;
-    let text = match first & 0x0f {
-        1 => std::str::from_utf8(payload)
-            .expect("UTF-8 in a text frame")
-            .to_owned(),
-        2 => format!("hex {}", show_hex(payload)),
-        8 => match payload {
-            [high, low, reason @ ..] => {
-                let code = u16::from_be_bytes([*high, *low]);
-                format!("close {code} {}", String::from_utf8_lossy(reason))
-            }
-            _ => "close".to_owned(),
-        },
-        9 => format!("ping {}", show_hex(payload)),
-        10 => format!("pong {}", show_hex(payload)),
-        other => panic!("opcode {other} from a server"),
+    let item = Item {
+        text: text.trim_end().to_owned(),
+        headers: Vec::new(),
+        upgraded: false,
     };
-    let text = text.trim_end().to_owned();
-    Some((
-        Item {
-            text,
-            headers: Vec::new(),
-            upgraded: false,
-        },
-        start + len,
-    ))
+    Some((item, bytes.len() - rest.len()))
 }

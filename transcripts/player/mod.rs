@@ -1,5 +1,5 @@
 //! Plays transcripts. `script` reads the files, `play` walks through one against a `World` (a hub in memory, or a gateway
-//! behind TCP), `frames` is the client's side of HTTP and WebSocket, written apart from the gateway's own codecs.
+//! behind TCP), `frames` is the client's side of HTTP and WebSocket, with codecs that are not the gateway's.
 //! Included by path from the test crates that provide a world.
 
 mod frames;

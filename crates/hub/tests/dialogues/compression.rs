@@ -1,23 +1,26 @@
 //! Compression as clients see it: what is agreed on, what is compressed for whom, and what is not.
 
 use crate::rig::{self, Rig};
+use client::{Frame, OpCode, conn};
+use flate2::{Compress, Compression as Level, Decompress, FlushCompress, FlushDecompress};
 use hub::Written;
 use hub::config::{Compression, Config, SlowConsumer};
 use hub::limits::Limits;
 use hub::metrics::Cells;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::websocket::deflate::{Deflater, Inflater};
-use wire::websocket::frame::{self, OpCode};
 
 const OFFER: &str = "permessage-deflate; client_max_window_bits";
 const SMALL_OFFER: &str = "permessage-deflate; server_max_window_bits=10";
 
+/// Most bytes that any message here has.
+const MESSAGE_MAX: usize = 10_000_000;
+/// RFC 7692 §7.2.1: ends each message and is not sent.
+const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
+
 /// A frame as it came, and what its message says.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Got {
-    compressed: bool,
-    opcode: OpCode,
-    bytes: Vec<u8>,
+    frame: Frame,
     pub(crate) text: String,
 }
 
@@ -76,46 +79,50 @@ fn masked(text: &[u8], compressed: bool) -> Vec<u8> {
     bytes
 }
 
-fn deflated(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    assert!(
-        Deflater::new(6, 15).deflate(text, &mut out),
-        "{} bytes do not shrink",
-        text.len()
-    );
-    out
+/// A message as one compressor sends it behind those before.
+fn deflated_by(sender: &mut Compress, text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 1_000);
+    sender
+        .compress_vec(text, &mut out, FlushCompress::Sync)
+        .expect("room for all of it");
+    assert!(out.len() < text.len(), "{} bytes do not shrink", text.len());
+    out.strip_suffix(&TAIL)
+        .expect("the end of a message")
+        .to_vec()
 }
 
-pub(crate) fn frames(bytes: &[u8], inflater: &mut Inflater, takeover: bool) -> Vec<Got> {
-    let (mut rest, mut all) = (bytes, Vec::new());
-    while let Some(header) = frame::parse_header(rest).expect("a good frame") {
-        let end = header.len + header.payload_len as usize;
-        let (payload, mut text) = (&rest[header.len..end], Vec::new());
-        match (header.rsv1, takeover) {
-            (false, _) => text.extend_from_slice(payload),
-            (true, false) => inflater
-                .inflate(payload, 10_000_000, &mut text)
-                .expect("deflate data"),
-            (true, true) => inflater
-                .inflate_next(payload, 10_000_000, &mut text)
-                .expect("deflate data"),
+fn deflated(text: &[u8]) -> Vec<u8> {
+    deflated_by(&mut Compress::new(Level::new(6), false), text)
+}
+
+fn inflated_by(receiver: &mut Decompress, payload: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(MESSAGE_MAX);
+    let payload = [payload, &TAIL].concat();
+    let inflated = receiver.decompress_vec(&payload, &mut text, FlushDecompress::Sync);
+    inflated.expect("deflate data");
+    text
+}
+
+/// Frames and what they say; with `takeover` messages build on those before.
+pub(crate) fn frames(bytes: &[u8], receiver: &mut Decompress, takeover: bool) -> Vec<Got> {
+    let told = |frame: Frame| {
+        if !takeover {
+            receiver.reset(false);
         }
-        all.push(Got {
-            compressed: header.rsv1,
-            opcode: header.opcode,
-            bytes: rest[..end].to_vec(),
-            text: String::from_utf8_lossy(&text).into_owned(),
-        });
-        rest = &rest[end..];
-    }
-    assert!(rest.is_empty(), "half a frame");
-    all
+        let text = match frame.compressed {
+            true => inflated_by(receiver, &frame.payload),
+            false => frame.payload.clone(),
+        };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Got { frame, text }
+    };
+    rig::frames(bytes, true).into_iter().map(told).collect()
 }
 
 /// The one frame a client got.
 #[track_caller]
 fn got(rig: &mut Rig, name: usize) -> Got {
-    let mut all = frames(&rig.take(name), &mut Inflater::default(), false);
+    let mut all = frames(&rig.take(name), &mut Decompress::new(false), false);
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
 }
@@ -123,8 +130,8 @@ fn got(rig: &mut Rig, name: usize) -> Got {
 #[track_caller]
 fn close_code(rig: &mut Rig, name: usize) -> u16 {
     let got = got(rig, name);
-    assert_eq!(got.opcode, OpCode::Close, "{got:?}");
-    u16::from_be_bytes([got.bytes[2], got.bytes[3]])
+    let code = got.frame.close_code();
+    code.unwrap_or_else(|| panic!("no close frame: {got:?}"))
 }
 
 fn count(rig: &Rig, cell: impl Fn(&Cells) -> &AtomicU64) -> u64 {
@@ -170,14 +177,16 @@ fn a_broadcast_is_compressed_once_for_each_window() {
     let got: Vec<Got> = members.iter().map(|name| got(&mut rig, *name)).collect();
     assert!(got.iter().all(|got| got.text == event));
     assert_eq!(
-        got.iter().map(|got| got.compressed).collect::<Vec<_>>(),
+        got.iter()
+            .map(|got| got.frame.compressed)
+            .collect::<Vec<_>>(),
         [true, true, false, true, true]
     );
     assert_eq!((&got[0], &got[3]), (&got[1], &got[4]));
     assert!(
-        got[0].bytes.len() < event.len() / 5,
+        got[0].frame.payload.len() < event.len() / 5,
         "{}",
-        got[0].bytes.len()
+        got[0].frame.payload.len()
     );
     assert_eq!(count(&rig, |cells| &cells.deflated_messages), 2);
     assert_eq!(count(&rig, |cells| &cells.deflate_websockets), 4);
@@ -202,7 +211,7 @@ fn short_messages_and_noise_go_out_as_they_are() {
     let client = member(&mut rig, OFFER);
     let short = event("echo", 900);
     rig.send(client, &masked(short.as_bytes(), false));
-    assert!(!got(&mut rig, client).compressed);
+    assert!(!got(&mut rig, client).frame.compressed);
     let mut dice = crate::rig::dice(7);
     let mut noise = vec![0; 1_500];
     dice(&mut noise);
@@ -217,7 +226,7 @@ fn short_messages_and_noise_go_out_as_they_are() {
     let long = event("echo", 2_000);
     rig.send(client, &masked(long.as_bytes(), false));
     let echo = got(&mut rig, client);
-    assert!(echo.compressed && echo.text == long, "{echo:?}");
+    assert!(echo.frame.compressed && echo.text == long, "{echo:?}");
 }
 
 #[test]
@@ -231,7 +240,7 @@ fn private_answers_and_plain_clients_are_compressed_too() {
     );
     let ack = got(&mut rig, client);
     assert!(
-        ack.compressed && ack.text.starts_with("437[{\"content\""),
+        ack.frame.compressed && ack.text.starts_with("437[{\"content\""),
         "{ack:?}"
     );
     let (plain, _) = upgrade(&mut rig, "/ws", OFFER);
@@ -240,7 +249,10 @@ fn private_answers_and_plain_clients_are_compressed_too() {
     let text = format!(r#"{{"type":"echo","payload":"{payload}"}}"#);
     rig.send(plain, &masked(&deflated(text.as_bytes()), true));
     let echo = got(&mut rig, plain);
-    assert!(echo.compressed && echo.text.contains(&payload), "{echo:?}");
+    assert!(
+        echo.frame.compressed && echo.text.contains(&payload),
+        "{echo:?}"
+    );
 }
 
 #[test]
@@ -251,7 +263,7 @@ fn compressed_messages_are_read_whole_and_in_fragments() {
     let payload = deflated(text.as_bytes());
     rig.send(client, &masked(&payload, true));
     assert_eq!(got(&mut rig, client).text, text);
-    let mut pieces = Vec::new();
+    let mut pieces: Vec<u8> = Vec::new();
     let chunks: Vec<&[u8]> = payload.chunks(9).collect();
     for (n, chunk) in chunks.iter().enumerate() {
         let opcode = if n == 0 {
@@ -260,24 +272,18 @@ fn compressed_messages_are_read_whole_and_in_fragments() {
             OpCode::Continuation
         };
         let at = pieces.len();
-        frame::write_masked(
-            &mut pieces,
-            n + 1 == chunks.len(),
-            opcode,
-            chunk,
-            [9, 8, 7, 6],
-        );
+        pieces.extend(conn::masked(n + 1 == chunks.len(), opcode, chunk));
         pieces[at] |= if n == 0 { 0x40 } else { 0 };
-        frame::write_masked(&mut pieces, true, OpCode::Ping, b"between", [9, 8, 7, 6]);
+        pieces.extend(conn::masked(true, OpCode::Ping, b"between"));
     }
     for byte in pieces {
         rig.send(client, &[byte]);
     }
-    let all = frames(&rig.take(client), &mut Inflater::default(), false);
+    let all = frames(&rig.take(client), &mut Decompress::new(false), false);
     assert_eq!(all.len(), chunks.len() + 1);
     let texts: Vec<&Got> = all
         .iter()
-        .filter(|got| got.opcode == OpCode::Text)
+        .filter(|got| got.frame.opcode == OpCode::Text)
         .collect();
     assert_eq!(texts[0].text, text);
 }
@@ -356,16 +362,15 @@ fn a_kept_window_makes_repetition_cheap_and_is_given_back() {
         rig.take(name);
     }
     let text = event("shout", 2_000);
-    let (mut sizes, mut inflater, mut sender) =
-        (Vec::new(), Inflater::default(), Deflater::new(6, 15));
+    let (mut sizes, mut inflater) = (Vec::new(), Decompress::new(false));
+    let mut sender = Compress::new(Level::new(6), false);
     for _ in 0..2 {
-        let mut payload = Vec::new();
-        assert!(sender.deflate(text.as_bytes(), &mut payload));
+        let payload = deflated_by(&mut sender, text.as_bytes());
         rig.send(first, &masked(&payload, true));
         let kept = frames(&rig.take(first), &mut inflater, true).remove(0);
         assert_eq!(kept.text, text);
         assert_eq!(got(&mut rig, second), got(&mut rig, third));
-        sizes.push((payload.len(), kept.bytes.len()));
+        sizes.push((payload.len(), kept.frame.payload.len()));
     }
     assert!(
         sizes[1].0 < sizes[0].0 / 2 && sizes[1].1 < sizes[0].1 / 2,
@@ -395,10 +400,10 @@ fn what_is_marked_is_never_compressed() {
     });
     let client = member(&mut rig, OFFER);
     rig.send(client, &masked(event("shout", 2_000).as_bytes(), false));
-    assert!(!got(&mut rig, client).compressed, "a marked room");
+    assert!(!got(&mut rig, client).frame.compressed, "a marked room");
     rig.send(client, &masked(event("echo", 2_000).as_bytes(), false));
     assert!(
-        got(&mut rig, client).compressed,
+        got(&mut rig, client).frame.compressed,
         "its namespace is not marked"
     );
     rig.send(client, &masked(b"40/lab,", false));
@@ -410,7 +415,7 @@ fn what_is_marked_is_never_compressed() {
         let text = text.replacen("42", "42/lab,", 1);
         rig.send(client, &masked(text.as_bytes(), false));
         assert!(
-            !got(&mut rig, client).compressed,
+            !got(&mut rig, client).frame.compressed,
             "a marked namespace: {}",
             &text[..20]
         );
@@ -489,11 +494,10 @@ fn polls_are_compressed_as_their_client_accepts() {
     let deflate = "Accept-Encoding: deflate\r\n";
     let (encoding, body) = polled(Config::default(), deflate, "echo", 3_000);
     assert_eq!(encoding, "deflate");
-    let mut text = Vec::new();
-    let raw = &body[2..body.len() - 4];
-    Inflater::default()
-        .inflate(raw, 10_000, &mut text)
-        .expect("a whole stream");
+    let mut text = Vec::with_capacity(10_000);
+    let mut receiver = Decompress::new(true);
+    let ended = receiver.decompress_vec(&body, &mut text, FlushDecompress::Finish);
+    assert_eq!(ended.expect("a whole stream"), flate2::Status::StreamEnd);
     assert_eq!(String::from_utf8_lossy(&text), event("echo", 3_000));
     let gzip = "Accept-Encoding: gzip\r\n";
     for (headers, bytes) in [("", 3_000), ("Accept-Encoding: br\r\n", 3_000), (gzip, 500)] {
@@ -531,9 +535,15 @@ fn an_upgrade_negotiates_and_carries_the_queue_over_compressed() {
     post(&mut rig, client, &sid, &text);
     rig.send(probe, &masked(b"5", false));
     let carried = got(&mut rig, probe);
-    assert!(carried.compressed && carried.text == text, "{carried:?}");
+    assert!(
+        carried.frame.compressed && carried.text == text,
+        "{carried:?}"
+    );
     rig.send(probe, &masked(event("shout", 2_000).as_bytes(), false));
-    assert!(got(&mut rig, probe).compressed, "and what comes later");
+    assert!(
+        got(&mut rig, probe).frame.compressed,
+        "and what comes later"
+    );
 }
 
 #[test]
@@ -564,8 +574,8 @@ fn a_slow_consumer_loses_compressed_events_but_no_answers() {
     }
     rig.wires.kernel = Box::new(|_, n| Written::Bytes(n));
     rig.writable(client);
-    let all = frames(&rig.take(client), &mut Inflater::default(), false);
-    assert!(all.iter().all(|got| got.compressed));
+    let all = frames(&rig.take(client), &mut Decompress::new(false), false);
+    assert!(all.iter().all(|got| got.frame.compressed));
     assert!(all[0].text.starts_with("431["), "the answer is still there");
     assert!((2..29).contains(&all.len()), "{} frames", all.len());
     assert_eq!(

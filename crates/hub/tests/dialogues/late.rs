@@ -1,13 +1,14 @@
 //! Decisions that come later: a handler that asks outside whether a client may join, and what the client sends meanwhile.
 
-use crate::identity::{frame as text_frame, received, websocket};
+use crate::identity::{frame, received, websocket};
 use crate::rig::Rig;
+use client::OpCode;
+use client::conn::masked;
 use hub::claims::{Claims, Denied};
 use hub::config::Config;
 use hub::{ConnectRequest, Context, Decision, Event, Handler, Refusal, SocketKey, Ticket};
 use std::collections::HashMap;
 use std::time::Duration;
-use wire::websocket::frame::{self, OpCode};
 
 const SIO: &str = "/socket.io/?EIO=4&transport=websocket";
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,10 +68,7 @@ fn rig(config: Config) -> Rig {
 }
 
 fn send(rig: &mut Rig, client: usize, packets: &[&str]) {
-    let bytes: Vec<u8> = packets
-        .iter()
-        .flat_map(|packet| text_frame(packet))
-        .collect();
+    let bytes: Vec<u8> = packets.iter().flat_map(|packet| frame(packet)).collect();
     rig.send(client, &bytes);
 }
 
@@ -99,8 +97,7 @@ fn what_a_client_sends_before_the_decision_waits_in_order() {
         "451-/late,2[\"b\",{\"_placeholder\":true,\"num\":0}]",
     ];
     send(&mut rig, client, &bursts);
-    let mut attachment = Vec::new();
-    frame::write_masked(&mut attachment, true, OpCode::Binary, b"xyz", [1, 2, 3, 4]);
+    let attachment = masked(true, OpCode::Binary, b"xyz");
     rig.send(client, &attachment);
     send(&mut rig, client, &["42/late,3[\"c\",3]"]);
     assert_eq!(answers(&mut rig, client), [""; 0]);

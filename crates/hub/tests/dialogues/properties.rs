@@ -2,7 +2,8 @@
 //! output in any pieces gets the same bytes, and who is cut off at any byte leaves nothing behind.
 
 use crate::memory::{Deed, Recording, expect_nothing_left};
-use crate::rig::{Kernel, Rig, dice, masked};
+use crate::rig::{Kernel, Rig, dice, frames, masked};
+use client::Frame;
 use hub::config::{Config, SlowConsumer};
 use hub::{Entropy, Written};
 use proptest::prelude::*;
@@ -236,20 +237,10 @@ fn joined(rig: &mut Rig) -> usize {
 }
 
 /// The texts of whole frames; a close frame shows its code.
-fn texts(mut bytes: &[u8]) -> Vec<String> {
-    use wire::websocket::frame::{OpCode, parse_header};
-    let mut texts = Vec::new();
-    while let Ok(Some(header)) = parse_header(bytes) {
-        let end = header.len + header.payload_len as usize;
-        let payload = &bytes[header.len..end];
-        texts.push(match (header.opcode, payload) {
-            (OpCode::Close, [high, low, ..]) => {
-                format!("close {}", u16::from_be_bytes([*high, *low]))
-            }
-            _ => String::from_utf8_lossy(payload).into_owned(),
-        });
-        bytes = &bytes[end..];
-    }
-    assert!(bytes.is_empty(), "half a frame at the end");
-    texts
+fn texts(bytes: &[u8]) -> Vec<String> {
+    let text = |frame: &Frame| match frame.close_code() {
+        Some(code) => format!("close {code}"),
+        None => String::from_utf8_lossy(&frame.payload).into_owned(),
+    };
+    frames(bytes, false).iter().map(text).collect()
 }

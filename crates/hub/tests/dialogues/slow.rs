@@ -2,13 +2,13 @@
 
 use crate::compression::{frames, upgrade};
 use crate::rig::{self, Rig, handler, rule};
+use flate2::Decompress;
 use hub::Written;
 use hub::config::{Compression, Config, SlowConsumer, SlowEvents};
 use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey};
 use rules::{Action, EventRule, NamespaceRules, Rules};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wire::websocket::deflate::Inflater;
 
 const ROUNDS: usize = 50;
 const SYMBOLS: [&str; 3] = ["AA", "BB", "CC"];
@@ -105,7 +105,7 @@ fn read_again(rig: &mut Rig, (name, sid): &(usize, String), form: Form) -> Strin
     match form {
         Form::Polling => String::from_utf8_lossy(&bytes).into_owned(),
         _ => {
-            let all = frames(&bytes, &mut Inflater::default(), false);
+            let all = frames(&bytes, &mut Decompress::new(false), false);
             all.into_iter().map(|got| got.text + "\n").collect()
         }
     }

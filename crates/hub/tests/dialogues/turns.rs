@@ -1,7 +1,8 @@
 //! What a turn leaves for later: deadlines, input that waits, output that a sink holds, messages between two hubs.
 
 use crate::identity::{frame, received, websocket};
-use crate::rig::{Rig, dice};
+use crate::rig::{Rig, dice, frames};
+use client::OpCode;
 use hub::ConnId;
 use hub::config::{Config, SlowConsumer};
 use hub::mailbox::{Weigh, mailbox, waker};
@@ -143,11 +144,11 @@ fn a_frame_is_never_cut_where_a_record_ends() {
             let conn = sink.conn;
             rig.hub.turn(rig.now, &mut sink).writable(conn);
             flush(&mut rig, &mut sink);
-            let frames = frames(&sink.stream);
+            let frames = frames(&sink.stream, false);
             assert!(frames.len() > 100, "{policy:?} {beyond}");
             let broken = frames.iter().find(|found| {
-                let close = found.starts_with(&[0x88]) && policy == SlowConsumer::Disconnect;
-                !close && found[4..] != *text.as_bytes()
+                let close = found.opcode == OpCode::Close && policy == SlowConsumer::Disconnect;
+                !close && found.payload != text.as_bytes()
             });
             assert_eq!(broken, None, "{policy:?} {beyond}");
         }
@@ -162,20 +163,6 @@ fn flush(rig: &mut Rig, sink: &mut Holding) {
         }
         rig.hub.turn(rig.now, sink).resume();
     }
-}
-
-/// A server's frames, which must be whole.
-fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
-    let mut found = Vec::new();
-    while !stream.is_empty() {
-        let header = wire::websocket::frame::parse_header(stream)
-            .expect("a frame")
-            .expect("whole");
-        let (one, rest) = stream.split_at(header.len + header.payload_len as usize);
-        found.push(one);
-        stream = rest;
-    }
-    found
 }
 
 /// Does what events say, and notes the namespaces of those who leave.

@@ -4,6 +4,7 @@
 pub mod net;
 pub mod nodes;
 
+use client::{Frame, OpCode};
 use fastrand::Rng;
 use hub::ConnId;
 use hub::claims::{Claims, Denied};
@@ -18,7 +19,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::websocket::frame::{self, OpCode};
 
 /// How the kernel takes bytes: given the connection's name and how many there are, says how many go.
 pub type Kernel = Box<dyn FnMut(usize, usize) -> Written>;
@@ -328,9 +328,15 @@ fn line(notice: Notice) -> String {
 
 /// A client's frame of text.
 pub fn masked(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame::write_masked(&mut bytes, true, OpCode::Text, text, [9, 8, 7, 6]);
-    bytes
+    client::conn::masked(true, OpCode::Text, text)
+}
+
+/// A server's frames, which must be whole; `deflate` was agreed on or not.
+pub fn frames(bytes: &[u8], deflate: bool) -> Vec<Frame> {
+    let mut rest = bytes.to_vec();
+    let frames = std::iter::from_fn(|| Frame::take(&mut rest, deflate)).collect();
+    assert!(rest.is_empty(), "half a frame at the end");
+    frames
 }
 
 /// Bytes that look random and are the same for the same seed.

@@ -1,6 +1,6 @@
 //! Several hubs of one process. Their letters to each other wait until the test carries them, so a test chooses the order.
 
-use super::{WALL_MS, dice, masked};
+use super::{WALL_MS, dice, frames, masked};
 use hub::config::Config;
 use hub::metrics::Cells;
 use hub::{
@@ -9,7 +9,6 @@ use hub::{
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use wire::websocket::frame;
 
 /// A kernel that takes everything.
 #[derive(Default)]
@@ -219,14 +218,7 @@ impl Net {
     /// Texts that a client got since the last call.
     pub fn texts(&mut self, client: Client) -> Vec<String> {
         let bytes = self.nodes[client.at].desk.taken.0.remove(&client.conn);
-        let (bytes, mut at, mut texts) = (bytes.unwrap_or_default(), 0, Vec::new());
-        while at < bytes.len() {
-            let header = frame::parse_header(&bytes[at..]);
-            let header = header.expect("a frame").expect("whole");
-            let end = at + header.len + header.payload_len as usize;
-            texts.push(String::from_utf8_lossy(&bytes[at + header.len..end]).into_owned());
-            at = end;
-        }
-        texts
+        let frames = frames(&bytes.unwrap_or_default(), false);
+        frames.iter().map(|frame| frame.text().to_owned()).collect()
     }
 }
