@@ -7,6 +7,7 @@
 mod cable;
 mod cluster;
 mod node;
+mod peer;
 mod python;
 mod redis;
 mod reference;
@@ -28,6 +29,7 @@ use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// What a healthy server answers well within, even on a machine that is busy with other tests.
@@ -57,6 +59,24 @@ fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("PATH", paths);
     command
+}
+
+/// Runs a script that installs what a list names. Of several tests and test programs that do so at once, all but the first find
+/// it done.
+fn one_at_a_time(folder: &Path, list: &str, script: &str) {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = INSTALLING.lock();
+    let mut command = Command::new("flock");
+    command
+        .args([list, "sh", "-ec", script])
+        .current_dir(folder);
+    let done = command.status();
+    let done = done.is_ok_and(|status| status.success());
+    assert!(
+        done,
+        "cannot install what {list} in {} names",
+        folder.display()
+    );
 }
 
 /// Ports that were free a moment ago, all different.

@@ -1,21 +1,16 @@
 //! A Node Socket.IO server in a cluster, with clients and an emitter of its own: `conformance/cluster/peer.mjs`, which says what it
 //! can be told.
 
-use crate::PATIENCE;
+use crate::one_at_a_time;
+use crate::peer::Peer;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::process::Command;
 
 #[derive(Debug)]
 pub struct NodePeer {
-    child: Child,
-    stdin: ChildStdin,
-    lines: Receiver<Value>,
+    program: Peer,
     /// Lines that nobody asked for yet.
     kept: VecDeque<Value>,
     commands: u64,
@@ -30,30 +25,14 @@ impl NodePeer {
 
     pub fn start_with(redis: &str, adapter: &str, namespaces: &str, args: &[&str]) -> NodePeer {
         let folder = installed();
-        let mut child = Command::new("node")
+        let mut command = Command::new("node");
+        command
             .arg(folder.join("peer.mjs"))
             .args(["--redis", redis, "--adapter", adapter])
             .args(["--namespaces", namespaces])
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("cannot run node: cargo xtask test installs it");
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+            .args(args);
         let mut peer = NodePeer {
-            child,
-            stdin,
-            lines,
+            program: Peer::start(&mut command),
             kept: VecDeque::new(),
             commands: 0,
             port: 0,
@@ -72,7 +51,7 @@ impl NodePeer {
     pub fn begin(&mut self, mut command: Value) -> u64 {
         self.commands += 1;
         command["id"] = json!(self.commands);
-        writeln!(self.stdin, "{command}").expect("the peer reads");
+        self.program.tell(&command);
         self.commands
     }
 
@@ -106,34 +85,26 @@ impl NodePeer {
 
     /// What was heard and not asked for, in order.
     pub fn heard_else(&mut self) -> Vec<Value> {
-        self.kept.extend(self.lines.try_iter());
+        self.kept.extend(self.program.said());
         self.kept.drain(..).collect()
     }
 
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.program.is_alive()
     }
 
     fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Peer::deadline();
         if let Some(at) = self.kept.iter().position(&wanted) {
             return self.kept.remove(at).expect("it is there");
         }
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
+            match self.program.next(deadline) {
                 Ok(line) if wanted(&line) => return line,
                 Ok(line) => self.kept.push_back(line),
                 Err(error) => panic!("waited for {what} ({error}); heard {:#?}", self.kept),
             }
         }
-    }
-}
-
-impl Drop for NodePeer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -146,16 +117,8 @@ pub(crate) fn installed() -> PathBuf {
 
 /// Brings the packages that a folder's lock file names.
 pub(crate) fn install(folder: &Path) {
-    static INSTALLING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = INSTALLING.lock();
-    // Of several test programs that install at once, all but the first find it done.
     let script = "cmp -s package-lock.json node_modules/.complete && exit
-        npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+        npm ci --no-audit --no-fund --ignore-scripts --loglevel=error >&2
         cp package-lock.json node_modules/.complete";
-    let done = Command::new("flock")
-        .args(["package-lock.json", "sh", "-ec", script])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .status();
-    assert!(done.is_ok_and(|status| status.success()), "npm ci failed");
+    one_at_a_time(folder, "package-lock.json", script);
 }

@@ -35,46 +35,42 @@ impl Redis {
     /// As [`Self::start_with`]; `prepare` fills the server's working folder first, and `entry` are the words with which `redis-cli`
     /// gets in.
     pub fn prepare(prepare: impl Fn(&Path), args: &[&str], entry: &[&str]) -> Redis {
-        for _ in 0..ATTEMPTS {
-            let [port] = free_ports();
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            prepare(folder.path());
-            let common = ["--port", &port.to_string(), "--bind", "127.0.0.1"].map(str::to_owned);
-            let args = args.iter().map(|&arg| arg.to_owned()).chain(common);
-            let redis = Redis::run(port, args.collect(), folder, entry);
-            if let Some(redis) = redis.when_up() {
-                return redis;
-            }
-        }
-        panic!("redis-server did not start: its log stands above");
+        let settings = |port| {
+            let common = ["--port", &format!("{port}"), "--bind", "127.0.0.1"].map(str::to_owned);
+            args.iter()
+                .map(|&arg| arg.to_owned())
+                .chain(common)
+                .collect()
+        };
+        Redis::attempt(prepare, settings, entry)
     }
 
     /// One that serves nothing but TLS, and asks clients for a certificate that its own one signed. `prepare` writes both files.
     pub fn prepare_tls(prepare: impl Fn(&Path), certificate: &str, key: &str) -> Redis {
-        let entry = [
-            "--tls",
-            "--cacert",
-            certificate,
-            "--cert",
-            certificate,
-            "--key",
-            key,
-        ];
-        for _ in 0..ATTEMPTS {
-            let [port] = free_ports();
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            prepare(folder.path());
+        let settings = |port| {
             let args = format!(
                 "--port 0 --tls-port {port} --bind 127.0.0.1 --tls-cert-file {certificate} --tls-key-file {key} \
                  --tls-ca-cert-file {certificate}"
             );
-            let args = args.split_whitespace().map(str::to_owned);
-            let redis = Redis::run(port, args.collect(), folder, &entry);
-            if let Some(redis) = redis.when_up() {
-                return redis;
-            }
-        }
-        panic!("redis-server did not start: its log stands above");
+            args.split_whitespace().map(str::to_owned).collect()
+        };
+        let files = ["--cacert", certificate, "--cert", certificate, "--key", key];
+        Redis::attempt(prepare, settings, &[&["--tls"], &files[..]].concat())
+    }
+
+    fn attempt(
+        prepare: impl Fn(&Path),
+        settings: impl Fn(u16) -> Vec<String>,
+        entry: &[&str],
+    ) -> Redis {
+        let mut attempts = (0..ATTEMPTS).map(|_| {
+            let [port] = free_ports();
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            prepare(folder.path());
+            Redis::run(port, settings(port), folder, entry).when_up()
+        });
+        let redis = attempts.find_map(|redis| redis);
+        redis.expect("redis-server did not start: its log stands above")
     }
 
     pub(crate) fn run(port: u16, args: Vec<String>, folder: TempDir, entry: &[&str]) -> Redis {

@@ -1,16 +1,17 @@
 //! The conformance application on Socket.IO's own Node server: `conformance/reference`.
 
 use crate::node::install;
+use crate::peer::Running;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
 #[derive(Debug)]
 pub struct Reference {
     /// Where its clients connect.
     pub addr: SocketAddr,
-    child: Child,
+    running: Running,
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -21,16 +22,15 @@ impl Reference {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/reference");
         install(&folder);
         let flags = "--port 0 --ping-interval 20000 --ping-timeout 20000 --connect-timeout 20000";
-        let mut child = Command::new("node")
+        let mut command = Command::new("node");
+        command
             .arg(folder.join("server.js"))
             .args(flags.split(' '))
             .args(["--redis", &redis.join(","), "--adapter", adapter])
             .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("cannot run node: cargo xtask test installs it");
-        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+            .stdin(Stdio::null());
+        let mut running = Running::start(&mut command);
+        let mut stdout = BufReader::new(running.0.stdout.take().expect("piped"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("a line of the server");
         let addr = line.trim().strip_prefix("listening http://");
@@ -38,19 +38,12 @@ impl Reference {
         let addr = addr.unwrap_or_else(|| panic!("no address in {line:?}"));
         Reference {
             addr,
-            child,
+            running,
             _stdout: stdout,
         }
     }
 
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.running.is_alive()
     }
 }

@@ -1,11 +1,9 @@
 //! Stock clients in JavaScript or Python that come back whatever happens to servers: `conformance/cluster/roam.mjs` and `roam.py`.
 
-use crate::{PATIENCE, node, python};
+use crate::peer::Peer;
+use crate::{node, python};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::process::Command;
 
 /// The language of stock clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +14,7 @@ pub enum Language {
 
 #[derive(Debug)]
 pub struct Roamers {
-    child: Child,
-    stdin: ChildStdin,
-    lines: Receiver<Value>,
+    program: Peer,
     clients: u64,
     connected: u64,
 }
@@ -50,20 +46,8 @@ impl Roamers {
         };
         command.args(["--url", url, "--transport", transport]);
         command.args(["--clients", &clients.to_string()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("cargo xtask test installs it");
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            let lines = stdout.lines().map_while(Result::ok);
-            let mut lines = lines.map(|line| serde_json::from_str(&line).unwrap_or_default());
-            lines.try_for_each(|line| sender.send(line))
-        });
         Roamers {
-            child,
-            stdin,
-            lines,
+            program: Peer::start(&mut command),
             clients,
             connected: 0,
         }
@@ -71,8 +55,8 @@ impl Roamers {
 
     /// Clients that are connected, by what it told until now.
     pub fn connected(&mut self) -> u64 {
-        while let Ok(line) = self.lines.try_recv() {
-            self.note(&line);
+        for line in self.program.said() {
+            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
         }
         self.connected
     }
@@ -92,7 +76,7 @@ impl Roamers {
     }
 
     pub fn begin_ask(&mut self, count: u64) {
-        self.tell(&json!({"do": "ask", "count": count}));
+        self.program.tell(&json!({"do": "ask", "count": count}));
     }
 
     pub fn finish_ask(&mut self) -> Value {
@@ -100,7 +84,7 @@ impl Roamers {
     }
 
     pub fn report(&mut self) -> Report {
-        self.tell(&json!({"do": "report"}));
+        self.program.tell(&json!({"do": "report"}));
         let mut line = self.next(|line| line.get("connects").is_some());
         let connects = line["connects"].as_array().expect("numbers").iter();
         Report {
@@ -109,37 +93,19 @@ impl Roamers {
         }
     }
 
-    fn tell(&mut self, command: &Value) {
-        writeln!(self.stdin, "{command}").expect("the clients' program reads");
-    }
-
-    fn note(&mut self, line: &Value) {
-        if let Some(connected) = line["connected"].as_u64() {
-            self.connected = connected;
-        }
-    }
-
     fn next(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Peer::deadline();
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| {
+            let line = self.program.next(deadline).unwrap_or_else(|_| {
                 panic!(
                     "{} of {} clients are connected",
                     self.connected, self.clients
                 )
             });
-            self.note(&line);
+            self.connected = line["connected"].as_u64().unwrap_or(self.connected);
             if wanted(&line) {
                 return line;
             }
         }
-    }
-}
-
-impl Drop for Roamers {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

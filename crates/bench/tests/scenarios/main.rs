@@ -4,7 +4,6 @@
 mod answers;
 mod cli;
 mod endings;
-mod errors;
 mod node;
 #[path = "../processes/mod.rs"]
 mod processes;
