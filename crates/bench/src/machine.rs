@@ -1,8 +1,7 @@
-//! Owns the facts about the machine and the installed peers that a result file carries.
+//! Owns the facts about the machine that a result file carries.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,14 +14,12 @@ pub struct Machine {
     pub memory_gib: f64,
     /// One-minute load average when the run began: other people's work.
     pub load_before: f64,
-    pub node: Option<String>,
-    pub socket_io: Option<String>,
     pub commit: Option<String>,
 }
 
 impl Machine {
-    /// Facts of this machine; `benchmarks` is the folder with the peers.
-    pub fn detect(benchmarks: &Path) -> Machine {
+    /// Facts of this machine.
+    pub fn detect() -> Machine {
         Machine {
             started_unix_s: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -32,15 +29,13 @@ impl Machine {
             kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
             memory_gib: memory_gib().unwrap_or(0.0),
             load_before: load_average().unwrap_or(0.0),
-            node: output("node", &["--version"]),
-            socket_io: package_version(&benchmarks.join("node-socketio"), "socket.io"),
-            commit: output("git", &["rev-parse", "--short", "HEAD"]),
+            commit: commit(),
         }
     }
 
     /// Day of the run, UTC.
     pub fn date(&self) -> String {
-        let (year, month, day) = civil(self.started_unix_s / 86_400);
+        let (year, month, day) = wire::calendar::civil((self.started_unix_s / 86_400) as i64);
         format!("{year}-{month:02}-{day:02}")
     }
 }
@@ -85,42 +80,11 @@ fn load_average() -> Option<f64> {
         .ok()
 }
 
-fn output(program: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(args).output().ok()?;
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "--short", "HEAD"]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     (output.status.success()).then(|| text.trim().to_string())
-}
-
-fn package_version(folder: &Path, package: &str) -> Option<String> {
-    let path = folder
-        .join("node_modules")
-        .join(package)
-        .join("package.json");
-    let manifest: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
-    Some(manifest.get("version")?.as_str()?.to_string())
-}
-
-/// Year, month and day of a day count since 1970-01-01: years are walked, which is plenty.
-fn civil(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| {
-        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
-    };
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 1;
-    for length in lengths {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
 }
 
 #[cfg(test)]
@@ -128,16 +92,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_become_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_454), (2026, 1, 1));
-        assert_eq!(civil(20_453), (2025, 12, 31));
-    }
-
-    #[test]
     fn this_machine_has_facts() {
-        let machine = Machine::detect(Path::new("."));
+        let machine = Machine::detect();
         assert!(machine.cores >= 1);
         assert!(machine.memory_gib > 0.1);
         assert_ne!(machine.kernel, "unknown");

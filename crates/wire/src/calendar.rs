@@ -6,7 +6,7 @@ const EPOCH_DAYS: i64 = 719_468;
 const MONTH_DAYS: [i64; 11] = [31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31];
 
 /// Year, month and day of a day counted from 1970, Gregorian calendar throughout.
-pub(crate) fn civil(days: i64) -> (i64, usize, i64) {
+pub fn civil(days: i64) -> (i64, usize, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     // The last day of 400 and of 4 years is a leap day, which would begin one century or one year

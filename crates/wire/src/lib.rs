@@ -6,7 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod base64url;
-mod calendar;
+pub mod calendar;
 pub mod engineio;
 pub mod growth;
 pub mod http;

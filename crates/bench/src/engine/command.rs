@@ -76,9 +76,6 @@ pub struct Measure {
     /// End with 3 where the result is doubtful, instead of 0: for scripts.
     #[arg(long)]
     strict: bool,
-    /// Folder with the peers, whose versions the result names.
-    #[arg(long, default_value = "benchmarks")]
-    benchmarks: PathBuf,
 }
 
 impl Measure {
@@ -88,7 +85,6 @@ impl Measure {
         Ok(Options {
             workers: self.workers,
             authorities: authorities(self.ca.as_deref())?,
-            benchmarks: self.benchmarks.clone(),
             grace: Duration::from_secs(self.grace),
             ..Options::new(launcher)
         })

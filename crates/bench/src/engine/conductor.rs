@@ -92,7 +92,7 @@ impl<'a> Conductor<'a> {
             crew.order(worker, order)?;
         }
         Ok(Conductor {
-            summary: Summary::begin(scenario, target, workers, &options.benchmarks),
+            summary: Summary::begin(scenario, target, workers),
             scenario,
             options,
             observer,

@@ -46,7 +46,6 @@ use crate::scenario::{Protocol, Scenario, Transport};
 use crate::url::{Authority, authority};
 use anyhow::{Context, Result, bail};
 use std::net::ToSocketAddrs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -71,8 +70,6 @@ pub struct Options {
     pub workers: Option<u32>,
     /// Certificates in PEM that TLS servers are checked with, instead of those of the machine.
     pub authorities: Option<String>,
-    /// Folder of the peers, for their versions in the result.
-    pub benchmarks: PathBuf,
     /// Silence after the last phase that ends the wait for stragglers.
     pub grace: Duration,
     /// Set from outside to end the run early, with what there is.
@@ -101,7 +98,6 @@ impl Options {
             launcher,
             workers: None,
             authorities: None,
-            benchmarks: PathBuf::from("benchmarks"),
             grace: Duration::from_secs(10),
             interrupt: Arc::default(),
             hurry: Arc::default(),

@@ -15,7 +15,6 @@ use crate::outcome::{
 };
 use crate::scenario::Scenario;
 use anyhow::Result;
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND_NS: f64 = 1e9;
@@ -49,7 +48,7 @@ pub struct Settled {
 }
 
 impl Summary {
-    pub fn begin(scenario: &Scenario, target: &Target, workers: u32, benchmarks: &Path) -> Self {
+    pub fn begin(scenario: &Scenario, target: &Target, workers: u32) -> Self {
         let outcome = Outcome {
             scenario: scenario.name.clone(),
             description: scenario.about.clone(),
@@ -58,7 +57,7 @@ impl Summary {
             scale: scenario.scale,
             time_scale: scenario.time_scale,
             targets: target.urls.clone(),
-            machine: Machine::detect(benchmarks),
+            machine: Machine::detect(),
             generator: Generator {
                 version: env!("CARGO_PKG_VERSION").into(),
                 workers,
@@ -539,7 +538,7 @@ mod tests {
     fn begun() -> Summary {
         let text = "name = 'test'\n[[phases]]\nconnections = 20\nduration = '2s'\n[flows.a]\nsteps = [{ connect = true }]";
         let scenario = Scenario::parse("test.toml", text).unwrap();
-        Summary::begin(&scenario, &Target::default(), 1, Path::new("benchmarks"))
+        Summary::begin(&scenario, &Target::default(), 1)
     }
 
     fn second(number: u64, connections: u64) -> Report {

@@ -68,7 +68,6 @@ pub fn run(args: &SuiteArgs, launcher: Launcher, program: &Path, prefix: &[Strin
         false => None,
     };
     let options = Options {
-        benchmarks: args.benchmarks.clone(),
         grace: GRACE,
         ..Options::new(launcher)
     };
