@@ -120,6 +120,11 @@ fn outcome_percentiles() -> crate::outcome::Percentiles {
     one.percentiles().unwrap()
 }
 
+#[track_caller]
+fn tells(seen: &str, words: &str) {
+    assert!(seen.contains(words), "{words} is not in {seen}");
+}
+
 fn report(outcome: Outcome) -> Document {
     document(&ResultFile::Run(Box::new(outcome)), "ticker.json")
 }
@@ -152,7 +157,7 @@ Latency
   ms         count   avg   p50   p90   p95   p99  p99.9  p99.99   max
   delivery  10,000  1.14  1.00  1.00  1.00  7.77   7.77    7.77  7.77
 ";
-    assert!(seen.contains(latency), "{seen}");
+    tells(&seen, latency);
     let account = "
 Loss, duplicates and order
                               deliveries  share
@@ -160,9 +165,9 @@ Loss, duplicates and order
   arrived                         10,000  100 %
   lost                                 0    0 %
 ";
-    assert!(seen.contains(account), "{seen}");
+    tells(&seen, account);
     let process = "  sockeye (4711)   2.05              205       10.0 MiB  13.0 MiB  11.0 MiB             3,146\n";
-    assert!(seen.contains(process), "{seen}");
+    tells(&seen, process);
     assert!(seen.ends_with(
         "\nMeasured 1971-01-01 on Testium (2 cores, 24 GiB), kernel 6.18; load average before the \
          run 0.1. Figures: ticker.json.\n"
@@ -203,7 +208,7 @@ fn what_nobody_could_judge_is_a_doubt() {
     assert_eq!(level(&outcome), Level::Doubtful);
     let seen = markdown(&report(outcome));
     let reason = "24,871 of 34,871 deliveries could go either way (20,000 did arrive)";
-    assert!(seen.contains(reason), "{seen}");
+    tells(&seen, reason);
 }
 
 #[test]
@@ -218,37 +223,26 @@ fn loss_duplicates_and_order_come_first() {
     let seen = text(&report(outcome), false);
     let headline = "FAULTS  Of 10,000 expected deliveries 3 lost, 2 duplicated, 1 out of order; 4 of \
         1,004 connects failed, with 1,000 connections, p99 7.77 ms\n  - 4 × connect failed: refused\n";
-    assert!(seen.contains(headline), "{seen}");
-    assert!(
-        seen.contains("  lost                                 3   0.03 %\n"),
-        "{seen}"
-    );
-    assert!(
-        seen.contains("  connect success         99.60 %\n"),
-        "{seen}"
-    );
+    tells(&seen, headline);
+    tells(&seen, "  lost                                 3   0.03 %\n");
+    tells(&seen, "  connect success         99.60 %\n");
 }
 
 #[test]
 fn no_latency_of_a_saturated_generator_is_shown() {
     let document = report(saturated());
     for seen in [text(&document, false), markdown(&document), html(&document)] {
-        assert!(
-            seen.contains("turn lag p99 31 ms, above 10 ms (phase load)"),
-            "{seen}"
-        );
+        tells(&seen, "turn lag p99 31 ms, above 10 ms (phase load)");
         assert!(seen.to_lowercase().contains("not shown:"), "{seen}");
         // What the refused run would have shown: its p99 and its mean.
         assert!(!seen.contains("7.77") && !seen.contains("1.14"), "{seen}");
     }
     let seen = text(&document, false);
-    assert!(
-        seen.contains(
-            "  load             1,000   1,000  refused  refused  refused  13.0 MiB   20 %"
-        ),
-        "{seen}"
+    tells(
+        &seen,
+        "  load             1,000   1,000  refused  refused  refused  13.0 MiB   20 %",
     );
-    assert!(seen.contains("\nDOUBTFUL  All 10,000"), "{seen}");
+    tells(&seen, "\nDOUBTFUL  All 10,000");
     assert!(document.plots().all(|plot| !plot.id.contains("latency")));
 }
 
@@ -257,13 +251,13 @@ fn phases_before_the_saturated_one_keep_their_figures() {
     let mut outcome = saturated();
     outcome.phases[0].generator_saturated = outcome.phases[1].generator_saturated.take();
     let seen = text(&report(outcome), false);
-    assert!(
-        seen.contains("  load             1,000   1,000     1.14     1.00     7.77  13.0 MiB"),
-        "{seen}"
+    tells(
+        &seen,
+        "  load             1,000   1,000     1.14     1.00     7.77  13.0 MiB",
     );
-    assert!(
-        seen.contains("  whole run        1,000     500  refused  refused  refused  13.0 MiB"),
-        "{seen}"
+    tells(
+        &seen,
+        "  whole run        1,000     500  refused  refused  refused  13.0 MiB",
     );
 }
 
@@ -293,14 +287,11 @@ fn what_nobody_waited_for_is_in_doubt_and_what_broke_off_is_a_fault() {
     (outcome.totals.received, outcome.totals.not_waited_for) = (9_600, 400);
     let seen = text(&report(outcome.clone()), false);
     let verdict = "\nDOUBTFUL  9,600 of 10,000 expected deliveries arrived before the end";
-    assert!(seen.contains(verdict), "{seen}");
-    assert!(
-        seen.contains("400 deliveries were not waited for"),
-        "{seen}"
-    );
+    tells(&seen, verdict);
+    tells(&seen, "400 deliveries were not waited for");
     outcome.partial = Some("interrupted; a worker does not answer".into());
     let seen = text(&report(outcome), false);
-    assert!(seen.contains("\nFAULTS  "), "{seen}");
+    tells(&seen, "\nFAULTS  ");
 }
 
 #[test]
@@ -314,14 +305,11 @@ fn a_run_without_messages_is_judged_by_its_connections() {
     };
     outcome.latency.delivery = Distribution::default();
     let seen = text(&report(outcome), false);
-    assert!(
-        seen.contains("PASS  1,000 of 1,000 connections made and held, with"),
-        "{seen}"
+    tells(
+        &seen,
+        "PASS  1,000 of 1,000 connections made and held, with",
     );
-    assert!(
-        seen.contains("Nothing was sent, so nothing could be lost."),
-        "{seen}"
-    );
+    tells(&seen, "Nothing was sent, so nothing could be lost.");
 }
 
 /// The same run on three servers; the second is ten times as expensive.
@@ -375,9 +363,9 @@ fn one_saturated_round_takes_the_latencies_from_the_ratios() {
     doubtful.servers[1].runs[1] = saturated();
     let document = document(&ResultFile::Comparison(doubtful), "c.json");
     let seen = text(&document, false);
-    assert!(
-        seen.contains("NOT SHOWN: latencies, because the generator was saturated"),
-        "{seen}"
+    tells(
+        &seen,
+        "NOT SHOWN: latencies, because the generator was saturated",
     );
     assert!(
         !seen.contains("p99.9 ms") && !seen.contains("the p99 latency"),
@@ -525,9 +513,9 @@ fn a_server_that_waits_for_a_core_is_doubtful() {
     outcome.phases[1].server_waited = 0.3;
     let told = verdict_of(&outcome);
     assert_eq!(level(&outcome), Level::Doubtful);
-    assert!(
-        told.contains("a thread of the server was ready and waited for a core 30 %"),
-        "{told}"
+    tells(
+        &told,
+        "a thread of the server was ready and waited for a core 30 %",
     );
 }
 
@@ -537,7 +525,7 @@ fn a_machine_that_others_use_is_doubtful() {
     outcome.machine.load_before = 4.8;
     assert_eq!(level(&outcome), Level::Doubtful);
     let told = verdict_of(&outcome);
-    assert!(told.contains("load average was 4.8 on 2 cores"), "{told}");
+    tells(&told, "load average was 4.8 on 2 cores");
 }
 
 #[test]
@@ -547,10 +535,7 @@ fn a_late_generator_is_doubtful_before_its_latencies_are_refused() {
     outcome.generator.turn_lag_p99_ms = Some(92.5);
     assert_eq!(level(&outcome), Level::Doubtful);
     let told = verdict_of(&outcome);
-    assert!(
-        told.contains("late by 92.5 ms (p99) where 466 ms"),
-        "{told}"
-    );
+    tells(&told, "late by 92.5 ms (p99) where 466 ms");
 }
 
 /// One lost message may be chance, and a broken connection explains the rest.
@@ -594,7 +579,7 @@ fn a_suite_draws_ratios_between_runs_that_lost_nothing() {
     };
     let seen = text(&document(&ResultFile::Suite(suite), "suite.json"), false);
     let row = "  delivery, room of 1,000  CPU us  2.00 (1.00–3.00)   8.00        4.00 x\n";
-    assert!(seen.contains(row), "{seen}");
+    tells(&seen, row);
     for told in [
         "other, round 3: it exited",
         "Of 10,000 expected deliveries 7 lost",

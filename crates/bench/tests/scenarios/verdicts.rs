@@ -32,7 +32,23 @@ struct Ended {
     outcome: Outcome,
 }
 
+impl Ended {
+    /// Its exit code, and words of its report.
+    #[track_caller]
+    fn tells(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}", self.text);
+        for word in words {
+            assert!(self.text.contains(word), "{word}: {}", self.text);
+        }
+    }
+}
+
 impl Run {
+    /// From its start to its end.
+    fn whole(scenario: &str, url: &str, more: &[&str]) -> Ended {
+        Run::start(scenario, url, more).end()
+    }
+
     fn start(scenario: &str, url: &str, more: &[&str]) -> Run {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("scenario.toml");
@@ -109,9 +125,8 @@ const UNANSWERED: &str = "{ emit = 'nobody-answers', ack = true, within = '50s' 
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn what_is_expected_in_vain_is_a_fault() {
     let steps = "{ loop = [{ expect = 'never', within = '200ms' }] }";
-    let ended = Run::start(&scenario(1, "", steps), &Node::start().url, &[]).end();
-    assert_eq!(ended.code, Some(2), "{}", ended.text);
-    assert!(ended.text.contains("FAULTS"), "{}", ended.text);
+    let ended = Run::whole(&scenario(1, "", steps), &Node::start().url, &[]);
+    ended.tells(2, &["FAULTS"]);
     assert!(
         ended.outcome.totals.failed() >= 5,
         "{:?}",
@@ -139,13 +154,8 @@ fn where_nobody_listens_a_run_ends_before_it_begins() {
 fn a_run_that_nobody_can_take_part_in_ends_before_its_phases() {
     let text =
         scenario(600, "", HEARD).replace("name = 'test'", "name = 'test'\nnamespace = '/nowhere'");
-    let ended = Run::start(&text, &Node::start().url, &[]).end();
-    assert_eq!(ended.code, Some(2), "{}", ended.text);
-    assert!(
-        ended.text.contains("no user could connect"),
-        "{}",
-        ended.text
-    );
+    let ended = Run::whole(&text, &Node::start().url, &[]);
+    ended.tells(2, &["no user could connect"]);
     assert_eq!(ended.outcome.totals.failed_connects(), 5);
 }
 
@@ -154,19 +164,12 @@ fn a_run_that_nobody_can_take_part_in_ends_before_its_phases() {
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_that_sends_no_echo_is_not_called_lossy() {
     let steps = "{ join = 'hot' }, { loop = [{ emit = 'push', to = 'hot', echo = true }], every = '100ms' }";
-    let ended = Run::start(
+    let ended = Run::whole(
         &scenario(2, "", steps),
         &Node::start().url,
         &["--grace", "1"],
-    )
-    .end();
-    assert_eq!(ended.code, Some(4), "{}", ended.text);
-    assert!(ended.text.contains("MISMATCH"), "{}", ended.text);
-    assert!(
-        ended.text.contains("back to their senders"),
-        "{}",
-        ended.text
     );
+    ended.tells(4, &["MISMATCH", "back to their senders"]);
     let totals = &ended.outcome.totals;
     assert_eq!(totals.echoes_received, 0, "{totals:?}");
     assert_eq!(totals.lost, totals.echoes_expected, "{totals:?}");
@@ -177,14 +180,12 @@ fn a_server_that_sends_no_echo_is_not_called_lossy() {
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn a_server_with_other_rooms_is_not_called_lossy() {
     let steps = "{ join = 'bench' }, { loop = [{ emit = 'pub', to = 'elsewhere', echo = true }], every = '100ms' }";
-    let ended = Run::start(
+    let ended = Run::whole(
         &scenario(2, "", steps),
         &Node::start().url,
         &["--grace", "1"],
-    )
-    .end();
-    assert_eq!(ended.code, Some(4), "{}", ended.text);
-    assert!(ended.text.contains("outside of the room"), "{}", ended.text);
+    );
+    ended.tells(4, &["outside of the room"]);
 }
 
 #[test]
@@ -194,15 +195,14 @@ fn a_strict_run_ends_with_a_code_of_its_own_where_its_figures_are_doubtful() {
     let run = Run::start(&scenario(60, "", HEARD), &node.url, &["--strict"]).begun();
     kill_process(run.pid(), Signal::INT).unwrap();
     let ended = run.end();
-    assert_eq!(ended.code, Some(3), "{}", ended.text);
-    assert!(ended.text.contains("DOUBTFUL"), "{}", ended.text);
+    ended.tells(3, &["DOUBTFUL"]);
 }
 
 #[test]
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn returns_are_not_counted_among_first_connects() {
     let steps = "{ wait = 'go' }, { disconnect = true }, { reconnect = true }";
-    let ended = Run::start(&scenario(2, "", steps), &Node::start().url, &[]).end();
+    let ended = Run::whole(&scenario(2, "", steps), &Node::start().url, &[]);
     let latency = &ended.outcome.latency;
     assert_eq!((latency.connect.count(), latency.again.count()), (5, 5));
     assert!(ended.text.contains("5 returns"), "{}", ended.text);
@@ -213,7 +213,7 @@ fn returns_are_not_counted_among_first_connects() {
 fn load_that_was_not_offered_is_told() {
     let steps = format!("{{ loop = [{UNANSWERED}], pace = 'phase' }}");
     let text = scenario(1, "rate = '50/s'", &steps);
-    let ended = Run::start(&text, &Node::start().url, &["--grace", "1"]).end();
+    let ended = Run::whole(&text, &Node::start().url, &["--grace", "1"]);
     let totals = &ended.outcome.totals;
     assert!(totals.rounds_unbegun() >= 40, "{totals:?}");
     assert!(ended.text.contains("never offered"), "{}", ended.text);
@@ -228,9 +228,8 @@ fn load_that_was_not_offered_is_told() {
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn messages_that_nobody_waits_for_are_told_as_such() {
     let steps = "{ loop = [{ emit = 'message', to = 'hot', echo = true }], every = '100ms' }";
-    let ended = Run::start(&scenario(1, "", steps), &Node::start().url, &[]).end();
-    assert!(ended.text.contains("messages were sent"), "{}", ended.text);
-    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    let ended = Run::whole(&scenario(1, "", steps), &Node::start().url, &[]);
+    ended.tells(0, &["messages were sent"]);
 }
 
 #[test]
@@ -300,8 +299,7 @@ fn what_is_under_way_when_nobody_waits_any_longer_is_not_called_lost() {
         ended.outcome.partial.as_deref(),
         Some("interrupted; interrupted while stragglers were waited for")
     );
-    assert!(ended.text.contains("DOUBTFUL"), "{}", ended.text);
-    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    ended.tells(0, &["DOUBTFUL"]);
 }
 
 #[test]
@@ -309,13 +307,13 @@ fn connects_that_are_never_answered_have_failed() {
     let text = "name = 'test'\nprotocol = 'websocket'\n[[phases]]\nname = 'go'\narrivals = '20/s'\nduration = '1s'\n\
                 [flows.ignored]\ncount = 5\npath = '/silent'\nsteps = [{ connect = true }]\n\
                 [flows.user]\nsteps = [{ connect = true }]\n";
-    let ended = Run::start(text, &StreamServer::start().url, &["--grace", "2"]).end();
+    let ended = Run::whole(text, &StreamServer::start().url, &["--grace", "2"]);
     let totals = &ended.outcome.totals;
     assert_eq!(totals.connects_attempted, 20, "{totals:?}");
     assert_eq!(totals.connects_succeeded, 15, "{totals:?}");
     let failures: Vec<_> = totals.connect_failures.iter().collect();
     assert_eq!(failures, [(&"never answered".to_owned(), &5)]);
-    assert_eq!(ended.code, Some(2), "{}", ended.text);
+    ended.tells(2, &[]);
 }
 
 #[test]
@@ -326,8 +324,7 @@ fn a_worker_that_dies_takes_only_what_it_knew() {
     std::thread::sleep(Duration::from_millis(2_500));
     kill_process(run.workers()[0], Signal::KILL).unwrap();
     let ended = run.end();
-    assert_eq!(ended.code, Some(2), "{}", ended.text);
-    assert!(ended.text.contains("broke off"), "{}", ended.text);
+    ended.tells(2, &["broke off"]);
     assert!(
         ended.outcome.totals.received > 0,
         "{:?}",

@@ -75,29 +75,32 @@ impl Measured {
     }
 
     fn check(&self) -> Result<()> {
-        if self.delivery_us.is_none() {
+        let needed = [
+            ("CPU of a delivery", &self.delivery_us, "with messages that"),
+            ("memory of a connection", &self.connection_bytes, "that"),
+        ];
+        for (what, _, which) in needed.iter().filter(|(_, figure, _)| figure.is_none()) {
             bail!(
-                "cannot plan: no result has the CPU of a delivery; give one of a scenario with \
-                 messages that was run with --pid, or the suite's"
-            );
-        }
-        if self.connection_bytes.is_none() {
-            bail!(
-                "cannot plan: no result has the memory of a connection; give one of a scenario \
-                 that was run with --pid, or the suite's"
+                "cannot plan: no result has the {what}; give one of a scenario {which} was run with --pid, or the suite's"
             );
         }
         Ok(())
     }
 }
 
+/// Where a file holds several servers, one of them must be the wanted one.
+fn no_server(server: &str, names: &[&str]) -> anyhow::Error {
+    anyhow::anyhow!(
+        "it has no server {server:?}, but {}; choose with --server",
+        names.join(", ")
+    )
+}
+
 fn of_suite(suite: &Suite, file: &str, server: &str) -> Result<Measured> {
     let servers = suite.servers();
     if !servers.iter().any(|name| name == server) {
-        bail!(
-            "it has no server {server:?}, but {}; choose with --server",
-            servers.join(", ")
-        );
+        let names: Vec<&str> = servers.iter().map(String::as_str).collect();
+        return Err(no_server(server, &names));
     }
     // The first case of a kind is the one whose messages are spread most.
     let pick = |kind: &str, of: &dyn Fn(&Outcome) -> Option<f64>| {
@@ -141,13 +144,8 @@ fn of_file(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
         ResultFile::Run(outcome) => vec![outcome],
         ResultFile::Comparison(comparison) => {
             let found = comparison.servers.iter().find(|one| one.name == server);
-            let names = || comparison.servers.iter().map(|one| &*one.name);
-            let Some(found) = found else {
-                bail!(
-                    "it has no server {server:?}, but {}; choose with --server",
-                    names().collect::<Vec<_>>().join(", ")
-                );
-            };
+            let names = comparison.servers.iter().map(|one| &*one.name);
+            let found = found.ok_or_else(|| no_server(server, &names.collect::<Vec<_>>()))?;
             found.runs.iter().collect()
         }
         ResultFile::Suite(suite) => suite.runs(),
@@ -165,11 +163,11 @@ fn of_file(content: &ResultFile, file: &str, server: &str) -> Result<Measured> {
         })
     };
     Ok(Measured {
-        delivery_us: figure("all CPU by delivery", &delivery_us),
+        delivery_us: figure("all CPU by delivery", &Outcome::cpu_us_per_delivery),
         is_all_in: true,
         message_us: None,
         connect_us: None,
-        connection_bytes: figure("growth by connection", &connection_bytes),
+        connection_bytes: figure("growth by connection", &Outcome::rss_per_connection_bytes),
         node_bytes: figure("before the first connection", &node_bytes),
     })
 }
@@ -197,21 +195,6 @@ fn caveats(runs: &[&Outcome]) -> String {
         true => String::new(),
         false => format!(" ({})", caveats.join(", ")),
     }
-}
-
-/// Everything the server did, by message that reached someone.
-fn delivery_us(run: &Outcome) -> Option<f64> {
-    let made = run.totals.received + run.totals.acked;
-    (made > 0).then_some(run.server_cpu_s()? * 1e6 / made as f64)
-}
-
-fn connection_bytes(run: &Outcome) -> Option<f64> {
-    let of = |bytes: fn(&bench::outcome::ServerProcess) -> u64| {
-        run.processes.iter().map(bytes).sum::<u64>()
-    };
-    let grown = of(|p| p.rss_peak_bytes).saturating_sub(of(|p| p.rss_before_bytes));
-    let held = run.totals.connections_peak;
-    (held > 0 && grown > 0).then(|| grown as f64 / held as f64)
 }
 
 fn node_bytes(run: &Outcome) -> Option<f64> {

@@ -152,14 +152,12 @@ fn run_size(args: SizeArgs) -> Result<()> {
 
 fn override_people(prices: &mut Prices, args: &SizeArgs) -> Result<()> {
     let people = &mut prices.people;
-    for (flag, given, field) in [
-        (
-            "--people-hours",
-            args.people_hours,
-            &mut people.hours_per_month,
-        ),
-        ("--people-rate", args.people_rate, &mut people.per_hour),
-    ] {
+    let (hours, rate) = (&mut people.hours_per_month, &mut people.per_hour);
+    let given = [
+        ("--people-hours", args.people_hours, hours),
+        ("--people-rate", args.people_rate, rate),
+    ];
+    for (flag, given, field) in given {
         let Some(given) = given else { continue };
         let checked = AtLeast0::try_from(given).map_err(anyhow::Error::msg);
         *field = checked.with_context(|| format!("cannot plan with {flag} {given}"))?;
@@ -260,13 +258,11 @@ fn none_will_do(priced: &[(&Instance, Result<f64>)]) -> anyhow::Error {
 impl Plan {
     /// The answer in one screen; the arithmetic follows it.
     fn summary(&self) -> String {
-        let money = &self.currency;
+        let (load, money) = (&self.load, &self.currency);
+        let [users, connections] = [self.workload.users, load.connections].map(number);
+        let [messages, deliveries] = [load.messages_per_s, load.deliveries_per_s].map(number);
         let mut out = format!(
-            "{} users, {} connected at the peak, {} messages/s in, {} deliveries/s\n",
-            number(self.workload.users),
-            number(self.load.connections),
-            number(self.load.messages_per_s),
-            number(self.load.deliveries_per_s)
+            "{users} users, {connections} connected at the peak, {messages} messages/s in, {deliveries} deliveries/s\n"
         );
         for (what, text) in [
             ("nodes", self.nodes_text()),
@@ -280,97 +276,89 @@ impl Plan {
             out.push_str(&format!("  {what:<10} {text}\n"));
         }
         out.push_str(&self.comparisons());
+        let dated = &self.prices_dated;
         out.push_str(&format!(
-            "Prices of {} in {money}, without tax. Not in it: traffic between zones, disks, logs, \
-             support, other environments.\n",
-            self.prices_dated
+            "Prices of {dated} in {money}, without tax. Not in it: traffic between zones, disks, logs, \
+             support, other environments.\n"
         ));
         out
     }
 
     fn nodes_text(&self) -> String {
+        let nodes = &self.nodes;
+        let [count, needed] = [nodes.count, nodes.needed].map(number);
+        let [busy, after] = [nodes.cpu_share, nodes.cpu_share_after_failure].map(percent);
+        let instance = &nodes.instance;
         format!(
-            "{} × {} ({} needed, one may fail): processors {} % busy, {} % after a failure",
-            number(self.nodes.count),
-            self.nodes.instance,
-            number(self.nodes.needed),
-            percent(self.nodes.cpu_share),
-            percent(self.nodes.cpu_share_after_failure)
+            "{count} × {instance} ({needed} needed, one may fail): processors {busy} % busy, {after} % after a failure"
         )
     }
 
     fn memory_text(&self) -> String {
+        let nodes = &self.nodes;
+        let [gib, connections] = [nodes.memory_gib_each, nodes.connections_each].map(number);
+        let [used, after] = [nodes.memory_share, nodes.memory_share_after_failure].map(percent);
         format!(
-            "{} GiB a node with {} connections each ({} % of it; {} % after a failure)",
-            number(self.nodes.memory_gib_each),
-            number(self.nodes.connections_each),
-            percent(self.nodes.memory_share),
-            percent(self.nodes.memory_share_after_failure)
+            "{gib} GiB a node with {connections} connections each ({used} % of it; {after} % after a failure)"
         )
     }
 
     fn redis_text(&self) -> String {
+        let redis = &self.redis;
+        let all = number(redis.masters + redis.replicas);
+        let [masters, replicas] = [redis.masters, redis.replicas].map(number);
+        let [messages, gib] = [redis.messages_per_s, redis.memory_gib].map(number);
+        let node = &redis.node;
         format!(
-            "{} × {} ({} masters, {} replicas): {} messages/s, {} GiB",
-            number(self.redis.masters + self.redis.replicas),
-            self.redis.node,
-            number(self.redis.masters),
-            number(self.redis.replicas),
-            number(self.redis.messages_per_s),
-            number(self.redis.memory_gib)
+            "{all} × {node} ({masters} masters, {replicas} replicas): {messages} messages/s, {gib} GiB"
         )
     }
 
     fn bandwidth_text(&self) -> String {
-        format!(
-            "{} Mbit/s at the peak, {} GB a month",
-            number(self.load.bytes_out_per_s * 8e-6),
-            number(self.bill.traffic_gb)
-        )
+        let [megabits, gb] = [self.load.bytes_out_per_s * 8e-6, self.bill.traffic_gb].map(number);
+        format!("{megabits} Mbit/s at the peak, {gb} GB a month")
     }
 
     fn cost_text(&self) -> String {
         let bill = &self.bill;
+        let parts = [
+            bill.together,
+            bill.machines,
+            bill.redis,
+            bill.load_balancer,
+            bill.traffic,
+            bill.people,
+        ];
+        let [together, machines, redis, balancer, traffic, people] =
+            parts.map(|part| number(part.round()));
+        let money = &self.currency;
         format!(
-            "{} {} a month: machines {}, Redis {}, balancer {}, traffic {}, people {}",
-            number(bill.together.round()),
-            self.currency,
-            number(bill.machines.round()),
-            number(bill.redis.round()),
-            number(bill.load_balancer.round()),
-            number(bill.traffic.round()),
-            number(bill.people.round())
+            "{together} {money} a month: machines {machines}, Redis {redis}, balancer {balancer}, traffic {traffic}, people {people}"
         )
     }
 
     fn target_text(&self) -> String {
-        let bill = &self.bill;
+        let (bill, money) = (&self.bill, &self.currency);
+        let (each, target) = (bill.infrastructure_per_user, bill.target_per_user);
         let verdict = match bill.meets_target {
             true => "meets".to_owned(),
-            false => format!(
-                "is {} times",
-                number(bill.infrastructure_per_user / bill.target_per_user)
-            ),
+            false => format!("is {} times", number(each / target)),
         };
+        let [each, target, all] = [each, target, bill.together_per_user].map(number);
         format!(
-            "{} {} by user and month {verdict} the target of {}; {} with people",
-            number(bill.infrastructure_per_user),
-            self.currency,
-            number(bill.target_per_user),
-            number(bill.together_per_user)
+            "{each} {money} by user and month {verdict} the target of {target}; {all} with people"
         )
     }
 
     fn polling_text(&self) -> String {
         let polling = &self.polling;
+        let requests = grouped(polling.requests_per_day);
+        let headers = number(polling.header_bytes_per_day as f64 / 1e9);
+        let [late, pushed] = [polling.delay_s, polling.pushed_gb_per_day].map(number);
+        let every = polling.every_s;
         format!(
-            "every {} s it would be {} requests a day with {} GB of headers, news {} s late; \
-             connections: {} GB a day in all",
-            polling.every_s,
-            grouped(polling.requests_per_day),
-            number(polling.header_bytes_per_day as f64 / 1e9),
-            number(polling.delay_s),
-            number(polling.pushed_gb_per_day)
+            "every {every} s it would be {requests} requests a day with {headers} GB of headers, news {late} s late; \
+             connections: {pushed} GB a day in all"
         )
     }
 
