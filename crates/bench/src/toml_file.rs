@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 use std::path::Path;
-use units::nearest;
+use units::{nearest, position};
 
 /// The text of a file.
 pub fn read(path: &Path) -> Result<String> {
@@ -19,14 +19,6 @@ pub fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
         let hint = suggestion(error.message());
         anyhow!("{name}:{line}:{column}: {}{hint}", error.message())
     })
-}
-
-/// Line and column of a byte, both counted from 1.
-pub fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
 }
 
 /// Serde names the unknown word first and what it expected after it, all in backticks.

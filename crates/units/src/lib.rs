@@ -1,5 +1,5 @@
 //! Durations ("25s", "1.5m"), sizes ("64KiB") and rates ("100/60s") as people write them, in configuration and scenarios alike,
-//! and back; names as people mistype them.
+//! and back; names as people mistype them; places in their files.
 //!
 //! A bare number has no unit and is refused: 25 could be seconds or milliseconds.
 
@@ -54,6 +54,14 @@ pub fn rate(text: &str) -> Option<(&str, Duration)> {
         false => duration(&format!("1{per}"))?,
     };
     (!per.is_zero()).then_some((count.trim(), per))
+}
+
+/// Line and column of a byte, both counted from 1.
+pub fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, before[start..].chars().count() + 1)
 }
 
 /// `18000` as `18,000`.
@@ -156,6 +164,13 @@ mod tests {
         ] {
             assert_eq!(format_size(bytes), text);
         }
+    }
+
+    #[test]
+    fn a_place_counts_lines_and_characters_from_one() {
+        let text = "a = 1\nä = 2\n";
+        let places = [0, text.find("= 2").unwrap_or(0), 999].map(|at| position(text, at));
+        assert_eq!(places, [(1, 1), (2, 3), (3, 1)]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Owns what is wrong with a scenario file, and where. Problems are collected and shown together,
 //! each as `file:line:column: message`, which editors turn into a link.
 
-use crate::toml_file::position;
 use std::fmt;
-use units::nearest;
+use units::{nearest, position};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -59,22 +58,5 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
     match known.len() {
         0 => " (there is none)".into(),
         _ => format!(" (known: {})", known.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_counts_lines_and_characters_from_one() {
-        let text = "a = 1\nä = 2\n";
-        let place = |at| {
-            let problem = Problem::new(text, at, "");
-            (problem.line, problem.column)
-        };
-        assert_eq!(place(0), (1, 1));
-        assert_eq!(place(text.find("= 2").unwrap()), (2, 3));
-        assert_eq!(place(999), (3, 1));
     }
 }

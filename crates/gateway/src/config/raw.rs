@@ -188,15 +188,7 @@ impl Reader<'_> {
     }
 
     fn at(&self, offset: usize) -> Source {
-        let before = self.text.get(..offset).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
+        let (line, column) = units::position(self.text, offset);
         Source::File {
             path: self.file.to_owned(),
             line,
