@@ -79,7 +79,7 @@ impl Measured {
             ("CPU of a delivery", &self.delivery_us, "with messages that"),
             ("memory of a connection", &self.connection_bytes, "that"),
         ];
-        for (what, _, which) in needed.iter().filter(|(_, figure, _)| figure.is_none()) {
+        if let Some((what, _, which)) = needed.iter().find(|(_, figure, _)| figure.is_none()) {
             bail!(
                 "cannot plan: no result has the {what}; give one of a scenario {which} was run with --pid, or the suite's"
             );
