@@ -81,7 +81,7 @@ pub(crate) enum Phase {
 
 #[derive(Debug)]
 pub(crate) struct Home {
-    pub(crate) connect: proto::Connect,
+    pub(crate) connect: Box<proto::Connect>,
     pub(crate) phase: Phase,
     /// It was let in.
     pub(crate) admitted: bool,
@@ -107,7 +107,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub(crate) fn new(connect: proto::Connect, now_ms: u64) -> Self {
+    pub(crate) fn new(connect: Box<proto::Connect>, now_ms: u64) -> Self {
         Self {
             connect,
             phase: Phase::Deciding,

@@ -4,11 +4,16 @@ use crate::home::Entry;
 use crate::proto;
 use crate::state::Backend;
 use crate::worker::Worker;
+use bytes::Bytes;
+use prost::Message;
+use prost::encoding::message;
 
 /// A connection of a worker. Its driver numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
+/// Number of the field `ToWorker.items`.
+const ITEMS: u32 = 3;
 /// Bytes of items in one message.
 const BATCH_BYTES: usize = 64 << 10;
 const INSTANCE_BYTES_MAX: usize = 64;
@@ -153,52 +158,63 @@ impl Backend {
         }
     }
 
-    /// The next message for a link.
-    pub fn poll(&mut self, now_ms: u64, link: Link) -> Option<proto::ToWorker> {
+    /// The next message for a link: an encoded `ToWorker`.
+    pub fn poll(&mut self, now_ms: u64, link: Link) -> Option<Bytes> {
         let id = *self.links.get(&link)?;
+        let mut frame = std::mem::take(&mut self.frame);
+        let message = self.write(now_ms, id, &mut frame);
+        frame.clear();
+        self.frame = frame;
+        message
+    }
+
+    fn write(&mut self, now_ms: u64, id: u64, frame: &mut Vec<u8>) -> Option<Bytes> {
+        let first = self.workers.get(&id)?.next();
+        while frame.len() < BATCH_BYTES && self.write_item(now_ms, id, frame) {}
         let worker = self.workers.get_mut(&id)?;
-        let mut message = proto::ToWorker {
-            first: worker.next(),
+        let mut head = proto::ToWorker {
+            first,
             ..proto::ToWorker::default()
         };
-        let mut bytes = 0;
-        while bytes < BATCH_BYTES {
-            let Some((item, weight)) = self.next_item(now_ms, id) else {
-                break;
-            };
-            bytes += weight;
-            message.items.push(item);
-        }
-        let worker = self.workers.get_mut(&id)?;
         if worker.commands_told != worker.commands {
             worker.commands_told = worker.commands;
-            message.commands = worker.commands;
+            head.commands = worker.commands;
         }
-        let says = !message.items.is_empty() || message.commands > 0;
-        says.then_some(message)
+        if frame.is_empty() && head.commands == 0 {
+            return None;
+        }
+        // Encoded parts of a message, one behind the other, are the message.
+        head.encode_raw(frame);
+        Some(Bytes::copy_from_slice(frame))
     }
 
     /// The next item to send: first those that the link lost, then those that wait, as far as the window goes.
-    fn next_item(&mut self, now_ms: u64, id: u64) -> Option<(proto::Item, usize)> {
+    fn write_item(&mut self, now_ms: u64, id: u64, frame: &mut Vec<u8>) -> bool {
         let window_bytes = self.settings.window_bytes;
-        let worker = self.workers.get_mut(&id)?;
-        if let Some(entry) = worker.again() {
-            return Some((entry.item.clone(), entry.bytes));
-        }
         loop {
-            let worker = self.workers.get_mut(&id)?;
-            if !worker.has_window(window_bytes) {
-                return None;
+            let Some(worker) = self.workers.get_mut(&id) else {
+                return false;
+            };
+            if let Some(entry) = worker.again() {
+                message::encode(ITEMS, &entry.item, frame);
+                return true;
             }
-            let entry = worker.pop_queue()?;
+            if !worker.has_window(window_bytes) {
+                return false;
+            }
+            let Some(entry) = worker.pop_queue() else {
+                return false;
+            };
             if !self.is_wanted(&entry) {
                 self.release(&entry);
                 continue;
             }
             self.counts.redelivered += u64::from(entry.item.redelivered && entry.is_event());
-            let sent = (entry.item.clone(), entry.bytes);
-            self.workers.get_mut(&id)?.send(entry, now_ms);
-            return Some(sent);
+            message::encode(ITEMS, &entry.item, frame);
+            if let Some(worker) = self.workers.get_mut(&id) {
+                worker.send(entry, now_ms);
+            }
+            return true;
         }
     }
 

@@ -8,7 +8,7 @@ use crate::proto::command::What;
 #[derive(Clone, Debug)]
 pub enum Up {
     /// A client wants in; the shard waits for [`Down::Decide`].
-    Connect(proto::Connect),
+    Connect(Box<proto::Connect>),
     Event(proto::Event),
     /// A socket ended, or its client gave up before the decision.
     Gone(proto::Gone),
@@ -96,6 +96,11 @@ pub enum Down {
 }
 
 impl Down {
+    /// A shard may carry it out in one call with others: it changes nothing that they depend on.
+    pub fn goes_with_others(&self) -> bool {
+        matches!(self, Self::Ack(_) | Self::Do(What::Emit(_)))
+    }
+
     /// Memory that its texts take while it waits for a shard.
     pub fn bytes(&self) -> usize {
         let attached = |parts: &[bytes::Bytes]| parts.iter().map(|part| part.len()).sum::<usize>();

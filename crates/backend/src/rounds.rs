@@ -46,7 +46,7 @@ impl Backend {
         &mut self,
         now_ms: u64,
         worker: u64,
-        mut tell: proto::Tell,
+        mut tell: Box<proto::Tell>,
     ) -> Result<(), &'static str> {
         if tell.event.is_empty() {
             return Err("tell.event is empty");

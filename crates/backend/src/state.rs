@@ -11,6 +11,7 @@ use crate::queries::Query;
 use crate::rounds::Round;
 use crate::scope::Scope;
 use crate::worker::Worker;
+use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Times in milliseconds, sizes in bytes.
@@ -91,14 +92,15 @@ const STILL_MS: u64 = 1_000;
 /// How often sockets without a worker are looked at.
 const LOOK_MS: u64 = 250;
 
+/// Ids of sockets are random, and the shards make them: a fast hash without a secret is enough.
 #[derive(Debug, Default)]
 pub struct Backend {
     pub(crate) settings: Settings,
-    pub(crate) homes: HashMap<Name, Home>,
+    pub(crate) homes: HashMap<Name, Home, FixedState>,
     /// Sockets without a worker.
     pub(crate) homeless: BTreeSet<Name>,
     pub(crate) workers: BTreeMap<u64, Worker>,
-    pub(crate) links: HashMap<Link, u64>,
+    pub(crate) links: HashMap<Link, u64, FixedState>,
     pub(crate) workers_made: u64,
     /// Queries under way, by our numbers.
     pub(crate) queries: BTreeMap<u64, Query>,
@@ -113,6 +115,8 @@ pub struct Backend {
     looked_ms: u64,
     ticked_ms: u64,
     pub(crate) out: Vec<Out>,
+    /// Where messages to workers are written.
+    pub(crate) frame: Vec<u8>,
     /// Links that have something to fetch by `poll`.
     pub(crate) ready: BTreeSet<Link>,
     /// Links of workers that have nothing left.
@@ -222,7 +226,7 @@ impl Backend {
         }
     }
 
-    fn on_connect(&mut self, now_ms: u64, connect: proto::Connect) {
+    fn on_connect(&mut self, now_ms: u64, connect: Box<proto::Connect>) {
         let Some(name) = Name::parse(&connect.socket) else {
             return;
         };
@@ -260,7 +264,7 @@ impl Backend {
     }
 
     /// The endpoint only hears of newcomers. One that is not well keeps nobody out.
-    fn let_in(&mut self, name: Name, connect: proto::Connect, entry: Entry) {
+    fn let_in(&mut self, name: Name, connect: Box<proto::Connect>, entry: Entry) {
         let mut home = Home::new(connect, entry.came_ms);
         home.admit();
         self.homes.insert(name, home);
@@ -361,7 +365,7 @@ impl Backend {
             return;
         }
         let name = Name::of_node(gone.node, gone.life);
-        let mut home = Home::new(proto::Connect::default(), now_ms);
+        let mut home = Home::new(Box::default(), now_ms);
         home.phase = Phase::Gone;
         self.homes.entry(name).or_insert(home);
         self.push_news(name, Entry::new(Some(name), What::NodeGone(gone), now_ms));
@@ -515,11 +519,11 @@ impl Backend {
         };
         if let Some((rooms, data)) = known {
             let resume = proto::Resume {
-                connect: Some(home.connect.clone()),
+                connect: Some(proto::Connect::clone(&home.connect)),
                 rooms,
                 data,
             };
-            let entry = Entry::new(Some(name), What::Resume(resume), now_ms);
+            let entry = Entry::new(Some(name), What::Resume(Box::new(resume)), now_ms);
             home.bytes += entry.bytes;
             self.bytes += entry.bytes;
             home.held.push_front(entry);

@@ -12,12 +12,12 @@ fn name(number: u64) -> String {
 }
 
 fn connect(number: u64) -> Up {
-    Up::Connect(proto::Connect {
+    Up::Connect(Box::new(proto::Connect {
         socket: name(number),
         namespace: "/".to_owned(),
         auth: "{}".into(),
         ..proto::Connect::default()
-    })
+    }))
 }
 
 fn event(number: u64, ack: u64) -> Up {

@@ -6,6 +6,12 @@ mod play;
 use backend::proto::item::What;
 use backend::{Backend, Link, Settings, Up, proto};
 use play::{Play, Trouble};
+use prost::Message;
+
+fn poll(backend: &mut Backend, now_ms: u64, link: Link) -> Option<proto::ToWorker> {
+    let message = backend.poll(now_ms, link)?;
+    Some(proto::ToWorker::decode(message).expect("a message"))
+}
 
 fn seeds(trouble: Trouble) {
     let number = |name| {
@@ -82,9 +88,9 @@ fn a_newcomer_whose_worker_died_before_it_decided_was_refused() {
         namespace: "/".to_owned(),
         ..proto::Connect::default()
     };
-    backend.up(1, Up::Connect(connect));
+    backend.up(1, Up::Connect(Box::new(connect)));
     assert_eq!(
-        backend.poll(1, Link(1)).map(|sent| sent.items.len()),
+        poll(&mut backend, 1, Link(1)).map(|sent| sent.items.len()),
         Some(1)
     );
     let handled = proto::FromWorker {
@@ -95,7 +101,7 @@ fn a_newcomer_whose_worker_died_before_it_decided_was_refused() {
     backend.attach(3, Link(2), &hello("b")).expect("welcome");
     backend.detached(4, Link(1));
     backend.tick(4 + Settings::default().rehome_after_ms);
-    let sent = backend.poll(600, Link(2)).expect("the CONNECT comes again");
+    let sent = poll(&mut backend, 600, Link(2)).expect("the CONNECT comes again");
     assert!(sent.items[0].redelivered);
     assert!(matches!(sent.items[0].what, Some(What::Connect(_))));
 }

@@ -2,8 +2,9 @@
 
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
-use backend::proto::{self, Command, FromWorker, Hello};
+use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
 use backend::{Backend, Denied, Down, Link, Settings, Stray, Up};
+use prost::Message;
 
 const LINK: Link = Link(1);
 
@@ -29,19 +30,24 @@ fn says(first: u64, commands: Vec<Option<Order>>) -> FromWorker {
     }
 }
 
-fn emit(event: &str) -> proto::Emit {
-    proto::Emit {
+fn emit(event: &str) -> Box<proto::Emit> {
+    Box::new(proto::Emit {
         to: Some(proto::Target {
             namespace: "/".to_owned(),
             ..proto::Target::default()
         }),
         event: event.to_owned(),
         ..proto::Emit::default()
-    }
+    })
+}
+
+fn poll(backend: &mut Backend, link: Link) -> Option<ToWorker> {
+    let message = backend.poll(1, link)?;
+    Some(ToWorker::decode(message).expect("a message"))
 }
 
 fn items(backend: &mut Backend) -> Vec<What> {
-    let sent = std::iter::from_fn(|| backend.poll(1, LINK));
+    let sent = std::iter::from_fn(|| poll(backend, LINK));
     let items = sent.flat_map(|message| message.items);
     items.filter_map(|item| item.what).collect()
 }
@@ -129,7 +135,7 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
         namespace: "/".to_owned(),
         ..proto::Connect::default()
     };
-    backend.up(1, Up::Connect(connect));
+    backend.up(1, Up::Connect(connect.into()));
     let admit = Order::Decision(proto::Decision {
         socket: name.clone(),
         admit: true,
@@ -148,11 +154,11 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
     };
     backend.up(1, event(1));
     assert_eq!(items(&mut backend).len(), 2);
-    let ask = Order::Ask(proto::Ask {
+    let ask = Order::Ask(Box::new(proto::Ask {
         query: 7,
-        emit: Some(emit("question")),
+        emit: Some(*emit("question")),
         timeout_ms: 1_000,
-    });
+    }));
     let leaves = FromWorker {
         handled: 2,
         leaving: true,
@@ -199,12 +205,12 @@ fn large_connects_were_kept_without_bound() {
     let mut backend = attached();
     let bytes_max = Settings::default().socket_bytes_max;
     let connect = |auth: usize| {
-        Up::Connect(proto::Connect {
+        Up::Connect(Box::new(proto::Connect {
             socket: "0".repeat(20),
             namespace: "/".to_owned(),
             auth: vec![b'1'; auth].into(),
             ..proto::Connect::default()
-        })
+        }))
     };
     backend.up(1, connect(bytes_max + 1));
     assert_eq!(backend.sockets(), 0);
@@ -280,7 +286,7 @@ fn an_event_that_ends_workers_was_given_to_all_of_them() {
         namespace: "/".to_owned(),
         ..proto::Connect::default()
     };
-    backend.up(1, Up::Connect(connect));
+    backend.up(1, Up::Connect(connect.into()));
     let admit = Order::Decision(proto::Decision {
         socket: name.clone(),
         admit: true,
@@ -304,7 +310,7 @@ fn an_event_that_ends_workers_was_given_to_all_of_them() {
     for round in 0..3_u64 {
         let link = Link(round + 1);
         let has = |item: &What| matches!(item, What::Event(event) if event.ack == 9);
-        let sent = std::iter::from_fn(|| backend.poll(1, link));
+        let sent = std::iter::from_fn(|| poll(&mut backend, link));
         let got: Vec<What> = sent
             .flat_map(|message| message.items)
             .filter_map(|item| item.what)
@@ -364,13 +370,13 @@ fn workers_that_are_asked_answer_or_are_missing() {
     for (link, instance) in [(2, "b"), (3, "c"), (4, "d")] {
         join(&mut backend, Link(link), instance);
     }
-    let tell = Order::Tell(proto::Tell {
+    let tell = Order::Tell(Box::new(proto::Tell {
         query: 5,
         namespace: "/".to_owned(),
         event: "ping".to_owned(),
         timeout_ms: 300,
         ..proto::Tell::default()
-    });
+    }));
     backend
         .received(1, LINK, says(1, vec![Some(tell)]))
         .expect("in order");
@@ -382,7 +388,7 @@ fn workers_that_are_asked_answer_or_are_missing() {
             _ => None,
         });
     let told = |backend: &mut Backend, link| {
-        let sent = std::iter::from_fn(|| backend.poll(1, Link(link)));
+        let sent = std::iter::from_fn(|| poll(backend, Link(link)));
         let items = sent.flat_map(|message| message.items);
         items
             .filter_map(|item| match item.what {

@@ -2,6 +2,7 @@
 //! queue and get back what they are to do through their mailboxes.
 
 mod accept;
+mod bags;
 mod caller;
 mod driver;
 mod figures;
@@ -21,9 +22,9 @@ use queue::Inlet;
 use rules::{Line, Tracer};
 use service::Workers;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::{fmt, io};
 use tokio::sync::Notify;
 use webhook::Endpoint;
 pub use webhook::Webhook;
@@ -59,7 +60,7 @@ pub struct Served {
 pub trait ToShards: Send + Sync + 'static {
     fn shards(&self) -> u16;
     /// In order with all that is sent to this shard. `leads`: it tells other nodes, too.
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down, leads: bool);
+    fn send(&self, shard: u16, line: &Arc<dyn Line>, downs: Vec<Down>, leads: bool);
     /// Which shard has the socket with this id.
     fn shard_of(&self, socket: &str) -> Option<u16>;
     /// Some shard has more to do than it should: workers can wait.
@@ -128,7 +129,11 @@ impl Backends {
             .collect()
     }
 
-    /// Serves workers and callers of the server API, and calls endpoints, in the runtime that this is called in.
+    /// Calls endpoints in the runtime that this is called in. Serves workers and callers of the server API on a thread of its own:
+    /// between the worker's socket and the shards' mailboxes no message waits for another thread.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub fn serve(
         self,
         listener: Option<Listener>,
@@ -136,8 +141,9 @@ impl Backends {
         shards: &Arc<dyn ToShards>,
         api: Arc<Api>,
         tracer: Option<&Arc<dyn Tracer>>,
-    ) {
+    ) -> io::Result<()> {
         let mut desks = BTreeMap::new();
+        let mut drivers = Vec::new();
         for (name, open) in self.kitchens {
             let room = Arc::<Notify>::default();
             let (desk, letters) = Desk::new(open.keys, Arc::clone(&room));
@@ -157,7 +163,8 @@ impl Backends {
                     (Backend::calling(settings, calling), Some(caller))
                 }
             };
-            if caller.is_none() {
+            let is_called = caller.is_some();
+            if !is_called {
                 desks.insert(name, desk);
             }
             let inlet = open.inlet;
@@ -170,12 +177,40 @@ impl Backends {
                 Arc::clone(shards),
                 tracer.cloned(),
             );
-            tokio::spawn(driver.run(open.outlet, letters, room));
+            let run = driver.run(open.outlet, letters, room);
+            match is_called {
+                true => drop(tokio::spawn(run)),
+                false => drivers.push(run),
+            }
         }
-        if let Some(listener) = listener {
-            let workers = Workers::new(desks);
-            let serving = service::serve(listener.open(), workers, grpc::Service(api));
-            tokio::spawn(serving);
-        }
+        let workers = Workers::new(desks);
+        let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
+        start_thread(drivers, served)
     }
+}
+
+type Listening = (Listener, Workers, grpc::Service);
+
+/// Where workers are served, until the process ends.
+fn start_thread<D>(drivers: Vec<D>, listening: Option<Listening>) -> io::Result<()>
+where
+    D: Future<Output = ()> + Send + 'static,
+{
+    if drivers.is_empty() && listening.is_none() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let live = async move {
+        for driver in drivers {
+            tokio::spawn(driver);
+        }
+        if let Some((listener, workers, api)) = listening {
+            service::serve(listener, workers, api).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let thread = std::thread::Builder::new().name("workers".to_owned());
+    thread.spawn(move || runtime.block_on(live)).map(drop)
 }

@@ -67,8 +67,7 @@ impl Counter {
         let addr = addr.transpose()?;
         // Nobody else sets it.
         let _ = facts.backends.set(self.backends.figures());
-        let listener = self.listener.map(tokio::net::TcpListener::from_std);
-        let listener = listener.transpose()?.map(|tcp| Listener {
+        let listener = self.listener.map(|tcp| Listener {
             tcp,
             secured: self.secured,
             conns_max: self.conns_max,
@@ -81,13 +80,10 @@ impl Counter {
             node,
             manners: manners(config),
         };
-        self.backends.serve(
-            listener,
-            served,
-            &handlers,
-            Arc::clone(api),
-            tracer.as_ref(),
-        );
+        let api = Arc::clone(api);
+        self.backends
+            .serve(listener, served, &handlers, api, tracer.as_ref())
+            .context("cannot start the thread for workers")?;
         Ok(addr)
     }
 }
@@ -125,11 +121,12 @@ impl ToShards for Handlers {
         self.to.shards()
     }
 
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down, leads: bool) {
-        let bytes = WORD_BYTES + down.bytes();
+    fn send(&self, shard: u16, line: &Arc<dyn Line>, downs: Vec<Down>, leads: bool) {
+        let texts: usize = downs.iter().map(Down::bytes).sum();
+        let bytes = WORD_BYTES + downs.len() * size_of::<Down>() + texts;
         let line = Arc::clone(line);
         self.to
-            .send(shard, Box::new(Word { line, down, leads }), bytes);
+            .send(shard, Box::new(Word { line, downs, leads }), bytes);
     }
 
     fn shard_of(&self, socket: &str) -> Option<u16> {

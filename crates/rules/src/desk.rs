@@ -1,10 +1,11 @@
 //! What a shard has to do with backends: it tells them of their sockets, and does what they want.
 
-use crate::line::{Line, Word};
+use crate::line::Line;
 use crate::trace::{Arrival, TraceParent};
 use backend::proto::command::What;
 use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use hub::{
     AckTo, Answer, CloseReason, Collected, ConnectRequest, Context, Decision, DisconnectReason,
     Emit, Event, Found, Group, Protocol, Refusal, ServerAck, ServerEvent, SocketKey, Ticket,
@@ -31,14 +32,14 @@ struct Member {
     /// Until it is in: what is recorded of its coming.
     arrival: Option<Box<Arrival>>,
     /// Answers that its client waits for.
-    acks: HashMap<u64, AckTo>,
+    acks: HashMap<u64, AckTo, FixedState>,
 }
 
 #[derive(Default)]
 pub(crate) struct Desk {
     /// Makes numbers differ from those of other shards.
     shard: u16,
-    members: HashMap<Name, Member>,
+    members: HashMap<Name, Member, FixedState>,
     /// Queries of backends, by our tokens.
     queries: HashMap<u64, (Arc<dyn Line>, u64)>,
     /// Other servers that wait for an answer, by our tokens.
@@ -79,14 +80,14 @@ impl Desk {
         let Some(ticket) = cx.postpone(request, line.connect_timeout() + GRACE) else {
             return Err(arrival);
         };
-        if !line.up(Up::Connect(connect)) {
+        if !line.up(Up::Connect(Box::new(connect))) {
             return Err(arrival);
         }
         let member = Member {
             line: Arc::clone(line),
             stage: Stage::Waiting(ticket),
             arrival,
-            acks: HashMap::new(),
+            acks: HashMap::default(),
         };
         self.members.insert(name, member);
         Ok(Decision::Later)
@@ -189,9 +190,15 @@ impl Desk {
     // ---- down -----------------------------------------------------------------------------------------------------------------
 
     /// Returns a client that is not let in.
-    pub(crate) fn carry_out(&mut self, cx: &mut Context<'_>, word: Word) -> Option<Box<Arrival>> {
+    pub(crate) fn carry_out(
+        &mut self,
+        cx: &mut Context<'_>,
+        line: &Arc<dyn Line>,
+        down: Down,
+        leads: bool,
+    ) -> Option<Box<Arrival>> {
         self.drop_unmade();
-        match word.down {
+        match down {
             Down::Decide { socket, decision } => return self.decide(cx, socket, decision),
             Down::Ack(ack) => self.on_ack(cx, &ack),
             Down::Refuse { socket, ack, why } => {
@@ -210,7 +217,7 @@ impl Desk {
                 }
             }
             Down::Reply { told, answer } => self.reply(cx, told, answer),
-            Down::Do(what) => self.order(cx, &word.line, what, word.leads),
+            Down::Do(what) => self.order(cx, line, what, leads),
         }
         None
     }

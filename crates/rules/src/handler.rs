@@ -207,8 +207,11 @@ impl Handler for RulesHandler {
     fn outside(&mut self, cx: &mut Context<'_>, word: Box<dyn Any + Send>) {
         match word.downcast::<Word>() {
             Ok(word) => {
-                let arrival = self.desk.carry_out(cx, *word);
-                self.tracks.turned_away(arrival);
+                let Word { line, downs, leads } = *word;
+                for down in downs {
+                    let arrival = self.desk.carry_out(cx, &line, down, leads);
+                    self.tracks.turned_away(arrival);
+                }
             }
             Err(other) => {
                 if let Ok(errand) = other.downcast::<Errand>() {

@@ -15,7 +15,7 @@ pub trait Line: Send + Sync {
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.down.fmt(f)
+        self.downs.fmt(f)
     }
 }
 
@@ -23,8 +23,8 @@ impl fmt::Debug for Word {
 pub struct Word {
     /// Whose it is: answers go there.
     pub line: Arc<dyn Line>,
-    /// What is to be done.
-    pub down: Down,
+    /// What is to be done, in this order.
+    pub downs: Vec<Down>,
     /// Each shard does it for its own sockets; this one also tells other nodes.
     pub leads: bool,
 }

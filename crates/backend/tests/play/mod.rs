@@ -5,6 +5,7 @@ use backend::proto::item::What;
 use backend::proto::{self, FromWorker, ToWorker};
 use backend::{Backend, Down, Link, Name, Settings, To, Up};
 use fastrand::Rng;
+use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may go wrong.
@@ -171,7 +172,7 @@ impl Play {
             };
             let name = Name::parse(&name).expect("a name");
             self.clients.insert(name, Client::default());
-            self.backend.up(self.now, Up::Connect(connect));
+            self.backend.up(self.now, Up::Connect(Box::new(connect)));
         }
         let names: Vec<Name> = self.clients.keys().copied().collect();
         for name in names {
@@ -376,6 +377,7 @@ impl Play {
         };
         while let Some(message) = self.backend.poll(self.now, link) {
             let due = self.now + self.rng.u64(..5);
+            let message = ToWorker::decode(message).expect("a message");
             self.processes[at].down.push_back((due, message));
         }
         let now = self.now;

@@ -42,7 +42,7 @@ impl Secured {
 /// Where workers attach.
 #[derive(Debug)]
 pub struct Listener {
-    pub tcp: TcpListener,
+    pub tcp: std::net::TcpListener,
     /// None: without TLS.
     pub secured: Option<Secured>,
     pub conns_max: usize,
@@ -53,28 +53,29 @@ pub(super) struct Incoming(Receiver<Conn>);
 
 impl Listener {
     /// In the runtime that this is called in.
-    pub(super) fn open(self) -> Incoming {
+    pub(super) fn open(self) -> io::Result<Incoming> {
+        let tcp = TcpListener::from_std(self.tcp)?;
         let (ready, incoming) = channel(WAITING_MAX);
-        tokio::spawn(self.accept(ready));
-        Incoming(incoming)
+        tokio::spawn(accept(tcp, self.secured, self.conns_max, ready));
+        Ok(Incoming(incoming))
     }
+}
 
-    async fn accept(self, ready: Sender<Conn>) {
-        let seats = Seats::default();
-        for id in 0.. {
-            let stream = match self.tcp.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a worker's connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            // Small frames go both ways: none waits for the next. A failure costs time only.
-            let _ = stream.set_nodelay(true);
-            let seat = seats.take(id, self.conns_max);
-            tokio::spawn(welcome(stream, seat, self.secured.clone(), ready.clone()));
-        }
+async fn accept(tcp: TcpListener, secured: Option<Secured>, conns_max: usize, ready: Sender<Conn>) {
+    let seats = Seats::default();
+    for id in 0.. {
+        let stream = match tcp.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a worker's connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // Small frames go both ways: none waits for the next. A failure costs time only.
+        let _ = stream.set_nodelay(true);
+        let seat = seats.take(id, conns_max);
+        tokio::spawn(welcome(stream, seat, secured.clone(), ready.clone()));
     }
 }
 

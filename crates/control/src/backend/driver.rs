@@ -1,5 +1,6 @@
 //! The task that owns the state of one backend: news of shards and frames of workers go in, one after the other.
 
+use super::bags::Bags;
 use super::caller::{Called, Caller};
 use super::figures::Figures;
 use super::queue::{Inlet, Outlet};
@@ -8,7 +9,9 @@ use crate::admin::keys::ApiKeys;
 use backend::proto::command::What;
 use backend::proto::{FromWorker, Hello, ToWorker, Welcome};
 use backend::{Backend, Denied, Link, Outcome, To};
-use rules::{Doing, Line, Span, TraceParent, Tracer};
+use prost::Message;
+use prost::bytes::Bytes;
+use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,12 +24,16 @@ const LINK_MESSAGES: usize = 4;
 /// Frames of all workers that wait for the driver: beyond them the workers' streams are not read.
 const FRAMES: usize = 64;
 /// News that are taken in before workers get something.
-const BATCH: usize = 256;
+const BATCH: usize = 1_024;
+/// A round with so many words makes the next one wait for `PACE`: then there is less to wake, and what goes out is larger.
+const BUSY: usize = 32;
+const PACE: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(20);
 /// How often it looks whether shards have caught up.
 const PAUSE: Duration = Duration::from_millis(1);
 
-pub(super) type Outbox = Sender<Result<ToWorker, Status>>;
+/// For encoded `ToWorker`s.
+pub(super) type Outbox = Sender<Result<Bytes, Status>>;
 
 /// From the service to a driver.
 pub(super) enum Letter {
@@ -67,9 +74,9 @@ pub(super) struct Driver {
     /// If its logic is called.
     caller: Option<Caller>,
     served: Served,
-    line: Arc<dyn Line>,
     figures: Arc<Figures>,
     shards: Arc<dyn ToShards>,
+    bags: Bags,
     started: Instant,
     links: HashMap<Link, Outbox>,
     links_made: u64,
@@ -92,8 +99,8 @@ impl Driver {
             backend,
             caller,
             served,
-            line: inlet,
             figures,
+            bags: Bags::new(Arc::clone(&shards), inlet),
             shards,
             started: Instant::now(),
             links: HashMap::new(),
@@ -118,10 +125,6 @@ impl Driver {
                     if taken == 0 {
                         return;
                     }
-                    let now_ms = self.now_ms();
-                    for (up, _) in words.drain(..) {
-                        self.backend.up(now_ms, up);
-                    }
                 }
                 letter = letters.recv() => {
                     let Some(letter) = letter else { return };
@@ -137,9 +140,21 @@ impl Driver {
                     self.links.keys().for_each(|link| self.backend.look_at(*link));
                 }
             }
-            self.deliver();
+            news.take_more(&mut words, BATCH);
+            let came = words.len();
+            let now_ms = self.now_ms();
+            for (up, _) in words.drain(..) {
+                self.backend.up(now_ms, up);
+            }
+            while let Ok(letter) = letters.try_recv() {
+                self.take(letter);
+            }
+            let left = self.deliver();
             while self.shards.are_behind() {
                 tokio::time::sleep(PAUSE).await;
+            }
+            if came + left > BUSY {
+                tokio::time::sleep(PACE).await;
             }
         }
     }
@@ -206,7 +221,7 @@ impl Driver {
             ..ToWorker::default()
         };
         // The channel is new and has room.
-        let _ = outbox.try_send(Ok(message));
+        let _ = outbox.try_send(Ok(message.encode_to_vec().into()));
         self.links.insert(link, outbox);
     }
 
@@ -251,30 +266,39 @@ impl Driver {
         self.spans.extend(span);
     }
 
-    fn deliver(&mut self) {
-        self.hand_on();
+    /// Returns how much there was for shards.
+    fn deliver(&mut self) -> usize {
+        let left = self.hand_on();
         if let Some(tracer) = &self.tracer {
             self.spans.drain(..).for_each(|span| tracer.end(span));
         }
+        self.serve_links();
+        left
     }
 
-    fn hand_on(&mut self) {
-        for out in self.backend.take_out() {
+    fn hand_on(&mut self) -> usize {
+        let out = self.backend.take_out();
+        let left = out.len();
+        for out in out {
             match out.to {
                 To::Socket(name) => {
                     if let Some(shard) = self.shards.shard_of(name.as_str()) {
-                        self.shards.send(shard, &self.line, out.down, false);
+                        self.bags.put(shard, out.down);
                     }
                 }
                 To::All => {
                     for shard in 0..self.shards.shards() {
-                        let down = out.down.clone();
-                        self.shards.send(shard, &self.line, down, shard == 0);
+                        self.bags.send(shard, out.down.clone(), shard == 0);
                     }
                 }
-                To::One => self.shards.send(0, &self.line, out.down, false),
+                To::One => self.bags.send(0, out.down, false),
             }
         }
+        self.bags.send_all();
+        left
+    }
+
+    fn serve_links(&mut self) {
         for link in self.backend.take_ended() {
             self.end(
                 link,
@@ -287,6 +311,7 @@ impl Driver {
                     goodbye: true,
                     ..ToWorker::default()
                 };
+                let message = message.encode_to_vec().into();
                 tokio::spawn(async move { outbox.send(Ok(message)).await });
             }
         }
@@ -311,6 +336,6 @@ impl Driver {
 }
 
 /// A link's messages on their way to its connection.
-pub(super) fn outbox() -> (Outbox, Receiver<Result<ToWorker, Status>>) {
+pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
     mpsc::channel(LINK_MESSAGES)
 }

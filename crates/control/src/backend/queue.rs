@@ -70,8 +70,23 @@ impl Outlet {
     /// Waits for news, and takes some of it.
     pub(super) async fn take(&mut self, into: &mut Vec<(Up, usize)>, max: usize) -> usize {
         let taken = self.words.recv_many(into, max).await;
-        let bytes = into.iter().map(|(_, bytes)| bytes).sum();
-        self.figures.queued.fetch_sub(bytes, Ordering::Relaxed);
+        self.book(into);
         taken
+    }
+
+    /// What came meanwhile, if `into` has not as much already.
+    pub(super) fn take_more(&mut self, into: &mut Vec<(Up, usize)>, max: usize) {
+        let before = into.len();
+        while into.len() < max
+            && let Ok(word) = self.words.try_recv()
+        {
+            into.push(word);
+        }
+        self.book(&into[before..]);
+    }
+
+    fn book(&self, taken: &[(Up, usize)]) {
+        let bytes = taken.iter().map(|(_, bytes)| bytes).sum();
+        self.figures.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -1,10 +1,12 @@
 //! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
 
-use super::accept::Incoming;
+use super::accept::Listener;
 use super::driver::{Desk, Letter, Outbox, outbox};
 use crate::api::grpc;
-use backend::proto::{FromWorker, Hello, ToWorker};
+use backend::proto::{FromWorker, Hello};
 use backend::{Denied, Link};
+use prost::Message;
+use prost::bytes::{Buf, BufMut, Bytes};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Notify, oneshot};
 use tonic::body::Body;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::{Request as HttpRequest, Response as HttpResponse};
 use tonic::codegen::tokio_stream::Stream;
 use tonic::server::{Grpc, NamedService, StreamingService};
@@ -107,12 +110,12 @@ async fn read(desk: Desk, link: Link, mut frames: Streaming<FromWorker>) {
 
 /// What a worker is sent.
 pub(super) struct Messages {
-    messages: Receiver<Result<ToWorker, Status>>,
+    messages: Receiver<Result<Bytes, Status>>,
     room: Arc<Notify>,
 }
 
 impl Stream for Messages {
-    type Item = Result<ToWorker, Status>;
+    type Item = Result<Bytes, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let message = self.messages.poll_recv(cx);
@@ -123,10 +126,53 @@ impl Stream for Messages {
     }
 }
 
+/// Messages to workers come encoded.
+struct Frames;
+
+impl Codec for Frames {
+    type Encode = Bytes;
+    type Decode = FromWorker;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Frames {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        into.reserve(message.len());
+        into.put(message);
+        Ok(())
+    }
+}
+
+impl Decoder for Frames {
+    type Item = FromWorker;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<FromWorker>, Status> {
+        // Payloads are parts of it: none is copied.
+        let message = from.copy_to_bytes(from.remaining());
+        let message = FromWorker::decode(message);
+        message.map(Some).map_err(|error| {
+            Status::invalid_argument(format!("cannot read a message of the worker: {error}"))
+        })
+    }
+}
+
 type Later<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 impl StreamingService<FromWorker> for Workers {
-    type Response = ToWorker;
+    type Response = Bytes;
     type ResponseStream = Messages;
     type Future = Later<Response<Messages>, Status>;
 
@@ -158,15 +204,18 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
                 )
                 .into_http());
             }
-            let codec = tonic_prost::ProstCodec::<ToWorker, FromWorker>::default();
-            let mut grpc = Grpc::new(codec).max_decoding_message_size(MESSAGE_BYTES_MAX);
+            let mut grpc = Grpc::new(Frames).max_decoding_message_size(MESSAGE_BYTES_MAX);
             Ok(grpc.streaming(workers, request).await)
         })
     }
 }
 
 /// Accepts workers until the process ends.
-pub(super) async fn serve(incoming: Incoming, workers: Workers, api: grpc::Service) {
+pub(super) async fn serve(listener: Listener, workers: Workers, api: grpc::Service) {
+    let incoming = match listener.open() {
+        Ok(incoming) => incoming,
+        Err(error) => return tracing::error!(%error, "cannot listen for workers"),
+    };
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(2 * PING_INTERVAL))

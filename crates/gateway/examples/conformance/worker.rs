@@ -99,7 +99,7 @@ impl Counter {
     ) -> anyhow::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
         let listener = Listener {
-            tcp: tokio::net::TcpListener::from_std(self.listener)?,
+            tcp: self.listener,
             secured: None,
             conns_max: CONNS_MAX,
         };
@@ -118,7 +118,7 @@ impl Counter {
             limits: config.limits.clone(),
         });
         self.backends
-            .serve(Some(listener), served, &ways, api, None);
+            .serve(Some(listener), served, &ways, api, None)?;
         Ok(address)
     }
 }
@@ -153,11 +153,12 @@ impl ToShards for Ways {
         self.to.shards()
     }
 
-    fn send(&self, shard: u16, line: &Arc<dyn Line>, down: Down, leads: bool) {
-        let bytes = size_of::<Word>() + down.bytes();
+    fn send(&self, shard: u16, line: &Arc<dyn Line>, downs: Vec<Down>, leads: bool) {
+        let texts: usize = downs.iter().map(Down::bytes).sum();
+        let bytes = size_of::<Word>() + downs.len() * size_of::<Down>() + texts;
         let line = Arc::clone(line);
         self.to
-            .send(shard, Box::new(Word { line, down, leads }), bytes);
+            .send(shard, Box::new(Word { line, downs, leads }), bytes);
     }
 
     fn shard_of(&self, socket: &str) -> Option<u16> {

@@ -66,13 +66,13 @@ fn emit(body: &Members<'_>, news: &[News]) -> Result<What, String> {
         );
     }
     to.except = body.names("except")?;
-    Ok(What::Emit(proto::Emit {
+    Ok(What::Emit(Box::new(proto::Emit {
         to: Some(to),
         event: body.text("event")?.ok_or("event is needed")?.into_owned(),
         args: args(body)?,
         attachments: attachments(body)?,
         volatile: body.flag("volatile")?,
-    }))
+    })))
 }
 
 fn membership(body: &Members<'_>, news: &[News]) -> Result<proto::Membership, String> {

@@ -34,7 +34,7 @@ fn came() -> Vec<News> {
         socket: SOCKET.to_owned(),
         ..proto::Connect::default()
     };
-    news(Said::Connect(connect), true)
+    news(Said::Connect(connect.into()), true)
 }
 
 #[test]

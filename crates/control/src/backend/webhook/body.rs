@@ -186,7 +186,7 @@ mod tests {
             rooms: vec!["a".to_owned(), "b".to_owned()],
         };
         let all = [
-            news(What::Connect(connect)),
+            news(What::Connect(connect.into())),
             news(What::Event(event)),
             news(What::Gone(gone)),
             news(What::NodeGone(proto::NodeGone { node: 4, life: 9 })),

@@ -235,12 +235,12 @@ fn what_a_worker_says_wrongly_reaches_no_client_and_comes_back_as_an_error() {
     let worker = kitchen.worker("a");
     let mut client = kitchen.client();
     let broken = |args: &'static str| {
-        Order::Emit(proto::Emit {
+        Order::Emit(Box::new(proto::Emit {
             to: Some(target(&[])),
             event: "x".to_owned(),
             args: args.into(),
             ..proto::Emit::default()
-        })
+        }))
     };
     for args in ["]", "1,", "{", "\"a", "1 2"] {
         worker.say(broken(args));
@@ -267,12 +267,12 @@ fn attachments_that_do_not_stand_in_the_arguments_break_no_client() {
     const FIRST: &str = r#"{"_placeholder":true,"num":0}"#;
     const SECOND: &str = r#"{"_placeholder":true,"num":1}"#;
     for (args, attachments) in [("1", 1), (SECOND, 1), (FIRST, 2), (FIRST, 11)] {
-        worker.say(Order::Emit(with(args, attachments)));
+        worker.say(Order::Emit(with(args, attachments).into()));
         let ask = proto::Ask {
             emit: Some(with(args, attachments)),
             ..proto::Ask::default()
         };
-        worker.say(Order::Ask(ask));
+        worker.say(Order::Ask(ask.into()));
     }
     worker.say(Order::Ack(proto::Ack {
         socket: client.sid.clone(),
@@ -280,7 +280,7 @@ fn attachments_that_do_not_stand_in_the_arguments_break_no_client() {
         args: "1".into(),
         attachments: vec![b"soup".as_slice().into()],
     }));
-    worker.say(Order::Emit(with(FIRST, 1)));
+    worker.say(Order::Emit(with(FIRST, 1).into()));
     assert_eq!(client.packet(), format!(r#"451-["x",{FIRST}]"#));
     assert!(eventually(PATIENCE, || worker.memory().failed.len() == 9));
     let failed = worker.memory().failed.clone();

@@ -263,11 +263,11 @@ fn take(memory: &Mutex<Memory>, message: ToWorker) -> Vec<Order> {
 fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
     match item.what.expect("an item") {
         What::Connect(connect) => {
-            memory.connects.push(connect.clone());
+            memory.connects.push(proto::Connect::clone(&connect));
             admit(&connect)
         }
         What::Resume(resume) => {
-            memory.resumed.push(resume);
+            memory.resumed.push(*resume);
             Vec::new()
         }
         What::Event(event) => on_event(memory, &event, item.redelivered),
@@ -353,11 +353,11 @@ fn on_event(memory: &mut Memory, event: &proto::Event, redelivered: bool) -> Vec
             counts.then(|| answer(event)).into_iter().collect()
         }
         "news" => vec![emit(&["kitchen"], "news", &Value::from(args))],
-        "survey" => vec![Order::Ask(proto::Ask {
+        "survey" => vec![Order::Ask(Box::new(proto::Ask {
             query: 7,
             emit: Some(as_emit(&["kitchen"], "question", &json!([1]))),
             timeout_ms: 5_000,
-        })],
+        }))],
         "who" => vec![Order::Fetch(proto::Fetch {
             query: 8,
             of: Some(target(&[])),
@@ -410,7 +410,7 @@ fn as_emit(rooms: &[&str], event: &str, args: &Value) -> proto::Emit {
 }
 
 pub fn emit(rooms: &[&str], event: &str, args: &Value) -> Order {
-    Order::Emit(as_emit(rooms, event, args))
+    Order::Emit(as_emit(rooms, event, args).into())
 }
 
 fn join(socket: &str, room: &str) -> Order {
