@@ -64,6 +64,9 @@ impl Refusal {
     }
 }
 
+/// A larger command goes to its shard alone.
+const SMALL_BYTES: usize = 4 << 10;
+
 /// For a shard.
 #[derive(Clone, Debug)]
 pub enum Down {
@@ -96,9 +99,10 @@ pub enum Down {
 }
 
 impl Down {
-    /// A shard may carry it out in one call with others: it changes nothing that they depend on.
+    /// A shard may carry it out in one call with others: it is small, and changes nothing that they depend on.
     pub fn goes_with_others(&self) -> bool {
-        matches!(self, Self::Ack(_) | Self::Do(What::Emit(_)))
+        let kind = matches!(self, Self::Ack(_) | Self::Do(What::Emit(_)));
+        kind && self.bytes() <= SMALL_BYTES
     }
 
     /// Memory that its texts take while it waits for a shard.

@@ -1,11 +1,12 @@
 //! The name of a socket: its id, which its shard gave it.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 const BYTES: usize = 20;
 
 /// A socket's id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name([u8; BYTES]);
 
 impl Name {
@@ -24,6 +25,16 @@ impl Name {
 
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl Hash for Name {
+    /// Ids are random: two words of one are enough.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (first, last) = (self.0.first_chunk(), self.0.last_chunk());
+        for word in [first, last].into_iter().flatten() {
+            state.write_u64(u64::from_ne_bytes(*word));
+        }
     }
 }
 

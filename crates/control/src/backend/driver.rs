@@ -146,10 +146,15 @@ impl Driver {
             for (up, _) in words.drain(..) {
                 self.backend.up(now_ms, up);
             }
-            while let Ok(letter) = letters.try_recv() {
+            let mut left = self.hand_on();
+            // What came meanwhile, as long as shards keep up.
+            while !self.shards.are_behind()
+                && let Ok(letter) = letters.try_recv()
+            {
                 self.take(letter);
+                left += self.hand_on();
             }
-            let left = self.deliver();
+            self.deliver();
             while self.shards.are_behind() {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -266,16 +271,15 @@ impl Driver {
         self.spans.extend(span);
     }
 
-    /// Returns how much there was for shards.
-    fn deliver(&mut self) -> usize {
-        let left = self.hand_on();
+    fn deliver(&mut self) {
+        self.bags.send_all();
         if let Some(tracer) = &self.tracer {
             self.spans.drain(..).for_each(|span| tracer.end(span));
         }
         self.serve_links();
-        left
     }
 
+    /// Returns how much there was for shards.
     fn hand_on(&mut self) -> usize {
         let out = self.backend.take_out();
         let left = out.len();
@@ -294,7 +298,6 @@ impl Driver {
                 To::One => self.bags.send(0, out.down, false),
             }
         }
-        self.bags.send_all();
         left
     }
 
