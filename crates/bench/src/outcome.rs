@@ -241,6 +241,20 @@ pub struct Latencies {
     pub again: Distribution,
 }
 
+impl Latencies {
+    /// Those of which there are any, by name.
+    pub fn kinds(&self) -> Vec<(&'static str, &Distribution)> {
+        let kinds = [
+            ("delivery", &self.delivery),
+            ("acknowledgement", &self.ack),
+            ("first connect", &self.connect),
+            ("return", &self.again),
+        ];
+        let kinds = kinds.into_iter();
+        kinds.filter(|(_, latency)| !latency.is_empty()).collect()
+    }
+}
+
 /// One process of the measured server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerProcess {

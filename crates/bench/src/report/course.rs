@@ -80,7 +80,11 @@ pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
 
 /// Latency over the percentiles; without lines when it is refused.
 pub fn latency_by_percentile(outcome: &Outcome) -> Plot {
-    distribution(&kinds(outcome), "Latency by percentile")
+    let kinds = match outcome.latency_refused() {
+        Some(_) => Vec::new(),
+        None => outcome.latency.kinds(),
+    };
+    distribution(&kinds, "Latency by percentile")
 }
 
 /// The same plots with one line for each server; without latencies when those of any round are
@@ -140,22 +144,6 @@ fn latency(
     let mut plot = over_time(&[outcome], id, title, "ms", lines.into());
     plot.y = Kind::Log;
     plot
-}
-
-fn kinds(outcome: &Outcome) -> Vec<(&str, &Distribution)> {
-    let kinds = [
-        ("delivery", &outcome.latency.delivery),
-        ("acknowledgement", &outcome.latency.ack),
-        ("first connect", &outcome.latency.connect),
-        ("return", &outcome.latency.again),
-    ];
-    match outcome.latency_refused() {
-        Some(_) => Vec::new(),
-        None => kinds
-            .into_iter()
-            .filter(|(_, latency)| !latency.is_empty())
-            .collect(),
-    }
 }
 
 /// Latency over the percentiles, with as many nines as there are values for.

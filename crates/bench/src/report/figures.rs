@@ -88,46 +88,60 @@ pub fn summary_header(first: &str) -> Vec<String> {
 
 /// The summary of the whole run.
 pub fn summary_row(label: &str, outcome: &Outcome) -> Vec<String> {
-    let totals = &outcome.totals;
-    let [avg, p95, p99] = match outcome.latency_refused() {
-        Some(_) => [REFUSED; 3].map(String::from),
-        None => main_figures(outcome.main_latency()),
-    };
-    vec![
-        label.into(),
-        digits(totals.connections_peak),
-        match outcome.duration_s > 0.0 {
-            true => digits(outcome.received_per_s().round() as u64),
-            false => NONE.into(),
-        },
-        avg,
-        p95,
-        p99,
-        outcome
-            .server_rss_peak_bytes()
-            .map_or(NONE.into(), |rss| bytes(rss as f64)),
-        outcome.server_cores().map_or(NONE.into(), number::cores),
-        digits(outcome.error_count()),
-    ]
+    let latency = outcome.latency_refused().is_none();
+    let rate = outcome.received_per_s();
+    row(
+        (
+            label,
+            outcome.totals.connections_peak,
+            outcome.error_count(),
+        ),
+        (outcome.duration_s > 0.0).then_some(rate),
+        latency.then(|| outcome.main_latency()),
+        outcome.server_rss_peak_bytes(),
+        outcome.server_cores(),
+    )
 }
 
 fn phase_row(outcome: &Outcome, phase: &Phase) -> Vec<String> {
-    let [avg, p95, p99] = match outcome.is_refused_in(phase) {
-        true => [REFUSED; 3].map(String::from),
-        false => main_figures(phase.main_latency()),
+    let seconds = Some(phase.duration_s).filter(|seconds| *seconds > 0.0);
+    let received = phase.received + phase.acked;
+    row(
+        (&phase.name, phase.connections, phase.errors),
+        seconds.map(|seconds| received as f64 / seconds),
+        (!outcome.is_refused_in(phase)).then(|| phase.main_latency()),
+        phase.server_rss_bytes,
+        phase
+            .server_cpu_s
+            .zip(seconds)
+            .map(|(cpu_s, seconds)| cpu_s / seconds),
+    )
+}
+
+/// Without a latency it was refused.
+fn row(
+    (label, connections, errors): (&str, u64, u64),
+    rate: Option<f64>,
+    latency: Option<&Distribution>,
+    rss_bytes: Option<u64>,
+    cores: Option<f64>,
+) -> Vec<String> {
+    let none = || NONE.to_owned();
+    let [avg, p95, p99] = match latency.map(Distribution::percentiles) {
+        None => [REFUSED; 3].map(String::from),
+        Some(None) => [none(), none(), none()],
+        Some(Some(latency)) => [latency.mean_ms, latency.p95_ms, latency.p99_ms].map(short),
     };
     vec![
-        phase.name.clone(),
-        digits(phase.connections),
-        rate(phase.received + phase.acked, phase.duration_s),
+        label.into(),
+        digits(connections),
+        rate.map_or_else(none, |rate| digits(rate.round() as u64)),
         avg,
         p95,
         p99,
-        phase
-            .server_rss_bytes
-            .map_or(NONE.into(), |rss| bytes(rss as f64)),
-        cores(phase.server_cpu_s, phase.duration_s),
-        digits(phase.errors),
+        rss_bytes.map_or_else(none, |rss| bytes(rss as f64)),
+        cores.map_or_else(none, number::cores),
+        digits(errors),
     ]
 }
 
@@ -143,13 +157,7 @@ pub fn latency(outcome: &Outcome) -> Vec<Block> {
         "ms", "count", "avg", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max",
     ];
     let mut table = Table::new(header.to_vec());
-    let kinds = [
-        ("delivery", &outcome.latency.delivery),
-        ("acknowledgement", &outcome.latency.ack),
-        ("first connect", &outcome.latency.connect),
-        ("return", &outcome.latency.again),
-    ];
-    for (name, latency) in kinds.into_iter().filter(|(_, latency)| !latency.is_empty()) {
+    for (name, latency) in outcome.latency.kinds() {
         let mut row = vec![
             name.into(),
             digits(latency.count()),
@@ -377,20 +385,6 @@ fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut sorted: Vec<(String, u64)> = counts.iter().map(|(k, n)| (k.clone(), *n)).collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     sorted
-}
-
-fn main_figures(latency: &Distribution) -> [String; 3] {
-    let percentiles = latency.percentiles();
-    percentiles.map_or([NONE; 3].map(String::from), |latency| {
-        [latency.mean_ms, latency.p95_ms, latency.p99_ms].map(short)
-    })
-}
-
-fn rate(count: u64, seconds: f64) -> String {
-    match seconds {
-        seconds if seconds > 0.0 => digits((count as f64 / seconds).round() as u64),
-        _ => NONE.into(),
-    }
 }
 
 fn cores(cpu_s: Option<f64>, seconds: f64) -> String {

@@ -8,9 +8,8 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Plots are drawn twice, so that their text is readable beside each other and on a phone.
-const WIDE: u32 = 580;
-const NARROW: u32 = 340;
+/// Plots stand beside each other at this width, or alone on a phone: their text is readable at both.
+const PLOT_WIDTH: u32 = 460;
 
 /// The whole page.
 pub fn page(document: &Document) -> String {
@@ -139,13 +138,8 @@ fn write_section(out: &mut String, section: &Section) {
 fn write_plots(out: &mut String, plots: &[Plot]) {
     out.push_str("<div class=\"plots\">\n");
     for plot in plots {
-        let _ = writeln!(
-            out,
-            "<figure id=\"{}\"><div class=\"wide\">{}</div><div class=\"narrow\">{}</div></figure>",
-            plot.id,
-            plot.svg(WIDE, Use::Inline),
-            plot.svg(NARROW, Use::Inline)
-        );
+        let svg = plot.svg(PLOT_WIDTH, Use::Inline);
+        let _ = writeln!(out, "<figure id=\"{}\">{svg}</figure>", plot.id);
     }
     out.push_str("</div>\n");
 }
