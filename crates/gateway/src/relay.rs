@@ -4,7 +4,7 @@ use crate::config::{Cluster, RelayListen};
 use anyhow::{Context, Result};
 use control::cluster::Member;
 use control::cluster::redis::settings::Addr;
-use control::relay::{Gauges, Relays};
+use control::relay::{Gauges, Relays, Secrets};
 use shard::Shards;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
@@ -70,7 +70,8 @@ pub fn open(
     };
     let _inside = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(door.listener)?;
-    relays.serve(listener, Box::new(shards.adopter()));
+    let adopter = shards.adopter(relays.tls().cloned());
+    relays.serve(listener, Box::new(adopter));
     Ok(())
 }
 
@@ -101,19 +102,18 @@ pub fn relays(
     runtime: &Runtime,
     descriptors: usize,
     gauges: &Arc<Gauges>,
-) -> Option<Relays> {
-    cluster.relay?;
-    let secret = cluster.secret.as_ref()?.reveal();
+) -> Result<Option<Relays>> {
+    let Some((secret, _)) = cluster.secret.as_ref().zip(cluster.relay.as_ref()) else {
+        return Ok(None);
+    };
+    let secrets = Secrets {
+        secret: secret.reveal(),
+        encrypts: cluster.relay_tls,
+    };
     let max = places(cluster.relays_max, descriptors);
     let (me, roster) = (member.number(), member.roster());
-    Some(Relays::new(
-        runtime.handle(),
-        me,
-        secret,
-        roster,
-        max,
-        gauges,
-    ))
+    let relays = Relays::new(runtime.handle(), me, secrets, roster, max, gauges);
+    Ok(Some(relays.context("cannot relay to other nodes")?))
 }
 
 #[cfg(test)]

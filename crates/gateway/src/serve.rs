@@ -71,7 +71,7 @@ pub fn start<'a>(
     let open = |backends| Counter::open(backends, certificates.of_workers());
     let workers = backends.map(open).transpose()?;
     let (mut member, door) = join_cluster(&loaded, &facts)?;
-    let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts);
+    let relays = start_relays(&loaded.resolved, member.as_ref(), &runtime, &facts)?;
     let (rules, tracer) = make_rules(&loaded.resolved, workers.as_ref(), &facts)?;
     let shards = start_shards(
         &loaded.resolved,
@@ -155,8 +155,10 @@ fn start_relays(
     member: Option<&Member>,
     runtime: &Runtime,
     facts: &Facts,
-) -> Option<Relays> {
-    let (cluster, member) = config.cluster.as_ref().zip(member)?;
+) -> Result<Option<Relays>> {
+    let Some((cluster, member)) = config.cluster.as_ref().zip(member) else {
+        return Ok(None);
+    };
     relay::relays(cluster, member, runtime, descriptor_limit(), &facts.relay)
 }
 

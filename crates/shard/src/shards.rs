@@ -361,6 +361,7 @@ impl Shards {
     /// Brings a connection that another node relays to a shard. `false`: the process is full, and the connection is closed.
     pub fn adopter(
         &self,
+        tls: Option<Arc<ServerConfig>>,
     ) -> impl Fn(u16, std::net::TcpStream, IpAddr) -> bool + Send + Sync + 'static {
         let (mail, open, max) = (self.mail.clone(), Arc::clone(&self.open), self.conns_max);
         move |shard, stream, client| {
@@ -370,9 +371,16 @@ impl Shards {
             if open.load(Ordering::Relaxed) >= max {
                 return false;
             }
+            let tls = match &tls {
+                None => None,
+                Some(config) => match crate::tls::Tls::new(config) {
+                    None => return false,
+                    session => session,
+                },
+            };
             mail.send(Mail::Conn {
                 stream: Stream::Tcp(mio::net::TcpStream::from_std(stream)),
-                tls: None,
+                tls,
                 peer: client,
                 read: Vec::new(),
                 beyond: None,

@@ -1,6 +1,7 @@
 //! The first words on a connection between nodes. Each side shows by a code that it has the cluster's secret, made over a number
 //! that the other one has just rolled: what was overheard is of no use again.
 
+use super::lock::{KEY, PublicKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
 use aws_lc_rs::rand;
@@ -9,11 +10,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Name and version of the format.
-const MAGIC: [u8; 4] = *b"SKR1";
+const MAGIC: [u8; 4] = *b"SKR2";
 const NONCE: usize = 16;
 const CODE: usize = 32;
 const ASK: usize = 22;
-const WELCOME: &[u8] = b"welcome";
+/// Instead of a key: this end does not encrypt.
+const OPEN: [u8; KEY] = [0; KEY];
 
 /// A node's request to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +78,8 @@ impl Secret {
         code
     }
 
-    /// Asks the node at the other end to take a connection over.
-    pub(super) async fn ask<S>(&self, stream: &mut S, ask: Ask) -> io::Result<()>
+    /// Asks the node at the other end to take a connection over. With a key, what follows is encrypted for it.
+    pub(super) async fn ask<S>(&self, stream: &mut S, ask: Ask) -> io::Result<Option<PublicKey>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -93,13 +95,20 @@ impl Secret {
         stream
             .write_all(&[&mine[..], &words, &code].concat())
             .await?;
-        let mut answer = [0; CODE];
+        let (mut key, mut answer) = ([0; KEY], [0; CODE]);
+        stream.read_exact(&mut key).await?;
         stream.read_exact(&mut answer).await?;
-        same(&answer, &self.code("answer", [theirs, &mine], WELCOME))
+        same(&answer, &self.code("answer", [theirs, &mine], &key))?;
+        Ok((key != OPEN).then_some(PublicKey(key)))
     }
 
-    /// Hears what the node at the other end asks.
-    pub(super) async fn answer<S>(&self, stream: &mut S, me: u16) -> io::Result<Ask>
+    /// Hears what the node at the other end asks. With a key, the other end is to encrypt what follows.
+    pub(super) async fn answer<S>(
+        &self,
+        stream: &mut S,
+        me: u16,
+        key: Option<PublicKey>,
+    ) -> io::Result<Ask>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -115,8 +124,9 @@ impl Secret {
             let error = format!("node {} looks for node {}: this is {me}", ask.from, ask.to);
             return Err(io::Error::other(error));
         }
-        let welcome = self.code("answer", [&mine, &theirs], WELCOME);
-        stream.write_all(&welcome).await?;
+        let key = key.map_or(OPEN, |key| key.0);
+        let welcome = self.code("answer", [&mine, &theirs], &key);
+        stream.write_all(&[&key[..], &welcome].concat()).await?;
         Ok(ask)
     }
 }
@@ -144,18 +154,20 @@ mod tests {
         client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
     };
 
-    async fn meet(theirs: &str, me: u16) -> (io::Result<()>, io::Result<Ask>) {
+    const SHOWN: PublicKey = PublicKey([7; KEY]);
+
+    async fn meet(theirs: &str, me: u16) -> (io::Result<Option<PublicKey>>, io::Result<Ask>) {
         let (mut a, mut b) = duplex(1024);
         let (ours, theirs) = (Secret::new("a"), Secret::new(theirs));
         let asked = async move { ours.ask(&mut a, ASKED).await };
-        let answered = async move { theirs.answer(&mut b, me).await };
+        let answered = async move { theirs.answer(&mut b, me, Some(SHOWN)).await };
         tokio::join!(asked, answered)
     }
 
     #[tokio::test]
     async fn nodes_with_one_secret_understand_each_other() {
         let (asked, answered) = meet("a", 1023).await;
-        asked.expect("welcome");
+        assert_eq!(asked.expect("welcome"), Some(SHOWN));
         assert_eq!(answered.expect("an ask"), ASKED);
     }
 
@@ -165,6 +177,34 @@ mod tests {
             let (asked, answered) = meet(secret, me).await;
             assert!(asked.is_err() && answered.is_err(), "{secret} {me}");
         }
+    }
+
+    /// A program between two nodes puts its own key into the greeting, to read what they relay.
+    #[tokio::test]
+    async fn the_key_of_a_third_one_is_refused() {
+        let ((mut a, mut near), (mut far, mut b)) = (duplex(1024), duplex(1024));
+        let secret = Secret::new("a");
+        let between = async {
+            let mut hello = [0; MAGIC.len() + NONCE];
+            far.read_exact(&mut hello).await?;
+            near.write_all(&hello).await?;
+            let mut ask = [0; NONCE + ASK + CODE];
+            near.read_exact(&mut ask).await?;
+            far.write_all(&ask).await?;
+            let mut welcome = [0; KEY + CODE];
+            far.read_exact(&mut welcome).await?;
+            welcome[..KEY].fill(9);
+            near.write_all(&welcome).await
+        };
+        let (asked, answered, passed) = tokio::join!(
+            secret.ask(&mut a, ASKED),
+            secret.answer(&mut b, ASKED.to, Some(SHOWN)),
+            between
+        );
+        passed.expect("passed on");
+        answered.expect("an ask");
+        let error = asked.expect_err("another key");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[tokio::test]
@@ -178,7 +218,7 @@ mod tests {
             let code = secret.code("ask", [&[1; NONCE], &[9; NONCE]], &ASKED.write());
             a.write_all(&[old.as_slice(), &code].concat()).await
         };
-        let (sent, answered) = tokio::join!(overheard, secret.answer(&mut b, ASKED.to));
+        let (sent, answered) = tokio::join!(overheard, secret.answer(&mut b, ASKED.to, None));
         sent.expect("sent");
         let error = answered.expect_err("an old code");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);

@@ -2,12 +2,15 @@
 //! WebSocket for as long as it lives. The owner's shard serves it like a connection of its own.
 
 mod greeting;
+mod lock;
 mod pipe;
 
 use crate::cluster::roster::{Roster, Route};
-use crate::page::Stream;
+use crate::page::{Duplex, Stream};
 use greeting::{Ask, Secret};
+use lock::Lock;
 use pipe::Client;
+use rustls::ServerConfig;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::IpAddr;
@@ -61,6 +64,15 @@ pub struct Relayed {
 /// Gives a connection to a shard; `false`: there is no room.
 pub type Adopt = Box<dyn Fn(u16, std::net::TcpStream, IpAddr) -> bool + Send + Sync>;
 
+/// What keeps others out.
+#[derive(Clone, Copy)]
+pub struct Secrets<'a> {
+    /// The cluster's.
+    pub secret: &'a str,
+    /// Other nodes are to encrypt what they relay to this one.
+    pub encrypts: bool,
+}
+
 /// This node's part in relaying.
 #[derive(Clone, Debug)]
 pub struct Relays(Arc<Shared>);
@@ -70,6 +82,8 @@ struct Shared {
     runtime: Handle,
     me: u16,
     secret: Secret,
+    /// `None`: what comes from other nodes is not encrypted.
+    lock: Option<Lock>,
     roster: Arc<Roster>,
     places: Arc<Semaphore>,
     gauges: Arc<Gauges>,
@@ -86,22 +100,29 @@ impl Relays {
     pub fn new(
         runtime: &Handle,
         me: u16,
-        secret: &str,
+        secrets: Secrets<'_>,
         roster: &Arc<Roster>,
         max: usize,
         gauges: &Arc<Gauges>,
-    ) -> Self {
-        Self(Arc::new(Shared {
+    ) -> io::Result<Self> {
+        let lock = secrets.encrypts.then(Lock::roll).transpose()?;
+        Ok(Self(Arc::new(Shared {
             runtime: runtime.clone(),
             me,
-            secret: Secret::new(secret),
+            secret: Secret::new(secrets.secret),
+            lock,
             roster: Arc::clone(roster),
             places: Arc::new(Semaphore::new(max)),
             gauges: Arc::clone(gauges),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(false),
             told: AtomicBool::new(false),
-        }))
+        })))
+    }
+
+    /// How shards decrypt what other nodes bring; `None`: it comes as it is.
+    pub fn tls(&self) -> Option<&Arc<ServerConfig>> {
+        Some(&self.0.lock.as_ref()?.config)
     }
 
     /// Passes a connection on. Never blocks: shards call this in the middle of a turn.
@@ -201,12 +222,14 @@ impl Shared {
     }
 
     /// A connection to a node that takes it over.
-    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<TcpStream> {
+    async fn reach(&self, route: &Route, ask: Ask) -> io::Result<Box<dyn Duplex>> {
         let reached = async {
             let mut owner = TcpStream::connect(route.address).await?;
             owner.set_nodelay(true)?;
-            self.secret.ask(&mut owner, ask).await?;
-            Ok(owner)
+            Ok::<Box<dyn Duplex>, io::Error>(match self.secret.ask(&mut owner, ask).await? {
+                Some(key) => Box::new(key.encrypt(owner).await?),
+                None => Box::new(owner),
+            })
         };
         timeout(GREETING_TIMEOUT, reached).await?
     }
@@ -234,7 +257,8 @@ impl Shared {
 
     async fn take_over(&self, mut stream: TcpStream, adopt: &Adopt) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let ask = self.secret.answer(&mut stream, self.me).await?;
+        let key = self.lock.as_ref().map(|lock| lock.public);
+        let ask = self.secret.answer(&mut stream, self.me, key).await?;
         // No room: the other node sees the end, and refuses its client.
         if adopt(ask.shard, stream.into_std()?, ask.client) {
             self.gauges.taken.fetch_add(1, Ordering::Relaxed);

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::ready;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Bytes taken at once.
@@ -49,12 +48,12 @@ impl Client {
     /// ends it early.
     pub(super) async fn carry(
         &mut self,
-        owner: TcpStream,
+        owner: Box<dyn Duplex>,
         read: &[u8],
         gauges: &Gauges,
         cut: impl Future<Output = ()>,
     ) {
-        let (mut from_owner, mut to_owner) = owner.into_split();
+        let (mut from_owner, mut to_owner) = split(owner);
         let (from, to, answered) = (&mut self.from, &mut self.to, &self.answered);
         let up = async {
             let mut sent = write(&mut to_owner, read).await;

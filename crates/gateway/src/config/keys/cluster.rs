@@ -67,6 +67,9 @@ section! {
              It needs `secret`.";
         relay_advertise: Option<String> = "",
             "`IP:PORT` by which other nodes reach `relay_listen`; unset means that very address.";
+        relay_tls: bool = "true",
+            "Other nodes encrypt what they bring to `relay_listen`, with a key that this process rolls at its start and shows them under \
+             `secret`: there are no certificates. Turn it off where the network encrypts.";
         relays_max: Whole<1, 65_536> = "4096",
             "Connections that this node relays to others at once; at most a 32nd of the descriptors that the process may hold.";
         routing: Routing = "registry",

@@ -24,6 +24,7 @@ pub struct Cluster {
     /// `None`: requests for sessions of other nodes are not relayed.
     pub relay: Option<RelayListen>,
     pub relays_max: usize,
+    pub relay_tls: bool,
     pub flood_always: bool,
     pub join_wait: Duration,
     pub frame_letters: u16,
@@ -122,6 +123,7 @@ impl Resolver<'_> {
             secret: keys.secret.clone(),
             relay: self.relay(),
             relays_max: keys.relays_max.get(),
+            relay_tls: keys.relay_tls,
             flood_always: *keys.routing == Routing::Broadcast,
             join_wait: *keys.join_wait,
             frame_letters: keys.frame_letters.get(),

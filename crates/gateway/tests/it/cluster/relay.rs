@@ -6,8 +6,10 @@ use client::brief::{Poller, poll_request, post_request};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use servers::Redis;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 const UNKNOWN: &str = r#"{"code":1,"message":"Session ID unknown"}"#;
 
@@ -216,6 +218,90 @@ fn strangers_get_nothing_from_the_door_for_nodes() {
     assert_eq!(strangers, 1.0);
     let why = "a connection to cluster.relay_listen was refused";
     assert!(nodes[0].logged(why, PATIENCE), "{:?}", nodes[0].log());
+}
+
+/// Somebody between two nodes, who passes on what they say and keeps a copy.
+struct Tap {
+    addr: SocketAddr,
+    heard: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Tap {
+    /// It ends with the test's process.
+    fn start(door: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let addr = listener.local_addr().expect("its address");
+        let heard = Arc::<Mutex<Vec<u8>>>::default();
+        let copy = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let Ok(far) = TcpStream::connect(door) else {
+                    continue;
+                };
+                for (mut from, mut to) in [
+                    (
+                        near.try_clone().expect("a copy"),
+                        far.try_clone().expect("a copy"),
+                    ),
+                    (far, near),
+                ] {
+                    let copy = Arc::clone(&copy);
+                    std::thread::spawn(move || {
+                        let mut room = [0; 4096];
+                        while let Ok(len @ 1..) = from.read(&mut room) {
+                            copy.lock().expect("a copy").extend(&room[..len]);
+                            if to.write_all(&room[..len]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = to.shutdown(Shutdown::Write);
+                    });
+                }
+            }
+        });
+        Self { addr, heard }
+    }
+
+    fn heard(&self, word: &str) -> bool {
+        let heard = self.heard.lock().expect("a copy");
+        heard
+            .windows(word.len())
+            .any(|bytes| bytes == word.as_bytes())
+    }
+}
+
+/// Somebody between two nodes could read what clients said, and the ids of their sessions.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn what_nodes_relay_could_be_read_between_them() {
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    for (encrypted, port) in [(true, 4101), (false, 4102)] {
+        let redis = Redis::start();
+        // An address of its own: no other test listens there.
+        let door = SocketAddr::from(([127, 100 + a, b, c], port));
+        let tap = Tap::start(door);
+        let more = format!(
+            "relay_listen = \"{door}\"\nrelay_advertise = \"{}\"\nrelay_tls = {encrypted}\n",
+            tap.addr
+        );
+        let nodes = [quick(&redis, &more), quick(&redis, "")].map(|config| Gateway::start(&config));
+        all_up(&nodes);
+        know_addresses(&nodes.each_ref());
+        let (polling, moved) = (opened(nodes[0].addr), opened(nodes[0].addr));
+        let posted = post_at(&nodes[1], &polling, r#"421["join","room"]"#);
+        assert_eq!(posted.status, 200, "{posted:?}");
+        assert_eq!(poll_at(&nodes[1], &polling).body, r#"431[["room"]]"#);
+        let mut socket = upgraded(&nodes[1], &moved);
+        socket.send_text(r#"421["join","room"]"#);
+        assert_eq!(socket.frame().text(), r#"431[["room"]]"#);
+        post_at(&nodes[1], &polling, r#"42["n","melanzane"]"#);
+        assert_eq!(socket.frame().text(), r#"42["n","melanzane"]"#);
+        for word in ["melanzane", "HTTP/1.1", &polling.sid, &moved.sid, "room"] {
+            assert_eq!(tap.heard(word), !encrypted, "{word}");
+        }
+        assert!(tap.heard("SKR2"));
+        assert!(nodes[0].metric("sockeye_relay_taken_total") >= 4.0);
+    }
 }
 
 /// A node that relays nothing gave such connections away, and nobody answered them.

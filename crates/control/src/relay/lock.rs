@@ -1,0 +1,169 @@
+//! TLS between nodes, without certificates: a node rolls a key when it starts, and shows it in its greeting under the code of the
+//! cluster's secret. So nobody between two nodes can read what they relay, or answer for one of them.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::Ed25519KeyPair;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{default_provider, sign};
+use rustls::crypto::verify_tls13_signature_with_raw_key;
+use rustls::pki_types::{
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::sign::{CertifiedKey, SigningKey};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme,
+};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Bytes of a public key of Ed25519 with its frame (RFC 8410 §4).
+pub(super) const KEY: usize = 44;
+
+/// A node's public key (RFC 7250 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PublicKey(pub(super) [u8; KEY]);
+
+/// The key of this process, and how its shards take relayed connections over.
+#[derive(Clone, Debug)]
+pub(super) struct Lock {
+    pub(super) public: PublicKey,
+    pub(super) config: Arc<ServerConfig>,
+}
+
+impl Lock {
+    /// A new key.
+    pub(super) fn roll() -> io::Result<Self> {
+        let no_key = |_| io::Error::other("cannot roll a key: the system has no random numbers");
+        let pair = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(no_key)?;
+        let pair = PrivatePkcs8KeyDer::from(pair.as_ref().to_vec());
+        let key = sign::any_eddsa_type(&pair).map_err(io::Error::other)?;
+        let public = key.public_key();
+        let public = public.as_ref().and_then(|key| key.as_ref().try_into().ok());
+        let public = PublicKey(public.ok_or_else(|| io::Error::other("a key of another size"))?);
+        let certified = CertifiedKey::new(vec![public.0.to_vec().into()], key);
+        let resolver = AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified));
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(resolver));
+        // Each connection has a key of the greeting: nothing is resumed.
+        config.send_tls13_tickets = 0;
+        let config = Arc::new(config);
+        Ok(Self { public, config })
+    }
+}
+
+impl PublicKey {
+    /// Encrypts a connection to the node that has this key.
+    pub(super) async fn encrypt(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let provider = Arc::new(default_provider());
+        let pinned = Pinned(self, Arc::clone(&provider));
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(io::Error::other)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(pinned))
+            .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        let name = ServerName::from(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED));
+        let connector = TlsConnector::from(Arc::new(config));
+        connector.connect(name, stream).await
+    }
+}
+
+/// Believes in one key, whatever its holder's name is.
+#[derive(Debug)]
+struct Pinned(PublicKey, Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        key: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match key.as_ref() == self.0.0 {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        let algorithms = &self.1.signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    /// One end encrypts for `expected`, the other one has `lock`.
+    async fn meet(lock: &Lock, expected: PublicKey) -> io::Result<Vec<u8>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let acceptor = TlsAcceptor::from(Arc::clone(&lock.config));
+        let served = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await?;
+            let mut stream = acceptor.accept(stream).await?;
+            stream.write_all(b"hello").await?;
+            stream.shutdown().await
+        });
+        let stream = TcpStream::connect(address).await?;
+        let mut heard = Vec::new();
+        expected
+            .encrypt(stream)
+            .await?
+            .read_to_end(&mut heard)
+            .await?;
+        served.await.map_err(io::Error::other)??;
+        Ok(heard)
+    }
+
+    #[tokio::test]
+    async fn only_the_node_with_the_key_is_spoken_to() {
+        let (lock, other) = (Lock::roll().expect("a key"), Lock::roll().expect("a key"));
+        assert_ne!(lock.public, other.public);
+        assert_eq!(meet(&lock, lock.public).await.expect("met"), b"hello");
+        let error = meet(&lock, other.public).await.expect_err("another key");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+    }
+}
