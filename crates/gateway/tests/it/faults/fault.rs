@@ -75,6 +75,14 @@ impl Scene {
         self
     }
 
+    /// Of a single Redis.
+    pub fn redis_url(&self) -> String {
+        match &self.servers {
+            Servers::Single(redis) => redis.url(),
+            Servers::Cluster(_) => panic!("a cluster has several"),
+        }
+    }
+
     pub fn fault(&self) -> Fault {
         self.fault
     }

@@ -10,6 +10,8 @@ mod traffic;
 use crate::harness::Gateway;
 use fault::{Fault, Scene};
 use record::Record;
+use serde_json::json;
+use servers::NodePeer;
 use std::ops::Range;
 
 /// Histories to play.
@@ -47,6 +49,41 @@ fn play(scene: &mut Scene, nodes: &[Gateway; 3], seed: u64) -> Record {
     let outage = scene.happen();
     let came = traffic.end();
     Record::new(scene.fault(), seed, outage, came)
+}
+
+/// What goes to rooms goes by Redis twice then, once for the Node server, which may miss some: the way between the nodes does not.
+fn nothing_is_lost_beside_a_node_server(fault: Fault) {
+    let mut scene = Scene::set(fault, 0);
+    let nodes = scene.start_nodes();
+    let mut peer = NodePeer::start(&scene.redis_url(), "classic", "/");
+    let traffic = traffic::Traffic::start(&nodes, 0);
+    let written = |more: f64| {
+        let written = "sockeye_foreign_written_total";
+        nodes[0].metric_settles(written, |written| written > more)
+    };
+    let before = written(0.0).expect("nodes write for the Node server");
+    let outage = scene.happen();
+    let came = traffic.end();
+    let record = Record::new(scene.fault(), 0, outage, came);
+    assert!(record.is_clean(), "{record:?}");
+    written(before + 1_000.0).expect("they did all the time");
+    for node in &nodes {
+        assert_eq!(node.metric("sockeye_cluster_lost_total"), 0.0);
+    }
+    let alive = peer.call(json!({"do": "fetch", "to": ["nobody"]}));
+    assert_eq!(alive, json!([]));
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn subscribers_that_are_kicked_beside_a_node_server_miss_nothing() {
+    nothing_is_lost_beside_a_node_server(Fault::Kick);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_restart_of_redis_beside_a_node_server_loses_nothing() {
+    nothing_is_lost_beside_a_node_server(Fault::Restart);
 }
 
 /// The ring holds less than the outage lasts: what cannot be had any more is counted to the letter, and the rest comes in order.
