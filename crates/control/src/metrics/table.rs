@@ -381,7 +381,7 @@ const TLS: &[Metric] = &[
     ),
     counter(
         "sockeye_tls_handshakes_total",
-        "Handshakes ended: with a certificate, from a ticket, or without success.",
+        "Handshakes ended, of clients and of nodes that relay connections to this one: with a certificate or key, from a ticket, or without success.",
         |v| {
             v.by_name(TlsHandshake::NAMES.into_iter().enumerate(), |c| {
                 &c.tls.handshakes

@@ -91,6 +91,8 @@ impl Client {
             () = up => {}
             () = cut => {}
         }
+        // By TLS an end without a word looks like an attack.
+        let _ = timeout(LINGER, to_owner.shutdown()).await;
     }
 
     /// Answers, if nothing was answered yet, and ends the connection so that the client can read that.
