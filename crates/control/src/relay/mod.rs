@@ -11,6 +11,7 @@ use greeting::{Ask, Secret};
 use lock::Lock;
 use pipe::Client;
 use rustls::ServerConfig;
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::IpAddr;
@@ -71,6 +72,15 @@ pub struct Secrets<'a> {
     pub secret: &'a str,
     /// Other nodes are to encrypt what they relay to this one.
     pub encrypts: bool,
+}
+
+impl fmt::Debug for Secrets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let encrypts = &self.encrypts;
+        f.debug_struct("Secrets")
+            .field("encrypts", encrypts)
+            .finish_non_exhaustive()
+    }
 }
 
 /// This node's part in relaying.

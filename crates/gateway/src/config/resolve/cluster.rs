@@ -123,7 +123,7 @@ impl Resolver<'_> {
             secret: keys.secret.clone(),
             relay: self.relay(),
             relays_max: keys.relays_max.get(),
-            relay_tls: keys.relay_tls,
+            relay_tls: *keys.relay_tls,
             flood_always: *keys.routing == Routing::Broadcast,
             join_wait: *keys.join_wait,
             frame_letters: keys.frame_letters.get(),
