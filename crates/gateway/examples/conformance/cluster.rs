@@ -11,7 +11,7 @@ use control::cluster::redis;
 use control::cluster::redis::settings::{Mode, Settings as Redis};
 use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
-use control::relay::Relays;
+use control::relay::{Relays, Secrets};
 use hub::Inbox;
 use shard::Shards;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -85,9 +85,13 @@ impl Seat {
     }
 
     /// The way to sessions of other nodes.
-    pub(crate) fn relays(&self, runtime: &Handle) -> Relays {
+    pub(crate) fn relays(&self, runtime: &Handle) -> std::io::Result<Relays> {
         let (me, roster) = (self.member.number(), self.member.roster());
-        Relays::new(runtime, me, SECRET, roster, RELAYS_MAX, &Arc::default())
+        let secrets = Secrets {
+            secret: SECRET,
+            encrypts: true,
+        };
+        Relays::new(runtime, me, secrets, roster, RELAYS_MAX, &Arc::default())
     }
 
     /// From now on other nodes and Node servers reach the shards. `gone`: hears of nodes that are no more.
@@ -122,7 +126,8 @@ impl Seat {
         };
         self.member.open(office);
         let door = tokio::net::TcpListener::from_std(self.door.try_clone()?)?;
-        relays.serve(door, Box::new(shards.adopter()));
+        let adopter = shards.adopter(relays.tls().cloned());
+        relays.serve(door, Box::new(adopter));
         Ok(())
     }
 

@@ -362,6 +362,7 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     let _context = runtime.enter();
     let relays = seat.as_ref().map(|seat| seat.relays(runtime.handle()));
+    let relays = relays.transpose()?;
     let outside = Arc::new(Pager::new(runtime.handle(), member, relays.clone()));
     let applications: Box<dyn HandlerFactory> = match &counter {
         Some(counter) => Box::new(counter.applications()?),
