@@ -9,6 +9,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Bytes that an entry costs beside its message.
 const ENTRY_BYTES: usize = 160;
+/// Bytes that a text or a header line costs beside its own.
+const PART_BYTES: usize = 48;
 
 /// An item on its way to a worker.
 #[derive(Debug)]
@@ -24,6 +26,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// What one costs beyond the bytes that are counted for those that workers take at once: queues grow by halves.
+    pub(crate) const KEPT_BYTES: usize = (size_of::<Self>() * 3 / 2).saturating_sub(ENTRY_BYTES);
+
     pub(crate) fn new(about: Option<Name>, what: What, now_ms: u64) -> Self {
         let item = proto::Item {
             what: Some(what),
@@ -31,7 +36,7 @@ impl Entry {
         };
         Self {
             about,
-            bytes: ENTRY_BYTES + item.encoded_len(),
+            bytes: ENTRY_BYTES + item.encoded_len() + parts(&item),
             item,
             came_ms: now_ms,
             deaths: 0,
@@ -66,6 +71,17 @@ impl Entry {
     /// A socket comes into a worker's hands by it.
     pub(crate) fn introduces(&self) -> bool {
         matches!(self.item.what, Some(What::Connect(_) | What::Resume(_)))
+    }
+}
+
+/// Memory of its own that its texts and lists have, beside their bytes. Events have few of them.
+fn parts(item: &proto::Item) -> usize {
+    match &item.what {
+        Some(What::Connect(connect)) => {
+            size_of::<proto::Connect>() + 2 * connect.headers.len() * PART_BYTES
+        }
+        Some(What::Gone(gone)) => gone.rooms.len() * PART_BYTES,
+        _ => 0,
     }
 }
 
@@ -107,6 +123,23 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// What one costs that is here for the sake of an entry, with its places in tables and its names.
+    pub(crate) const BYTES: usize = 2 * size_of::<Self>() + size_of::<proto::Connect>();
+
+    /// It ended: only its names are wanted.
+    pub(crate) fn strip(&mut self) {
+        let connect = std::mem::take(&mut *self.connect);
+        *self.connect = proto::Connect {
+            namespace: connect.namespace,
+            user: connect.user,
+            ..proto::Connect::default()
+        };
+        // One entry comes still: its last.
+        let last = self.held.len() + 1;
+        self.held.reserve_exact(1);
+        self.held.shrink_to(last);
+    }
+
     pub(crate) fn new(connect: Box<proto::Connect>, now_ms: u64) -> Self {
         Self {
             connect,

@@ -2,6 +2,7 @@
 
 use crate::home::Entry;
 use crate::proto;
+use crate::proto::item::What;
 use crate::state::Backend;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -127,6 +128,9 @@ impl Backend {
         };
         self.links.insert(link, id);
         self.ready.insert(link);
+        for gone in std::mem::take(&mut self.nodes_gone) {
+            self.reply(now_ms, id, What::NodeGone(gone));
+        }
         self.settle_all(now_ms);
         Ok(welcome)
     }

@@ -75,12 +75,19 @@ impl Backend {
 
     /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.
     fn take_back(&mut self, entry: Entry) {
+        let node_gone = match entry.item.what {
+            Some(What::NodeGone(gone)) => Some(gone),
+            _ => None,
+        };
         let home = entry.about.and_then(|name| self.homes.get_mut(&name));
         match home {
             Some(home) if home.phase == Phase::Deciding || !entry.introduces() => {
                 home.held.push_back(entry);
             }
             _ => self.release(&entry),
+        }
+        if let Some(gone) = node_gone.filter(|_| self.workers.is_empty()) {
+            self.keep_node_gone(gone);
         }
     }
 }

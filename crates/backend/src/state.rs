@@ -87,6 +87,8 @@ pub struct Counts {
 
 /// Newcomers are let to a slow backend one in so long: one that is handled shows that it is well again.
 const PROBE_MS: u64 = 1_000;
+/// Ends of nodes that are kept for the next worker; the oldest are given up.
+const NODES_GONE_MAX: usize = 64;
 /// Without a tick for so long, the process was stopped, or its shards had too much to do.
 const STILL_MS: u64 = 1_000;
 /// How often sockets without a worker are looked at.
@@ -114,6 +116,8 @@ pub struct Backend {
     probed_ms: Option<u64>,
     looked_ms: u64,
     ticked_ms: u64,
+    /// Ends of other nodes of which no worker has heard.
+    pub(crate) nodes_gone: VecDeque<proto::NodeGone>,
     pub(crate) out: Vec<Out>,
     /// Where messages to workers are written.
     pub(crate) frame: Vec<u8>,
@@ -237,7 +241,7 @@ impl Backend {
             let socket = name;
             return self.tell(name, Down::Decide { socket, decision });
         }
-        let entry = Entry::new(Some(name), What::Connect(connect.clone()), now_ms);
+        let entry = self.entry(name, What::Connect(connect.clone()), now_ms);
         if !self.decides() {
             return self.let_in(name, connect, entry);
         }
@@ -272,6 +276,16 @@ impl Backend {
         let decision = Ok(());
         self.tell(name, Down::Decide { socket, decision });
         self.push_news(name, entry);
+    }
+
+    /// News of a socket.
+    fn entry(&self, name: Name, what: What, now_ms: u64) -> Entry {
+        let mut entry = Entry::new(Some(name), what, now_ms);
+        if self.calls.is_some() {
+            // It may wait for long, and so may as many as there is room for.
+            entry.bytes += Entry::KEPT_BYTES;
+        }
+        entry
     }
 
     /// News of a beginning or an end, for an endpoint: more than it may keep is lost, and counted.
@@ -309,7 +323,7 @@ impl Backend {
             return;
         };
         let ack = event.ack;
-        let entry = Entry::new(Some(name), What::Event(event), now_ms);
+        let entry = self.entry(name, What::Event(event), now_ms);
         if ack != 0 && self.is_cut_off(now_ms) {
             return self.refuse(name, ack, Why::Absent);
         }
@@ -351,7 +365,14 @@ impl Backend {
             // No worker has heard of it.
             return self.forget(name);
         }
-        self.push_news(name, Entry::new(Some(name), What::Gone(gone), now_ms));
+        let called = self.calls.is_some();
+        if called {
+            // It stays for this entry only, which may wait for an hour.
+            home.strip();
+        }
+        let mut entry = self.entry(name, What::Gone(gone), now_ms);
+        entry.bytes += usize::from(called) * Home::BYTES;
+        self.push_news(name, entry);
         self.settle(now_ms, name);
     }
 
@@ -359,6 +380,9 @@ impl Backend {
     fn on_node_gone(&mut self, now_ms: u64, gone: proto::NodeGone) {
         if self.calls.is_none() {
             let workers: Vec<u64> = self.workers.keys().copied().collect();
+            if workers.is_empty() {
+                self.keep_node_gone(gone);
+            }
             for worker in workers {
                 self.reply(now_ms, worker, What::NodeGone(gone));
             }
@@ -368,7 +392,17 @@ impl Backend {
         let mut home = Home::new(Box::default(), now_ms);
         home.phase = Phase::Gone;
         self.homes.entry(name).or_insert(home);
-        self.push_news(name, Entry::new(Some(name), What::NodeGone(gone), now_ms));
+        let mut entry = self.entry(name, What::NodeGone(gone), now_ms);
+        entry.bytes += Home::BYTES;
+        self.push_news(name, entry);
+    }
+
+    /// For the next worker that attaches.
+    pub(crate) fn keep_node_gone(&mut self, gone: proto::NodeGone) {
+        if self.nodes_gone.len() >= NODES_GONE_MAX {
+            self.nodes_gone.pop_front();
+        }
+        self.nodes_gone.push_back(gone);
     }
 
     pub(crate) fn refuse(&mut self, socket: Name, ack: u64, why: Why) {

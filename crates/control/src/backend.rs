@@ -159,6 +159,7 @@ impl Backends {
                         endpoint,
                         desk.letters.clone(),
                         tracer.cloned(),
+                        Arc::clone(&open.figures),
                     );
                     (Backend::calling(settings, calling), Some(caller))
                 }

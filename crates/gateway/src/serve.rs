@@ -92,6 +92,8 @@ pub fn start<'a>(
     relay::open(relays.as_ref(), door, &shards, &runtime)?;
     note(&facts, &shards, verifier.as_ref());
     let api = Arc::new(server_api(&loaded.resolved, &shards));
+    // Nobody else sets it.
+    let _ = facts.api.set(api.books());
     let nodes = nodes(&loaded.resolved, member.as_ref(), &shards, &facts);
     let gate = gate(&loaded.resolved, nodes, &api, &facts);
     let serve_admin = |listener| serve_admin(&runtime, listener, &shards, &facts, gate);

@@ -1,9 +1,9 @@
 //! The gRPC door: `sockeye.api.v1.Api`, on the listener for workers. The messages become those of the HTTP door.
 
 use super::lists::Page;
-use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Selection};
+use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Whom};
 use super::problem::{Kind, Problem};
-use super::{Api, BODY_BYTES_MAX, once, proto};
+use super::{Api, BODY_BYTES_MAX, books, once, proto};
 use crate::admin::keys::Caller;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,13 +11,18 @@ use prost::Message;
 use serde_json::value::RawValue;
 use std::convert::Infallible;
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request as HttpRequest, Response as HttpResponse};
 use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::{Code, Request, Response, Status};
+
+/// A request is here by then, or its call ends: one that never comes would keep its place for ever.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// The service, for a server of `tonic`.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ type Later<T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send>>;
 /// One method: what it does with the request of a call.
 struct Method<Q, F> {
     call: Option<Call>,
+    /// The request is here.
+    arrived: Option<oneshot::Sender<()>>,
     act: F,
     of: PhantomData<Q>,
 }
@@ -50,6 +57,7 @@ where
     type Future = Later<Response<A>>;
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
+        drop(self.arrived.take());
         let Some(call) = self.call.take() else {
             return Box::pin(async { Err(Status::internal("a method is called once")) });
         };
@@ -96,31 +104,25 @@ impl Call {
 
 async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitResponse, Problem> {
     use proto::emit_response::What;
-    let to = Whom::read(asked.to)?;
-    if !to.all && to.is_anyone() {
+    let (to, all) = whom(asked.to)?;
+    if !all && to.is_anyone() {
         return Err(Problem::field(
             "to",
             "nobody is meant: name rooms, users or sockets, or set `all`",
         ));
     }
     let timeout_ms = u64::from(asked.ack_timeout_ms);
-    let emit = Emit {
-        event: asked.event,
-        args: elements(&asked.args)?,
-        attachments: asked
-            .attachments
-            .iter()
-            .map(|bytes| STANDARD.encode(bytes))
-            .collect(),
-        volatile: asked.volatile,
-        ack: (timeout_ms > 0).then_some(Ack { timeout_ms }),
-        namespace: to.namespace,
-        rooms: to.rooms,
-        users: to.users,
-        sockets: to.sockets,
-        except: to.except,
-        local: to.local,
-    };
+    let args = elements(&asked.args)?;
+    let attachments = asked.attachments.iter().map(|bytes| STANDARD.encode(bytes));
+    let ack = (timeout_ms > 0).then_some(Ack { timeout_ms });
+    let emit = Emit::about(
+        to,
+        asked.event,
+        args,
+        attachments.collect(),
+        asked.volatile,
+        ack,
+    );
     let what = match call.order(Order::Emit(emit)).await? {
         Done::Accepted(accepted) => What::Accepted(accepted.into()),
         Done::Collected(collected) => What::Collected(collected.into()),
@@ -129,32 +131,14 @@ async fn emit(call: Call, asked: proto::EmitRequest) -> Result<proto::EmitRespon
 }
 
 async fn join(call: Call, asked: proto::JoinRequest) -> Result<proto::Accepted, Problem> {
-    let of = Whom::read(asked.of)?;
-    let join = Join {
-        join: asked.rooms,
-        all: of.all,
-        namespace: of.namespace,
-        rooms: of.rooms,
-        users: of.users,
-        sockets: of.sockets,
-        except: of.except,
-        local: of.local,
-    };
+    let (of, all) = whom(asked.of)?;
+    let join = Join::about(of, asked.rooms, all);
     call.accepted(Order::Join(join)).await
 }
 
 async fn leave(call: Call, asked: proto::LeaveRequest) -> Result<proto::Accepted, Problem> {
-    let of = Whom::read(asked.of)?;
-    let leave = Leave {
-        leave: asked.rooms,
-        all: of.all,
-        namespace: of.namespace,
-        rooms: of.rooms,
-        users: of.users,
-        sockets: of.sockets,
-        except: of.except,
-        local: of.local,
-    };
+    let (of, all) = whom(asked.of)?;
+    let leave = Leave::about(of, asked.rooms, all);
     call.accepted(Order::Leave(leave)).await
 }
 
@@ -162,17 +146,8 @@ async fn disconnect(
     call: Call,
     asked: proto::DisconnectRequest,
 ) -> Result<proto::Accepted, Problem> {
-    let of = Whom::read(asked.of)?;
-    let end = Disconnect {
-        close: asked.close,
-        all: of.all,
-        namespace: of.namespace,
-        rooms: of.rooms,
-        users: of.users,
-        sockets: of.sockets,
-        except: of.except,
-        local: of.local,
-    };
+    let (of, all) = whom(asked.of)?;
+    let end = Disconnect::about(of, asked.close, all);
     call.accepted(Order::Disconnect(end)).await
 }
 
@@ -180,7 +155,7 @@ async fn list_sockets(
     call: Call,
     asked: proto::ListSocketsRequest,
 ) -> Result<proto::Sockets, Problem> {
-    let of = Whom::read(asked.of)?;
+    let (of, _) = whom(asked.of)?;
     let page = page(asked.after, asked.limit);
     let found = call
         .api
@@ -199,7 +174,7 @@ async fn list_sockets(
 }
 
 async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto::Rooms, Problem> {
-    let of = Whom::of(asked.namespace, asked.local);
+    let of = anyone(asked.namespace, asked.local);
     let page = page(asked.after, asked.limit);
     let found = call
         .api
@@ -217,7 +192,7 @@ async fn list_rooms(call: Call, asked: proto::ListRoomsRequest) -> Result<proto:
 }
 
 async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto::Count, Problem> {
-    let of = Whom::of(asked.namespace, asked.local);
+    let of = anyone(asked.namespace, asked.local);
     let count = call
         .api
         .count_room(&call.caller, of.selection(), &asked.room)
@@ -230,67 +205,35 @@ async fn count_room(call: Call, asked: proto::CountRoomRequest) -> Result<proto:
 
 // ---- messages -------------------------------------------------------------------------------------------------------------
 
-/// `Target` with the defaults of the HTTP door: what is empty was left out.
-struct Whom {
-    namespace: String,
-    rooms: Option<Vec<String>>,
-    users: Option<Vec<String>>,
-    sockets: Option<Vec<String>>,
-    except: Vec<String>,
-    local: bool,
-    all: bool,
+/// With the defaults of the HTTP door: what is empty was left out. And whether the whole namespace is meant.
+fn whom(target: Option<proto::Target>) -> Result<(Whom, bool), Problem> {
+    let target = target.unwrap_or_default();
+    let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
+    let whom = Whom {
+        rooms: named(target.rooms),
+        users: named(target.users),
+        sockets: named(target.sockets),
+        except: target.except,
+        ..anyone(target.namespace, target.local)
+    };
+    match target.all && !whom.is_anyone() {
+        true => Err(Problem::field(
+            "all",
+            "rooms, users or sockets are named as well: leave one of both out",
+        )),
+        false => Ok((whom, target.all)),
+    }
 }
 
-impl Whom {
-    fn read(target: Option<proto::Target>) -> Result<Self, Problem> {
-        let target = target.unwrap_or_default();
-        let named = |names: Vec<String>| (!names.is_empty()).then_some(names);
-        let whom = Self {
-            rooms: named(target.rooms),
-            users: named(target.users),
-            sockets: named(target.sockets),
-            except: target.except,
-            all: target.all,
-            ..Self::of(target.namespace, target.local)
-        };
-        match whom.all && !whom.is_anyone() {
-            true => Err(Problem::field(
-                "all",
-                "rooms, users or sockets are named as well: leave one of both out",
-            )),
-            false => Ok(whom),
-        }
-    }
-
-    fn of(namespace: String, local: bool) -> Self {
-        let root = || "/".to_owned();
-        Self {
-            namespace: Some(namespace)
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(root),
-            rooms: None,
-            users: None,
-            sockets: None,
-            except: Vec::new(),
-            local,
-            all: false,
-        }
-    }
-
-    /// Nobody is named.
-    fn is_anyone(&self) -> bool {
-        self.rooms.is_none() && self.users.is_none() && self.sockets.is_none()
-    }
-
-    fn selection(&self) -> Selection<'_> {
-        Selection {
-            namespace: &self.namespace,
-            rooms: self.rooms.as_deref(),
-            users: self.users.as_deref(),
-            sockets: self.sockets.as_deref(),
-            except: &self.except,
-            local: self.local,
-        }
+fn anyone(namespace: String, local: bool) -> Whom {
+    let namespace = Some(namespace).filter(|name| !name.is_empty());
+    Whom {
+        namespace: namespace.unwrap_or_else(|| "/".to_owned()),
+        rooms: None,
+        users: None,
+        sockets: None,
+        except: Vec::new(),
+        local,
     }
 }
 
@@ -361,18 +304,21 @@ impl From<model::Answer> for proto::Answer {
 
 impl From<Problem> for Status {
     fn from(problem: Problem) -> Self {
-        let code = match problem.kind() {
-            Kind::InvalidRequest => Code::InvalidArgument,
-            Kind::Unauthorized => Code::Unauthenticated,
-            Kind::Forbidden => Code::PermissionDenied,
-            Kind::NotFound | Kind::MethodNotAllowed => Code::Unimplemented,
-            Kind::PayloadTooLarge => Code::OutOfRange,
-            Kind::TooManyRequests => Code::ResourceExhausted,
-            Kind::KeyReused => Code::FailedPrecondition,
-            Kind::Busy => Code::Unavailable,
-            Kind::NoAnswer => Code::DeadlineExceeded,
-        };
-        Self::new(code, problem.message())
+        Self::new(code_of(problem.kind()), problem.message())
+    }
+}
+
+fn code_of(kind: Kind) -> Code {
+    match kind {
+        Kind::InvalidRequest => Code::InvalidArgument,
+        Kind::Unauthorized => Code::Unauthenticated,
+        Kind::Forbidden => Code::PermissionDenied,
+        Kind::NotFound | Kind::MethodNotAllowed => Code::Unimplemented,
+        Kind::PayloadTooLarge => Code::OutOfRange,
+        Kind::TooManyRequests => Code::ResourceExhausted,
+        Kind::KeyReused => Code::FailedPrecondition,
+        Kind::Busy => Code::Unavailable,
+        Kind::NoAnswer => Code::DeadlineExceeded,
     }
 }
 
@@ -395,14 +341,41 @@ impl Service {
             Ok(call) => call,
             Err(problem) => return Status::from(problem).into_http(),
         };
-        let codec = tonic_prost::ProstCodec::<A, Q>::default();
+        let (arrived, arrival) = oneshot::channel();
         let method = Method {
             call: Some(call),
+            arrived: Some(arrived),
             act,
             of: PhantomData,
         };
+        let codec = tonic_prost::ProstCodec::<A, Q>::default();
         let mut grpc = Grpc::new(codec).max_decoding_message_size(BODY_BYTES_MAX);
-        grpc.unary(method, request).await
+        let mut answer = pin!(grpc.unary(method, request));
+        tokio::select! {
+            answer = &mut answer => answer,
+            arrived = tokio::time::timeout(REQUEST_TIMEOUT, arrival) => match arrived {
+                Ok(_) => answer.await,
+                Err(_) => late().into_http(),
+            },
+        }
+    }
+}
+
+fn late() -> Status {
+    Status::deadline_exceeded(format!(
+        "the request did not come within {} s: nothing was done",
+        REQUEST_TIMEOUT.as_secs()
+    ))
+}
+
+/// What went wrong, as the HTTP door says it.
+fn problem_of(answer: &HttpResponse<Body>) -> Option<Kind> {
+    let code = Status::from_header_map(answer.headers())?.code();
+    let found = Kind::ALL.into_iter().find(|kind| code_of(*kind) == code);
+    match code {
+        Code::Ok => None,
+        // tonic's own words are about requests that it cannot read.
+        _ => Some(found.unwrap_or(Kind::InvalidRequest)),
     }
 }
 
@@ -419,17 +392,22 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
         let api = self.clone();
         Box::pin(async move {
             let method = request.uri().path().rsplit('/').next().unwrap_or_default();
-            Ok(match method {
-                "Emit" => api.run(request, emit).await,
-                "Join" => api.run(request, join).await,
-                "Leave" => api.run(request, leave).await,
-                "Disconnect" => api.run(request, disconnect).await,
-                "ListSockets" => api.run(request, list_sockets).await,
-                "ListRooms" => api.run(request, list_rooms).await,
-                "CountRoom" => api.run(request, count_room).await,
-                _ => Status::unimplemented(format!("{:?} is no method of {}", method, Self::NAME))
-                    .into_http(),
-            })
+            let Some(what) = books::Call::of_method(method) else {
+                let unknown = format!("{method:?} is no method of {}", Self::NAME);
+                return Ok(Status::unimplemented(unknown).into_http());
+            };
+            let (began, books) = (Instant::now(), api.0.books());
+            let answer = match what {
+                books::Call::Emit => api.run(request, emit).await,
+                books::Call::Join => api.run(request, join).await,
+                books::Call::Leave => api.run(request, leave).await,
+                books::Call::Disconnect => api.run(request, disconnect).await,
+                books::Call::ListSockets => api.run(request, list_sockets).await,
+                books::Call::ListRooms => api.run(request, list_rooms).await,
+                books::Call::CountRoom => api.run(request, count_room).await,
+            };
+            books.note(what, problem_of(&answer), began.elapsed());
+            Ok(answer)
         })
     }
 }
@@ -482,8 +460,8 @@ mod tests {
         )
     }
 
-    #[test]
-    fn nothing_is_read_from_a_caller_without_a_key() {
+    #[tokio::test]
+    async fn nothing_is_read_from_a_caller_without_a_key() {
         let (mut service, key) = service();
         let unknown = Some(Code::Unauthenticated);
         assert_eq!(answer(&mut service, &[]), unknown);
@@ -492,6 +470,24 @@ mod tests {
             unknown
         );
         assert_eq!(answer(&mut service, &[("x-api-key", key.as_bytes())]), None);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_never_came_kept_its_place_for_ever() {
+        let (mut service, key) = service();
+        let body = tokio_stream::pending::<Result<Bytes, Infallible>>();
+        let body = Body::new(axum::body::Body::from_stream(body));
+        let request = HttpRequest::post("/sockeye.api.v1.Api/Emit").header("x-api-key", &key);
+        let answer = service.call(request.body(body).expect("a request")).await;
+        let answer = answer.expect("an answer");
+        let told = Status::from_header_map(answer.headers()).expect("a status");
+        assert_eq!(told.code(), Code::DeadlineExceeded);
+        assert!(told.message().contains("nothing was done"), "{told}");
+        let problems = service.0.books().by_problem();
+        assert!(
+            problems.contains(&("no-answer".to_owned(), 1.0)),
+            "{problems:?}"
+        );
     }
 
     #[test]

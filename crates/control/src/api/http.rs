@@ -1,5 +1,6 @@
 //! The HTTP door: paths under `/v1`, and the document that describes them.
 
+use super::books::Call;
 use super::model::{
     Accepted, Collected, Count, Disconnect, Done, Emit, Join, Leave, Order, Rooms, Selection,
     Sockets,
@@ -9,14 +10,15 @@ use super::{Api, lists::Page, once};
 use crate::admin::Operator;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
-use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::extract::{DefaultBodyLimit, FromRequest, MatchedPath, Path, RawQuery, Request, State};
+use axum::http::header;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::time::Instant;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
@@ -140,11 +142,17 @@ async fn admit(
     let Some(Extension(Operator(caller))) = caller else {
         return Problem::no_keys().into_response();
     };
+    let (began, path) = (Instant::now(), request.extensions().get::<MatchedPath>());
+    let call = path.and_then(|path| Call::at(path.as_str()));
     let (standing, admitted) = api.count(&caller);
     let mut response = match admitted {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
+    if let Some(call) = call {
+        let problem = response.extensions().get().copied();
+        api.books.note(call, problem, began.elapsed());
+    }
     if let Some(standing) = standing {
         standing.write(response.headers_mut());
     }
@@ -161,67 +169,68 @@ type Called = Result<Response, Problem>;
 #[utoipa::path(post, path = "/v1/emit", request_body = Emit,
     params(("Idempotency-Key" = Option<String>, Header, description = "A call that is repeated under the same key within 10 minutes, at the same node, is carried out once.")),
     responses((status = 202, description = "It is on its way.", body = Accepted), (status = 200, description = "The answers to an event with `ack`.", body = Collected), Problems))]
-async fn emit(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    headers: HeaderMap,
-    body: Body,
-) -> Called {
-    order(&api, caller, &headers, Order::Emit(read(body)?)).await
+async fn emit(asked: Asking<Emit>) -> Called {
+    asked.order(Order::Emit).await
 }
 
 /// Put sockets into rooms
 #[utoipa::path(post, path = "/v1/join", request_body = Join,
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
     responses((status = 202, description = "They join.", body = Accepted), Problems))]
-async fn join(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    headers: HeaderMap,
-    body: Body,
-) -> Called {
-    order(&api, caller, &headers, Order::Join(read(body)?)).await
+async fn join(asked: Asking<Join>) -> Called {
+    asked.order(Order::Join).await
 }
 
 /// Take sockets out of rooms
 #[utoipa::path(post, path = "/v1/leave", request_body = Leave,
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
     responses((status = 202, description = "They leave.", body = Accepted), Problems))]
-async fn leave(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    headers: HeaderMap,
-    body: Body,
-) -> Called {
-    order(&api, caller, &headers, Order::Leave(read(body)?)).await
+async fn leave(asked: Asking<Leave>) -> Called {
+    asked.order(Order::Leave).await
 }
 
 /// Put sockets out
 #[utoipa::path(post, path = "/v1/disconnect", request_body = Disconnect,
     params(("Idempotency-Key" = Option<String>, Header, description = "As for `/v1/emit`.")),
     responses((status = 202, description = "They are put out.", body = Accepted), Problems))]
-async fn disconnect(
-    State(api): State<Arc<Api>>,
-    caller: Caller,
-    headers: HeaderMap,
-    body: Body,
-) -> Called {
-    order(&api, caller, &headers, Order::Disconnect(read(body)?)).await
+async fn disconnect(asked: Asking<Disconnect>) -> Called {
+    asked.order(Order::Disconnect).await
 }
 
-async fn order(
-    api: &Arc<Api>,
-    Extension(Operator(caller)): Caller,
-    headers: &HeaderMap,
-    order: Order,
-) -> Called {
-    let key = once::key_of(headers)?;
-    Ok(match api.order(&caller, key, order).await? {
-        Done::Accepted(accepted) => {
-            (axum::http::StatusCode::ACCEPTED, Json(accepted)).into_response()
-        }
-        Done::Collected(collected) => Json(collected).into_response(),
-    })
+/// A request for something to be done.
+struct Asking<T> {
+    api: Arc<Api>,
+    caller: Operator,
+    key: Option<String>,
+    what: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Api>> for Asking<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Problem> {
+        let caller = request.extensions().get::<Operator>().cloned();
+        let key = once::key_of(request.headers()).map(|key| key.map(str::to_owned));
+        let body = Bytes::from_request(request, api).await;
+        Ok(Self {
+            api: Arc::clone(api),
+            caller: caller.ok_or_else(Problem::no_keys)?,
+            what: read(body)?,
+            key: key?,
+        })
+    }
+}
+
+impl<T> Asking<T> {
+    async fn order(self, order: impl FnOnce(T) -> Order) -> Called {
+        let (Operator(caller), key) = (&self.caller, self.key.as_deref());
+        Ok(match self.api.order(caller, key, order(self.what)).await? {
+            Done::Accepted(accepted) => {
+                (axum::http::StatusCode::ACCEPTED, Json(accepted)).into_response()
+            }
+            Done::Collected(collected) => Json(collected).into_response(),
+        })
+    }
 }
 
 /// List sockets

@@ -1,6 +1,7 @@
 //! The server API: programs without connections of their own send events, move sockets between rooms, put them out and see who
 //! is there. HTTP and gRPC are two doors to one implementation.
 
+mod books;
 mod check;
 pub(crate) mod grpc;
 pub(crate) mod http;
@@ -14,6 +15,8 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/sockeye.api.v1.rs"));
 }
 
+pub use books::Books;
+pub(crate) use books::{BOUNDS, Durations};
 pub use check::NAMES_MAX;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
@@ -67,6 +70,7 @@ pub struct Api {
     calls: Semaphore,
     lists: Semaphore,
     once: Once,
+    books: Arc<Books>,
 }
 
 impl fmt::Debug for Api {
@@ -85,7 +89,13 @@ impl Api {
             calls: Semaphore::new(CALLS_MAX),
             lists: Semaphore::new(lists::LISTS_MAX),
             once: Once::default(),
+            books: Arc::default(),
         }
+    }
+
+    /// What metrics are made of.
+    pub fn books(&self) -> Arc<Books> {
+        Arc::clone(&self.books)
     }
 
     pub(crate) fn keys(&self) -> &ApiKeys {

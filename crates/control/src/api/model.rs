@@ -41,6 +41,18 @@ macro_rules! about_sockets {
         }
 
         impl $name {
+            pub(crate) fn about(whom: Whom, $($member: $kind),*) -> Self {
+                Self {
+                    $($member,)*
+                    namespace: whom.namespace,
+                    rooms: whom.rooms,
+                    users: whom.users,
+                    sockets: whom.sockets,
+                    except: whom.except,
+                    local: whom.local,
+                }
+            }
+
             pub(crate) fn selection(&self) -> Selection<'_> {
                 Selection {
                     namespace: &self.namespace,
@@ -55,7 +67,36 @@ macro_rules! about_sockets {
     };
 }
 
-/// The members that all requests about sockets have.
+/// The members that all requests about sockets have, from another door.
+#[derive(Clone, Debug)]
+pub(crate) struct Whom {
+    pub(crate) namespace: String,
+    pub(crate) rooms: Option<Vec<String>>,
+    pub(crate) users: Option<Vec<String>>,
+    pub(crate) sockets: Option<Vec<String>>,
+    pub(crate) except: Vec<String>,
+    pub(crate) local: bool,
+}
+
+impl Whom {
+    /// Nobody is named.
+    pub(crate) fn is_anyone(&self) -> bool {
+        self.rooms.is_none() && self.users.is_none() && self.sockets.is_none()
+    }
+
+    pub(crate) fn selection(&self) -> Selection<'_> {
+        Selection {
+            namespace: &self.namespace,
+            rooms: self.rooms.as_deref(),
+            users: self.users.as_deref(),
+            sockets: self.sockets.as_deref(),
+            except: &self.except,
+            local: self.local,
+        }
+    }
+}
+
+/// The same, looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
     pub(crate) namespace: &'a str,

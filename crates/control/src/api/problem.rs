@@ -30,6 +30,24 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// In the order of the variants.
+    pub(super) const ALL: [Self; 10] = [
+        Self::InvalidRequest,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::PayloadTooLarge,
+        Self::KeyReused,
+        Self::TooManyRequests,
+        Self::Busy,
+        Self::NoAnswer,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        self.row().0
+    }
+
     /// Last part of the URN, status, title.
     fn row(self) -> (&'static str, u16, &'static str) {
         match self {
@@ -149,6 +167,7 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.kind.status()).unwrap_or_default();
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (status, kind, self.body()).into_response();
+        response.extensions_mut().insert(self.kind);
         let headers = response.headers_mut();
         match self.kind {
             Kind::Unauthorized => {

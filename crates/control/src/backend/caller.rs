@@ -1,6 +1,7 @@
 //! The calls of one endpoint: each is a task of its own, and its end is a letter to the driver.
 
 use super::driver::Letter;
+use super::figures::Figures;
 use super::webhook::{Endpoint, parent};
 use crate::flood::Flood;
 use backend::{Call, Outcome};
@@ -23,6 +24,7 @@ pub(super) struct Caller {
     endpoint: Arc<Endpoint>,
     letters: Sender<Letter>,
     tracer: Option<Arc<dyn Tracer>>,
+    figures: Arc<Figures>,
     well: bool,
     flood: Flood,
 }
@@ -33,12 +35,14 @@ impl Caller {
         endpoint: Endpoint,
         letters: Sender<Letter>,
         tracer: Option<Arc<dyn Tracer>>,
+        figures: Arc<Figures>,
     ) -> Self {
         Self {
             name,
             endpoint: Arc::new(endpoint),
             letters,
             tracer,
+            figures,
             well: true,
             flood: Flood::new("call failed"),
         }
@@ -47,11 +51,14 @@ impl Caller {
     pub(super) fn call(&self, call: Call) {
         let (endpoint, letters) = (Arc::clone(&self.endpoint), self.letters.clone());
         let (tracer, name) = (self.tracer.clone(), self.name.clone());
+        let figures = Arc::clone(&self.figures);
         tokio::spawn(async move {
             let span = tracer
                 .as_ref()
                 .and_then(|tracer| tracer.begin(parent(&call), Doing::Call, &name));
+            let began = Instant::now();
             let (outcome, why) = endpoint.call(&call, span.as_ref()).await;
+            figures.call_durations.note(began.elapsed());
             let context = span.as_ref().map(|span| span.context);
             if let (Some(tracer), Some(mut span)) = (tracer, span) {
                 span.failed = why.is_some();

@@ -1,5 +1,6 @@
 //! Figures of one backend, for the exporter.
 
+use crate::api::Durations;
 use backend::Backend;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -26,6 +27,7 @@ pub struct Figures {
     pub calls_taken: AtomicU64,
     pub calls_refused: AtomicU64,
     pub calls_failed: AtomicU64,
+    pub(crate) call_durations: Durations,
     pub dead_letters: AtomicU64,
     pub commands_failed: AtomicU64,
 }

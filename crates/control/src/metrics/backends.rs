@@ -1,6 +1,6 @@
 //! Metrics of backends.
 
-use super::row::{Metric, counter, gauge};
+use super::row::{Metric, counter, gauge, histogram};
 use super::{Samples, View, load};
 use crate::backend::Figures;
 use std::sync::atomic::AtomicU64;
@@ -69,6 +69,15 @@ pub(super) const BACKENDS: &[Metric] = &[
         },
     )
     .by("outcome"),
+    histogram(
+        "sockeye_backend_call_duration_seconds",
+        "Time of calls of endpoints, until the answer is read or the call has failed.",
+        |v| {
+            let backends = v.node.backends.get();
+            let all = backends.into_iter().flat_map(|backends| backends.values());
+            super::api::durations(all.map(|figures| &figures.call_durations))
+        },
+    ),
     counter(
         "sockeye_backend_dead_letters_total",
         "News of beginnings and ends that an endpoint never got: it refused them, or was not well for too long.",

@@ -3,6 +3,7 @@
 //!
 //! [`table`] is the one list of all metrics; [`text`] writes them for Prometheus, [`page`] for people.
 
+mod api;
 mod backends;
 mod cluster;
 mod foreign;

@@ -1,6 +1,7 @@
 //! What is known of this process outside its shards. The parts that know it write here, the exporter reads.
 
 use super::load;
+use crate::api;
 use crate::backend::Figures;
 use crate::cluster::foreign;
 use crate::cluster::gauges::Gauges;
@@ -46,6 +47,8 @@ pub struct Node {
     pub traces: Arc<traces::Stats>,
     /// Backends by name, if there are any.
     pub backends: OnceLock<BTreeMap<String, Arc<Figures>>>,
+    /// Calls of the server API.
+    pub api: OnceLock<Arc<api::Books>>,
 }
 
 /// HTTP requests that the control plane refused.

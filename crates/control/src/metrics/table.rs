@@ -81,6 +81,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: BACKENDS,
     },
     Group {
+        title: "Server API",
+        intro: "Calls of programs, by HTTP and gRPC ([server-api.md](server-api.md)).",
+        metrics: super::api::API,
+    },
+    Group {
         title: "Process",
         intro: "Figures of the operating system, under Prometheus' standard names. A figure that the system does not give is left out.",
         metrics: PROCESS,

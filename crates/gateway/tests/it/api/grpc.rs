@@ -269,6 +269,16 @@ fn a_failed_grpc_call_says_why() {
             .err()
     });
     assert_eq!(over.expect("the rate ends").code(), Code::ResourceExhausted);
+    let problems =
+        |kind: &str| gateway.metric(&format!("sockeye_api_problems_total{{problem=\"{kind}\"}}"));
+    assert!(gateway.metric("sockeye_api_calls_total{call=\"emit\"}") > 10.0);
+    assert_eq!(
+        (problems("unauthorized"), problems("forbidden")),
+        (1.0, 1.0)
+    );
+    assert_eq!(problems("invalid-request"), 4.0);
+    assert_eq!(problems("idempotency-key-reused"), 1.0);
+    assert!(problems("too-many-requests") >= 1.0);
 }
 
 static VIEWER: std::sync::LazyLock<(String, String)> =

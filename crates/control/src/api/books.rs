@@ -1,0 +1,105 @@
+//! How often each call is made, how long it takes, and what goes wrong. For the exporter.
+
+use super::problem::Kind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a program may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Emit,
+    Join,
+    Leave,
+    Disconnect,
+    ListSockets,
+    ListRooms,
+    CountRoom,
+}
+
+impl Call {
+    /// In the order of the variants: the metric's label, the path, the method of gRPC.
+    const ROWS: [(&'static str, &'static str, &'static str); 7] = [
+        ("emit", "/v1/emit", "Emit"),
+        ("join", "/v1/join", "Join"),
+        ("leave", "/v1/leave", "Leave"),
+        ("disconnect", "/v1/disconnect", "Disconnect"),
+        ("list_sockets", "/v1/sockets", "ListSockets"),
+        ("list_rooms", "/v1/rooms", "ListRooms"),
+        ("count_room", "/v1/rooms/{room}/count", "CountRoom"),
+    ];
+    const ALL: [Call; 7] = [
+        Call::Emit,
+        Call::Join,
+        Call::Leave,
+        Call::Disconnect,
+        Call::ListSockets,
+        Call::ListRooms,
+        Call::CountRoom,
+    ];
+
+    fn row(self) -> (&'static str, &'static str, &'static str) {
+        Self::ROWS[self as usize]
+    }
+
+    pub(super) fn at(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|call| call.row().1 == path)
+    }
+
+    pub(super) fn of_method(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|call| call.row().2 == name)
+    }
+}
+
+/// Of a histogram of durations, in seconds.
+pub(crate) const BOUNDS: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+
+/// Durations, counted by how long they are; the last count is of those above all bounds.
+#[derive(Debug, Default)]
+pub(crate) struct Durations {
+    pub(crate) counts: [AtomicU64; BOUNDS.len() + 1],
+    pub(crate) total_us: AtomicU64,
+}
+
+impl Durations {
+    pub(crate) fn note(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let at = BOUNDS.iter().position(|bound| seconds <= *bound);
+        self.counts[at.unwrap_or(BOUNDS.len())].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.total_us.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+/// The figures of both doors.
+#[derive(Debug, Default)]
+pub struct Books {
+    calls: [AtomicU64; Call::ROWS.len()],
+    problems: [AtomicU64; Kind::ALL.len()],
+    pub(crate) durations: Durations,
+}
+
+impl Books {
+    pub(super) fn note(&self, call: Call, problem: Option<Kind>, took: Duration) {
+        self.calls[call as usize].fetch_add(1, Ordering::Relaxed);
+        self.durations.note(took);
+        if let Some(kind) = problem {
+            self.problems[kind as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn by_call(&self) -> Vec<(String, f64)> {
+        let names = Call::ROWS.map(|(name, _, _)| name);
+        counted(&names, &self.calls)
+    }
+
+    pub(crate) fn by_problem(&self) -> Vec<(String, f64)> {
+        let names = Kind::ALL.map(Kind::name);
+        counted(&names, &self.problems)
+    }
+}
+
+fn counted(names: &[&str], cells: &[AtomicU64]) -> Vec<(String, f64)> {
+    let cells = cells.iter().map(|cell| cell.load(Ordering::Relaxed) as f64);
+    let names = names.iter().map(|name| (*name).to_owned());
+    names.zip(cells).collect()
+}
