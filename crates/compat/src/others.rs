@@ -2,6 +2,7 @@
 
 use crate::plane::{Dialect, Part};
 use crate::verb::{Answer, Args, Fetched, Letter, Verb};
+use crate::writing::{name_bytes, socket_bytes};
 use std::collections::{BTreeSet, HashMap};
 
 /// Questions that may be open at once; above that they are answered with nobody.
@@ -12,6 +13,8 @@ const LIST_MS: u64 = 4_000;
 const ACKS_MS_MAX: u64 = 3_600_000;
 /// An asker of servers does not say how long it waits; Node's default is 5 s.
 const WORD_MS: u64 = 60_000;
+/// Bytes that all lists together may take while they are gathered, in lists of the largest size.
+const LISTS_MAX: usize = 8;
 
 /// What the asker wants to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +35,45 @@ struct Question {
     parts: Option<u64>,
     sockets: u64,
     acks: u64,
-    found: Vec<Fetched>,
+    list: List,
     deadline_ms: u64,
+}
+
+/// What a list is made of, as far as the asker wants it.
+#[derive(Debug, Default)]
+struct List {
+    sockets: Vec<Fetched>,
+    names: BTreeSet<String>,
+    bytes: usize,
+    /// Some were left out: it would be too large, or a shard could not say all.
+    is_cut: bool,
+}
+
+impl List {
+    fn take(&mut self, want: Want, found: Vec<Fetched>, room: usize) {
+        for socket in found {
+            match want {
+                Want::Rooms => socket.rooms.into_iter().for_each(|name| self.name(name)),
+                Want::Ids => self.name(socket.id),
+                _ => {
+                    self.bytes += socket_bytes(&socket);
+                    self.sockets.push(socket);
+                }
+            }
+            if self.bytes > room {
+                *self = List {
+                    is_cut: true,
+                    ..List::default()
+                };
+                return;
+            }
+        }
+    }
+
+    fn name(&mut self, name: String) {
+        let bytes = name_bytes(&name);
+        self.bytes += if self.names.insert(name) { bytes } else { 0 };
+    }
 }
 
 /// Who asked, and under which name.
@@ -45,13 +85,29 @@ pub(crate) struct Asker {
     pub(crate) request: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OtherQuestions {
     open: HashMap<u64, Question>,
     number: u64,
+    /// A larger list is not sent.
+    list_bytes_max: usize,
+    /// Bytes of all lists.
+    bytes: usize,
+    /// Lists that were not sent.
+    pub(crate) cut: u64,
 }
 
 impl OtherQuestions {
+    pub(crate) fn new(list_bytes_max: usize) -> Self {
+        Self {
+            open: HashMap::new(),
+            number: 0,
+            list_bytes_max,
+            bytes: 0,
+            cut: 0,
+        }
+    }
+
     /// Opens a question for our hubs: its number, and what they are asked. `None`: too many are open.
     pub(crate) fn open(
         &mut self,
@@ -61,7 +117,7 @@ impl OtherQuestions {
     ) -> Result<(u64, Verb), Answer> {
         let (want, wait_ms, verb) = wanted(letter.verb);
         if self.open.len() == OPEN_MAX {
-            return Err(answer(want, 0, &[]));
+            return Err(answer(want, 0, List::default()));
         }
         self.number += 1;
         let question = Question {
@@ -70,7 +126,7 @@ impl OtherQuestions {
             parts: None,
             sockets: 0,
             acks: 0,
-            found: Vec::new(),
+            list: List::default(),
             deadline_ms: now_ms.saturating_add(wait_ms),
         };
         self.open.insert(self.number, question);
@@ -80,17 +136,37 @@ impl OtherQuestions {
     /// A shard of ours says something; the answers to write.
     pub(crate) fn heard(&mut self, number: u64, part: Part) -> Option<(Asker, Answer)> {
         let question = self.open.get_mut(&number)?;
+        let most = LISTS_MAX * self.list_bytes_max;
         let answered = match part {
             Part::Asked { sockets, parts } => {
                 question.sockets += sockets;
                 let last = question.one_less(parts);
                 let last = last && question.want != Want::Word;
-                last.then(|| answer(question.want, question.sockets, &[]))
+                last.then(|| answer(question.want, question.sockets, List::default()))
             }
-            Part::Found { sockets, parts } => {
-                question.found.extend(sockets);
+            Part::Found {
+                sockets,
+                parts,
+                complete,
+            } => {
+                let list = &mut question.list;
+                self.bytes -= list.bytes;
+                list.is_cut |= !complete;
+                if !list.is_cut {
+                    let room = self.list_bytes_max.min(most.saturating_sub(self.bytes));
+                    list.take(question.want, sockets, room);
+                }
+                self.bytes += list.bytes;
                 let last = question.one_less(parts);
-                last.then(|| answer(question.want, 0, &question.found))
+                if last && question.list.is_cut {
+                    self.cut += 1;
+                }
+                let last = last && !question.list.is_cut;
+                last.then(|| {
+                    let list = std::mem::take(&mut question.list);
+                    self.bytes -= list.bytes;
+                    answer(question.want, 0, list)
+                })
             }
             Part::Ack(args) => {
                 question.acks += 1;
@@ -119,11 +195,17 @@ impl OtherQuestions {
         let over = over.iter().filter_map(|number| self.open.remove(number));
         // Of acks the asker knows itself that they are late; a count that never came is owed.
         let owed = over.filter(|question| question.parts != Some(0));
-        owed.map(|question| {
-            let answer = answer(question.want, question.sockets, &question.found);
-            (question.to, answer)
-        })
-        .collect()
+        let mut answers = Vec::new();
+        for question in owed {
+            self.bytes -= question.list.bytes;
+            if question.list.is_cut {
+                self.cut += 1;
+                continue;
+            }
+            let answer = answer(question.want, question.sockets, question.list);
+            answers.push((question.to, answer));
+        }
+        answers
     }
 }
 
@@ -166,18 +248,15 @@ fn wanted(verb: Verb) -> (Want, u64, Verb) {
     }
 }
 
-fn answer(want: Want, sockets: u64, found: &[Fetched]) -> Answer {
+fn answer(want: Want, sockets: u64, list: List) -> Answer {
     match want {
         Want::Acks => Answer::Count(sockets),
         Want::Word => Answer::Emitted(Args {
             json: "null".to_owned(),
             ..Args::default()
         }),
-        Want::Sockets => Answer::Sockets(found.to_vec()),
-        Want::Ids => Answer::Ids(found.iter().map(|socket| socket.id.clone()).collect()),
-        Want::Rooms => {
-            let rooms = found.iter().flat_map(|socket| socket.rooms.iter().cloned());
-            Answer::Rooms(rooms.collect::<BTreeSet<_>>().into_iter().collect())
-        }
+        Want::Sockets => Answer::Sockets(list.sockets),
+        Want::Ids => Answer::Ids(list.names.into_iter().collect()),
+        Want::Rooms => Answer::Rooms(list.names.into_iter().collect()),
     }
 }

@@ -65,6 +65,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Whether python-socketio's channel is listened to and written to.
     pub python: bool,
+    /// A larger list of sockets or rooms is not sent: Redis cuts subscribers off that have more waiting.
+    pub list_bytes_max: usize,
 }
 
 impl Settings {
@@ -158,6 +160,8 @@ pub enum Part {
         sockets: Vec<Fetched>,
         /// Shards that answer in all.
         parts: u64,
+        /// The shard could name all of them.
+        complete: bool,
     },
     /// A socket answered.
     Ack(Args),
@@ -218,9 +222,10 @@ pub struct Tally {
     pub written: [u64; 4],
     /// Messages refused, in the order of [`Refused::ALL`].
     pub refused: [u64; Refused::ALL.len()],
-    /// Questions that were not asked of servers with the streams adapter, because they would have ended servers with the classic
-    /// one.
+    /// Events and questions for servers that would have ended one of them.
     pub withheld: u64,
+    /// Lists that were not sent because they were too large, or incomplete.
+    pub cut: u64,
 }
 
 const PYTHON: usize = 3;
@@ -242,12 +247,13 @@ pub struct Plane {
 impl Plane {
     /// A member that listens to nothing yet.
     pub fn new(settings: Settings) -> Self {
+        let others = OtherQuestions::new(settings.list_bytes_max);
         let mut plane = Self {
             names: Names::new(&settings.prefix),
             settings,
             spaces: HashMap::new(),
             ours: OurQuestions::default(),
-            others: OtherQuestions::default(),
+            others,
             unheard: HashSet::new(),
             tasks: Vec::new(),
             tally: Tally::default(),
@@ -267,7 +273,10 @@ impl Plane {
 
     /// How often things happened.
     pub fn tally(&self) -> Tally {
-        self.tally
+        Tally {
+            cut: self.others.cut,
+            ..self.tally
+        }
     }
 
     /// Takes part in a namespace from now on.
@@ -278,6 +287,29 @@ impl Plane {
         self.listen(true, space::topics(&self.names, &self.settings, namespace));
         self.spaces.insert(namespace.to_owned(), Space::new());
         self.count(namespace, true, now_ms);
+    }
+
+    /// Takes part in a namespace no longer.
+    pub fn leave(&mut self, namespace: &str) {
+        let Some(space) = self.spaces.remove(namespace) else {
+            return;
+        };
+        for question in &space.pending {
+            self.ours.refuse(question.round, &question.verb);
+        }
+        let mut topics = space::topics(&self.names, &self.settings, namespace);
+        if space.is_in_streams {
+            topics.extend(space::streams_topics(
+                &self.names,
+                &self.settings,
+                namespace,
+            ));
+        }
+        if space.sides[Dialect::Sharded as usize].was_there {
+            let rooms = space.rooms.keys();
+            topics.extend(rooms.map(|room| Topic::Sharded(self.names.room(namespace, room))));
+        }
+        self.listen(false, topics);
     }
 
     /// What [`Task::Count`] is about.
@@ -350,7 +382,8 @@ impl Plane {
     /// A hub of ours has its first member of a room (`came`), or had its last. Servers with the sharded adapter say things to rooms in
     /// channels of their own, which are listened to while there is such a server.
     pub fn room(&mut self, namespace: &str, room: &str, came: bool) {
-        if !clustered::has_channel(self.settings.mode, room) {
+        let has_channel = clustered::has_channel(self.settings.mode, room);
+        if !has_channel || !self.settings.hears(Dialect::Sharded) {
             return;
         }
         let Some(space) = self.spaces.get_mut(namespace) else {

@@ -85,6 +85,17 @@ pub(crate) fn sockets(found: &[Fetched]) -> String {
     format!("[{}]", found.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
+/// About what [`sockets`] writes for one.
+pub(crate) fn socket_bytes(socket: &Fetched) -> usize {
+    let rooms: usize = socket.rooms.iter().map(|room| name_bytes(room)).sum();
+    HANDSHAKE.len() + 48 + socket.id.len() + rooms + socket.data.len()
+}
+
+/// About what a name takes in a list.
+pub(crate) fn name_bytes(name: &str) -> usize {
+    name.len() + 3
+}
+
 /// `,"key":first` of an ack's arguments, and whether it holds bytes. Node's acks of broadcasts have one argument; without any, the
 /// member is missing.
 pub(crate) fn first_arg(key: &str, args: &Args) -> (String, bool) {

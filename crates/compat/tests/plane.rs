@@ -25,6 +25,7 @@ fn with(change: impl FnOnce(&mut Settings)) -> Plane {
         membership: [Membership::Auto; 3],
         mode: Mode::Dynamic,
         python: false,
+        list_bytes_max: 1_000,
     };
     change(&mut settings);
     let mut plane = Plane::new(settings);
@@ -133,6 +134,7 @@ fn seven_subscriptions_hear_a_namespace() {
         membership: [Membership::Auto; 3],
         mode: Mode::Dynamic,
         python: true,
+        list_bytes_max: 1_000,
     });
     plane.enter("/", 0);
     plane.enter("/", 1);
@@ -411,13 +413,61 @@ fn a_classic_server_that_lists_rooms_gets_those_of_our_sockets() {
         data: "{}".to_owned(),
     };
     let sockets = vec![socket(&["a", "r1"]), socket(&["b", "r1"])];
-    plane.answered(*number, Part::Found { sockets, parts: 1 });
+    let complete = true;
+    plane.answered(
+        *number,
+        Part::Found {
+            sockets,
+            parts: 1,
+            complete,
+        },
+    );
     let tasks = plane.take();
     let [Task::Publish(Publish { body, .. })] = &tasks[..] else {
         panic!("{tasks:?}")
     };
     let expected = r#"{"requestId":"qF_JZn","rooms":["a","b","r1"]}"#;
     assert_eq!(String::from_utf8_lossy(body), expected);
+}
+
+/// A part looked like all, and a message of many megabytes cut off all who heard it.
+#[test]
+fn a_list_that_is_too_large_or_incomplete_is_not_sent() {
+    let mut plane = plane();
+    let socket = Fetched {
+        id: "Zc7f0ch5oTBIRcgBAAAA".to_owned(),
+        rooms: vec!["Zc7f0ch5oTBIRcgBAAAA".to_owned()],
+        data: "{}".to_owned(),
+    };
+    let mut answers = |verb: Verb, each: usize, complete: bool| {
+        hear(&mut plane, verb, 10);
+        let tasks = plane.take();
+        let [Task::Carry { question, .. }] = &tasks[..] else {
+            panic!("{tasks:?}")
+        };
+        for _ in 0..2 {
+            let part = Part::Found {
+                sockets: vec![socket.clone(); each],
+                parts: 2,
+                complete,
+            };
+            plane.answered(question.expect("a question"), part);
+        }
+        (plane.take().len(), plane.tally().cut)
+    };
+    let request = || "qF_JZn".to_owned();
+    let fetch = || Verb::Fetch {
+        request: request(),
+        of: Selection::default(),
+    };
+    assert_eq!(answers(fetch(), 1, true), (1, 0));
+    assert_eq!(answers(fetch(), 2, true), (0, 1));
+    assert_eq!(answers(fetch(), 1, false), (0, 2));
+    // The names of rooms are few, however many sockets have them.
+    let rooms = || Verb::Rooms { request: request() };
+    assert_eq!(answers(rooms(), 100, true), (1, 2));
+    // What was too large takes no place.
+    assert_eq!(answers(fetch(), 1, true), (1, 2));
 }
 
 #[test]
@@ -610,6 +660,26 @@ fn rooms_with_channels_of_their_own_are_heard_while_there_is_a_sharded_server() 
     plane.tick(61_000);
     let tasks = plane.take();
     assert_eq!(tasks[0], Task::Unsubscribe(vec![topic("r2")]));
+}
+
+/// Clients make namespaces by connecting.
+#[test]
+fn a_namespace_that_is_left_is_not_heard_any_more() {
+    let mut plane = plane();
+    plane.enter("/dyn-1", 10);
+    let entered = subscribed(&plane.take());
+    plane.hears(entered.clone(), true, 10);
+    plane.ask("/dyn-1", round(7), fetch(), 3_000, 11);
+    plane.leave("/dyn-1");
+    let tasks = plane.take();
+    assert!(tasks.contains(&Task::Unsubscribe(entered)), "{tasks:?}");
+    assert!(
+        tasks.contains(&reply(7, 1, Told::Sockets(None))),
+        "{tasks:?}"
+    );
+    assert_eq!(plane.known("/dyn-1"), [0; 3]);
+    plane.counted("/dyn-1", servers(Dialect::Classic, 1), 12);
+    assert_eq!(plane.take(), []);
 }
 
 #[test]

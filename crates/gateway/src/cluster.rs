@@ -4,7 +4,7 @@ use crate::config::RedisMode;
 use crate::config::{Cluster, Compat};
 use crate::relay::Door;
 use anyhow::{Context, Result};
-use compat::plane::{self, Membership};
+use compat::plane;
 use compat::verb::own_uid;
 use control::cluster::card::{Card, sessions, unix_seconds};
 use control::cluster::engine::{Server, Trouble};
@@ -44,7 +44,7 @@ pub fn join(
         queue_bytes: cluster.queue_bytes,
         flood_always: cluster.flood_always,
         join_wait: cluster.join_wait,
-        names_rooms: cluster.compat.sharded != Membership::Never,
+        names_rooms: cluster.compat.is_wanted(),
     };
     if cluster.secret.is_none() {
         tracing::warn!(
@@ -181,5 +181,6 @@ fn compat(compat: &Compat, node: u16) -> plane::Settings {
         membership: [compat.classic, compat.sharded, compat.streams],
         mode: compat.mode,
         python: compat.python,
+        list_bytes_max: compat.list_bytes_max,
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::one_at_a_time;
 use crate::peer::Peer;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,23 @@ impl NodePeer {
         let mut line = self.wait_for("an answer", |line| line["id"] == id);
         assert!(line.get("error").is_none(), "the peer says {line}");
         line["ok"].take()
+    }
+
+    /// Waits for the error that came of a command.
+    pub fn fails(&mut self, id: u64) -> String {
+        let line = self.wait_for("an error", |line| line["id"] == id);
+        let error = line["error"].as_str();
+        error.unwrap_or_else(|| panic!("{line}")).to_owned()
+    }
+
+    /// SIGSTOP: its connections stay, and nothing is answered.
+    pub fn freeze(&self) {
+        self.program.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&self) {
+        self.program.signal(Signal::CONT);
     }
 
     /// Tells it to do something and waits until it is done.

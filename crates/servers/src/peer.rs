@@ -1,6 +1,7 @@
 //! Programs beside a test: they end with their handle, are told things by lines of JSON, and say things in the same way.
 
 use crate::PATIENCE;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -81,5 +82,11 @@ impl Peer {
 
     pub(crate) fn is_alive(&mut self) -> bool {
         self.running.is_alive()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.running.0.id()).ok();
+        let pid = pid.and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("the process is ours");
     }
 }

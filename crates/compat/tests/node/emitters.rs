@@ -122,7 +122,7 @@ fn python_socketio_is_read_and_answered() {
     let socket = "Zc7f0ch5oTBIRcgBAAAA";
     let cases = [
         (
-            json!({"do": "emit", "args": ["ev", {"n": 1}], "options": {"room": "r1", "namespace": "/lab", "skip_sid": socket}}),
+            json!({"do": "emit", "via": "emitter", "args": ["ev", {"n": 1}], "options": {"room": "r1", "namespace": "/lab", "skip_sid": socket}}),
             broadcast(selection(&["r1"], &[socket]), r#"{"n": 1}"#, vec![], false),
         ),
         (
@@ -194,5 +194,5 @@ fn python_socketio_is_read_and_answered() {
     let body = python::encode(&answer).expect("a word for it");
     let body = String::from_utf8(body).expect("JSON");
     redis.ask(&["PUBLISH", python::CHANNEL, &body]);
-    assert_eq!(peer.next_line(), json!({"callback": ["fine", 2]}));
+    assert_eq!(peer.callback(), json!(["fine", 2]));
 }

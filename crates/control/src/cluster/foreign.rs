@@ -15,7 +15,7 @@ use compat::plane::{
 use compat::verb::{Letter, Selection, Verb};
 use hub::foreign::{Deed, ELSEWHERE, Overheard, overhear};
 use hub::{Inbox, Read};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,10 @@ const TICK: Duration = Duration::from_millis(100);
 const DOUBT: Duration = Duration::from_millis(200);
 /// Namespaces that are taken part in; clients may make them by connecting.
 const NAMESPACES_MAX: usize = 1_000;
+/// A namespace that no client is in and that nothing is said to is left after so long.
+const QUIET_MS: u64 = 60_000;
+/// The log repeats itself after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long other servers are waited for if they do not say.
 const ASK_MS: u64 = 5_000;
 const FETCH_MS: u64 = 4_000;
@@ -49,10 +53,11 @@ enum Heard {
         shard: u16,
         bytes: Box<[u8]>,
     },
+    /// `None`: the namespace itself.
     Room {
         came: bool,
         namespace: Box<str>,
-        room: Box<str>,
+        room: Option<Box<str>>,
     },
 }
 
@@ -138,16 +143,19 @@ impl Ear {
         }
     }
 
-    /// A shard has its first member of a room, or had its last. That is never dropped: it would not come again.
-    pub fn room(&self, came: bool, namespace: &str, room: &str) {
-        let (namespace, room) = (namespace.into(), room.into());
+    /// A shard has its first member of a room (`None`: of the namespace), or had its last. That is never dropped: it would not come
+    /// again.
+    pub fn room(&self, came: bool, namespace: &str, room: Option<&str>) {
+        // A namespace is to be heard before somebody speaks there.
+        let is_urgent = came && room.is_none();
+        let (namespace, room) = (namespace.into(), room.map(Into::into));
         // An error means that the process ends.
         let _ = self.letters.send(Heard::Room {
             came,
             namespace,
             room,
         });
-        self.bell.ring(false);
+        self.bell.ring(is_urgent);
     }
 }
 
@@ -186,7 +194,7 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     };
     let mut bridge = Bridge {
         plane: Plane::new(settings),
-        entered: HashSet::new(),
+        entered: HashMap::new(),
         engine,
         inbox: plan.inbox,
         postman: plan.postman,
@@ -196,8 +204,12 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
         began: Instant::now(),
         stream: name(&plan.stream),
         stream_is_down: false,
+        is_full: false,
+        cut: Cut::default(),
     };
-    plan.namespaces.iter().for_each(|name| bridge.enter(name));
+    // As if they had a socket, always.
+    let namespaces = plan.namespaces.iter();
+    namespaces.for_each(|name| bridge.namespace(name, true));
     tokio::spawn(bridge.run(heard, (feed, entries), counted));
     Ear {
         letters,
@@ -227,9 +239,37 @@ async fn has_sharded_channels(engine: &Engine) -> bool {
     false
 }
 
+/// A namespace that is taken part in.
+#[derive(Debug, Default)]
+struct Presence {
+    /// Shards of ours that have sockets there.
+    shards: u32,
+    /// When something happened there last.
+    seen_ms: u64,
+}
+
+/// Lists that were not sent, as far as the log told of them.
+#[derive(Debug, Default)]
+struct Cut {
+    count: u64,
+    told: Option<Instant>,
+}
+
+impl Cut {
+    fn is_worth_telling(&mut self, count: u64) -> bool {
+        let is_new = count > std::mem::replace(&mut self.count, count);
+        let is_due = self.told.is_none_or(|told| told.elapsed() >= TELL_AGAIN);
+        if is_new && is_due {
+            self.told = Some(Instant::now());
+        }
+        is_new && is_due
+    }
+}
+
 struct Bridge {
     plane: Plane,
-    entered: HashSet<String>,
+    entered: HashMap<String, Presence>,
+    is_full: bool,
     engine: Engine,
     inbox: Inbox,
     postman: Postman,
@@ -240,6 +280,7 @@ struct Bridge {
     /// Of servers with the streams adapter.
     stream: Name,
     stream_is_down: bool,
+    cut: Cut,
 }
 
 impl Bridge {
@@ -273,6 +314,7 @@ impl Bridge {
                     bell.rung.notify_one();
                     let now_ms = self.now_ms();
                     self.plane.tick(now_ms);
+                    self.leave_quiet();
                     bell.is_awake.store(self.plane.has_others(), Ordering::Relaxed);
                 }
             }
@@ -284,10 +326,47 @@ impl Bridge {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn enter(&mut self, namespace: &str) {
-        if self.entered.len() < NAMESPACES_MAX && self.entered.insert(namespace.to_owned()) {
-            let now_ms = self.now_ms();
+    /// A shard has its first socket in a namespace, or had its last.
+    fn namespace(&mut self, namespace: &str, came: bool) {
+        if let Some(presence) = self.enter(namespace) {
+            presence.shards = match came {
+                true => presence.shards + 1,
+                false => presence.shards.saturating_sub(1),
+            };
+        }
+    }
+
+    fn enter(&mut self, namespace: &str) -> Option<&mut Presence> {
+        let now_ms = self.now_ms();
+        if !self.entered.contains_key(namespace) {
+            if self.entered.len() == NAMESPACES_MAX {
+                if !std::mem::replace(&mut self.is_full, true) {
+                    tracing::warn!(
+                        namespace,
+                        max = NAMESPACES_MAX,
+                        "a namespace is not shared with Node servers: too many others are"
+                    );
+                }
+                return None;
+            }
             self.plane.enter(namespace, now_ms);
+            self.entered
+                .insert(namespace.to_owned(), Presence::default());
+        }
+        let presence = self.entered.get_mut(namespace)?;
+        presence.seen_ms = now_ms;
+        Some(presence)
+    }
+
+    /// Leaves namespaces in which nothing happens any more.
+    fn leave_quiet(&mut self) {
+        let now_ms = self.now_ms();
+        let is_quiet = |_: &String, presence: &mut Presence| {
+            presence.shards == 0 && now_ms.saturating_sub(presence.seen_ms) >= QUIET_MS
+        };
+        for (namespace, _) in self.entered.extract_if(is_quiet) {
+            self.plane.leave(&namespace);
+            self.inbox.counts_foreign(&namespace, 0);
         }
     }
 
@@ -314,6 +393,9 @@ impl Bridge {
                 namespace,
                 room,
             } => {
+                let Some(room) = room else {
+                    return self.namespace(&namespace, came);
+                };
                 self.enter(&namespace);
                 return self.plane.room(&namespace, &room, came);
             }
@@ -456,8 +538,15 @@ impl Bridge {
                 gauges.unpublished.fetch_add(lost, Ordering::Relaxed);
             });
         }
-        let tally = self.gauges.tally.lock();
-        *tally.unwrap_or_else(PoisonError::into_inner) = self.plane.tally();
+        let tally = self.plane.tally();
+        if self.cut.is_worth_telling(tally.cut) {
+            tracing::warn!(
+                "a list of sockets or rooms for a Node server was too large and was not sent: the server that asked reports a timeout. \
+                 Have it ask for smaller rooms, or raise compat.list_bytes_max, and in Redis client-output-buffer-limit pubsub"
+            );
+        }
+        let last = self.gauges.tally.lock();
+        *last.unwrap_or_else(PoisonError::into_inner) = tally;
     }
 
     fn append(&self, fields: &[(&str, String)]) {

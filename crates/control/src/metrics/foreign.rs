@@ -61,8 +61,14 @@ pub(super) const FOREIGN: &[Metric] = &[
     ),
     counter(
         "sockeye_foreign_withheld_total",
-        "Questions that servers with the streams adapter were not asked, because they would have ended servers with the classic one.",
+        "Events and questions for servers that would have ended one of them: an event `error`, and questions to servers with the streams \
+         adapter beside servers with the classic one.",
         |v| one(v.node.foreign.tally().withheld),
+    ),
+    counter(
+        "sockeye_foreign_cut_lists_total",
+        "Lists of sockets or rooms that were larger than `compat.list_bytes_max`. The server that asked gets none, and reports a timeout.",
+        |v| one(v.node.foreign.tally().cut),
     ),
     counter(
         "sockeye_foreign_stream_cuts_total",

@@ -186,6 +186,7 @@ impl Wanted {
                 .map(|adapter| self.membership(adapter)),
             mode: Rooms::Dynamic,
             python: false,
+            list_bytes_max: 8 << 20,
         }
     }
 }

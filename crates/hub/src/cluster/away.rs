@@ -77,7 +77,7 @@ impl Uplink {
         }
     }
 
-    /// Has hubs tell the names of the rooms that they have members of, in [`Piece::Room`].
+    /// Has hubs tell the names of the namespaces and rooms that they have members of, in [`Piece::Room`].
     pub fn naming_rooms(self, names_rooms: bool) -> Self {
         Self {
             names_rooms,
@@ -149,11 +149,11 @@ pub enum Piece<'a> {
     Hold { key: u64, ticket: u64 },
     /// There are none any more.
     Release { key: u64 },
-    /// A hub has its first member of a room, or had its last.
+    /// A hub has its first member of a room, or had its last; `None`: of the namespace.
     Room {
         came: bool,
         namespace: &'a str,
-        room: &'a str,
+        room: Option<&'a str>,
     },
     /// For the nodes that hold one of the keys, and for these nodes.
     Letter {
@@ -220,7 +220,7 @@ impl Parcel {
             Item::Room(room) => Piece::Room {
                 came: room.came,
                 namespace: &room.namespace,
-                room: &room.room,
+                room: room.room.as_deref(),
             },
             Item::Letter {
                 numbers: [first, nodes, expected, end],

@@ -33,12 +33,12 @@ pub(crate) enum Change {
     Joined(SocketKey, u64),
 }
 
-/// A room that has its first member here, or had its last. Only servers of other kinds want names.
+/// A room that has its first member here, or had its last; `None`: the namespace itself. Only servers of other kinds want names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RoomChange {
     pub(crate) came: bool,
     pub(crate) namespace: Box<str>,
-    pub(crate) room: Box<str>,
+    pub(crate) room: Option<Box<str>>,
 }
 
 /// Who is told of changes.
@@ -48,7 +48,7 @@ pub(crate) enum Watch {
     Nobody,
     /// Other nodes, by keys.
     Nodes,
-    /// The same, and servers of other kinds by the names of rooms.
+    /// The same, and servers of other kinds by the names of namespaces and rooms.
     NodesAndOthers,
 }
 
@@ -86,19 +86,23 @@ impl Interest {
         }
         let change = change(key(namespace, subject, name));
         self.changes.push(change);
-        if self.watch == Watch::NodesAndOthers && matches!(subject, Subject::Room) {
-            self.name(namespace, name, change);
+        if self.watch == Watch::NodesAndOthers {
+            match subject {
+                Subject::Room => self.name(namespace, Some(name), change),
+                Subject::Namespace => self.name(namespace, None, change),
+                Subject::User | Subject::Server => {}
+            }
         }
     }
 
     #[cold]
-    fn name(&mut self, namespace: &str, room: &str, change: Change) {
+    fn name(&mut self, namespace: &str, room: Option<&str>, change: Change) {
         let came = match change {
             Change::Came(_) => true,
             Change::Went(_) => false,
             Change::Joined(..) => return,
         };
-        let (namespace, room) = (namespace.into(), room.into());
+        let (namespace, room) = (namespace.into(), room.map(Into::into));
         self.rooms.push(RoomChange {
             came,
             namespace,

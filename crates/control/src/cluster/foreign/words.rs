@@ -82,8 +82,11 @@ pub(super) fn part(parts: u16, response: Response) -> Part {
                 rooms: socket.rooms,
                 data: socket.data,
             };
-            let sockets = found.sockets.into_iter().map(socket).collect();
-            Part::Found { sockets, parts }
+            Part::Found {
+                complete: found.complete,
+                sockets: found.sockets.into_iter().map(socket).collect(),
+                parts,
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `[compat]`: servers of Node and Python in the same cluster.
 
-use crate::config::typed::{choice, section};
+use crate::config::typed::{Bytes, choice, section};
 use compat::clustered::Mode;
 use compat::plane::Membership;
 
@@ -26,6 +26,10 @@ section! {
             "`streamName` of these servers; their `streamCount` must be 1.";
         prefix: String = "socket.io",
             "`key` and `channelPrefix` of these servers and emitters.";
+        list_bytes_max: Bytes = "8MiB",
+            "The largest list of sockets or rooms that a Node server gets (`fetchSockets`, `allRooms`). It is one message, and Redis cuts \
+             off subscribers that have more waiting than `client-output-buffer-limit pubsub`. A server that asks for a larger one reports a \
+             timeout.";
         python: bool = "false",
             "Servers and emitters of python-socketio, 5.14 or newer, in the channel `socketio`.";
     }

@@ -51,6 +51,7 @@ pub struct Compat {
     pub streams: Membership,
     pub stream: String,
     pub prefix: String,
+    pub list_bytes_max: usize,
     pub python: bool,
 }
 
@@ -177,6 +178,7 @@ impl Resolver<'_> {
             streams: *keys.streams,
             stream: keys.stream.clone(),
             prefix: keys.prefix.clone(),
+            list_bytes_max: keys.list_bytes_max.get(),
             python: *keys.python,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::harness::{Gateway, PATIENCE, eventually};
 use serde_json::{Value, json};
-use servers::{Cluster, NodePeer, Python, Redis};
+use servers::{Cluster, NodePeer, Redis};
 
 /// Two gateways and a Node server. Stock clients are in r1: `n` at the Node server, `a` and `b` at the gateways.
 struct Three {
@@ -366,38 +366,5 @@ fn a_room_is_one_room_on_a_redis_of_three_masters() {
 fn a_node_server_asks_the_sockets_of_gateways_on_a_redis_of_three_masters() {
     for adapter in ["classic", "sharded"] {
         node_asks_the_sockets_of_gateways(three_on_a_cluster(adapter));
-    }
-}
-
-#[test]
-#[ignore = "needs Python: cargo xtask test foreign"]
-fn python_socketio_reaches_clients_of_gateways() {
-    let redis = Redis::start();
-    let gateways: [Gateway; 2] = std::array::from_fn(|_| {
-        Gateway::start(&super::config(&redis, "[compat]\npython = true\n"))
-    });
-    super::all_up(&gateways);
-    let mut python = Python::start(&redis.url());
-    let mut members = [&gateways[0], &gateways[1]].map(|gateway| super::member(gateway, "r1"));
-    let tell = |python: &mut Python, event: &str, data: Value| {
-        let options = json!({"room": "r1"});
-        python.tell(&json!({"do": "emit", "args": [event, data], "options": options}));
-    };
-    tell(&mut python, "ev", json!({"n": 1}));
-    tell(
-        &mut python,
-        "ev",
-        json!({"$tuple": [1, {"$bytes": "0102"}]}),
-    );
-    for member in &mut members {
-        assert_eq!(member.expect("ev"), [json!({"n": 1})]);
-        assert_eq!(member.expect("ev")[0], json!(1));
-    }
-    python.tell(&json!({"do": "close_room", "args": ["r1", "/"]}));
-    tell(&mut python, "nobody", json!(null));
-    python.tell(&json!({"do": "emit", "args": ["all", null]}));
-    for member in &mut members {
-        let events = member.until("all");
-        assert!(events.is_empty(), "{events:?}");
     }
 }

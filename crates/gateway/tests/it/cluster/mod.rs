@@ -1,5 +1,6 @@
 //! Several nodes and a real Redis: rooms do not end at the process.
 
+mod appearing;
 mod clocks;
 mod death;
 mod engine;
@@ -8,6 +9,7 @@ mod lab;
 mod masters;
 mod moving;
 mod poison;
+mod python;
 mod questions;
 mod relay;
 mod roam;

@@ -14,15 +14,23 @@ use std::thread;
 static KEY: LazyLock<(String, String)> =
     LazyLock::new(|| control::admin::keys::generate("ops", &[]).expect("a key"));
 
+/// The table that opens the server API.
+pub fn api() -> String {
+    let key = &KEY.1;
+    format!("[admin]\napi_keys = [{key:?}]\napi_rate = \"100000/1s\"\n")
+}
+
+/// A call of the server API, and its answer.
+pub fn post(gateway: &Gateway, path: &str, body: &Value) -> (u16, Value) {
+    let header = format!("Authorization: Bearer {}\r\n", KEY.0);
+    let response = request(gateway.admin, "POST", path, &header, &body.to_string());
+    let answer = serde_json::from_str(&response.body).unwrap_or_default();
+    (response.status, answer)
+}
+
 /// Gateways with the server API.
 fn gateways<const N: usize>(redis: &Redis) -> [Gateway; N] {
-    nodes_with(
-        redis,
-        &format!(
-            "[admin]\napi_keys = [{:?}]\napi_rate = \"100000/1s\"\n",
-            KEY.1
-        ),
-    )
+    nodes_with(redis, &api())
 }
 
 /// The sockets of a room on all servers: their ids, each once, and whether all servers answered.
@@ -137,4 +145,99 @@ fn lists_of_sockets_were_incomplete_beside_servers_with_the_classic_adapter() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn lists_of_sockets_were_incomplete_beside_servers_with_the_sharded_adapter() {
     every_list_is_whole("sharded");
+}
+
+/// Two Node servers and a gateway with a client each. The answers that are waited for are those of the servers that live.
+fn a_frozen_server_costs_its_timeout(adapter: &str) {
+    let redis = Redis::start();
+    let [gateway]: [Gateway; 1] = gateways(&redis);
+    let mut peers: Vec<NodePeer> = (0..2)
+        .map(|_| NodePeer::start(&redis.url(), adapter, "/"))
+        .collect();
+    let mut all = BTreeSet::new();
+    for peer in &mut peers {
+        let id = peer.call(json!({"do": "client", "name": "n", "rooms": ["r1"]}));
+        all.insert(id.as_str().expect("an id").to_owned());
+    }
+    let frozen = all.clone();
+    let member = member(&gateway, "r1");
+    all.insert(member.id.clone());
+    let is_whole = |expected: &BTreeSet<String>| {
+        let whole = || fetched(&gateway, "r1") == (expected.clone(), true);
+        assert!(eventually(PATIENCE, whole), "{:?}", fetched(&gateway, "r1"));
+    };
+    is_whole(&all);
+    let answers = |servers: usize| {
+        let ack = json!({"event": "ask", "rooms": ["r1"], "except": [member.id], "ack": {"timeout_ms": 2_000}});
+        let (status, answer) = post(&gateway, "/v1/emit", &ack);
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(
+            answer["answers"].as_array().map(Vec::len),
+            Some(servers),
+            "{answer}"
+        );
+        answer["complete"].clone()
+    };
+    assert_eq!(answers(2), json!(true), "nobody is counted twice");
+
+    peers[1].freeze();
+    let (found, complete) = fetched(&gateway, "r1");
+    assert!(!complete, "the list says that a server is silent");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(!found.is_superset(&frozen));
+    assert_eq!(answers(1), json!(false));
+    peers[1].thaw();
+    is_whole(&all);
+    assert_eq!(answers(2), json!(true));
+
+    // One that has ended is not waited for.
+    let gone = peers.pop().expect("two");
+    drop(gone);
+    let (mut kept, _) = fetched(&gateway, "r1");
+    assert!(eventually(PATIENCE, || {
+        let complete;
+        (kept, complete) = fetched(&gateway, "r1");
+        complete && kept.len() == 2
+    }));
+    assert_eq!(answers(1), json!(true));
+    // Nor does the other Node server wait in vain.
+    let asked = json!({"do": "ask", "to": ["r1"], "except": [member.id], "event": "ask", "timeout": 20_000});
+    assert_eq!(peers[0].call(asked), json!(["n got ask"]));
+    assert_eq!(
+        ids(&peers[0].call(json!({"do": "fetch", "to": ["r1"]}))),
+        kept
+    );
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_frozen_server_with_the_classic_adapter_costs_its_timeout_and_no_answer_of_others() {
+    a_frozen_server_costs_its_timeout("classic");
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_frozen_server_with_the_sharded_adapter_costs_its_timeout_and_no_answer_of_others() {
+    a_frozen_server_costs_its_timeout("sharded");
+}
+
+/// It was one message, however large, and Redis cut off everybody who heard it.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_list_that_was_too_large_for_redis_was_sent_to_node_servers() {
+    let redis = Redis::start();
+    let more = format!("{}[compat]\nlist_bytes_max = \"4KB\"\n", api());
+    let [gateway]: [Gateway; 1] = nodes_with(&redis, &more);
+    let _crowd: Vec<SocketIo> = (0..30).map(|_| member(&gateway, "crowd")).collect();
+    let few: Vec<SocketIo> = (0..3).map(|_| member(&gateway, "few")).collect();
+    for adapter in ["classic", "sharded"] {
+        let mut peer = NodePeer::start(&redis.url(), adapter, "/");
+        let asked = peer.begin(json!({"do": "fetch", "to": ["crowd"]}));
+        let error = peer.fails(asked);
+        assert!(error.contains("timeout reached"), "{error}");
+        let found = ids(&peer.call(json!({"do": "fetch", "to": ["few"]})));
+        assert_eq!(found, few.iter().map(|member| member.id.clone()).collect());
+    }
+    assert_eq!(gateway.metric("sockeye_foreign_cut_lists_total"), 2.0);
+    assert!(gateway.logged("compat.list_bytes_max", PATIENCE));
 }
