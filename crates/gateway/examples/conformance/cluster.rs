@@ -160,7 +160,7 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
         queue_bytes: 32 << 20,
         flood_always: false,
         join_wait: Duration::from_millis(50),
-        names_rooms: wanted.membership(Adapter::Sharded) != Membership::Never,
+        names_rooms: true,
     };
     let engine = redis.clone();
     let member = Member::join(settings, Arc::default(), move || redis::open(engine))?;
