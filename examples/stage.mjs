@@ -11,8 +11,8 @@ import { fileURLToPath } from "node:url";
 import { openFront } from "./front.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-/** Commands of a worker act on the node that got them: with two gateways, visitors of one would not hear those of the other. */
-export const GATEWAYS = 1;
+/** Visitors of one hear those of the other: commands of workers act on all nodes. */
+export const GATEWAYS = 2;
 const WORKERS = 2;
 const AGAIN_MS = 500;
 const READY_MS = 30_000;
@@ -22,6 +22,12 @@ function gatewayProgram() {
   const found = [process.env.SOCKEYE_BIN, ...built].find((path) => path && existsSync(path));
   if (!found) throw new Error("cannot find the gateway: run `cargo build --release`, or name it in SOCKEYE_BIN");
   return found;
+}
+
+/** That of the system, or the one that `cargo xtask test` has unpacked. */
+function redisProgram() {
+  const unpacked = here("../target/tools/bin/redis-server");
+  return existsSync(unpacked) ? unpacked : "redis-server";
 }
 
 /** Below those that the system gives to outgoing connections: what dies shall find its port free when it comes back. */
@@ -146,7 +152,7 @@ export class Stage {
   }
 
   async #openRedis(port) {
-    this.#run("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", this.#folder, "--logfile", join(this.#folder, "redis.log")]);
+    this.#run(redisProgram(), ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", this.#folder, "--logfile", join(this.#folder, "redis.log")]);
     await answers(port);
   }
 
