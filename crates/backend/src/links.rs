@@ -117,7 +117,6 @@ impl Backend {
             self.ended.push(old);
         }
         worker.heard_ms = now_ms;
-        worker.leaving = false;
         worker.away = hello.away;
         worker.commands_told = worker.commands;
         let welcome = proto::Welcome {
@@ -206,7 +205,7 @@ impl Backend {
             if !worker.has_window(window_bytes) {
                 return false;
             }
-            let Some(entry) = worker.pop_queue() else {
+            let Some(entry) = worker.queue.pop_front() else {
                 return false;
             };
             if !self.is_wanted(&entry) {
@@ -257,7 +256,7 @@ impl Backend {
             worker.leaving |= message.leaving;
             self.ready.insert(link);
         }
-        self.say_goodbye(now_ms);
+        self.let_go(now_ms);
         Ok(())
     }
 
@@ -315,29 +314,5 @@ impl Backend {
         {
             self.forget(name);
         }
-    }
-
-    /// Workers that want to end, and have nothing left to do.
-    pub(crate) fn say_goodbye(&mut self, now_ms: u64) {
-        let owes = |worker: &Worker| {
-            let homes = worker.sockets.iter();
-            homes
-                .filter_map(|name| self.homes.get(name))
-                .any(|home| !home.owed.is_empty())
-        };
-        let leaving = self.workers.iter();
-        let done = leaving.filter(|(_, worker)| {
-            worker.leaving && worker.sent.is_empty() && worker.link.is_some() && !owes(worker)
-        });
-        let done: Vec<_> = done.map(|(id, worker)| (*id, worker.link)).collect();
-        for (id, link) in done {
-            self.farewells.extend(link);
-            self.bury(now_ms, id);
-        }
-    }
-
-    /// Links whose workers have nothing left: each is told `goodbye` and ends.
-    pub fn take_farewells(&mut self) -> Vec<Link> {
-        std::mem::take(&mut self.farewells)
     }
 }

@@ -20,6 +20,7 @@ impl Backend {
         }
         self.queries.retain(|_, query| query.worker != id);
         self.leave_rounds(now_ms, id);
+        let mut later = Vec::new();
         for name in worker.sockets {
             let Some(home) = self.homes.get_mut(&name) else {
                 continue;
@@ -31,6 +32,9 @@ impl Backend {
             home.worker = None;
             home.since_ms = now_ms;
             home.describing = false;
+            if worker.parting.contains(&name) {
+                later.push((name, std::mem::take(&mut home.held)));
+            }
             let owed = std::mem::take(&mut home.owed);
             self.homeless.insert(name);
             owed.into_iter()
@@ -44,6 +48,12 @@ impl Backend {
             .queue
             .into_iter()
             .for_each(|entry| self.take_back(entry));
+        // Behind what the worker had.
+        for (name, mut held) in later {
+            if let Some(home) = self.homes.get_mut(&name) {
+                home.held.append(&mut held);
+            }
+        }
         self.settle_all(now_ms);
     }
 

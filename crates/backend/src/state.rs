@@ -429,6 +429,7 @@ impl Backend {
         self.bytes += entry.bytes;
         let worker = home.worker.and_then(|id| self.workers.get_mut(&id));
         match worker {
+            Some(worker) if worker.parting.contains(&name) => home.held.push_back(entry),
             Some(worker) => {
                 worker.queue.push_back(entry);
                 self.ready.extend(worker.link);
@@ -475,6 +476,7 @@ impl Backend {
         self.leave_row(name, &home.turn);
         if let Some(worker) = home.worker.and_then(|id| self.workers.get_mut(&id)) {
             worker.sockets.remove(&name);
+            worker.parting.remove(&name);
         }
     }
 
@@ -504,7 +506,7 @@ impl Backend {
     }
 
     /// The same for one. A socket that had a worker is described by its shard first.
-    fn settle(&mut self, now_ms: u64, name: Name) {
+    pub(crate) fn settle(&mut self, now_ms: u64, name: Name) {
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
@@ -589,7 +591,7 @@ impl Backend {
             all.into_iter().for_each(|name| self.look(now_ms, name));
             self.look_at_row(now_ms);
         }
-        self.say_goodbye(now_ms);
+        self.let_go(now_ms);
     }
 
     /// While the gateway itself stood still, it heard of nobody: no worker is lost for that.

@@ -16,6 +16,8 @@ pub(crate) struct Worker {
     pub(crate) heard_ms: u64,
     pub(crate) leaving: bool,
     pub(crate) sockets: BTreeSet<Name>,
+    /// Those of its sockets that move next: what comes for them waits for another worker.
+    pub(crate) parting: BTreeSet<Name>,
     /// What it was sent and has not handled. The first has number `first`.
     pub(crate) sent: VecDeque<Entry>,
     first: u64,
@@ -43,6 +45,7 @@ impl Worker {
             heard_ms: now_ms,
             leaving: false,
             sockets: BTreeSet::new(),
+            parting: BTreeSet::new(),
             sent: VecDeque::new(),
             first: 1,
             next: 1,
@@ -81,13 +84,10 @@ impl Worker {
         self.next
     }
 
-    /// Its next items. A worker that leaves gets answers to its queries only: its last events may wait for them.
-    pub(crate) fn pop_queue(&mut self) -> Option<Entry> {
-        if self.leaving {
-            let at = self.queue.iter().position(|entry| entry.about.is_none())?;
-            return self.queue.remove(at);
-        }
-        self.queue.pop_front()
+    /// Sockets that it was given and has not begun to handle.
+    pub(crate) fn newcomers(&self) -> usize {
+        let given = self.sent.iter().chain(&self.queue);
+        given.filter(|entry| entry.introduces()).count()
     }
 
     /// Something more may be under way. One item may always be, whatever its size.

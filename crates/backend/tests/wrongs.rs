@@ -125,6 +125,94 @@ fn failed_commands_that_are_handled_count_no_more() {
     }
 }
 
+/// Sockets that were let in, and that the worker knows.
+fn crowd(backend: &mut Backend, names: &[String]) {
+    let admit = |name: &String| {
+        let connect = proto::Connect {
+            socket: name.clone(),
+            namespace: "/".to_owned(),
+            ..proto::Connect::default()
+        };
+        backend.up(1, Up::Connect(connect));
+        Some(Order::Decision(proto::Decision {
+            socket: name.clone(),
+            admit: true,
+            ..proto::Decision::default()
+        }))
+    };
+    let decisions = names.iter().map(admit).collect();
+    let handled = items(backend).len() as u64;
+    let all = FromWorker {
+        handled,
+        ..says(1, decisions)
+    };
+    backend.received(1, LINK, all).expect("in order");
+    backend.take_out();
+}
+
+/// The shards describe all sockets that are to move.
+fn describe(backend: &mut Backend) -> u64 {
+    let mut described = 0;
+    for out in backend.take_out() {
+        let Down::Describe { socket } = out.down else {
+            continue;
+        };
+        backend.up(
+            1,
+            Up::Described {
+                socket,
+                rooms: Vec::new(),
+                data: "{}".to_owned(),
+            },
+        );
+        described += 1;
+    }
+    described
+}
+
+/// None of its sockets was served until all of them had moved, which takes a worker seconds where they are many.
+#[test]
+fn clients_of_a_worker_that_left_waited_for_each_other() {
+    let mut backend = attached();
+    let names: Vec<String> = (0..1_000).map(|number| format!("{number:020}")).collect();
+    crowd(&mut backend, &names);
+    let heir = Hello {
+        instance: "b".to_owned(),
+        ..Hello::default()
+    };
+    backend.attach(1, Link(2), &heir).expect("welcome");
+    let handled = |handled, leaving| FromWorker {
+        handled,
+        leaving,
+        ..FromWorker::default()
+    };
+    let leaves = backend.received(1, LINK, handled(1_000, true));
+    leaves.expect("in order");
+    let mut moved = describe(&mut backend);
+    assert!((1..200).contains(&moved), "{moved}");
+    let event = Up::Event(proto::Event {
+        socket: names[999].clone(),
+        event: "still".to_owned(),
+        ..proto::Event::default()
+    });
+    backend.up(1, event);
+    assert_eq!(items(&mut backend).len(), 1, "its worker still serves it");
+    let takes = backend.received(1, LINK, handled(1_001, true));
+    takes.expect("in order");
+    // As fast as the heir takes them.
+    loop {
+        while backend.poll(1, Link(2)).is_some() {}
+        let takes = backend.received(1, Link(2), handled(moved, false));
+        takes.expect("in order");
+        match describe(&mut backend) {
+            0 => break,
+            more => moved += more,
+        }
+    }
+    assert_eq!(moved, 1_000);
+    assert_eq!(backend.take_farewells(), [LINK]);
+}
+
 /// It had asked the clients on behalf of an event, and was to answer that event with what they say.
 #[test]
 fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {

@@ -1,0 +1,98 @@
+//! A worker that leaves. Its sockets move a few at a time, as fast as others take them: no client waits until all have moved.
+
+use crate::home::Phase;
+use crate::links::Link;
+use crate::name::Name;
+use crate::state::Backend;
+use crate::worker::Worker;
+use std::collections::HashSet;
+
+/// So many sockets are between two workers, and one more for each [`SHARE`] that the leaving one still has.
+const MOVING: usize = 64;
+const SHARE: usize = 64;
+
+impl Backend {
+    /// Sockets leave with their workers, and workers without sockets may go.
+    pub(crate) fn let_go(&mut self, now_ms: u64) {
+        let leaving = self.workers.iter();
+        let leaving = leaving.filter(|(_, worker)| worker.leaving && worker.link.is_some());
+        let leaving: Vec<u64> = leaving.map(|(id, _)| *id).collect();
+        for id in leaving {
+            self.move_out(now_ms, id);
+            self.choose_next(id);
+            // Where nothing is under way, nothing has to be waited for.
+            self.move_out(now_ms, id);
+            self.say_goodbye(now_ms, id);
+        }
+    }
+
+    /// Those of which the worker has nothing left to handle or to answer. What came since then waits for the next worker.
+    fn move_out(&mut self, now_ms: u64, id: u64) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        if worker.parting.is_empty() {
+            return;
+        }
+        let busy = worker.sent.iter().chain(&worker.queue);
+        let busy: HashSet<Name> = busy.filter_map(|entry| entry.about).collect();
+        let homes = &self.homes;
+        let owes = |name: &Name| homes.get(name).is_some_and(|home| !home.owed.is_empty());
+        let done = |name: &&Name| !busy.contains(*name) && !owes(name);
+        let done: Vec<Name> = worker.parting.iter().filter(done).copied().collect();
+        for name in done {
+            self.move_one(now_ms, name);
+        }
+    }
+
+    fn move_one(&mut self, now_ms: u64, name: Name) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        if home.phase == Phase::Gone && !home.admitted {
+            return self.forget(name);
+        }
+        if let Some(worker) = home.worker.take().and_then(|id| self.workers.get_mut(&id)) {
+            worker.sockets.remove(&name);
+            worker.parting.remove(&name);
+        }
+        home.since_ms = now_ms;
+        home.describing = false;
+        self.homeless.insert(name);
+        self.settle(now_ms, name);
+    }
+
+    fn choose_next(&mut self, id: u64) {
+        let takers = self.workers.values();
+        let mut takers = takers.filter(|worker| worker.takes_sockets()).peekable();
+        let anybody = takers.peek().is_some();
+        let coming: usize = takers.map(Worker::newcomers).sum();
+        let between = self.homeless.len() + coming;
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let most = MOVING + worker.sockets.len() / SHARE;
+        let room = match anybody {
+            true => most.saturating_sub(between + worker.parting.len()),
+            false => worker.sockets.len(),
+        };
+        let next = worker.sockets.difference(&worker.parting).take(room);
+        let next: Vec<Name> = next.copied().collect();
+        worker.parting.extend(next);
+    }
+
+    fn say_goodbye(&mut self, now_ms: u64, id: u64) {
+        let Some(worker) = self.workers.get(&id) else {
+            return;
+        };
+        if worker.sockets.is_empty() && worker.sent.is_empty() {
+            self.farewells.extend(worker.link);
+            self.bury(now_ms, id);
+        }
+    }
+
+    /// Links whose workers have nothing left: each is told `goodbye` and ends.
+    pub fn take_farewells(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.farewells)
+    }
+}
