@@ -133,7 +133,7 @@ fn crowd(backend: &mut Backend, names: &[String]) {
             namespace: "/".to_owned(),
             ..proto::Connect::default()
         };
-        backend.up(1, Up::Connect(connect));
+        backend.up(1, Up::Connect(connect.into()));
         Some(Order::Decision(proto::Decision {
             socket: name.clone(),
             admit: true,

@@ -29,7 +29,8 @@ fn absence() -> Duration {
 
 /// Before the absence ends.
 fn early() -> String {
-    format!("park_timeout = \"{}ms\"", absence().as_millis() / 2)
+    let half = absence().as_millis() / 2;
+    format!("park_timeout = \"{half}ms\"\nanswer_timeout = \"10m\"")
 }
 
 /// Some events had come to the worker before it was killed, and were answered by nobody: these are handled and refused.
