@@ -298,10 +298,12 @@ impl Driver {
                 To::One => self.bags.send(0, out.down, false),
             }
         }
+        self.part();
         left
     }
 
-    fn serve_links(&mut self) {
+    /// Links that end. Behind each letter: the next may be from a link that has ended by now.
+    fn part(&mut self) {
         for link in self.backend.take_ended() {
             self.end(
                 link,
@@ -318,6 +320,9 @@ impl Driver {
                 tokio::spawn(async move { outbox.send(Ok(message)).await });
             }
         }
+    }
+
+    fn serve_links(&mut self) {
         let now_ms = self.now_ms();
         if let Some(caller) = &self.caller {
             while let Some(call) = self.backend.next_call(now_ms) {
@@ -341,4 +346,76 @@ impl Driver {
 /// A link's messages on their way to its connection.
 pub(super) fn outbox() -> (Outbox, Receiver<Result<Bytes, Status>>) {
     mpsc::channel(LINK_MESSAGES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::queue;
+    use backend::proto::Manners;
+    use backend::{Down, Settings};
+    use rules::Line;
+
+    struct Nowhere;
+
+    impl ToShards for Nowhere {
+        fn shards(&self) -> u16 {
+            1
+        }
+
+        fn send(&self, _: u16, _: &Arc<dyn Line>, _: Vec<Down>, _: bool) {}
+
+        fn shard_of(&self, _: &str) -> Option<u16> {
+            None
+        }
+
+        fn are_behind(&self) -> bool {
+            false
+        }
+    }
+
+    /// Both frames came in one round: the second one was answered by an error, and that was all that the worker got.
+    #[tokio::test]
+    async fn a_worker_that_spoke_behind_its_leaving_got_an_error_for_a_goodbye() {
+        let settings = Settings::default();
+        let figures = Arc::<Figures>::default();
+        let (inlet, news) = queue::open(&settings, Arc::clone(&figures));
+        let served = Served {
+            node: 1,
+            manners: Manners::default(),
+        };
+        let backend = Backend::new(settings);
+        let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));
+        let driver = Driver::new(backend, None, served, inlet, figures, shards, None);
+        let room = Arc::<Notify>::default();
+        let (desk, letters) = Desk::new(ApiKeys::default(), Arc::clone(&room));
+        let (outbox, mut sent) = outbox();
+        let hello = Hello {
+            instance: "a".to_owned(),
+            ..Hello::default()
+        };
+        let leaves = FromWorker {
+            leaving: true,
+            ..FromWorker::default()
+        };
+        let (answer, _welcomed) = oneshot::channel();
+        for letter in [
+            Letter::Attach {
+                hello,
+                outbox,
+                answer,
+            },
+            Letter::Frame(Link(1), leaves),
+            Letter::Frame(Link(1), FromWorker::default()),
+        ] {
+            assert!(desk.letters.send(letter).await.is_ok());
+        }
+        tokio::spawn(driver.run(news, letters, room));
+        let mut last = ToWorker::default();
+        while let Some(message) = sent.recv().await {
+            let message = message.expect("no error");
+            last = ToWorker::decode(message).expect("a message");
+        }
+        assert!(last.goodbye);
+    }
 }
