@@ -133,10 +133,9 @@ fn a_gateway_moves_and_disconnects_a_socket_of_a_python_server() {
     let n = two.there.clone();
     let heard = |two: &mut Two| {
         let heard = two.python.heard_else();
-        heard
-            .iter()
-            .map(|line| line["event"].clone())
-            .collect::<Vec<_>>()
+        let events = heard.iter().map(|line| line["event"].clone());
+        // On a busy machine what was said at the beginning comes late.
+        events.filter(|event| event != "up").collect::<Vec<_>>()
     };
     two.post("/v1/join", json!({"sockets": [n], "join": ["r2"]}));
     two.post("/v1/emit", json!({"event": "joined", "rooms": ["r2"]}));
