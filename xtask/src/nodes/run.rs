@@ -218,10 +218,14 @@ impl Rig {
             )
         };
         let text = fs::read_to_string(&json).with_context(said)?;
-        Ok(Run {
+        let run = Run {
             result: serde_json::from_str(&text)?,
             stores: side.store.servers().len(),
-        })
+        };
+        if run.faults() > 0.0 {
+            eprintln!("wrong: {}", run.result["errors"]);
+        }
+        Ok(run)
     }
 
     /// Writes the part as a scenario of its own.
