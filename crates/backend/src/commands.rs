@@ -104,11 +104,11 @@ impl Backend {
             }
             What::Join(join) => {
                 let to = self.route(join.of.as_ref())?;
-                self.order(to, What::Join(join));
+                self.shift(worker, to, What::Join(join));
             }
             What::Leave(leave) => {
                 let to = self.route(leave.of.as_ref())?;
-                self.order(to, What::Leave(leave));
+                self.shift(worker, to, What::Leave(leave));
             }
             What::Disconnect(disconnect) => {
                 let to = self.route(disconnect.of.as_ref())?;
@@ -135,6 +135,7 @@ impl Backend {
                 fetch.query = self.query(worker, fetch.query, To::All)?;
                 self.order(To::All, What::Fetch(fetch));
             }
+            What::Verdict(verdict) => return self.verdict(worker, verdict),
             What::Tell(tell) => return self.tell_others(now_ms, worker, tell),
             What::Reply(reply) => return self.take_reply(now_ms, worker, reply),
             What::Count(mut count) => {
@@ -148,6 +149,13 @@ impl Backend {
 
     fn order(&mut self, to: To, what: What) {
         let down = Down::Do(what);
+        self.out.push(Out { to, down });
+    }
+
+    /// Whoever has the sockets hears of it, but for the worker that said it.
+    fn shift(&mut self, worker: u64, to: To, what: What) {
+        let by = worker + 1;
+        let down = Down::Move { by, what };
         self.out.push(Out { to, down });
     }
 
@@ -190,7 +198,7 @@ impl Backend {
         let number = self.number_query();
         let shards = match to {
             To::All => self.settings.shards,
-            To::Socket(_) | To::One => 1,
+            To::Socket(_) | To::Shard(_) | To::One => 1,
         };
         let query = Query::new(worker, query, shards);
         self.queries.insert(number, query);

@@ -102,6 +102,8 @@ pub(crate) struct Home {
     /// It was let in.
     pub(crate) admitted: bool,
     pub(crate) worker: Option<u64>,
+    /// The worker that let its session open.
+    pub(crate) opener: Option<u64>,
     /// Its shard was asked for rooms and data, because it is to move.
     pub(crate) describing: bool,
     /// Its shard was told to close it.
@@ -146,6 +148,7 @@ impl Home {
             phase: Phase::Deciding,
             admitted: false,
             worker: None,
+            opener: None,
             describing: false,
             closing: false,
             since_ms: now_ms,

@@ -17,6 +17,7 @@ mod links;
 mod loss;
 mod message;
 mod name;
+mod openings;
 mod parting;
 mod queries;
 mod rounds;

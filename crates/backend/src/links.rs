@@ -250,6 +250,7 @@ impl Backend {
         if message.handled > worker.last() {
             return Err(Stray::Handled);
         }
+        self.note_wish(now_ms, id, message.openings);
         self.handled(now_ms, id, message.handled);
         self.take_commands(now_ms, id, message.first, message.commands)?;
         if let Some(worker) = self.workers.get_mut(&id) {

@@ -10,6 +10,19 @@ pub enum Up {
     /// A client wants in; the shard waits for [`Down::Decide`].
     Connect(Box<proto::Connect>),
     Event(proto::Event),
+    /// A request for a session, if workers want to decide about these; the shard waits for [`Down::Verdict`].
+    Opening(proto::Opening),
+    /// Somebody moved a socket: `by` is what stood in [`Down::Move`], or 0.
+    Moved {
+        socket: Name,
+        room: String,
+        joined: bool,
+        by: u64,
+    },
+    /// The session of this socket has become a WebSocket.
+    Upgraded {
+        socket: Name,
+    },
     /// A socket ended, or its client gave up before the decision.
     Gone(proto::Gone),
     /// The answer to [`Down::Describe`].
@@ -94,8 +107,15 @@ pub enum Down {
         told: u64,
         answer: Option<proto::Answer>,
     },
+    /// A worker's answer to [`Up::Opening`].
+    Verdict(proto::Verdict),
     /// What a worker wants. Queries in it are numbered by the backend.
     Do(What),
+    /// The same, about rooms. [`Up::Moved`] repeats `by`.
+    Move {
+        by: u64,
+        what: What,
+    },
 }
 
 impl Down {
@@ -127,6 +147,8 @@ pub enum To {
     Socket(Name),
     /// Each, for its own sockets.
     All,
+    /// This one.
+    Shard(u16),
     /// One of them, for all.
     One,
 }

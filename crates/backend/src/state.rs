@@ -5,6 +5,7 @@ use crate::home::{Entry, Home, Phase};
 use crate::links::Link;
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
+use crate::openings::Openings;
 use crate::proto;
 use crate::proto::item::What;
 use crate::queries::Query;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub shards: u16,
     /// Namespaces of this backend.
     pub scope: Scope,
+    /// Each request for a session needs a worker's consent. Without it, as long as workers want that.
+    pub openings: bool,
 }
 
 impl Default for Settings {
@@ -54,9 +57,10 @@ impl Default for Settings {
             close_when_absent: false,
             window_bytes: 1 << 20,
             queue_bytes_max: 64 << 20,
-            socket_bytes_max: 64 << 10,
+            socket_bytes_max: 1 << 20,
             shards: 1,
             scope: Scope::All,
+            openings: false,
         }
     }
 }
@@ -85,6 +89,8 @@ pub struct Counts {
     pub commands_failed: u64,
 }
 
+/// Payload of a CONNECT, which is kept for as long as its socket lives.
+const AUTH_BYTES_MAX: usize = 64 << 10;
 /// Newcomers are let to a slow backend one in so long: one that is handled shows that it is well again.
 const PROBE_MS: u64 = 1_000;
 /// Ends of nodes that are kept for the next worker; the oldest are given up.
@@ -109,6 +115,7 @@ pub struct Backend {
     pub(crate) queries_made: u64,
     /// Questions of servers to each other.
     pub(crate) rounds: BTreeMap<u64, Round>,
+    pub(crate) openings: Openings,
     /// All that is kept for workers.
     bytes: usize,
     decisions_due: VecDeque<(u64, Name)>,
@@ -135,6 +142,7 @@ pub struct Backend {
 impl Backend {
     pub fn new(settings: Settings) -> Self {
         Self {
+            openings: Openings::new(settings.openings),
             settings,
             ..Self::default()
         }
@@ -197,6 +205,14 @@ impl Backend {
         match up {
             Up::Connect(connect) => self.on_connect(now_ms, connect),
             Up::Event(event) => self.on_event(now_ms, event),
+            Up::Opening(opening) => self.on_opening(now_ms, opening),
+            Up::Moved {
+                socket,
+                room,
+                joined,
+                by,
+            } => self.on_moved(now_ms, socket, room, joined, by),
+            Up::Upgraded { socket } => self.on_upgraded(now_ms, socket),
             Up::Gone(gone) => self.on_gone(now_ms, gone),
             Up::Described {
                 socket,
@@ -235,7 +251,7 @@ impl Backend {
             return;
         };
         // It is kept for as long as the socket lives: another worker may need it.
-        let bytes_max = self.settings.socket_bytes_max;
+        let bytes_max = self.settings.socket_bytes_max.min(AUTH_BYTES_MAX);
         if connect.auth.len() > bytes_max {
             let decision = Err(Refusal::too_large(bytes_max));
             let socket = name;
@@ -257,7 +273,10 @@ impl Backend {
                 },
             );
         }
-        self.homes.insert(name, Home::new(connect, now_ms));
+        let opener = self.openings.opener(connect.opening);
+        let mut home = Home::new(connect, now_ms);
+        home.opener = opener;
+        self.homes.insert(name, home);
         if self.calls.is_none() {
             self.homeless.insert(name);
         }
@@ -342,6 +361,47 @@ impl Backend {
             self.answers_due.push_back((due_ms, name, ack));
         }
         self.push(name, entry);
+    }
+
+    /// The worker that moved it knows, and an endpoint is not told. One that has too much to do already hears of the rooms at the end.
+    fn on_moved(&mut self, now_ms: u64, name: Name, room: String, joined: bool, by: u64) {
+        let Some(home) = self.homes.get(&name) else {
+            return;
+        };
+        let own = by != 0 && home.worker == Some(by - 1);
+        if own || home.phase == Phase::Gone || self.calls.is_some() {
+            return;
+        }
+        let socket = name.as_str().to_owned();
+        let (joined, left) = match joined {
+            true => (vec![room], Vec::new()),
+            false => (Vec::new(), vec![room]),
+        };
+        let what = What::Moved(proto::Moved {
+            socket,
+            joined,
+            left,
+        });
+        let entry = Entry::new(Some(name), what, now_ms);
+        if self.bytes + entry.bytes <= self.settings.queue_bytes_max {
+            self.push(name, entry);
+        } else {
+            self.counts.refused_busy += 1;
+        }
+    }
+
+    /// An endpoint is not told.
+    fn on_upgraded(&mut self, now_ms: u64, name: Name) {
+        let home = self.homes.get_mut(&name);
+        let Some(home) = home.filter(|home| home.phase != Phase::Gone) else {
+            return;
+        };
+        "websocket".clone_into(&mut home.connect.transport);
+        if self.calls.is_none() {
+            let socket = name.as_str().to_owned();
+            let what = What::Upgraded(proto::Upgraded { socket });
+            self.push(name, Entry::new(Some(name), what, now_ms));
+        }
     }
 
     fn on_gone(&mut self, now_ms: u64, gone: proto::Gone) {
@@ -546,7 +606,9 @@ impl Backend {
 
     /// Gives a socket to a worker, if there is one, with all that waits for it.
     fn move_in(&mut self, now_ms: u64, name: Name, known: Option<(Vec<String>, String)>) {
-        let Some(id) = self.choose(now_ms) else {
+        let opener = self.homes.get(&name).and_then(|home| home.opener);
+        let opener = opener.filter(|id| self.workers.get(id).is_some_and(Worker::takes_sockets));
+        let Some(id) = opener.or_else(|| self.choose(now_ms)) else {
             return;
         };
         let (Some(home), Some(worker)) = (self.homes.get_mut(&name), self.workers.get_mut(&id))
@@ -577,6 +639,7 @@ impl Backend {
     /// What is due by now.
     pub fn tick(&mut self, now_ms: u64) {
         self.forgive(now_ms);
+        self.openings.forget_old(now_ms);
         self.end_rounds(now_ms);
         self.bury_lost(now_ms);
         while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {

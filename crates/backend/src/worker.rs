@@ -33,6 +33,8 @@ pub(crate) struct Worker {
     pub(crate) commands_told: u64,
     /// Items that tell it of failed commands and that it has not handled.
     pub(crate) failures: usize,
+    /// Whether it wants to decide about requests for sessions; `None` = it has not said.
+    pub(crate) openings: Option<bool>,
 }
 
 impl Worker {
@@ -55,6 +57,7 @@ impl Worker {
             commands: 0,
             commands_told: 0,
             failures: 0,
+            openings: None,
         }
     }
 

@@ -291,7 +291,7 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
 #[test]
 fn large_connects_were_kept_without_bound() {
     let mut backend = attached();
-    let bytes_max = Settings::default().socket_bytes_max;
+    let bytes_max = 64 << 10;
     let connect = |auth: usize| {
         Up::Connect(Box::new(proto::Connect {
             socket: "0".repeat(20),

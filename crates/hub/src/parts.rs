@@ -38,6 +38,8 @@ pub(crate) struct Parts {
     pub(crate) outbound: Outbound,
     /// The handler wants counts of rooms over all nodes.
     pub(crate) counts_nodes: bool,
+    /// The handler wants to know when sockets are moved into rooms and out of them.
+    pub(crate) watches_rooms: bool,
 }
 
 impl std::fmt::Debug for Parts {
@@ -79,6 +81,7 @@ impl Parts {
             access: Access::new(&config, process),
             outbound: Outbound::default(),
             counts_nodes: false,
+            watches_rooms: false,
             books: Books::new(config, cells),
         }
     }

@@ -1,5 +1,6 @@
 //! What a shard has to do with backends: it tells them of their sockets, and does what they want.
 
+use crate::doorway::{self, Doorway};
 use crate::line::Line;
 use crate::trace::{Arrival, TraceParent};
 use backend::proto::command::What;
@@ -7,12 +8,14 @@ use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hub::{
-    AckTo, Answer, CloseReason, Collected, ConnectRequest, Context, Decision, DisconnectReason,
-    Emit, Event, Found, Group, Protocol, Refusal, ServerAck, ServerEvent, SocketKey, Ticket,
+    AckTo, Answer, AnswerHeaders, CloseReason, Collected, ConnectRequest, Context, Decision,
+    DisconnectReason, Emit, Event, Found, Group, Opening, Protocol, Refusal, Request, ServerAck,
+    ServerEvent, SocketKey, Ticket,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::base64url::Id20;
 
 /// The backend's own refusal comes before the hub's.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,6 +50,7 @@ pub(crate) struct Desk {
     numbers: u64,
     /// Was let in by the last decision.
     admitted: Option<Name>,
+    doorway: Doorway,
 }
 
 impl Desk {
@@ -73,7 +77,8 @@ impl Desk {
         arrival: Option<Box<Arrival>>,
     ) -> Result<Decision, Option<Box<Arrival>>> {
         let context = arrival.as_ref().and_then(|arrival| arrival.context());
-        let connect = as_connect(request, context);
+        let mut connect = as_connect(request, context);
+        connect.opening = self.doorway.opening_of(request.sid);
         let Some(name) = Name::parse(&connect.socket) else {
             return Err(arrival);
         };
@@ -91,6 +96,73 @@ impl Desk {
         };
         self.members.insert(name, member);
         Ok(Decision::Later)
+    }
+
+    pub(crate) fn opening(&mut self, request: &Request<'_>, line: &Arc<dyn Line>) -> Opening {
+        let number = u64::from(self.shard) << 48 | self.number();
+        match line.up(Up::Opening(doorway::as_opening(request, number))) {
+            true => {
+                self.doorway.wait(number, request.key());
+                Opening::Later
+            }
+            false => Opening::Unavailable,
+        }
+    }
+
+    fn verdict(&mut self, cx: &mut Context<'_>, verdict: proto::Verdict) {
+        if let Some(key) = self.doorway.take(verdict.opening) {
+            let decision = match verdict.admit {
+                true => Opening::Accept,
+                false => Opening::Refuse(verdict.message.clone()),
+            };
+            if cx.decide_opening(key, decision) && verdict.admit {
+                self.doorway.let_in(key, verdict);
+            }
+        }
+    }
+
+    /// A request that a worker let in is answered.
+    pub(crate) fn answering(
+        &mut self,
+        request: &Request<'_>,
+        sid: &str,
+        headers: &mut AnswerHeaders,
+    ) {
+        self.doorway.answer(request.key(), sid, headers);
+    }
+
+    /// Tells the worker, if there is one, of rooms that a rule changes.
+    pub(crate) fn watch(
+        &self,
+        socket: &mut hub::Member<'_>,
+        worker: bool,
+        act: impl FnOnce(&mut hub::Member<'_>),
+    ) {
+        if !worker {
+            return act(socket);
+        }
+        let before = socket.rooms();
+        act(socket);
+        let after = socket.rooms();
+        let gone = before.iter().filter(|room| !after.contains(room));
+        gone.for_each(|room| self.moved(socket, room, false, 0));
+        let fresh = after.iter().filter(|room| !before.contains(room));
+        fresh.for_each(|room| self.moved(socket, room, true, 0));
+    }
+
+    /// A room of a socket changed.
+    pub(crate) fn moved(&self, socket: &hub::Member<'_>, room: &str, joined: bool, by: u64) {
+        if let Some(socket) = name_of(socket)
+            && let Some(member) = self.members.get(&socket)
+        {
+            let room = room.to_owned();
+            member.line.up(Up::Moved {
+                socket,
+                room,
+                joined,
+                by,
+            });
+        }
     }
 
     pub(crate) fn connected(&mut self, socket: &hub::Member<'_>) -> Option<Box<Arrival>> {
@@ -119,7 +191,6 @@ impl Desk {
             args: Bytes::copy_from_slice(event.args.as_bytes()),
             attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
             ack: event.ack.as_ref().map_or(0, |_| number),
-            websocket: socket.transport() == Some("websocket"),
             traceparent: context.map_or_else(String::new, |context| context.to_string()),
         };
         if !member.line.up(Up::Event(up)) {
@@ -139,6 +210,26 @@ impl Desk {
         let member = self.members.remove(&name)?;
         gone(&member, name, reason.as_str(), socket.rooms());
         member.arrival
+    }
+
+    /// It left before its backend decided.
+    pub(crate) fn gave_up(
+        &mut self,
+        socket: Id20,
+        reason: DisconnectReason,
+    ) -> Option<Box<Arrival>> {
+        let name = name_from(socket)?;
+        let member = self.members.remove(&name)?;
+        gone(&member, name, reason.as_str(), Vec::new());
+        member.arrival
+    }
+
+    pub(crate) fn upgraded(&self, socket: Id20) {
+        if let Some(socket) = name_from(socket)
+            && let Some(member) = self.members.get(&socket)
+        {
+            member.line.up(Up::Upgraded { socket });
+        }
     }
 
     pub(crate) fn acked(&mut self, token: u64, args: &str, attachments: &[Vec<u8>]) {
@@ -217,6 +308,13 @@ impl Desk {
                 }
             }
             Down::Reply { told, answer } => self.reply(cx, told, answer),
+            Down::Verdict(verdict) => self.verdict(cx, verdict),
+            Down::Move { by, what } => {
+                if leads {
+                    tell_nodes(cx, &what);
+                }
+                shift(cx, &what, by);
+            }
             Down::Do(what) => self.order(cx, line, what, leads),
         }
         None
@@ -301,12 +399,6 @@ impl Desk {
                     None => with(cx, emit.to.as_ref(), |to| to.here().emit(&message)),
                 }
             }
-            What::Join(join) => with(cx, join.of.as_ref(), |of| {
-                of.here().join(&borrowed(&join.rooms));
-            }),
-            What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
-                of.here().leave(&borrowed(&leave.rooms));
-            }),
             What::Disconnect(end) if end.drop => {
                 if let Some(key) = self.only(end.of.as_ref()) {
                     cx.socket(key).drop_transport();
@@ -336,8 +428,13 @@ impl Desk {
                 let query = count.query;
                 line.up(Up::Counted(proto::Counted { query, servers }));
             }
-            // These are the backend's own business.
-            What::Decision(_) | What::Ack(_) | What::Reply(_) => {}
+            // These are the backend's own business, or come by a way of their own.
+            What::Decision(_)
+            | What::Ack(_)
+            | What::Reply(_)
+            | What::Verdict(_)
+            | What::Join(_)
+            | What::Leave(_) => {}
         }
     }
 
@@ -426,6 +523,18 @@ impl Desk {
     }
 }
 
+fn shift(cx: &mut Context<'_>, what: &What, by: u64) {
+    match what {
+        What::Join(join) => with(cx, join.of.as_ref(), |of| {
+            of.here().join(&borrowed(&join.rooms), by);
+        }),
+        What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
+            of.here().leave(&borrowed(&leave.rooms), by);
+        }),
+        _ => {}
+    }
+}
+
 /// A shard's work for its own sockets, done for those of other nodes.
 fn tell_nodes(cx: &mut Context<'_>, what: &What) {
     match what {
@@ -468,8 +577,11 @@ fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
 }
 
 fn name_of(socket: &hub::Member<'_>) -> Option<Name> {
-    let id = socket.id()?.encode();
-    Name::parse(std::str::from_utf8(&id).ok()?)
+    name_from(socket.id()?)
+}
+
+fn name_from(socket: Id20) -> Option<Name> {
+    Name::parse(std::str::from_utf8(&socket.encode()).ok()?)
 }
 
 fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> proto::Connect {
@@ -494,6 +606,7 @@ fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> pro
         },
         session: request.sid.to_string(),
         transport: request.transport.to_owned(),
+        opening: 0,
     }
 }
 

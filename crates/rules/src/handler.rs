@@ -4,18 +4,20 @@ use crate::book::{Book, Namespace, Rule, RulesFactory};
 use crate::config::{Action, BuiltIn};
 use crate::desk::Desk;
 use crate::errand::{Errand, Errands};
-use crate::line::Word;
+use crate::line::{Line, Word};
 use crate::rooms::Forbidden;
 use crate::trace::{Doing, TraceParent, Tracks};
 use crate::{chat, rooms};
 use hub::{
-    Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
-    HandlerFactory, Member, Record, Refusal, ServerEvent, SocketKey, notices,
+    AnswerHeaders, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event,
+    Found, Handler, HandlerFactory, Member, Opening, Protocol, Record, Refusal, Request,
+    ServerEvent, SocketKey, notices,
 };
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
+use wire::base64url::Id20;
 use wire::json;
 
 /// Stands in the configuration for every namespace that it does not name.
@@ -45,6 +47,12 @@ impl RulesHandler {
             tracks: Tracks::new(book.tracer.clone()),
             book,
         }
+    }
+
+    /// The ways to backends, in the order of their namespaces.
+    fn lines(&self) -> impl Iterator<Item = &Arc<dyn Line>> {
+        let namespaces = self.book.namespaces.iter();
+        namespaces.filter_map(|(_, namespace)| namespace.backend.as_ref())
     }
 
     fn find(&mut self, namespace: &str) -> Option<usize> {
@@ -96,9 +104,15 @@ impl RulesHandler {
         if let Some(Err(error)) = own.map(|rule| rule.check(event.args)) {
             return socket.refuse(event.ack, &error, "INVALID_PAYLOAD");
         }
+        let worker = namespace.backend.is_some();
         match built_in {
-            BuiltIn::Join => rooms::join(socket, event, namespace),
-            BuiltIn::Leave => rooms::leave(socket, event),
+            BuiltIn::Join => self.desk.watch(socket, worker, |socket| {
+                rooms::join(socket, event, namespace);
+            }),
+            BuiltIn::Leave => {
+                self.desk
+                    .watch(socket, worker, |socket| rooms::leave(socket, event));
+            }
             BuiltIn::ChatMessage => chat::message(socket, name, event),
         }
     }
@@ -106,8 +120,44 @@ impl RulesHandler {
 
 impl Handler for RulesHandler {
     fn reads_requests(&self) -> bool {
-        let mut namespaces = self.book.namespaces.iter();
-        self.book.tracer.is_some() || namespaces.any(|(_, namespace)| namespace.backend.is_some())
+        self.book.tracer.is_some() || self.lines().next().is_some()
+    }
+
+    fn watches_rooms(&self) -> bool {
+        self.lines().next().is_some()
+    }
+
+    fn opening(&mut self, _cx: &mut Context<'_>, request: &Request<'_>) -> Opening {
+        if request.protocol != Protocol::SocketIo {
+            return Opening::Accept;
+        }
+        let line = self.lines().find(|line| line.wants_openings()).cloned();
+        match line {
+            Some(line) => self.desk.opening(request, &line),
+            None => Opening::Accept,
+        }
+    }
+
+    fn answering(
+        &mut self,
+        request: &Request<'_>,
+        opens: Option<&str>,
+        headers: &mut AnswerHeaders,
+    ) {
+        if let Some(sid) = opens {
+            self.desk.answering(request, sid, headers);
+        }
+    }
+
+    fn moved(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketKey,
+        room: &str,
+        joined: bool,
+        by: u64,
+    ) {
+        self.desk.moved(&cx.socket(socket), room, joined, by);
     }
 
     fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
@@ -130,6 +180,15 @@ impl Handler for RulesHandler {
         }
     }
 
+    fn gave_up(&mut self, _cx: &mut Context<'_>, socket: Id20, reason: DisconnectReason) {
+        let arrival = self.desk.gave_up(socket, reason);
+        self.tracks.turned_away(arrival);
+    }
+
+    fn upgraded(&mut self, _cx: &mut Context<'_>, socket: Id20) {
+        self.desk.upgraded(socket);
+    }
+
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {
         let socket = &mut cx.socket(socket);
         let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
@@ -142,10 +201,13 @@ impl Handler for RulesHandler {
         };
         self.tracks.arrived(socket.key(), decided);
         let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
-        for room in &namespace.auto_join {
-            // A configured room has a checked name.
-            let _ = socket.join(room);
-        }
+        self.desk
+            .watch(socket, namespace.backend.is_some(), |socket| {
+                for room in &namespace.auto_join {
+                    // A configured room has a checked name.
+                    let _ = socket.join(room);
+                }
+            });
         if namespace.chat {
             chat::connected(socket, auth);
         }

@@ -8,6 +8,7 @@ mod book;
 mod chat;
 mod config;
 mod desk;
+mod doorway;
 mod errand;
 mod handler;
 mod line;

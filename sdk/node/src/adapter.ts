@@ -3,6 +3,7 @@
 import { Adapter } from "socket.io-adapter";
 import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
 import { decode, encode } from "./codec.js";
+import { Connection } from "./connection.js";
 import type { Answers, Found, Target } from "./messages.js";
 import type { Packet } from "./parser.js";
 import { only } from "./worker.js";
@@ -23,6 +24,7 @@ interface LocalSocket {
   listenersAnyOutgoing(): unknown[];
   notifyOutgoingListeners(packet: Packet): void;
   disconnect(close?: boolean): void;
+  _onerror(error: Error): void;
   onAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
   prependAnyOutgoing(listener: (...args: unknown[]) => void): unknown;
 }
@@ -35,6 +37,9 @@ export class SockeyeAdapter extends Adapter {
   readonly #adapters: Adapters;
   /** Some socket of this worker looks at what goes out. */
   #watched = false;
+  /** Whom the last broadcast was for, and the turn of the loop that it was in. */
+  #last?: Target;
+  #lastTurn = 0;
   /** The next to ask how many servers there are waits for one count. */
   #counted = false;
 
@@ -85,6 +90,17 @@ export class SockeyeAdapter extends Adapter {
     const now = new Set([id, ...rooms]);
     for (const room of [...(this.sids.get(id) ?? [])]) if (!now.has(room)) super.del(id, room);
     super.addAll(id, now);
+  }
+
+  /** Others moved it into rooms or out of them. */
+  moved(id: SocketId, joined: Room[], left: Room[]): void {
+    if (!this.sids.has(id)) return;
+    super.addAll(id, new Set(joined));
+    for (const room of left) if (room !== id) super.del(id, room);
+  }
+
+  failed(id: SocketId, error: Error): void {
+    this.#socket(id)?._onerror(error);
   }
 
   oust(id: SocketId): void {
@@ -172,10 +188,22 @@ export class SockeyeAdapter extends Adapter {
     if (member && member.namespace === packet.nsp) {
       // `socket.emit` comes by this way, with the acks of its own.
       this.#socket(member.id)?.notifyOutgoingListeners(packet);
+      if (Connection.watched) member.connection.created(packet, opts.flags);
       return this.#worker.emit(member, packet, volatile, timeoutOf(opts));
     }
     const emit = this.#message(packet, opts, volatile);
-    if (emit) this.#worker.command({ emit });
+    if (!emit || (this.#isBusy(emit.to) && volatile)) return;
+    this.#last = emit.to;
+    this.#worker.command({ emit });
+  }
+
+  /** The last broadcast of this turn of the loop was for the same sockets: their transports are busy, as Engine.IO has it. */
+  #isBusy({ rooms, except }: Target): boolean {
+    const { turn } = this.#worker;
+    const last = this.#lastTurn === turn ? this.#last : undefined;
+    this.#lastTurn = turn;
+    const same = (one: string[], other: string[]) => one.length === other.length && one.every((room, at) => room === other[at]);
+    return last !== undefined && same(last.rooms, rooms) && same(last.except, except);
   }
 
   override broadcastWithAck(packet: Packet, opts: BroadcastOptions, count: (clients: number) => void, ack: (answer: unknown) => void): void {
@@ -196,6 +224,7 @@ export class SockeyeAdapter extends Adapter {
   #message(packet: Packet, opts: BroadcastOptions, volatile: boolean) {
     const [event, ...values] = packet.data as [unknown, ...unknown[]];
     if (this.#watched) this.#matching(opts).forEach((socket) => socket.notifyOutgoingListeners(packet));
+    if (Connection.watched) this.#matching(opts).forEach(({ id }) => this.#worker.member(id)?.connection.created(packet, opts.flags));
     const to = this.#target(opts);
     return to && { to, event: String(event), ...encode(values), volatile };
   }

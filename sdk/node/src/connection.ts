@@ -3,7 +3,9 @@ import { EventEmitter } from "node:events";
 import { IncomingMessage } from "node:http";
 import type { Socket as NetSocket } from "node:net";
 import type { Member } from "./member.js";
-import type { Connect } from "./messages.js";
+import { encode } from "./codec.js";
+import type { Connect, Header } from "./messages.js";
+import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 
 /** What a connection tells of itself, and asks for. */
@@ -12,11 +14,11 @@ export interface Owner {
   closed(connection: Connection): void;
 }
 
-/** The request that opened the session, made of what the gateway tells of it. */
-function requestOf(connect: Connect): IncomingMessage {
-  const socket = { remoteAddress: connect.address, encrypted: false, destroyed: false, readable: false };
+/** The request that opened a session, made of what the gateway tells of it. */
+export function requestOf({ address, headers, target }: { address: string; headers: Header[]; target: string }): IncomingMessage {
+  const socket = { remoteAddress: address, encrypted: false, destroyed: false, readable: false };
   const request = new IncomingMessage(socket as unknown as NetSocket);
-  for (const { name, value } of connect.headers) {
+  for (const { name, value } of headers) {
     const key = name.toLowerCase();
     const text = value.toString("latin1");
     request.rawHeaders.push(name, text);
@@ -27,8 +29,9 @@ function requestOf(connect: Connect): IncomingMessage {
   }
   request.method = "GET";
   request.httpVersion = "1.1";
-  request.url = `/socket.io/${connect.query ? `?${connect.query}` : ""}`;
-  Object.assign(request, { _query: queryOf(connect.query) });
+  request.url = target;
+  const [, query = ""] = /\?(.*)$/s.exec(target) ?? [];
+  Object.assign(request, { _query: queryOf(query) });
   return request;
 }
 
@@ -63,14 +66,17 @@ export class Connection extends EventEmitter {
   readyState: "open" | "closing" | "closed" = "open";
   upgraded = false;
   upgrading = false;
+  /** The last turn of the loop in which something was written to it. */
+  wrote = 0;
   /** The session's sockets with this worker, by namespace. */
   readonly members = new Map<string, Member>();
   readonly #owner: Owner;
 
-  constructor(connect: Connect, owner: Owner) {
+  /** `request`: the one that this worker let open the session. */
+  constructor(connect: Connect, owner: Owner, request?: IncomingMessage) {
     super();
     this.id = connect.session;
-    this.request = requestOf(connect);
+    this.request = request ?? requestOf({ ...connect, target: `/socket.io/${connect.query ? `?${connect.query}` : ""}` });
     this.remoteAddress = connect.address;
     this.transport = new Transport(this.id, connect.transport || "websocket");
     this.#owner = owner;
@@ -90,8 +96,36 @@ export class Connection extends EventEmitter {
     this.emit("data", packet);
   }
 
-  write(packet: Packet, options: { volatile?: boolean } = {}, done?: () => void): this {
-    if (this.readyState === "open") this.#owner.written(this, packet, options);
+  override on(event: string, listener: (...args: any[]) => void): this {
+    if (event === "packetCreate") Connection.watched = true;
+    return super.on(event, listener);
+  }
+
+  override once(event: string, listener: (...args: any[]) => void): this {
+    if (event === "packetCreate") Connection.watched = true;
+    return super.once(event, listener);
+  }
+
+  /** Some connection's packets are looked at. */
+  static watched = false;
+
+  /** Tells those that look at packets of this one, as Engine.IO does: the text, then each attachment. */
+  created({ type, nsp, id, data }: Packet, flags: { compress?: boolean; volatile?: boolean } = {}): void {
+    if (this.listenerCount("packetCreate") === 0) return;
+    const options = { ...flags, compress: flags.compress !== false };
+    const binary = type === Type.Event || type === Type.Ack ? encode(data) : undefined;
+    const attachments = binary?.attachments ?? [];
+    const kind = attachments.length > 0 ? `${type + 3}${attachments.length}-` : `${type}`;
+    const text = binary ? `[${binary.args}]` : data === undefined ? "" : JSON.stringify(data);
+    const head = `${kind}${nsp === "/" ? "" : `${nsp},`}${id ?? ""}${text}`;
+    for (const part of [head, ...attachments]) this.emit("packetCreate", { type: "message", options, data: part });
+  }
+
+  write(packet: Packet, options: { volatile?: boolean; compress?: boolean } = {}, done?: () => void): this {
+    if (this.readyState === "open") {
+      if (Connection.watched) this.created(packet, options);
+      this.#owner.written(this, packet, options);
+    }
     if (done) process.nextTick(done);
     return this;
   }

@@ -2,32 +2,51 @@
 import { EventEmitter } from "node:events";
 import { ServerResponse } from "node:http";
 import type { IncomingMessage } from "node:http";
+import type { Header } from "./messages.js";
 import { Unsupported } from "./unsupported.js";
 
 export type Middleware = (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void;
 
-const OF_REQUESTS = new Set(["initial_headers", "headers"]);
+type AllowRequest = (request: IncomingMessage, done: (message: string | null | undefined, success: boolean) => void) => void;
+
+/** Events in which listeners add header lines to the answer to a request. */
+const OF_HEADERS = ["initial_headers", "headers"];
+/** Header lines that are the gateway's own, or say how its answer is framed. */
+const RESERVED = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding|upgrade|sec-websocket-.*)$/i;
 
 export class Engine extends EventEmitter {
-  readonly opts: object;
+  readonly opts: { allowRequest?: AllowRequest };
   clientsCount = 0;
   readonly #middlewares: Middleware[] = [];
+  /** It wants to be asked about requests for sessions. Called when that may have changed. */
+  asking: () => void = () => {};
 
   constructor(opts: object) {
     super();
     this.opts = opts;
   }
 
-  /** Runs on the request that opened a session, before its first CONNECT is handled here. */
+  /** Runs on the request that opens a session. */
   use(middleware: Middleware): void {
     this.#middlewares.push(middleware);
+    this.asking();
   }
 
   override on(event: string, listener: (...args: any[]) => void): this {
-    if (OF_REQUESTS.has(event)) {
-      throw new Unsupported(`io.engine.on("${event}")`, "the gateway answers HTTP requests before a worker hears of them; set headers in a proxy");
-    }
-    return super.on(event, listener);
+    super.on(event, listener);
+    if (OF_HEADERS.includes(event)) this.asking();
+    return this;
+  }
+
+  override once(event: string, listener: (...args: any[]) => void): this {
+    super.once(event, listener);
+    if (OF_HEADERS.includes(event)) this.asking();
+    return this;
+  }
+
+  /** Something here decides about requests for sessions, or adds to their answers. */
+  get asks(): boolean {
+    return this.opts.allowRequest !== undefined || this.#middlewares.length > 0 || OF_HEADERS.some((event) => this.listenerCount(event) > 0);
   }
 
   set generateId(_: unknown) {
@@ -50,28 +69,48 @@ export class Engine extends EventEmitter {
     return this;
   }
 
-  /** @internal */
-  admit(request: IncomingMessage, done: (error?: Error) => void): void {
-    if (this.#middlewares.length === 0) return done();
+  /** @internal Whether the request may open its session, and header lines for the answer. */
+  admit(request: IncomingMessage, done: (error: Error | undefined, headers: Header[]) => void): void {
+    if (!this.asks) return done(undefined, []);
     const response = new ServerResponse(request);
     let ended = false;
     const end = (error?: Error) => {
       if (ended) return;
       ended = true;
-      done(error);
+      done(error, error ? [] : this.#headers(request, response));
     };
     response.on("finish", () => end(new Error("refused by a middleware of the engine")));
-    const step = (at: number): void => {
-      if (at === this.#middlewares.length) return end();
+    const guard = (act: () => void) => {
       try {
-        this.#middlewares[at](request, response, (error) => {
-          if (error) end(error instanceof Error ? error : new Error(String(error)));
-          else step(at + 1);
-        });
+        act();
       } catch (error) {
-        end(error instanceof Error ? error : new Error(String(error)));
+        end(asError(error));
       }
+    };
+    const step = (at: number): void => {
+      if (at === this.#middlewares.length) return guard(() => this.#allow(request, end));
+      guard(() => this.#middlewares[at](request, response, (error) => (error ? end(asError(error)) : step(at + 1))));
     };
     step(0);
   }
+
+  #allow(request: IncomingMessage, end: (error?: Error) => void): void {
+    const { allowRequest } = this.opts;
+    if (!allowRequest) return end();
+    allowRequest(request, (message, success) => end(success ? undefined : new Error(message || "Forbidden")));
+  }
+
+  /** What middleware and listeners add to the answer. */
+  #headers(request: IncomingMessage, response: ServerResponse): Header[] {
+    const added: Record<string, unknown> = {};
+    // Middleware such as sessions sets its cookies just before the head is written.
+    response.writeHead(200);
+    for (const event of OF_HEADERS) this.emit(event, added, request);
+    const lines = Object.entries({ ...response.getHeaders(), ...added });
+    return lines
+      .filter(([name, value]) => value !== undefined && !RESERVED.test(name))
+      .flatMap(([name, value]) => [value].flat().map((line) => ({ name, value: Buffer.from(String(line), "latin1") })));
+  }
 }
+
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

@@ -13,6 +13,20 @@ const UNREACHABLE_AFTER = 4;
 const FAREWELL_MS = 30_000;
 const MESSAGE_BYTES_MAX = 64 << 20;
 
+/** Events and answers that the gateway has not got: while it is away, they wait here. */
+const KEPT_BYTES_MAX = 64 << 20;
+/** What one costs beside its bytes. */
+const COMMAND_BYTES = 128;
+
+/** Only what programs make any number of; the rest answers what the gateway sent. */
+function sizeOf({ emit, ask, tell }: Command): number {
+  const message = emit ?? ask?.emit ?? tell;
+  if (!message) return 0;
+  let bytes = COMMAND_BYTES + message.args.length;
+  for (const attachment of message.attachments) bytes += attachment.length;
+  return bytes;
+}
+
 export interface Tls {
   /** Certificates that the gateway's is checked against; without it those of the system. */
   ca?: Buffer | string;
@@ -40,8 +54,12 @@ export interface Handlers {
   welcomed(link: Link, welcome: Welcome): Error | undefined;
   /** The gateway gave the sockets of this worker to others. */
   lost(link: Link): void;
+  /** The worker wants to decide about requests for sessions. */
+  readonly asks: boolean;
   /** Commands are about to be sent. */
   sending(link: Link): void;
+  /** A command is refused, because too much waits for the gateway already; `first` of a row. */
+  overflowed(link: Link, first: boolean): void;
   refused(link: Link, error: Error): void;
   ended(link: Link): void;
 }
@@ -80,6 +98,10 @@ export class Link {
   #commands = 0;
   /** Commands that the gateway may not have; the first has number `#commands - #kept.length + 1`. */
   #kept: Command[] = [];
+  /** Their events and answers. */
+  #keptBytes = 0;
+  /** Commands refused since there was no room. */
+  #refused = 0;
   /** How many of them were sent on this stream. */
   #sent = 0;
   #scheduled = false;
@@ -88,6 +110,8 @@ export class Link {
   #leaving = false;
   #closed = false;
   #failures = 0;
+  /** Counts turns of the loop in which something was sent. */
+  turn = 1;
   readonly #timer: NodeJS.Timeout;
 
   constructor(settings: Settings, handlers: Handlers) {
@@ -106,18 +130,33 @@ export class Link {
     return this.#welcomed;
   }
 
-  /** Returns the command's number; nothing when the link has ended. */
+  /** Returns the command's number; nothing when the link has ended, or keeps as much as it may. */
   command(command: Command): number | undefined {
     if (this.#closed) return undefined;
+    const bytes = sizeOf(command);
+    if (bytes > 0 && this.#keptBytes + bytes > KEPT_BYTES_MAX) return this.#refuse();
+    this.#keptBytes += bytes;
     this.#kept.push(command);
     this.#commands += 1;
     this.#schedule();
     return this.#commands;
   }
 
+  /** What the gateway has not got grew too large: said once, until there is room again. */
+  #refuse(): undefined {
+    this.#handlers.overflowed(this, this.#refused === 0);
+    this.#refused += 1;
+    return undefined;
+  }
+
   /** The command has not left this process: it may be changed. */
   isUnsent(number: number): boolean {
     return number > this.#commands - this.#kept.length + this.#sent;
+  }
+
+  /** Tells the gateway at once what the handlers want. */
+  refresh(): void {
+    this.#flush(true);
   }
 
   /** The item is not handled before `release`. */
@@ -214,6 +253,7 @@ export class Link {
       this.#open.clear();
       this.#commands = 0;
       this.#kept = [];
+      this.#keptBytes = 0;
       this.#handlers.lost(this);
     }
     this.#known = true;
@@ -226,7 +266,8 @@ export class Link {
   #confirm(commands: number): void {
     const first = this.#commands - this.#kept.length + 1;
     const known = Math.max(0, commands - first + 1);
-    this.#kept.splice(0, known);
+    for (const command of this.#kept.splice(0, known)) this.#keptBytes -= sizeOf(command);
+    if (this.#refused > 0 && this.#keptBytes < KEPT_BYTES_MAX / 2) this.#refused = 0;
     this.#sent = Math.max(0, this.#sent - known);
   }
 
@@ -251,6 +292,7 @@ export class Link {
     this.#told = handled;
     const first = this.#commands - commands.length + 1;
     this.#sent = this.#kept.length;
-    this.#stream.write({ handled, first, commands, leaving: this.#leaving });
+    this.turn += 1;
+    this.#stream.write({ handled, first, commands, leaving: this.#leaving, openings: this.#handlers.asks });
   }
 }

@@ -31,6 +31,20 @@ export interface Command {
   tell?: Values & { query: number; namespace: string; event: string; timeout_ms: number };
   reply?: Values & { told: number };
   count?: { query: number; namespace: string };
+  verdict?: { opening: number; admit: boolean; message: string; headers: Header[] };
+}
+
+export interface Header {
+  name: string;
+  value: Buffer;
+}
+
+/** A request for a session. */
+export interface Opening {
+  opening: number;
+  target: string;
+  headers: Header[];
+  address: string;
 }
 
 export interface Connect {
@@ -38,12 +52,13 @@ export interface Connect {
   namespace: string;
   auth: Buffer;
   query: string;
-  headers: { name: string; value: Buffer }[];
+  headers: Header[];
   address: string;
   user: string;
   protocol: string;
   session: string;
   transport: string;
+  opening: number;
 }
 
 export interface Resume {
@@ -56,7 +71,6 @@ export interface Event extends Values {
   socket: string;
   event: string;
   ack: number;
-  websocket: boolean;
 }
 
 export interface Gone {
@@ -90,7 +104,7 @@ export interface Told extends Values {
 
 export interface Item {
   redelivered: boolean;
-  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted";
+  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted" | "upgraded" | "moved" | "opening";
   connect: Connect;
   resume: Resume;
   event: Event;
@@ -100,6 +114,9 @@ export interface Item {
   failed: Failed;
   told: Told;
   counted: { query: number; servers: number };
+  upgraded: { socket: string };
+  moved: { socket: string; joined: string[]; left: string[] };
+  opening: Opening;
 }
 
 export interface Welcome {

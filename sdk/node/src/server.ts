@@ -35,7 +35,6 @@ type HttpServers = HttpServer | { listen: unknown; close(done?: (error?: Error) 
 
 /** Options whose matters are the gateway's, or that cannot be: using them would silently do nothing. */
 const REFUSED: Partial<Record<keyof ServerOptions, string>> = {
-  allowRequest: "the gateway opens sessions; decide in io.use(), or set access rules in the gateway's configuration",
   parser: 'the gateway speaks with clients; set `parser = "msgpack"` in the gateway\'s configuration',
   wsEngine: "the gateway speaks with clients",
   adapter: "the gateway is the cluster; set [cluster] in the gateway's configuration",
@@ -104,6 +103,8 @@ export class Server<
     const local = {
       data: (namespace: string, id: string) => adapters.get(namespace)?.data(id),
       follow: (namespace: string, id: string, rooms: string[]) => adapters.get(namespace)?.follow(id, rooms),
+      moved: (namespace: string, id: string, joined: string[], left: string[]) => adapters.get(namespace)?.moved(id, joined, left),
+      failed: (namespace: string, id: string, error: Error) => adapters.get(namespace)?.failed(id, error),
       told: (namespace: string, event: unknown[]) => adapters.get(namespace)?.told(event),
     };
     const { gateways, ...settings } = links(options);
@@ -137,6 +138,11 @@ export class Server<
     return this.#worker.ready;
   }
 
+  /** Events that were not sent: 64 MiB waited for a gateway that was away. */
+  get dropped(): number {
+    return this.#worker.dropped;
+  }
+
   override of(name: any, listener?: any): any {
     const known = typeof name === "string" && this._nsps.has(name.startsWith("/") ? name : `/${name}`);
     const namespace = super.of(name);
@@ -162,6 +168,8 @@ export class Server<
   /** Hands the sockets over to other workers; their clients notice nothing. `io.disconnectSockets(true)` ends them. */
   override async close(done?: (error?: Error) => void): Promise<void> {
     await this.#worker.close();
+    // They are other workers' now.
+    for (const namespace of this._nsps.values()) (namespace.sockets as Map<string, unknown>).clear();
     const server = this.httpServer as unknown as { close?(done: (error?: Error) => void): void } | undefined;
     const error = await new Promise<Error | undefined>((resolve) => (server?.close ? server.close(resolve) : resolve(undefined)));
     done?.(error);

@@ -1,5 +1,6 @@
 // Between the streams and Socket.IO's server: sessions and sockets of this worker, and questions that wait for answers.
-import { Connection } from "./connection.js";
+import type { IncomingMessage } from "node:http";
+import { Connection, requestOf } from "./connection.js";
 import type { Owner } from "./connection.js";
 import { decode, encode } from "./codec.js";
 import { Engine } from "./engine.js";
@@ -7,12 +8,21 @@ import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
-import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, Resume, Told, Welcome } from "./messages.js";
+import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, Opening, Resume, Told, Welcome } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 
 /** A client's answer without `socket.timeout()` is waited for so long. */
 const PATIENCE_MS = 60 * 60_000;
+
+/** A session that was let open is kept in mind for so long, and so many are. */
+const REQUEST_KEPT_MS = 60_000;
+const REQUESTS_MAX = 16_384;
+/** The client sent DISCONNECT: its session may go on. */
+const LEFT = "client namespace disconnect";
+
+/** The gateway says no more than that it could not read a packet. */
+const UNREADABLE = "parse error: the client sent a packet with an unknown packet type, Illegal attachments, an Illegal namespace or id, or an invalid payload";
 
 type Counted = Item["counted"];
 
@@ -29,6 +39,10 @@ export interface Local {
   data(namespace: string, id: string): unknown;
   /** Rooms that the socket has by now. */
   follow(namespace: string, id: string, rooms: string[]): void;
+  /** Others moved the socket into rooms and out of them. */
+  moved(namespace: string, id: string, joined: string[], left: string[]): void;
+  /** The socket's client said what is no packet. */
+  failed(namespace: string, id: string, error: Error): void;
   /** Another server says something: its name, arguments, and perhaps a function that answers. */
   told(namespace: string, event: unknown[]): void;
 }
@@ -53,12 +67,18 @@ export class Worker implements Owner, Handlers {
     // A refusal is on the console anyway.
     this.ready.catch(() => {});
     this.#links = links(this);
+    engine.asking = () => this.#links.forEach((link) => link.refresh());
   }
 
   // ---- for adapters and the server ----------------------------------------------------------------------------------------
 
   member(id: string): Member | undefined {
     return this.#members.get(id);
+  }
+
+  /** Counts turns of the loop in which something was sent. */
+  get turn(): number {
+    return this.#links[0].turn;
   }
 
   /** A command that is about no socket of this worker alone. */
@@ -73,8 +93,13 @@ export class Worker implements Owner, Handlers {
     const query = ++this.#numbers;
     const number = via?.command(make(query));
     const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
-    if (!sent) return failed(new Error("this worker has ended"));
+    if (!sent) return failed(new Error("this worker has ended, or too much waits for the gateway already"));
     this.#queries.set(query, { link: sent.link, command: sent.number, done, failed });
+  }
+
+  /** It wants to decide about requests for sessions. */
+  get asks(): boolean {
+    return this.engine.asks;
   }
 
   /** Hands the sockets over; their clients notice nothing. */
@@ -102,6 +127,12 @@ export class Worker implements Owner, Handlers {
         return this.#event(number, item.event, item.redelivered);
       case "gone":
         return this.#gone(link, number, item.gone);
+      case "upgraded":
+        return this.#upgraded(item.upgraded.socket);
+      case "moved":
+        return this.#moved(number, item.moved);
+      case "opening":
+        return this.#opening(link, item.opening);
       case "answers":
         return this.#answered(item.answers.query, item.answers);
       case "found":
@@ -124,7 +155,9 @@ export class Worker implements Owner, Handlers {
 
   #connect(link: Link, number: number, connect: Connect, resume?: Resume): void {
     const known = this.#connections.get(connect.session);
-    const connection = known ?? new Connection(connect, this);
+    const asked = this.#requests.get(link)?.get(connect.opening)?.request;
+    this.#requests.get(link)?.delete(connect.opening);
+    const connection = known ?? new Connection(connect, this, asked);
     const before = connection.members.get(connect.namespace);
     const member = new Member(connection, link, connect, resume);
     this.#members.set(member.id, member);
@@ -141,14 +174,16 @@ export class Worker implements Owner, Handlers {
     if (known) return begin();
     this.#connections.set(connection.id, connection);
     this.engine.clientsCount = this.#connections.size;
-    this.engine.admit(connection.request, (error) => {
+    const enter = (error?: Error) => {
       if (error) {
         this.#forget(connection);
         return this.#refuse(member, error.message);
       }
       this.engine.emit("connection", connection);
       begin();
-    });
+    };
+    if (asked) return enter();
+    this.engine.admit(connection.request, enter);
   }
 
   #refuse(member: Member, message: string): void {
@@ -165,7 +200,6 @@ export class Worker implements Owner, Handlers {
       if (member.stage !== "in") return;
       const data = decode(event, event.event);
       if (redelivered) mark(data);
-      if (event.websocket) member.connection.upgrade();
       this.#touched.add(member);
       member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack });
     });
@@ -174,28 +208,67 @@ export class Worker implements Owner, Handlers {
   #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
     const member = this.#members.get(socket);
     if (!member) return;
-    const { connection } = member;
-    if (member.stage === "asked" && connection.members.size === 1) {
-      this.#drop(member);
-      return this.#end(connection, reason);
-    }
     // Events before it are handled in later ticks of this turn.
     link.hold(number);
-    setImmediate(() =>
+    setImmediate(() => {
+      const { connection } = member;
+      const leaves = reason === LEFT && connection.members.size > 1;
+      if (member.stage === "asked" && !leaves) {
+        // Middleware that still works on it hears of it by the connection.
+        link.release(number);
+        return this.#end(connection, reason === LEFT ? "transport close" : reason);
+      }
       member.take(number, () => {
         link.release(number);
         this.#finish(member, reason, rooms);
-      }),
-    );
+      });
+    });
+  }
+
+  #moved(number: number, { socket, joined, left }: Item["moved"]): void {
+    const member = this.#members.get(socket);
+    member?.take(number, () => this.#local.moved(member.namespace, socket, joined, left));
+  }
+
+  /** A client asks for a session. */
+  #opening(link: Link, { opening, ...asked }: Opening): void {
+    const request = requestOf(asked);
+    this.engine.admit(request, (error, headers) => {
+      if (!error) this.#admitted(link, opening, request);
+      link.command({ verdict: { opening, admit: !error, message: error?.message ?? "", headers } });
+    });
+  }
+
+  /** Requests that this worker let open sessions, until their clients say CONNECT: by link, then by number. */
+  readonly #requests = new Map<Link, Map<number, { request: IncomingMessage; until: number }>>();
+
+  #admitted(link: Link, opening: number, request: IncomingMessage): void {
+    const requests = this.#requests.get(link) ?? new Map();
+    this.#requests.set(link, requests);
+    const now = Date.now();
+    requests.set(opening, { request, until: now + REQUEST_KEPT_MS });
+    for (const [oldest, { until }] of requests) {
+      if (until > now && requests.size <= REQUESTS_MAX) break;
+      requests.delete(oldest);
+    }
+  }
+
+  #upgraded(socket: string): void {
+    const member = this.#members.get(socket);
+    if (!member) return;
+    // Handlers of a connection that came with the same message are there at the end of this turn.
+    if (member.stage === "in") member.connection.upgrade();
+    else setImmediate(() => member.connection.upgrade());
   }
 
   #finish(member: Member, reason: string, rooms: string[]): void {
     if (member.stage === "ended") return;
     const { connection, namespace } = member;
     this.#local.follow(namespace, member.id, rooms);
+    if (reason === "parse error") for (const { id, namespace } of connection.members.values()) this.#local.failed(namespace, id, new Error(UNREADABLE));
     // Whatever it writes from here on, the client is gone.
     member.stage = "ended";
-    if (reason === "client namespace disconnect") {
+    if (reason === LEFT) {
       connection.receive({ type: Type.Disconnect, nsp: namespace });
       process.nextTick(() => this.#drop(member));
     } else if (reason === "server namespace disconnect") {
@@ -249,6 +322,10 @@ export class Worker implements Owner, Handlers {
 
   /** An event for one socket. */
   emit(member: Member, packet: Packet, volatile: boolean, timeout?: number): void {
+    // As Engine.IO does: what was written in this turn of the loop is on its way, and the client cannot take more this instant.
+    const { turn } = member.link;
+    if (volatile && member.connection.wrote === turn) return;
+    member.connection.wrote = turn;
     const [event, ...values] = packet.data as [unknown, ...unknown[]];
     const emit = { to: only(member), event: String(event), ...encode(values), volatile };
     this.#touched.add(member);
@@ -363,6 +440,14 @@ export class Worker implements Owner, Handlers {
       if ([...connection.members.values()].some((member) => member.link === link)) this.#end(connection, "transport close");
     }
     this.#fail(link);
+  }
+
+  /** Events that were not sent, because too much waited for the gateway. */
+  dropped = 0;
+
+  overflowed(_: Link, first: boolean): void {
+    this.dropped += 1;
+    if (first) process.emitWarning("cannot send more events: 64 MiB wait for a gateway that does not take them; events are dropped until it does (io.dropped counts them)", "SockeyeWarning");
   }
 
   refused(link: Link, error: Error): void {

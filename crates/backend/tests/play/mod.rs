@@ -203,7 +203,6 @@ impl Play {
             args: number.to_string().into(),
             attachments: Vec::new(),
             ack,
-            websocket: false,
             ..proto::Event::default()
         };
         self.backend.up(self.now, Up::Event(event));
@@ -512,6 +511,9 @@ impl Play {
             | What::Failed(_)
             | What::Told(_)
             | What::Counted(_)
+            | What::Upgraded(_)
+            | What::Opening(_)
+            | What::Moved(_)
             | What::NodeGone(_) => {}
         }
     }

@@ -14,6 +14,7 @@ use prost::bytes::Bytes;
 use rules::{Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Notify, oneshot};
@@ -281,6 +282,11 @@ impl Driver {
 
     /// Returns how much there was for shards.
     fn hand_on(&mut self) -> usize {
+        let wants = self.backend.wants_openings();
+        let said = &self.figures.wants_openings;
+        if said.load(Ordering::Relaxed) != wants {
+            said.store(wants, Ordering::Relaxed);
+        }
         let out = self.backend.take_out();
         let left = out.len();
         for out in out {
@@ -295,6 +301,7 @@ impl Driver {
                         self.bags.send(shard, out.down.clone(), shard == 0);
                     }
                 }
+                To::Shard(shard) => self.bags.send(shard, out.down, false),
                 To::One => self.bags.send(0, out.down, false),
             }
         }

@@ -2,12 +2,14 @@
 
 use crate::api::Durations;
 use backend::Backend;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Bytes on their way from shards.
     pub queued: AtomicUsize,
+    /// Its workers want to decide about requests for sessions.
+    pub wants_openings: AtomicBool,
     pub workers: AtomicU64,
     pub sockets: AtomicU64,
     pub parked: AtomicU64,

@@ -26,6 +26,9 @@ pub(super) struct Outlet {
 
 pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet) {
     let (sender, receiver) = unbounded_channel();
+    figures
+        .wants_openings
+        .store(settings.openings, Ordering::Relaxed);
     let inlet = Inlet {
         words: sender,
         bytes_max: settings.queue_bytes_max,
@@ -47,6 +50,12 @@ impl Line for Inlet {
                 (event.event.len() + event.args.len() + attached, false)
             }
             Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
+            Up::Opening(opening) => {
+                let lines = opening.headers.iter();
+                let lines: usize = lines.map(|line| line.name.len() + line.value.len()).sum();
+                (opening.target.len() + lines, false)
+            }
+            Up::Moved { room, .. } => (room.len(), true),
             // A server that waits is answered at once when there is no room.
             Up::Told(told) => (told.args.len(), false),
             _ => (0, true),
@@ -59,6 +68,10 @@ impl Line for Inlet {
         self.figures.queued.fetch_add(bytes, Ordering::Relaxed);
         // The other end goes when the process ends.
         self.words.send((up, bytes)).is_ok()
+    }
+
+    fn wants_openings(&self) -> bool {
+        self.figures.wants_openings.load(Ordering::Relaxed)
     }
 
     fn connect_timeout(&self) -> Duration {

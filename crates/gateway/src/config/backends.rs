@@ -102,6 +102,7 @@ fn settings(keys: &Backend) -> Settings {
         window_bytes: keys.window.get(),
         queue_bytes_max: keys.queue_max.get(),
         socket_bytes_max: keys.socket_max.get(),
+        openings: *keys.openings,
         scope: Scope::default(),
     }
 }

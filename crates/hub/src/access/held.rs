@@ -10,6 +10,8 @@ pub enum Opening {
     Accept,
     /// 403 with this message, code 4 of Engine.IO.
     Refuse(String),
+    /// 503: nobody can decide now.
+    Unavailable,
     /// The request waits for [`Context::decide_opening`](crate::Context::decide_opening), for as long as a request head may take to come (`limits.handshake_timeout`);
     /// then it is answered 503.
     Later,

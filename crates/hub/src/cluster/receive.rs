@@ -22,10 +22,10 @@ fn asked(parts: &mut Parts, order: &Order) {
     match order {
         Order::Broadcast(broadcast, round) => on_broadcast(parts, broadcast, *round),
         Order::Join { of, rooms, .. } => {
-            of.with(|target| orders::join_selected(parts, target, &borrowed(rooms)));
+            of.with(|target| orders::join_selected(parts, target, &borrowed(rooms), 0));
         }
         Order::Leave { of, rooms } => {
-            of.with(|target| orders::leave_selected(parts, target, &borrowed(rooms)));
+            of.with(|target| orders::leave_selected(parts, target, &borrowed(rooms), 0));
         }
         Order::Disconnect { of, close } => {
             of.with(|target| ending::disconnect_selected(parts, target, *close));

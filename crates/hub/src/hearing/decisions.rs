@@ -130,10 +130,15 @@ fn released(stage: &mut Stage, key: SessionKey, held: &Held) {
         return;
     }
     let Some(packet) = held.packet() else {
-        return;
+        return socketio::parse_error(parts, key.id());
     };
-    // Stock clients give up without a word. One that came back before the answer asked twice, and means once.
-    if held.connects() && parts.people.socket_in(key.id(), packet.namespace).is_some() {
+    // Stock clients give up a namespace without a word, as long as they have another one. One that came back before the answer
+    // asked twice, and means once.
+    let slot = parts.people.sessions.get(key.id());
+    if held.connects()
+        && slot.is_some_and(|slot| slot.sockets.len() > 1)
+        && parts.people.socket_in(key.id(), packet.namespace).is_some()
+    {
         return;
     }
     socketio::on_packet(stage, key.id(), &packet, held.attachments());

@@ -11,6 +11,7 @@ use crate::life::{ending, opening};
 use crate::parts::Parts;
 use crate::seam::event::{Caller, Data, Event, Refusal};
 use crate::seam::gate;
+use crate::seam::join::Held;
 use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
@@ -57,7 +58,16 @@ pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) 
     }
 }
 
-fn parse_error(parts: &mut Parts, session: SessionId) {
+/// What is no packet ends the session; one that waits for its handler's decision gets the decision first.
+#[cold]
+fn on_broken(parts: &mut Parts, session: SessionId, text: &str) {
+    match gate::decided_by_handler(&parts.asks, &parts.people, session) {
+        Some(ask) => gate::keep(parts, session, ask, Held::broken(text)),
+        None => parse_error(parts, session),
+    }
+}
+
+pub(crate) fn parse_error(parts: &mut Parts, session: SessionId) {
     parts.books.counts.drop_message(Dropped::Invalid);
     ending::close_session(parts, session, CloseReason::ParseError);
 }
@@ -80,7 +90,8 @@ pub(crate) fn on_packet_text(stage: &mut Stage, session: SessionId, text: &str, 
         Err(_) if !interrupted && is_empty_event(text) => {
             stage.parts.books.counts.drop_message(Dropped::Invalid)
         }
-        Err(_) => parse_error(&mut stage.parts, session),
+        Err(_) if interrupted => parse_error(&mut stage.parts, session),
+        Err(_) => on_broken(&mut stage.parts, session, text),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ends: of memberships, of sessions, of connections that are lost. The tables agree with each other before and after each of these calls.
 
 use crate::access::tokens;
-use crate::books::close::{CloseReason, Departure};
+use crate::books::close::{CloseReason, Departure, DisconnectReason};
 use crate::clients::conn::State;
 use crate::clients::people::People;
 use crate::clients::session::Session;
@@ -27,7 +27,7 @@ pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Sess
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, index, None);
     let probe = parts.people.sessions.get(index)?.probe();
-    question::forget_questions(parts, index);
+    question::forget_questions(parts, index, DisconnectReason::TransportClose);
     // Nothing that is still in flight for it may reach the next owner of the slot.
     release_polling(parts, index);
     if let Some(probe) = probe {
@@ -227,6 +227,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     for socket in slot.map(|slot| slot.sockets.clone()).into_iter().flatten() {
         retire_socket(parts, socket, Departure::Session(reason));
     }
+    question::forget_questions(parts, session, reason.disconnect_reason());
     if let Some(conn) = conn {
         close_transport(parts, conn, joined, reason);
     }

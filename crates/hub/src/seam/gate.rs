@@ -1,15 +1,14 @@
 //! The gate before a namespace that a client wants to join while nobody has decided yet: what it sends there waits in order, its
 //! other namespaces do not, and no other client does. A DISCONNECT passes: the client gave up.
 
-use crate::books::close::CloseReason;
+use crate::books::close::{CloseReason, DisconnectReason};
 use crate::books::metrics::{Dropped, Limit};
 use crate::clients::people::People;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::join::Held;
 use crate::seam::question;
-use crate::seam::questions::Questions;
-use crate::seam::questions::Waiting;
+use crate::seam::questions::{Asked, Questions, Waiting};
 use crate::tables::slot::{AskId, SessionId};
 use wire::socketio::{Packet, PacketType};
 
@@ -40,7 +39,23 @@ pub(crate) fn hold(
     if packet.kind == PacketType::Disconnect {
         return give_up(parts, session, ask, packet.namespace);
     }
-    let held = Held::new(packet, attachments);
+    keep(parts, session, ask, Held::new(packet, attachments));
+}
+
+/// The first question about the session that its handler is to decide.
+pub(crate) fn decided_by_handler(
+    asks: &Questions,
+    people: &People,
+    session: SessionId,
+) -> Option<AskId> {
+    let slot = people.sessions.get(session)?;
+    slot.joining.gates.iter().find(|ask| {
+        let pending = asks.get(*ask);
+        pending.is_some_and(|pending| pending.asked == Asked::Handler)
+    })
+}
+
+pub(crate) fn keep(parts: &mut Parts, session: SessionId, ask: AskId, held: Held) {
     let bytes = held.bytes();
     let limits = &parts.books.config.limits;
     let (gate_max, all_max) = (limits.gate_bytes_max, limits.ask_bytes_max);
@@ -66,5 +81,5 @@ fn give_up(parts: &mut Parts, session: SessionId, ask: AskId, namespace: &str) {
         held.iter()
             .for_each(|_| parts.books.counts.drop_message(Dropped::Invalid));
     }
-    question::forget_question(parts, ask);
+    question::forget_question(parts, ask, DisconnectReason::ClientNamespaceDisconnect);
 }

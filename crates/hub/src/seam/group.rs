@@ -309,18 +309,18 @@ impl Here<'_, '_> {
         }
     }
 
-    /// Puts them into rooms.
-    pub fn join(self, rooms: &[&str]) {
+    /// Puts them into rooms. With the news of it comes `by` ([`Handler::moved`](crate::Handler::moved)).
+    pub fn join(self, rooms: &[&str], by: u64) {
         let _inside = Inside::enter();
         self.0
-            .with(|parts, of, _| orders::join_selected(parts, of, rooms));
+            .with(|parts, of, _| orders::join_selected(parts, of, rooms, by));
     }
 
-    /// Takes them out of rooms.
-    pub fn leave(self, rooms: &[&str]) {
+    /// Takes them out of rooms, likewise.
+    pub fn leave(self, rooms: &[&str], by: u64) {
         let _inside = Inside::enter();
         self.0
-            .with(|parts, of, _| orders::leave_selected(parts, of, rooms));
+            .with(|parts, of, _| orders::leave_selected(parts, of, rooms, by));
     }
 
     /// Ends their memberships in the namespace; with `close` their sessions.

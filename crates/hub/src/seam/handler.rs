@@ -10,6 +10,7 @@ use crate::seam::opening::{AnswerHeaders, Opening, Request};
 use crate::seam::told::Collected;
 use crate::tables::slot::{SessionKey, SocketKey};
 use std::any::Any;
+use wire::base64url::Id20;
 
 /// What a shard calls.
 ///
@@ -22,8 +23,8 @@ use std::any::Any;
 /// **Order.** A handler hears of things in the order in which they happened. For one socket: [`connecting`](Self::connecting)
 /// (before there is a socket), [`connected`](Self::connected), then [`event`](Self::event), [`acked`](Self::acked) and
 /// [`ack_timed_out`](Self::ack_timed_out) in any number, [`disconnecting`](Self::disconnecting), and
-/// [`disconnected`](Self::disconnected) last and once. A client that is refused, or gives up before a late decision, has none of
-/// them. Between the sockets of one session, and between sessions, there is the order of their input and no other.
+/// [`disconnected`](Self::disconnected) last and once. A client that is refused has none of them; of one that leaves before a late
+/// decision the handler hears by [`gave_up`](Self::gave_up). Between the sockets of one session, and between sessions, there is the order of their input and no other.
 ///
 /// **Effects.** What a handler does through its [`Context`] is queued, takes effect at once for what it asks of the context
 /// afterwards (a room that was joined is joined), and never calls the handler from within. What is sent leaves at the end of the
@@ -76,6 +77,10 @@ pub trait Handler: Send {
     fn counts_nodes(&self) -> bool {
         false
     }
+    /// Whether [`moved`](Self::moved) is called. Asked once; others pay nothing for it.
+    fn watches_rooms(&self) -> bool {
+        false
+    }
     /// A request asks for a new session, and nothing else speaks against it. Socket.IO's `allowRequest`.
     fn opening(&mut self, cx: &mut Context<'_>, request: &Request<'_>) -> Opening {
         Opening::Accept
@@ -92,6 +97,23 @@ pub trait Handler: Send {
     /// May this client join the namespace? The default world has no namespaces at all.
     fn connecting(&mut self, cx: &mut Context<'_>, request: &ConnectRequest<'_>) -> Decision {
         Decision::Refuse(Refusal::invalid_namespace())
+    }
+    /// A client about which the handler was to decide later left or gave up: its ticket is void. `socket` is the id that
+    /// [`connecting`](Self::connecting) named.
+    fn gave_up(&mut self, cx: &mut Context<'_>, socket: Id20, reason: DisconnectReason) {}
+    /// The session of this socket, or of a client that is to be decided about, went from long-polling to a WebSocket. Each of its
+    /// sockets is told.
+    fn upgraded(&mut self, cx: &mut Context<'_>, socket: Id20) {}
+    /// A socket of this shard joined or left a room as one of a [`Group`](crate::Group), by whomever: this handler, that of another shard
+    /// or node, a server of another kind. `by`: what this handler said in [`Here::join`](crate::Here::join); 0 = others.
+    fn moved(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketKey,
+        room: &str,
+        joined: bool,
+        by: u64,
+    ) {
     }
     /// The client has joined and was told so. `auth` is the raw JSON of its CONNECT payload.
     fn connected(&mut self, cx: &mut Context<'_>, socket: SocketKey, auth: &str) {}

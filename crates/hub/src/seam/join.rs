@@ -40,6 +40,15 @@ impl Held {
         }
     }
 
+    /// Text that is no packet. It counts whatever is decided.
+    pub(crate) fn broken(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            attachments: Vec::new(),
+            connects: true,
+        }
+    }
+
     /// It asks for the membership once more.
     pub(crate) fn connects(&self) -> bool {
         self.connects

@@ -5,23 +5,50 @@ use crate::cluster::send;
 use crate::cluster::wire::Ask;
 use crate::life::ending;
 use crate::parts::Parts;
+use crate::seam::told::Told;
+use crate::tables::slot::SocketId;
 
-pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
+/// `by`: what the handler is told with the news of it.
+pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], by: u64) {
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
+            let before = count(parts, index);
             // A refused room is counted; there is nobody to tell.
             let _ = parts
                 .rooms
                 .join(&mut parts.people, &mut parts.books, index, room);
+            if count(parts, index) != before {
+                tell(parts, index, room, true, by);
+            }
         }
     }
 }
 
-pub(crate) fn leave_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
+pub(crate) fn leave_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], by: u64) {
     for index in parts.rooms.select(&mut parts.people, of) {
-        rooms
-            .iter()
-            .for_each(|room| parts.rooms.leave(&mut parts.people, index, room));
+        for room in rooms {
+            let before = count(parts, index);
+            parts.rooms.leave(&mut parts.people, index, room);
+            if count(parts, index) != before {
+                tell(parts, index, room, false, by);
+            }
+        }
+    }
+}
+
+fn count(parts: &Parts, index: SocketId) -> Option<usize> {
+    let socket = parts.people.sockets.get(index);
+    socket.map(|socket| socket.rooms.len())
+}
+
+fn tell(parts: &mut Parts, index: SocketId, room: &str, joined: bool, by: u64) {
+    if parts.watches_rooms {
+        parts.outbound.tell(Told::Moved {
+            socket: parts.people.socket_key(index),
+            room: room.into(),
+            joined,
+            by,
+        });
     }
 }
 
@@ -48,7 +75,7 @@ pub(crate) fn join_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
         rooms: owned(rooms),
         expected: parts.rooms.expect(namespace, rooms),
     });
-    join_selected(parts, of, rooms);
+    join_selected(parts, of, rooms, 0);
 }
 
 /// Lets all sockets of a target leave rooms, wherever they are.
@@ -57,7 +84,7 @@ pub(crate) fn leave_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
         of,
         rooms: owned(rooms),
     });
-    leave_selected(parts, of, rooms);
+    leave_selected(parts, of, rooms, 0);
 }
 
 /// Ends the memberships of all sockets of a target, wherever they are; with `close` their sessions.

@@ -3,11 +3,13 @@
 //! the turn. Questions are bounded in number, in bytes and in time: one that is answered late, or never, is answered `unavailable`.
 
 use crate::books::claims::Denied;
+use crate::books::close::DisconnectReason;
 use crate::books::limits::TOKEN_BYTES_MAX;
 use crate::parts::Parts;
 use crate::seam::ask::{Ask, Token};
 use crate::seam::effect::Effect;
 use crate::seam::questions::{Asked, Pending, Waiting};
+use crate::seam::told::Told;
 use crate::tables::slot::{AskId, AskKey, SessionId};
 use std::time::Duration;
 
@@ -70,19 +72,26 @@ pub(crate) fn settle_question(parts: &mut Parts, key: AskKey) -> Option<Pending>
     Some(pending)
 }
 
-/// Nobody waits for this answer any more.
-pub(crate) fn forget_question(parts: &mut Parts, ask: AskId) {
-    close_question(parts, parts.asks.key(ask));
+/// Nobody waits for this answer any more. A handler that was to decide is told.
+pub(crate) fn forget_question(parts: &mut Parts, ask: AskId, reason: DisconnectReason) {
+    let pending = close_question(parts, parts.asks.key(ask));
+    if let Some(pending) = pending
+        && pending.asked == Asked::Handler
+        && let Waiting::Join(join) = pending.waiting
+        && let Some(socket) = join.socket
+    {
+        parts.outbound.tell(Told::GaveUp { socket, reason });
+    }
 }
 
-/// Nobody waits for answers about a session that is gone.
-pub(crate) fn forget_questions(parts: &mut Parts, session: SessionId) {
+/// Nobody waits for answers about a session that ends.
+pub(crate) fn forget_questions(parts: &mut Parts, session: SessionId, reason: DisconnectReason) {
     let slot = parts.people.sessions.get(session);
     let open = slot
         .map(|slot| slot.joining.gates.clone())
         .unwrap_or_default();
     for ask in open.iter() {
-        forget_question(parts, ask);
+        forget_question(parts, ask, reason);
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(mut parts: Parts, handler: Box<dyn Handler>) -> Self {
         parts.counts_nodes = handler.counts_nodes();
+        parts.watches_rooms = handler.watches_rooms();
         Self {
             parts,
             reads_requests: handler.reads_requests(),
@@ -84,6 +85,22 @@ impl Stage {
                     ending::part_socket(&mut self.parts.rooms, &mut self.parts.people, socket.id());
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));
                     self.parts.people.free_socket(socket.id());
+                }
+                Told::GaveUp { socket, reason } => {
+                    self.call_now(None, |handler, cx| handler.gave_up(cx, socket, reason));
+                }
+                Told::Moved {
+                    socket,
+                    room,
+                    joined,
+                    by,
+                } => {
+                    self.call_now(None, |handler, cx| {
+                        handler.moved(cx, socket, &room, joined, by);
+                    });
+                }
+                Told::Upgraded { socket } => {
+                    self.call_now(None, |handler, cx| handler.upgraded(cx, socket));
                 }
                 Told::Answered { token, answer } => {
                     self.call_now(None, |handler, cx| {

@@ -4,6 +4,7 @@ use crate::books::close::DisconnectReason;
 use crate::cluster::letter::{Answer, Broadcast, Found};
 use crate::seam::event::ServerAck;
 use crate::tables::slot::SocketKey;
+use wire::base64url::Id20;
 
 /// What a handler must be told once it is not running.
 #[derive(Debug)]
@@ -15,6 +16,19 @@ pub(crate) enum Told {
     Disconnected {
         socket: SocketKey,
         reason: DisconnectReason,
+    },
+    GaveUp {
+        socket: Id20,
+        reason: DisconnectReason,
+    },
+    Upgraded {
+        socket: Id20,
+    },
+    Moved {
+        socket: SocketKey,
+        room: Box<str>,
+        joined: bool,
+        by: u64,
     },
     AckTimedOut {
         socket: SocketKey,

@@ -137,6 +137,9 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
     match decision {
         Opening::Accept => return true,
         Opening::Refuse(message) => refuse_opening(parts, conn, head, &message),
+        Opening::Unavailable => {
+            parts.answers().refuse_unavailable(conn, b"Server is busy");
+        }
         Opening::Later => {
             let due_ms = parts
                 .clock

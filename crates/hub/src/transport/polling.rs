@@ -70,6 +70,8 @@ pub(crate) fn poll(
 ) -> Result<(), RequestError> {
     let cors = begin::extra_headers(stage, conn, head, session, false);
     let parts = &mut stage.parts;
+    let slot = parts.people.sessions.get(session);
+    let closing = slot.is_some_and(|slot| slot.flags.closing);
     let Some(polling) = parts.people.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
@@ -78,6 +80,7 @@ pub(crate) fn poll(
         return Err(RequestError::BadRequest);
     }
     polling.get = Some(conn);
+    polling.late = closing;
     polling.takes_all = is_javascript(head);
     polling.encoding = Encoding::accepted(head);
     polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
@@ -124,6 +127,10 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
         // The close packet travels alone: clients carry it out before what is in the same payload (protocol 3.6).
         let close = closing && body.is_empty();
         if close {
+            // Node's server wakes its own poll with a noop before it closes one that comes late.
+            if polling.late {
+                body.extend([PacketType::Noop as u8, payload::SEPARATOR]);
+            }
             body.push(PacketType::Close as u8);
         } else if body.is_empty() && upgrading {
             body.push(PacketType::Noop as u8);

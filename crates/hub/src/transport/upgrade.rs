@@ -6,7 +6,9 @@ use crate::clients::session::Polling;
 use crate::clients::session::Probe;
 use crate::life::{conns, ending};
 use crate::parts::Parts;
+use crate::seam::questions::Waiting;
 use crate::seam::stage::Stage;
+use crate::seam::told::Told;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::{accept, begin, polling};
@@ -114,7 +116,26 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if let Some(polling) = polling {
         carry_over(parts, conn, session, *polling, base64);
     }
+    tell_handler(parts, session);
     close_upgraded(parts, conn, session);
+}
+
+/// Each socket, and each that is to be decided about.
+fn tell_handler(parts: &mut Parts, session: SessionId) {
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    let sockets = slot.sockets.iter();
+    let sockets = sockets.filter_map(|socket| Some(parts.people.sockets.get(*socket)?.id));
+    let gates = slot.joining.gates.iter();
+    let coming = gates.filter_map(|ask| match &parts.asks.get(ask)?.waiting {
+        Waiting::Join(join) => join.socket,
+        _ => None,
+    });
+    let told = sockets
+        .chain(coming)
+        .map(|socket| Told::Upgraded { socket });
+    parts.outbound.tell_all(told);
 }
 
 /// What waited for polls goes out on the WebSocket, and the requests of the old transport end.

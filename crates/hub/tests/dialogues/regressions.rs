@@ -318,7 +318,11 @@ fn a_session_that_broke_the_protocol_answered_polls_for_thirty_seconds() {
         );
         rig.send(poll, get.as_bytes());
         let was_taken = status.ends_with(b"200");
-        let end: &[u8] = if was_taken { b"\r\n\r\n1" } else { UNKNOWN };
+        let end: &[u8] = if was_taken {
+            b"\r\n\r\n6\x1e1"
+        } else {
+            UNKNOWN
+        };
         assert!(rig.take(poll).ends_with(end));
     }
 }

@@ -177,7 +177,6 @@ mod tests {
             args: b"1,{\"_placeholder\":true,\"num\":0}".to_vec().into(),
             attachments: vec![vec![0, 1, 255].into()],
             ack: 3,
-            websocket: false,
             traceparent: "00-1".to_owned(),
         };
         let gone = proto::Gone {

@@ -74,12 +74,15 @@ table! {
             "Events wait so long for a worker to come; then their clients are told that no backend is connected.";
         close_when_absent: bool = "false",
             "Clients that were without a worker for `park_timeout` are closed.";
+        openings: bool = "false",
+            "Each request for a session of Socket.IO needs the consent of a worker (`allowRequest`), also while none is attached. \
+             Without it, workers that want to decide are asked while they are attached.";
         window: Bytes = "1MiB",
             "Bytes that one worker may have got and not handled. A slow worker gets no more.";
         queue_max: Bytes = "64MiB",
             "Bytes that may be kept for the workers of this backend. Events above it are refused (`BACKEND_BUSY`).";
-        socket_max: Bytes = "64KiB",
-            "The same for one socket. A single larger event is let through.";
+        socket_max: Bytes = "1MiB",
+            "The same for one socket: a burst that a client sends at once. A single larger event is let through.";
     }
 }
 

@@ -305,7 +305,11 @@ fn handle(memory: &mut Memory, item: Item) -> Vec<Order> {
             Vec::new()
         }
         // The library's tests ask for these.
-        What::Told(_) | What::Counted(_) => Vec::new(),
+        What::Told(_)
+        | What::Counted(_)
+        | What::Upgraded(_)
+        | What::Opening(_)
+        | What::Moved(_) => Vec::new(),
     }
 }
 

@@ -1,0 +1,86 @@
+//! Requests for sessions that wait for a worker's verdict, and what is kept of those that were let in until their clients join.
+
+use backend::proto;
+use bytes::Bytes;
+use hub::{AnswerHeaders, OpeningKey, Request};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use wire::base64url::Id20;
+
+/// Requests that nobody decided about are answered by the hub; what is kept of them here goes with time.
+const WAITING_MAX: usize = 16_384;
+/// Of clients that never join. One whose request is forgotten is looked at again when it joins.
+const SESSIONS_MAX: usize = 16_384;
+/// Verdicts whose requests are being read again.
+const LET_IN_MAX: usize = 1_024;
+
+#[derive(Default)]
+pub(crate) struct Doorway {
+    /// By number, the oldest first.
+    waiting: BTreeMap<u64, OpeningKey>,
+    let_in: VecDeque<(OpeningKey, proto::Verdict)>,
+    /// Numbers by the id of the session.
+    sessions: HashMap<Id20, u64>,
+}
+
+impl Doorway {
+    pub(crate) fn wait(&mut self, number: u64, key: OpeningKey) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.pop_first();
+        }
+        self.waiting.insert(number, key);
+    }
+
+    pub(crate) fn take(&mut self, number: u64) -> Option<OpeningKey> {
+        self.waiting.remove(&number)
+    }
+
+    pub(crate) fn let_in(&mut self, key: OpeningKey, verdict: proto::Verdict) {
+        if self.let_in.len() >= LET_IN_MAX {
+            self.let_in.pop_front();
+        }
+        self.let_in.push_back((key, verdict));
+    }
+
+    /// The request opens its session now.
+    pub(crate) fn answer(&mut self, key: OpeningKey, sid: &str, headers: &mut AnswerHeaders) {
+        let mut let_in = self.let_in.iter();
+        let Some(at) = let_in.position(|(other, _)| *other == key) else {
+            return;
+        };
+        let Some((_, verdict)) = self.let_in.remove(at) else {
+            return;
+        };
+        for line in &verdict.headers {
+            // The backend has checked them.
+            let value = String::from_utf8_lossy(&line.value);
+            let _ = headers.add(&line.name, &value);
+        }
+        if let Some(sid) = Id20::decode(sid.as_bytes()) {
+            if self.sessions.len() >= SESSIONS_MAX {
+                self.sessions.clear();
+            }
+            self.sessions.insert(sid, verdict.opening);
+        }
+    }
+
+    /// The number of the request that opened a session; 0 = nobody was asked. Told once.
+    pub(crate) fn opening_of(&mut self, sid: Id20) -> u64 {
+        match self.sessions.is_empty() {
+            true => 0,
+            false => self.sessions.remove(&sid).unwrap_or(0),
+        }
+    }
+}
+
+pub(crate) fn as_opening(request: &Request<'_>, opening: u64) -> proto::Opening {
+    let headers = request.headers().map(|(name, value)| proto::Header {
+        name: name.to_owned(),
+        value: Bytes::copy_from_slice(value),
+    });
+    proto::Opening {
+        opening,
+        target: request.target().to_owned(),
+        headers: headers.collect(),
+        address: request.peer.to_string(),
+    }
+}

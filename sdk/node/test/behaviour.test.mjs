@@ -1,0 +1,168 @@
+// What programs for Socket.IO's own server count on, seen by stock clients and raw requests.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { after, before, test } from "node:test";
+import { poll, post, stage, until } from "./stage.mjs";
+
+let here;
+let sockets = [];
+const open = (...args) => {
+  const socket = here.open(...args);
+  sockets.push(socket);
+  return socket;
+};
+
+/** The next test's server is to have no clients of this one. */
+async function end(...servers) {
+  sockets.forEach((socket) => socket.disconnect());
+  sockets = [];
+  await until(() => servers.every((io) => io.engine.clientsCount === 0));
+  await Promise.all(servers.map((io) => io.close()));
+}
+
+before(async () => (here = await stage()));
+after(() => here.close());
+
+test("the connection says at once that it was upgraded", async () => {
+  const io = await here.server();
+  const upgraded = new Promise((resolve) => io.on("connection", ({ conn }) => conn.on("upgrade", (transport) => resolve([transport.name, conn.transport.name]))));
+  open();
+  assert.deepEqual(await upgraded, ["websocket", "websocket"]);
+  await end(io);
+});
+
+test("a client that leaves while middleware works on it ends its connection then", async () => {
+  const io = await here.server();
+  let connected = false;
+  io.on("connection", () => (connected = true));
+  const left = new Promise((resolve) => {
+    io.use((socket, next) => {
+      client.io.engine.close();
+      socket.client.conn.on("close", (reason) => {
+        next();
+        setImmediate(() => resolve(reason));
+      });
+    });
+  });
+  const client = open("/", { transports: ["websocket"] });
+  assert.equal(await left, "transport close");
+  assert.equal(connected, false);
+  assert.equal(io.engine.clientsCount, 0);
+  await end(io);
+});
+
+test("packetCreate tells what is written, with the flag compress", async () => {
+  const io = await here.server();
+  const packets = [];
+  io.of("/chat").on("connection", (socket) => {
+    socket.conn.on("packetCreate", ({ type, data, options }) => packets.push([type, data, options.compress]));
+    socket.emit("woot", "hi");
+    socket.compress(false).emit("woot", Buffer.from([1]));
+    io.of("/chat").compress(false).emit("all");
+  });
+  const client = open("/chat");
+  await once(client, "all");
+  const expected = [
+    ["message", '2/chat,["woot","hi"]', true],
+    ["message", '51-/chat,["woot",{"_placeholder":true,"num":0}]', false],
+    ["message", Buffer.from([1]), false],
+    ["message", '2/chat,["all"]', false],
+  ];
+  assert.deepEqual(packets.slice(-4), expected);
+  await end(io);
+});
+
+test("a volatile event behind another one of the same turn is dropped, as the transport is busy", async () => {
+  const io = await here.server();
+  io.on("connection", (socket) => {
+    socket.on("go", (done) => {
+      socket.emit("ev", 1);
+      socket.volatile.emit("ev", 2);
+      socket.emit("ev", 3);
+      setTimeout(() => (socket.volatile.emit("ev", 4), done()), 20);
+    });
+    socket.on("all", (done) => {
+      io.emit("ev", 5);
+      io.volatile.emit("ev", 6);
+      setTimeout(done, 20);
+    });
+  });
+  const client = open("/", { transports: ["websocket"] });
+  const heard = [];
+  client.on("ev", (n) => heard.push(n));
+  await client.emitWithAck("go");
+  await client.emitWithAck("all");
+  assert.deepEqual(heard, [1, 3, 4, 5]);
+  await end(io);
+});
+
+test("a session that breaks the protocol ends with the packets of Socket.IO's server", async () => {
+  const errors = [];
+  const io = await here.server();
+  io.on("connection", (socket) => socket.on("error", ({ message }) => errors.push(message)));
+  const begin = async () => JSON.parse((await (await poll(here.url)).text()).slice(1)).sid;
+
+  const stranger = await begin();
+  assert.equal(await post(here.url, stranger, '42["some event"]'), 200);
+  assert.equal(await (await poll(here.url, stranger)).text(), "6\u001e1");
+
+  const member = await begin();
+  await post(here.url, member, "40");
+  assert.match(await (await poll(here.url, member)).text(), /^40\{"sid":/);
+  await post(here.url, member, "45woooot");
+  assert.equal(await (await poll(here.url, member)).text(), "6\u001e1");
+  await until(() => errors.length > 0);
+  assert.match(errors[0], /Illegal attachments/);
+
+  const early = await begin();
+  await post(here.url, early, "40");
+  await post(here.url, early, "4abc");
+  assert.match(await (await poll(here.url, early)).text(), /^40\{"sid":/);
+  assert.equal(await (await poll(here.url, early)).text(), "6\u001e1");
+
+  const twice = await begin();
+  await post(here.url, twice, "40");
+  await post(here.url, twice, "40");
+  assert.match(await (await poll(here.url, twice)).text(), /^40\{"sid":/);
+  assert.equal(await (await poll(here.url, twice)).text(), "6\u001e1");
+  await end(io);
+});
+
+test("a burst of one client is not refused", async () => {
+  const io = await here.server();
+  let heard = 0;
+  io.on("connection", (socket) => socket.on("n", () => (heard += 1)));
+  const client = open("/", { transports: ["websocket"] });
+  await once(client, "connect");
+  for (let n = 0; n < 3_000; n++) client.emit("n", n);
+  await until(() => heard === 3_000);
+  await end(io);
+});
+
+test("socket.rooms follows the server API and other workers", async () => {
+  const [one, two] = [await here.server(), await here.server()];
+  const socketOf = new Promise((resolve) => [one, two].forEach((io) => io.on("connection", resolve)));
+  const client = open("/", { transports: ["websocket"] });
+  await once(client, "connect");
+  const socket = await socketOf;
+  const other = socket.nsp === one.of("/") ? two : one;
+  const call = async (path, body) => {
+    const headers = { authorization: `Bearer ${here.key}`, "content-type": "application/json" };
+    const answer = await fetch(`${here.admin}/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    assert.equal(answer.ok, true, await answer.text());
+  };
+  await call("join", { namespace: "/", rooms: [socket.id], join: ["by-api"] });
+  await until(() => socket.rooms.has("by-api"));
+  other.in("by-api").socketsJoin("by-worker");
+  await until(() => socket.rooms.has("by-worker"));
+  assert.deepEqual([...one.of("/").adapter.rooms.get("by-worker") ?? two.of("/").adapter.rooms.get("by-worker")], [socket.id]);
+  other.in("by-worker").socketsLeave("by-api");
+  await until(() => !socket.rooms.has("by-api"));
+  assert.deepEqual([...socket.rooms], [socket.id, "by-worker"]);
+  // Its own changes do not come back to it.
+  socket.nsp.in("by-worker").socketsJoin("own");
+  socket.leave("own");
+  await other.fetchSockets();
+  assert.equal(socket.rooms.has("own"), false);
+  await end(one, two);
+});

@@ -1,0 +1,70 @@
+// Requests for sessions: `allowRequest`, middleware of the engine, and headers of answers.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { after, before, test } from "node:test";
+import { poll, stage } from "./stage.mjs";
+
+let here;
+before(async () => (here = await stage("openings = true")));
+after(() => here.close());
+
+/** The end of a WebSocket that is not let in. */
+async function refusal(options) {
+  const client = here.open("/", { transports: ["websocket"], ...options });
+  const [error] = await once(client, "connect_error");
+  client.disconnect();
+  return error;
+}
+
+test("allowRequest refuses over long-polling and WebSocket, and what it notes on the request is there later", async () => {
+  const asked = [];
+  const io = await here.server({
+    allowRequest: (request, done) => {
+      asked.push(request.url);
+      request.guest = request.headers["x-guest"];
+      setTimeout(() => done(request.guest === "bad" ? "not you" : null, request.guest === "good"), 5);
+    },
+  });
+  const guest = new Promise((resolve) => io.on("connection", (socket) => resolve(socket.request.guest)));
+  const refused = await poll(here.url, "", { "x-guest": "bad" });
+  assert.deepEqual([refused.status, await refused.json()], [403, { code: 4, message: "not you" }]);
+  const silent = await poll(here.url);
+  assert.deepEqual([silent.status, await silent.json()], [403, { code: 4, message: "Forbidden" }]);
+  assert.match(String((await refusal({ extraHeaders: { "x-guest": "bad" } })).description?.message), /403/);
+  const client = here.open("/", { extraHeaders: { "x-guest": "good" } });
+  await once(client, "connect");
+  assert.equal(await guest, "good");
+  // Each request for a session once, and none of those that go on with it.
+  assert.equal(asked.length, 4);
+  assert.match(asked[0], /^\/socket.io\/\?EIO=4&transport=polling/);
+  client.disconnect();
+  await io.close();
+});
+
+test("listeners and middleware of the engine add headers to the answer that opens a session", async () => {
+  const io = await here.server({}, ({ engine }) => {
+    engine.use((request, response, next) => {
+      response.setHeader("x-frame", "none");
+      request.user = "cook";
+      next(request.headers["x-stop"] && new Error("stop"));
+    });
+    engine.on("initial_headers", (headers, request) => {
+      headers["set-cookie"] = ["a=1; Path=/", `user=${request.user}`];
+      headers["content-length"] = "99999";
+    });
+  });
+  const answer = await poll(here.url);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers.get("x-frame"), "none");
+  assert.deepEqual(answer.headers.getSetCookie(), ["a=1; Path=/", "user=cook"]);
+  assert.match(await answer.text(), /^0\{"sid"/);
+  assert.equal((await poll(here.url, "", { "x-stop": "1" })).status, 403);
+  await io.close();
+});
+
+test("a client waits for the first worker, and nobody slips in while there is none", async () => {
+  const waits = poll(here.url);
+  const io = await here.server({ allowRequest: (_, done) => done(null, false) });
+  assert.equal((await waits).status, 403);
+  await io.close();
+});

@@ -1,0 +1,70 @@
+// What tests stand on: the real gateway with a configuration of theirs, servers of this library, stock clients.
+import { execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { io as connect } from "socket.io-client";
+import { Server } from "@sockeye/server";
+
+const BINARY = process.env.SOCKEYE ?? fileURLToPath(new URL("../../../target/debug/sockeye", import.meta.url));
+const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
+const digest = createHash("sha256").update(KEY).digest("hex");
+
+/** `backend`: lines of the backend's table. */
+export async function stage(backend = "", namespaces = "") {
+  const file = join(mkdtempSync(join(tmpdir(), "sockeye-")), "sockeye.toml");
+  const key = `api_keys = ["cook:${digest}"]\n`;
+  writeFileSync(
+    file,
+    `profile = "socket.io"\n[workers]\nlisten = "127.0.0.1:0"\n[log]\nformat = "json"\n[admin]\n${key}[backends.kitchen]\n${key}${backend}\n` +
+      `[namespaces."/"]\nbackend = "kitchen"\n${namespaces}\n[namespaces."*"]\nbackend = "kitchen"\n`,
+  );
+  const child = spawn(BINARY, ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
+  let addresses;
+  for await (const line of createInterface({ input: child.stderr })) {
+    if (!line.includes('"listening"')) continue;
+    addresses = JSON.parse(line);
+    break;
+  }
+  child.stderr.resume();
+  const url = `http://${addresses.addresses.split(",")[0]}`;
+  const servers = [];
+  return {
+    url,
+    admin: `http://${addresses.admin}`,
+    key: KEY,
+    /** A server in this process, and whatever the test says of it. */
+    async server(options = {}, prepare = () => {}) {
+      const io = new Server({ gateway: addresses.workers, key: KEY, backend: "kitchen", ...options });
+      servers.push(io);
+      prepare(io);
+      await io.ready;
+      return io;
+    },
+    open: (namespace = "/", options = {}) => connect(`${url}${namespace}`, { forceNew: true, reconnection: false, ...options }),
+    async close() {
+      await Promise.all(servers.map((io) => io.close()));
+      child.kill("SIGKILL");
+      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    },
+  };
+}
+
+/** Waits until it is so. */
+export async function until(is) {
+  while (!is()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+/** A packet of Socket.IO by long-polling, and what the next poll brings. */
+export async function post(url, sid, body) {
+  const answer = await fetch(`${url}/socket.io/?EIO=4&transport=polling&sid=${sid}`, { method: "POST", body });
+  return answer.status;
+}
+
+export async function poll(url, sid = "", headers = {}) {
+  return fetch(`${url}/socket.io/?EIO=4&transport=polling${sid && `&sid=${sid}`}`, { headers });
+}
