@@ -201,13 +201,13 @@ impl Handler for RulesHandler {
         };
         self.tracks.arrived(socket.key(), decided);
         let replays = namespace.history && rooms::may_replay_on_connect(socket, namespace);
-        self.desk
-            .watch(socket, namespace.backend.is_some(), |socket| {
-                for room in &namespace.auto_join {
-                    // A configured room has a checked name.
-                    let _ = socket.join(room);
-                }
-            });
+        let told = namespace.backend.is_some() && !namespace.auto_join.is_empty();
+        self.desk.watch(socket, told, |socket| {
+            for room in &namespace.auto_join {
+                // A configured room has a checked name.
+                let _ = socket.join(room);
+            }
+        });
         if namespace.chat {
             chat::connected(socket, auth);
         }

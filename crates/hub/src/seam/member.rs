@@ -269,6 +269,7 @@ impl Member<'_> {
 
     /// Closes the transport without a DISCONNECT packet, as a lost connection would (clients reconnect).
     pub fn drop_transport(&mut self) {
+        let _inside = Inside::enter();
         self.end_session(CloseReason::ServerClose);
     }
 
