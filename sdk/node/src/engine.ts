@@ -77,13 +77,21 @@ export class Engine extends EventEmitter {
     const end = (error?: Error) => {
       if (ended) return;
       ended = true;
-      done(error, error ? [] : this.#headers(request, response));
+      let headers: Header[] = [];
+      try {
+        if (!error) headers = this.#headers(request, response);
+      } catch (thrown) {
+        error = asError(thrown);
+      }
+      done(error, headers);
     };
     response.on("finish", () => end(new Error("refused by a middleware of the engine")));
     const guard = (act: () => void) => {
       try {
         act();
       } catch (error) {
+        // What comes of the decision is another matter.
+        if (ended) throw error;
         end(asError(error));
       }
     };
@@ -104,12 +112,12 @@ export class Engine extends EventEmitter {
   #headers(request: IncomingMessage, response: ServerResponse): Header[] {
     const added: Record<string, unknown> = {};
     // Middleware such as sessions sets its cookies just before the head is written.
-    response.writeHead(200);
+    if (!response.headersSent) response.writeHead(200);
     for (const event of OF_HEADERS) this.emit(event, added, request);
     const lines = Object.entries({ ...response.getHeaders(), ...added });
     return lines
       .filter(([name, value]) => value !== undefined && !RESERVED.test(name))
-      .flatMap(([name, value]) => [value].flat().map((line) => ({ name, value: Buffer.from(String(line), "latin1") })));
+      .flatMap(([name, value]) => [value].flat().map((line) => ({ name, value: Buffer.from(String(line)) })));
   }
 }
 
