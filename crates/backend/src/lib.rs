@@ -16,6 +16,7 @@ mod home;
 mod links;
 mod loss;
 mod message;
+mod moves;
 mod name;
 mod openings;
 mod parting;

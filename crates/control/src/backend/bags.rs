@@ -86,6 +86,10 @@ mod tests {
     struct Silent;
 
     impl Line for Silent {
+        fn wants_openings(&self) -> bool {
+            false
+        }
+
         fn up(&self, _: Up) -> bool {
             true
         }

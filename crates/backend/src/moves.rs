@@ -1,0 +1,57 @@
+//! What becomes of a socket without its worker's doing: others move it into rooms, its client changes the transport.
+
+use crate::home::{Entry, Phase};
+use crate::name::Name;
+use crate::proto;
+use crate::proto::item::What;
+use crate::state::Backend;
+
+impl Backend {
+    /// The worker that moved it knows, and an endpoint is not told. One that has too much to do already hears of the rooms at the end.
+    pub(crate) fn on_moved(
+        &mut self,
+        now_ms: u64,
+        name: Name,
+        room: String,
+        joined: bool,
+        by: u64,
+    ) {
+        let Some(home) = self.homes.get(&name) else {
+            return;
+        };
+        let own = by != 0 && home.worker == Some(by - 1);
+        if own || home.phase == Phase::Gone || self.calls.is_some() {
+            return;
+        }
+        let socket = name.as_str().to_owned();
+        let (joined, left) = match joined {
+            true => (vec![room], Vec::new()),
+            false => (Vec::new(), vec![room]),
+        };
+        let what = What::Moved(proto::Moved {
+            socket,
+            joined,
+            left,
+        });
+        let entry = Entry::new(Some(name), what, now_ms);
+        if self.bytes() + entry.bytes <= self.settings.queue_bytes_max {
+            self.push(name, entry);
+        } else {
+            self.counts.refused_busy += 1;
+        }
+    }
+
+    /// An endpoint is not told.
+    pub(crate) fn on_upgraded(&mut self, now_ms: u64, name: Name) {
+        let home = self.homes.get_mut(&name);
+        let Some(home) = home.filter(|home| home.phase != Phase::Gone) else {
+            return;
+        };
+        "websocket".clone_into(&mut home.connect.transport);
+        if self.calls.is_none() {
+            let socket = name.as_str().to_owned();
+            let what = What::Upgraded(proto::Upgraded { socket });
+            self.push(name, Entry::new(Some(name), what, now_ms));
+        }
+    }
+}
