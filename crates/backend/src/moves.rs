@@ -1,10 +1,10 @@
-//! What becomes of a socket without its worker's doing: others move it into rooms, its client changes the transport.
+//! What becomes of a socket without its worker's doing: others move it into rooms, its client changes the transport, its node is gone.
 
-use crate::home::{Entry, Phase};
+use crate::home::{Entry, Home, Phase};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
-use crate::state::Backend;
+use crate::state::{Backend, NODES_GONE_MAX};
 
 impl Backend {
     /// The worker that moved it knows, and an endpoint is not told. One that has too much to do already hears of the rooms at the end.
@@ -53,5 +53,34 @@ impl Backend {
             let what = What::Upgraded(proto::Upgraded { socket });
             self.push(name, Entry::new(Some(name), what, now_ms));
         }
+    }
+
+    /// All workers are told. For an endpoint the node is like a socket that has nothing but its end.
+    pub(crate) fn on_node_gone(&mut self, now_ms: u64, gone: proto::NodeGone) {
+        if self.calls.is_none() {
+            let workers: Vec<u64> = self.workers.keys().copied().collect();
+            if workers.is_empty() {
+                self.keep_node_gone(gone);
+            }
+            for worker in workers {
+                self.reply(now_ms, worker, What::NodeGone(gone));
+            }
+            return;
+        }
+        let name = Name::of_node(gone.node, gone.life);
+        let mut home = Home::new(Box::default(), now_ms);
+        home.phase = Phase::Gone;
+        self.homes.entry(name).or_insert(home);
+        let mut entry = self.entry(name, What::NodeGone(gone), now_ms);
+        entry.bytes += Home::BYTES;
+        self.push_news(name, entry);
+    }
+
+    /// For the next worker that attaches.
+    pub(crate) fn keep_node_gone(&mut self, gone: proto::NodeGone) {
+        if self.nodes_gone.len() >= NODES_GONE_MAX {
+            self.nodes_gone.pop_front();
+        }
+        self.nodes_gone.push_back(gone);
     }
 }

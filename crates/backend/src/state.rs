@@ -94,7 +94,7 @@ const AUTH_BYTES_MAX: usize = 64 << 10;
 /// Newcomers are let to a slow backend one in so long: one that is handled shows that it is well again.
 const PROBE_MS: u64 = 1_000;
 /// Ends of nodes that are kept for the next worker; the oldest are given up.
-const NODES_GONE_MAX: usize = 64;
+pub(crate) const NODES_GONE_MAX: usize = 64;
 /// Without a tick for so long, the process was stopped, or its shards had too much to do.
 const STILL_MS: u64 = 1_000;
 /// How often sockets without a worker are looked at.
@@ -298,7 +298,7 @@ impl Backend {
     }
 
     /// News of a socket.
-    fn entry(&self, name: Name, what: What, now_ms: u64) -> Entry {
+    pub(crate) fn entry(&self, name: Name, what: What, now_ms: u64) -> Entry {
         let mut entry = Entry::new(Some(name), what, now_ms);
         if self.calls.is_some() {
             // It may wait for long, and so may as many as there is room for.
@@ -308,7 +308,7 @@ impl Backend {
     }
 
     /// News of a beginning or an end, for an endpoint: more than it may keep is lost, and counted.
-    fn push_news(&mut self, name: Name, entry: Entry) {
+    pub(crate) fn push_news(&mut self, name: Name, entry: Entry) {
         let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
         if self.calls.is_none() || !full {
             return self.push(name, entry);
@@ -393,35 +393,6 @@ impl Backend {
         entry.bytes += usize::from(called) * Home::BYTES;
         self.push_news(name, entry);
         self.settle(now_ms, name);
-    }
-
-    /// All workers are told. For an endpoint the node is like a socket that has nothing but its end.
-    fn on_node_gone(&mut self, now_ms: u64, gone: proto::NodeGone) {
-        if self.calls.is_none() {
-            let workers: Vec<u64> = self.workers.keys().copied().collect();
-            if workers.is_empty() {
-                self.keep_node_gone(gone);
-            }
-            for worker in workers {
-                self.reply(now_ms, worker, What::NodeGone(gone));
-            }
-            return;
-        }
-        let name = Name::of_node(gone.node, gone.life);
-        let mut home = Home::new(Box::default(), now_ms);
-        home.phase = Phase::Gone;
-        self.homes.entry(name).or_insert(home);
-        let mut entry = self.entry(name, What::NodeGone(gone), now_ms);
-        entry.bytes += Home::BYTES;
-        self.push_news(name, entry);
-    }
-
-    /// For the next worker that attaches.
-    pub(crate) fn keep_node_gone(&mut self, gone: proto::NodeGone) {
-        if self.nodes_gone.len() >= NODES_GONE_MAX {
-            self.nodes_gone.pop_front();
-        }
-        self.nodes_gone.push_back(gone);
     }
 
     pub(crate) fn refuse(&mut self, socket: Name, ack: u64, why: Why) {
