@@ -3,6 +3,7 @@ import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import type { Command, Item, ToWorker, Welcome } from "./messages.js";
+import { traceparent, within } from "./trace.js";
 
 const FILE = "sockeye/worker/v1/worker.proto";
 const SIGN_OF_LIFE_MS = 1_000;
@@ -136,6 +137,8 @@ export class Link {
     const bytes = sizeOf(command);
     if (bytes > 0 && this.#keptBytes + bytes > KEPT_BYTES_MAX) return this.#refuse();
     this.#keptBytes += bytes;
+    const trace = traceparent();
+    if (trace) command.traceparent = trace;
     this.#kept.push(command);
     this.#commands += 1;
     this.#schedule();
@@ -284,7 +287,8 @@ export class Link {
   /** Sends what came of the items handled so far, together with the number of the last of them. */
   #flush(always: boolean): void {
     if (!this.#stream || !this.#welcomed || this.#closed) return;
-    this.#handlers.sending(this);
+    // The turn's first command began this, and what is said now is of all of them.
+    within("", () => this.#handlers.sending(this));
     const commands = this.#kept.slice(this.#sent);
     const [oldest] = this.#open;
     const handled = oldest === undefined ? this.#received : oldest - 1;

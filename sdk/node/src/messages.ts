@@ -17,7 +17,7 @@ export interface Emit extends Values {
   volatile?: boolean;
 }
 
-/** Exactly one of its fields is set. */
+/** Exactly one of its fields is set, beside the trace. */
 export interface Command {
   decision?: { socket: string; admit: boolean; message?: string; data?: string };
   ack?: Values & { socket: string; ack: number };
@@ -32,6 +32,7 @@ export interface Command {
   reply?: Values & { told: number };
   count?: { query: number; namespace: string };
   verdict?: { opening: number; admit: boolean; message: string; headers: Header[] };
+  traceparent?: string;
 }
 
 export interface Header {
@@ -59,6 +60,7 @@ export interface Connect {
   session: string;
   transport: string;
   opening: number;
+  traceparent: string;
 }
 
 export interface Resume {
@@ -71,6 +73,7 @@ export interface Event extends Values {
   socket: string;
   event: string;
   ack: number;
+  traceparent: string;
 }
 
 export interface Gone {
@@ -102,9 +105,14 @@ export interface Told extends Values {
   event: string;
 }
 
+export interface NodeGone {
+  node: number;
+  life: number;
+}
+
 export interface Item {
   redelivered: boolean;
-  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted" | "upgraded" | "moved" | "opening";
+  what: "connect" | "resume" | "event" | "gone" | "answers" | "found" | "failed" | "told" | "counted" | "upgraded" | "moved" | "opening" | "node_gone";
   connect: Connect;
   resume: Resume;
   event: Event;
@@ -117,6 +125,7 @@ export interface Item {
   upgraded: { socket: string };
   moved: { socket: string; joined: string[]; left: string[] };
   opening: Opening;
+  node_gone: NodeGone;
 }
 
 export interface Welcome {

@@ -90,6 +90,7 @@ export class Server<
   SocketData = any,
 > extends SocketIoServer<ListenEvents, EmitEvents, ServerSideEvents, SocketData> {
   readonly #worker: Worker;
+  readonly #nodeGoneListeners: ((node: number) => void)[];
 
   constructor(options?: Options);
   constructor(server?: HttpServers | number, options?: Options);
@@ -100,12 +101,14 @@ export class Server<
       if (options[name as keyof ServerOptions] !== undefined) throw new Unsupported(`the option \`${name}\``, why);
     }
     const adapters: Adapters = new Map();
+    const nodeGoneListeners: ((node: number) => void)[] = [];
     const local = {
       data: (namespace: string, id: string) => adapters.get(namespace)?.data(id),
       follow: (namespace: string, id: string, rooms: string[]) => adapters.get(namespace)?.follow(id, rooms),
       moved: (namespace: string, id: string, joined: string[], left: string[]) => adapters.get(namespace)?.moved(id, joined, left),
       failed: (namespace: string, id: string, error: Error) => adapters.get(namespace)?.failed(id, error),
       told: (namespace: string, event: unknown[]) => adapters.get(namespace)?.told(event),
+      nodeGone: (node: number) => nodeGoneListeners.forEach((listener) => listener(node)),
     };
     const { gateways, ...settings } = links(options);
     const engine = new Engine({ transports: ["polling", "websocket"], ...options });
@@ -126,6 +129,7 @@ export class Server<
       connectionStateRecovery: { skipMiddlewares: false },
     });
     this.#worker = worker;
+    this.#nodeGoneListeners = nodeGoneListeners;
     if (isServer) {
       warnOfServer();
       if (typeof first === "object") this.httpServer = first as any;
@@ -141,6 +145,12 @@ export class Server<
   /** Events that were not sent: 64 MiB waited for a gateway that was away. */
   get dropped(): number {
     return this.#worker.dropped;
+  }
+
+  /** Calls this when another node of the cluster is gone, and its sockets with it: no `disconnect` comes for them. */
+  onNodeGone(listener: (node: number) => void): this {
+    this.#nodeGoneListeners.push(listener);
+    return this;
   }
 
   override of(name: any, listener?: any): any {

@@ -8,9 +8,10 @@ import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
-import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, Opening, Resume, Told, Welcome } from "./messages.js";
+import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, NodeGone, Opening, Resume, Told, Welcome } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
+import { traceparent, within } from "./trace.js";
 
 /** A client's answer without `socket.timeout()` is waited for so long. */
 const PATIENCE_MS = 60 * 60_000;
@@ -18,6 +19,8 @@ const PATIENCE_MS = 60 * 60_000;
 /** A session that was let open is kept in mind for so long, and so many are. */
 const REQUEST_KEPT_MS = 60_000;
 const REQUESTS_MAX = 16_384;
+/** Ends of nodes that were told are kept in mind: each gateway may tell of 64. */
+const NODES_GONE_MAX = 1_024;
 /** The client sent DISCONNECT: its session may go on. */
 const LEFT = "client namespace disconnect";
 
@@ -29,6 +32,8 @@ type Counted = Item["counted"];
 interface Query {
   link: Link;
   command: number;
+  /** The trace that asks. */
+  trace: string;
   done(answer: Answers | Found | Counted): void;
   failed(error: Error): void;
 }
@@ -45,6 +50,8 @@ export interface Local {
   failed(namespace: string, id: string, error: Error): void;
   /** Another server says something: its name, arguments, and perhaps a function that answers. */
   told(namespace: string, event: unknown[]): void;
+  /** Another node of the cluster is gone. */
+  nodeGone(node: number): void;
 }
 
 export class Worker implements Owner, Handlers {
@@ -94,7 +101,7 @@ export class Worker implements Owner, Handlers {
     const number = via?.command(make(query));
     const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
     if (!sent) return failed(new Error("this worker has ended, or too much waits for the gateway already"));
-    this.#queries.set(query, { link: sent.link, command: sent.number, done, failed });
+    this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", done, failed });
   }
 
   /** It wants to decide about requests for sessions. */
@@ -120,7 +127,7 @@ export class Worker implements Owner, Handlers {
   item(link: Link, item: Item, number: number): void {
     switch (item.what) {
       case "connect":
-        return this.#connect(link, number, item.connect);
+        return within(item.connect.traceparent, () => this.#connect(link, number, item.connect));
       case "resume":
         return this.#connect(link, number, item.resume.connect, item.resume);
       case "event":
@@ -141,6 +148,8 @@ export class Worker implements Owner, Handlers {
         return this.#answered(item.counted.query, item.counted);
       case "told":
         return this.#told(link, item.told);
+      case "node_gone":
+        return this.#nodeGone(item.node_gone);
       case "failed": {
         const error = new Error(`the gateway refuses a command: ${item.failed.message}`);
         for (const [query, { link: via, command, failed }] of this.#queries) {
@@ -196,13 +205,14 @@ export class Worker implements Owner, Handlers {
     const member = this.#members.get(event.socket);
     if (!member) return;
     const { ack } = event;
-    member.take(number, () => {
+    const act = () => {
       if (member.stage !== "in") return;
       const data = decode(event, event.event);
       if (redelivered) mark(data);
       this.#touched.add(member);
       member.connection.receive({ type: Type.Event, nsp: member.namespace, data, id: ack === 0 ? undefined : ack });
-    });
+    };
+    member.take(number, () => within(event.traceparent, act));
   }
 
   #gone(link: Link, number: number, { socket, reason, rooms }: Gone): void {
@@ -295,7 +305,20 @@ export class Worker implements Owner, Handlers {
   #answered(query: number, answer: Answers | Found | Counted): void {
     const asked = this.#queries.get(query);
     this.#queries.delete(query);
-    asked?.done(answer);
+    if (asked) within(asked.trace, () => asked.done(answer));
+  }
+
+  /** Ends of nodes that were told, the oldest first. */
+  readonly #nodesGone = new Set<string>();
+
+  /** Each gateway of this worker tells of it. */
+  #nodeGone({ node, life }: NodeGone): void {
+    const end = `${node} ${life}`;
+    if (this.#nodesGone.has(end)) return;
+    this.#nodesGone.add(end);
+    const [oldest] = this.#nodesGone;
+    if (this.#nodesGone.size > NODES_GONE_MAX) this.#nodesGone.delete(oldest);
+    this.#local.nodeGone(node);
   }
 
   // ---- from Socket.IO -------------------------------------------------------------------------------------------------------

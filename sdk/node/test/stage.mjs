@@ -36,6 +36,8 @@ export async function stage(backend = "", namespaces = "") {
   return {
     url,
     admin: `http://${addresses.admin}`,
+    workers: addresses.workers,
+    stop: () => child.kill(),
     key: KEY,
     /** A server in this process, and whatever the test says of it. */
     async server(options = {}, prepare = () => {}) {

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from sockeye import Refused, Tls, Worker
+from sockeye import Refused, Tls, Worker, traceparent
 
 address, key, *files = sys.argv[1:]
 tls = Tls(*(Path(file).read_bytes() for file in files)) if files else None
@@ -90,6 +90,46 @@ def end(socket):
 @game.on("where")
 def where(socket):
     return socket.namespace.name, socket.query.get("room"), socket.headers.get("x-table")
+
+
+@worker.on("consult")
+async def consult(socket, event, *args):
+    return await worker.servers.ask(event, *args)
+
+
+@worker.servers.on("double")
+async def double(value):
+    return value * 2
+
+
+@worker.servers.on("break")
+def broken():
+    raise KeyError("a server that asks gets an answer")
+
+
+@worker.on("announce")
+def announce(socket, text):
+    worker.servers.emit("announce", text)
+
+
+@worker.servers.on("announce")
+def announced(text):
+    worker.to("kitchen").emit("news", text)
+
+
+@worker.on("trace")
+async def trace(socket):
+    asyncio.create_task(tell_later(socket))
+    return traceparent()
+
+
+async def tell_later(socket):
+    socket.emit("news", "later")
+
+
+@worker.node_gone
+def gone(node, life):
+    worker.to("kitchen").emit("gone", node)
 
 
 asyncio.run(worker.run(ready=lambda: print("ready", flush=True)))

@@ -1,15 +1,18 @@
 """The real gateway, workers that are killed, stock clients, and a way to the gateway that can be cut. SOCKEYE names the binary."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import socketio
+from aiohttp import web
 
 HERE = Path(__file__).parent
 BINARY = os.environ.get("SOCKEYE", str(HERE / "../../../target/debug/sockeye"))
@@ -27,6 +30,7 @@ api_keys = ["{entry}"]
 backend = "kitchen"
 [namespaces."/game"]
 backend = "kitchen"
+{more}
 """
 
 
@@ -57,10 +61,11 @@ def certificate(folder, name, signer=None):
 
 
 class Stage:
-    """`async with Stage() as stage`; with `secure` workers need a certificate by the authority `stage.ca`."""
+    """`async with Stage() as stage`; with `secure` workers need a certificate by the authority `stage.ca`. `more`: lines of the
+    configuration."""
 
-    def __init__(self, secure=False):
-        self._secure = secure
+    def __init__(self, secure=False, more=""):
+        self._secure, self._more = secure, more
 
     async def __aenter__(self):
         self._processes, self._servers, self._clients = [], [], []
@@ -74,11 +79,11 @@ class Stage:
             self.ca, _ = certificate(folder, "ca")
             cert, key = certificate(folder, "gateway", "ca")
             tls = f'cert = ["{cert}"]\nkey = ["{key}"]\nclient_ca = "{self.ca}"'
-        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0], tls=tls))
+        file.write_text(CONFIG.format(entry=re.search(r"cook:\w+", text)[0], tls=tls, more=self._more))
         args = ["--config", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        gateway = await self._start(BINARY, *args, stderr=asyncio.subprocess.PIPE)
-        line = json.loads(await line_with(gateway.stderr, '"listening"'))
-        self._reading = asyncio.create_task(read_on(gateway.stderr))
+        self.gateway = await self._start(BINARY, *args, stderr=asyncio.subprocess.PIPE)
+        line = json.loads(await line_with(self.gateway.stderr, '"listening"'))
+        self._reading = asyncio.create_task(read_on(self.gateway.stderr))
         self.url = "http://" + line["addresses"].split(",")[0]
         self.workers = line["workers"]
         return self
@@ -117,7 +122,7 @@ class Stage:
         client.heard, client.lost = asyncio.Queue(), []
         client.on("disconnect", lambda reason: client.lost.append(reason), namespace=namespace)
         client.on("question", lambda: client.get_sid(), namespace=namespace)
-        for event in ("hello", "news", "left", "moved"):
+        for event in ("hello", "news", "left", "moved", "gone"):
             client.on(event, lambda *args, event=event: client.heard.put_nowait((event, *args)), namespace=namespace)
         url = self.url + options.pop("query", "")
         await client.connect(url, namespaces=[namespace], auth=auth or {}, transports=["websocket"], wait_timeout=20, **options)
@@ -159,6 +164,59 @@ class Stage:
             writers.clear()
 
         return "127.0.0.1:%d" % server.sockets[0].getsockname()[1], cut
+
+
+@contextlib.asynccontextmanager
+async def redis():
+    """The port of a Redis of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tempfile.mkdtemp(prefix="sockeye-redis-")]
+    server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    await line_with(server.stdout, "Ready to accept connections")
+    reading = asyncio.create_task(read_on(server.stdout))
+    try:
+        yield port
+    finally:
+        server.kill()
+        await server.wait()
+        reading.cancel()
+
+
+class Collector:
+    """`async with Collector() as collector`: notes the spans that gateways send, as (name, id, id of the one above) of each trace."""
+
+    # The first fields of a span, in the order of their tags: trace_id, span_id, parent_span_id, name.
+    SPAN = re.compile(rb"\x0a\x10(.{16})\x12\x08(.{8})\x22\x08(.{8})\x2a.([a-z]+ [a-z/]+)", re.DOTALL)
+
+    async def __aenter__(self):
+        self.spans, self._news = {}, asyncio.Event()
+        app = web.Application()
+        app.router.add_post("/v1/traces", self._take)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.config = f'[traces]\nendpoint = "http://127.0.0.1:{self._runner.addresses[0][1]}/v1/traces"\none_in = 0\n'
+        return self
+
+    async def __aexit__(self, *_):
+        await self._runner.cleanup()
+
+    async def _take(self, request):
+        for trace, own, parent, name in self.SPAN.findall(await request.read()):
+            self.spans.setdefault(trace.hex(), []).append((name.decode(), own.hex(), parent.hex()))
+        self._news.set()
+        return web.Response(content_type="application/x-protobuf")
+
+    async def find(self, trace, name, above=None):
+        """The id of a span of this name; `above`: one that is in that span."""
+        while True:
+            for found, own, parent in self.spans.get(trace, []):
+                if found == name and above in (None, parent):
+                    return own
+            self._news.clear()
+            await self._news.wait()
 
 
 async def pump(reader, writer):

@@ -4,7 +4,9 @@ import asyncio
 import unittest
 
 from sockeye import LinkRefused, Worker
-from stage import Stage, certificate
+from stage import Collector, Stage, certificate, redis
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 class WorkerTest(unittest.IsolatedAsyncioTestCase):
@@ -29,6 +31,50 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await ada.heard.get(), ("left", "server namespace disconnect", ["kitchen"]))
             game = await stage.client("/game", query="?room=7", headers={"X-Table": "oak"})
             self.assertEqual(await game.call("where", namespace="/game"), ("/game", "7", "oak"))
+
+    async def test_a_worker_answers_and_asks_other_servers(self):
+        async with Stage() as stage:
+            await stage.worker()
+            guest = await stage.guest()
+            await stage.worker()
+            self.assertEqual(await guest.call("consult", ("double", b"ab")), [b"abab"])
+            # A server that asks does not wait in vain.
+            self.assertEqual(await guest.call("consult", "nothing"), [{"error": "No handler knows this event"}])
+            self.assertEqual(await guest.call("consult", "break"), [{"error": "The handler failed"}])
+            await guest.emit("announce", "dinner")
+            self.assertEqual(await guest.heard.get(), ("news", "dinner"))
+
+    async def test_the_trace_of_an_event_goes_on_in_what_comes_of_it(self):
+        async with Collector() as collector, Stage(more=collector.config) as stage:
+            await stage.worker()
+            plain = await stage.guest()
+            guest = await stage.client(query=f"?traceparent=00-{TRACE}-00f067aa0ba902b7-01")
+            seen = await guest.call("trace")
+            self.assertRegex(seen, f"^00-{TRACE}-[0-9a-f]{{16}}-01$")
+            span = seen.split("-")[2]
+            await collector.find(TRACE, "command decision", above=await collector.find(TRACE, "connect /"))
+            await collector.find(TRACE, "event trace")
+            # The answer, and what a task of the handler says later.
+            for command in ("command ack", "command emit"):
+                await collector.find(TRACE, command, above=span)
+            self.assertEqual(await plain.call("trace"), "")
+            self.assertEqual(list(collector.spans), [TRACE])
+
+    async def test_a_worker_hears_of_a_node_that_is_gone(self):
+        async with redis() as port:
+            more = f'[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:{port}"]\nsecret = "of this test alone"\n[server]\ndrain_window = "100ms"'
+            async with Stage(more=more) as stage, Stage(more=more) as other:
+                await stage.worker()
+                await other.worker()
+                guest, far = await stage.guest(), await other.guest()
+                # The nodes know each other.
+                while guest.heard.empty():
+                    await far.emit("news", "hello")
+                    await asyncio.sleep(0.05)
+                other.gateway.terminate()
+                while (news := await guest.heard.get())[0] != "gone":
+                    pass
+                self.assertIsInstance(news[1], int)
 
     async def test_workers_attach_by_tls_and_with_a_certificate_of_their_own(self):
         async with Stage(secure=True) as stage:

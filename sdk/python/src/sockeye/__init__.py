@@ -1,7 +1,10 @@
 """Logic for Socket.IO clients whose sockets the gateway holds."""
 
+from .errors import AskTimeout, Refused
 from .link import LinkRefused, Tls, TooMuchWaits
-from .worker import AskTimeout, Member, Namespace, Operator, Refused, Socket, Worker
+from .servers import Servers
+from .trace import traceparent
+from .worker import Member, Namespace, Operator, Socket, Worker
 
 __all__ = [
     "AskTimeout",
@@ -10,8 +13,10 @@ __all__ = [
     "Namespace",
     "Operator",
     "Refused",
+    "Servers",
     "Socket",
     "Tls",
     "TooMuchWaits",
     "Worker",
+    "traceparent",
 ]

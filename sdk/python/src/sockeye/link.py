@@ -11,6 +11,7 @@ from collections import deque
 import grpc
 
 from .progress import Progress
+from .trace import traceparent
 from .worker_pb2 import FromWorker, Hello, ToWorker
 
 log = logging.getLogger("sockeye")
@@ -84,6 +85,7 @@ class Link:
             raise ConnectionError("cannot send a command: this worker has ended")
         if len(self._kept) >= KEPT_MAX:
             raise TooMuchWaits(f"cannot keep command {self._commands + 1}: the gateway at {self._address} has not taken the last {KEPT_MAX}")
+        command.traceparent = traceparent()
         self._kept.append(command)
         self._commands += 1
         self._wake.set()

@@ -12,29 +12,14 @@ from urllib.parse import parse_qsl
 
 from . import worker_pb2 as proto
 from .codec import decode, dump, encode
+from .desk import Desk
+from .errors import AskTimeout
 from .link import Link
+from .servers import Servers
 
 log = logging.getLogger("sockeye")
 
 ASK_TIMEOUT_S = 10.0
-
-
-class Refused(Exception):
-    """Raised by a `connect` handler: the client gets CONNECT_ERROR with this message and data."""
-
-    def __init__(self, message, data=None):
-        super().__init__(message)
-        self.message = message
-        self.data = data
-
-
-class AskTimeout(Exception):
-    """Some were asked and did not answer in time. `answers` has what came."""
-
-    def __init__(self, answers, missing):
-        super().__init__(f"no answer in time from {missing} of {missing + len(answers)} sockets")
-        self.answers = answers
-        self.missing = missing
 
 
 class Operator:
@@ -169,24 +154,25 @@ class Namespace(Operator):
         self.worker = worker
         self.name = name
         self.handlers = {}
+        self.servers = Servers(self)
 
     def on(self, event):
         """Decorates the handler of an event: `async def order(socket, dish)`. What it returns is the ack."""
-        return lambda handler: self._register(("event", event), handler)
+        return lambda handler: self.register(("event", event), handler)
 
     def connect(self, handler):
         """Decides: raises `Refused`, or lets the client in. Not called for sockets that come from another worker."""
-        return self._register("connect", handler)
+        return self.register("connect", handler)
 
     def connected(self, handler):
         """The socket is in; also one that comes from another worker (`socket.recovered`)."""
-        return self._register("connected", handler)
+        return self.register("connected", handler)
 
     def disconnected(self, handler):
         """The socket is gone: `async def left(socket, reason)`. `socket.rooms` are those that it was in."""
-        return self._register("disconnected", handler)
+        return self.register("disconnected", handler)
 
-    def _register(self, name, handler):
+    def register(self, name, handler):
         if name in self.handlers:
             raise ValueError(f"cannot register {handler.__name__} for {name!r} in {self.name}: {self.handlers[name].__name__} is registered")
         self.handlers[name] = handler
@@ -209,9 +195,16 @@ class Worker(Namespace):
         self._namespaces = {"/": self}
         self._desks = {}
         self._queries = {}
+        # What is about no socket is handled beside all that is.
+        self._others = set()
         self._numbers = itertools.count(1)
         self._link = None
         super().__init__(self, "/")
+
+    def node_gone(self, handler):
+        """Another node of the cluster is gone, and its sockets with it, without a word about each: `async def gone(node, life)`.
+        `life` is the same in all news of this one end: workers of several nodes get it from each."""
+        return self.register("node_gone", handler)
 
     def of(self, name):
         if name not in self._namespaces:
@@ -235,10 +228,10 @@ class Worker(Namespace):
         finally:
             welcomed.cancel()
             self._drop_queries("this worker has ended")
-            desks = [desk.task for desk in self._desks.values()]
-            for task in desks:
+            tasks = [desk.task for desk in self._desks.values()] + list(self._others)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*desks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def stop(self):
         """Finishes what it has and hands the sockets over; `run` returns then."""
@@ -266,9 +259,27 @@ class Worker(Namespace):
             self._failed(value)
         elif what in ("connect", "resume", "event", "gone"):
             return self._to_desk(what, value, item.redelivered, progress)
+        elif what == "told":
+            namespace = self._namespaces.get(value.namespace) or Namespace(self, value.namespace)
+            return self._beside(what, namespace.servers.told(value), progress)
+        elif what == "node_gone":
+            return self._beside(what, self.call(what, value.node, value.life), progress)
         # Kinds of items that a newer gateway has are passed over.
         progress.done = True
         self._link.progressed()
+
+    def _beside(self, what, handling, progress):
+        async def handle():
+            try:
+                await handling
+            except Exception:
+                log.exception("cannot handle `%s`", what)
+            progress.done = True
+            self._link.progressed()
+
+        task = asyncio.create_task(handle())
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
 
     def _to_desk(self, what, value, redelivered, progress):
         connect = value.connect if what == "resume" else value
@@ -310,94 +321,3 @@ class Worker(Namespace):
             if not answer.done():
                 answer.set_exception(ConnectionError(why))
         self._queries.clear()
-
-
-class Desk:
-    """Handles what one socket sends, one after the other; the desks of other sockets go on meanwhile."""
-
-    def __init__(self, socket, link, closed):
-        self.socket = socket
-        self._link = link
-        self._closed = closed
-        self._items = asyncio.Queue()
-        self.task = asyncio.create_task(self._run())
-
-    def put(self, *item):
-        self._items.put_nowait(item)
-
-    def lose(self):
-        """What waits is another worker's now."""
-        while not self._items.empty():
-            self._items.get_nowait()
-        self.put("gone", proto.Gone(reason="worker replaced", rooms=self.socket.rooms), False, None)
-
-    async def _run(self):
-        open_ = True
-        while open_:
-            what, value, redelivered, progress = await self._items.get()
-            try:
-                open_ = await getattr(self, f"_{what}")(value, redelivered)
-                if open_:
-                    self.socket._save()
-            except ConnectionError as error:
-                log.warning("a handler of %s went on after the end: %s", self.socket.id, error)
-            except Exception:
-                log.exception("cannot handle %s of %s", what, self.socket.id)
-            if progress:
-                progress.done = True
-                self._link.progressed()
-        self._closed(self)
-
-    async def _connect(self, connect, _):
-        socket, decision = self.socket, proto.Decision(socket=self.socket.id)
-        try:
-            await socket.namespace.call("connect", socket)
-            decision.admit = True
-        except Refused as refused:
-            decision.message = refused.message
-            decision.data = "" if refused.data is None else dump(refused.data)
-        except Exception:
-            log.exception("cannot decide whether %s comes in", socket.id)
-            decision.message = "internal error"
-        self._link.command(proto.Command(decision=decision))
-        if decision.admit:
-            await self._tell("connected", socket)
-        return decision.admit
-
-    async def _resume(self, resume, _):
-        self.socket._restore(resume)
-        await self._tell("connected", self.socket)
-        return True
-
-    async def _event(self, event, redelivered):
-        socket = self.socket
-        socket.redelivered = redelivered
-        handlers = socket.namespace.handlers
-        try:
-            # A client that waits gets an answer, whatever happens.
-            answer = {"error": "No handler knows this event"}
-            if ("event", event.event) in handlers:
-                answer = await socket.namespace.call(("event", event.event), socket, *decode(event.args, event.attachments))
-            self._ack(event, answer)
-        except Exception:
-            log.exception("cannot handle %r of %s", event.event, socket.id)
-            self._ack(event, {"error": "The handler failed"})
-        return True
-
-    async def _gone(self, gone, _):
-        self.socket.rooms = set(gone.rooms)
-        await self._tell("disconnected", self.socket, gone.reason)
-        return False
-
-    async def _tell(self, name, *args):
-        try:
-            await self.socket.namespace.call(name, *args)
-        except Exception:
-            log.exception("the handler `%s` failed for %s", name, self.socket.id)
-
-    def _ack(self, event, answer):
-        if event.ack:
-            values = answer if isinstance(answer, tuple) else () if answer is None else (answer,)
-            args, attachments = encode(values)
-            ack = proto.Ack(socket=self.socket.id, ack=event.ack, args=args, attachments=attachments)
-            self._link.command(proto.Command(ack=ack))

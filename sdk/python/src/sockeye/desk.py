@@ -1,0 +1,110 @@
+"""What one socket sends, handled one after the other."""
+
+import asyncio
+import logging
+
+from . import worker_pb2 as proto
+from .codec import decode, dump, encode
+from .errors import Refused
+from .trace import enter
+
+log = logging.getLogger("sockeye")
+
+UNKNOWN = {"error": "No handler knows this event"}
+FAILED = {"error": "The handler failed"}
+
+
+class Desk:
+    """Handles what one socket sends, one after the other; the desks of other sockets go on meanwhile."""
+
+    def __init__(self, socket, link, closed):
+        self.socket = socket
+        self._link = link
+        self._closed = closed
+        self._items = asyncio.Queue()
+        self.task = asyncio.create_task(self._run())
+
+    def put(self, *item):
+        self._items.put_nowait(item)
+
+    def lose(self):
+        """What waits is another worker's now."""
+        while not self._items.empty():
+            self._items.get_nowait()
+        self.put("gone", proto.Gone(reason="worker replaced", rooms=self.socket.rooms), False, None)
+
+    async def _run(self):
+        open_ = True
+        while open_:
+            what, value, redelivered, progress = await self._items.get()
+            enter(getattr(value, "traceparent", ""))
+            try:
+                open_ = await getattr(self, f"_{what}")(value, redelivered)
+                if open_:
+                    self.socket._save()
+            except ConnectionError as error:
+                log.warning("a handler of %s went on after the end: %s", self.socket.id, error)
+            except Exception:
+                log.exception("cannot handle %s of %s", what, self.socket.id)
+            if progress:
+                progress.done = True
+                self._link.progressed()
+        self._closed(self)
+
+    async def _connect(self, connect, _):
+        socket, decision = self.socket, proto.Decision(socket=self.socket.id)
+        try:
+            await socket.namespace.call("connect", socket)
+            decision.admit = True
+        except Refused as refused:
+            decision.message = refused.message
+            decision.data = "" if refused.data is None else dump(refused.data)
+        except Exception:
+            log.exception("cannot decide whether %s comes in", socket.id)
+            decision.message = "internal error"
+        self._link.command(proto.Command(decision=decision))
+        if decision.admit:
+            await self._tell("connected", socket)
+        return decision.admit
+
+    async def _resume(self, resume, _):
+        self.socket._restore(resume)
+        await self._tell("connected", self.socket)
+        return True
+
+    async def _event(self, event, redelivered):
+        socket = self.socket
+        socket.redelivered = redelivered
+        handlers = socket.namespace.handlers
+        try:
+            # A client that waits gets an answer, whatever happens.
+            answer = UNKNOWN
+            if ("event", event.event) in handlers:
+                answer = await socket.namespace.call(("event", event.event), socket, *decode(event.args, event.attachments))
+            self._ack(event, answer)
+        except Exception:
+            log.exception("cannot handle %r of %s", event.event, socket.id)
+            self._ack(event, FAILED)
+        return True
+
+    async def _gone(self, gone, _):
+        self.socket.rooms = set(gone.rooms)
+        await self._tell("disconnected", self.socket, gone.reason)
+        return False
+
+    async def _tell(self, name, *args):
+        try:
+            await self.socket.namespace.call(name, *args)
+        except Exception:
+            log.exception("the handler `%s` failed for %s", name, self.socket.id)
+
+    def _ack(self, event, answer):
+        if event.ack:
+            args, attachments = encode(values_of(answer))
+            ack = proto.Ack(socket=self.socket.id, ack=event.ack, args=args, attachments=attachments)
+            self._link.command(proto.Command(ack=ack))
+
+
+def values_of(answer):
+    """What a handler returns: nothing, one value, or a tuple of values."""
+    return answer if isinstance(answer, tuple) else () if answer is None else (answer,)

@@ -1,0 +1,15 @@
+"""The trace that a coroutine works for: W3C Trace Context."""
+
+from contextvars import ContextVar
+
+_current = ContextVar("traceparent", default="")
+
+
+def traceparent():
+    """For requests and spans of your own: the `traceparent` of the event that is being handled; empty without a trace."""
+    return _current.get()
+
+
+def enter(value):
+    """What this coroutine does from now on, and those that it starts, belongs to this trace."""
+    _current.set(value)
