@@ -52,12 +52,16 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
     if (!(queueMax >= 1)) throw new RangeError(`queueMax must be 1 or more, not ${queueMax}`);
     const make = () =>
       connect(url, { ...socket, autoConnect: false, reconnection: false, forceNew: true });
-    this.#connection = new Connection(make, { ...BACKOFF, ...backoff }, {
-      link: (link) => this.#tell("link", link),
-      online: () => this.#online(),
-      offline: () => this.#offline(),
-      heard: (event, args) => call(this.#listeners.get(event), args),
-    });
+    this.#connection = new Connection(
+      make,
+      { ...BACKOFF, ...backoff },
+      {
+        link: (link) => this.#tell("link", link),
+        online: () => this.#online(),
+        offline: () => this.#offline(),
+        heard: (event, args) => call(this.#listeners.get(event), args),
+      },
+    );
     this.#outbox = new Outbox({
       queueMax,
       refusal: options.refusal ?? refusal,
@@ -137,12 +141,12 @@ export class Client<Heard extends Events = Events, Said extends Events = Events>
 
   #request(event: string, args: readonly unknown[], done: (outcome: Outcome) => void): void {
     const socket = this.#connection.socket;
-    if (!socket) return done({ kind: "cut" });
     const answered = (error: Error | null, answer: unknown) => {
-      if (error) done({ kind: socket.connected ? "timeout" : "cut" });
+      if (error) done({ kind: socket?.connected ? "timeout" : "cut" });
       else done({ kind: "answer", answer });
     };
-    socket.timeout(this.#answerTimeoutMs).emit(event, ...args, answered);
+    if (socket) socket.timeout(this.#answerTimeoutMs).emit(event, ...args, answered);
+    else done({ kind: "cut" });
   }
 
   #online(): void {

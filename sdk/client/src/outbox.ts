@@ -105,12 +105,16 @@ export class Outbox {
 
   #answered(delivery: Delivery<Any>, answer: unknown): void {
     const reason = this.#options.refusal(answer);
-    if (reason === undefined) return this.#set(delivery, { state: "sent", answer });
-    const pause = pauseOf(answer, reason);
-    if (pause === undefined) return this.#fail(delivery, { kind: "refused", reason, answer });
-    this.#queue.unshift(delivery);
-    this.#pause = setTimeout(() => this.#resume(), pause);
-    this.#set(delivery, { state: "queued" });
+    const pause = reason === undefined ? undefined : pauseOf(answer, reason);
+    if (reason === undefined) {
+      this.#set(delivery, { state: "sent", answer });
+    } else if (pause === undefined) {
+      this.#fail(delivery, { kind: "refused", reason, answer });
+    } else {
+      this.#queue.unshift(delivery);
+      this.#pause = setTimeout(() => this.#resume(), pause);
+      this.#set(delivery, { state: "queued" });
+    }
   }
 
   #resume(): void {

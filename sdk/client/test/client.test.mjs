@@ -81,7 +81,10 @@ test("events, questions and deliveries on a connection that holds", async () => 
   const refused = says(ada, "");
   await assert.rejects(refused.answer(), (error) => {
     assert.ok(error instanceof DeliveryError);
-    assert.match(error.message, /cannot deliver "chat-message": the server refused it: Invalid message payload/);
+    assert.match(
+      error.message,
+      /cannot deliver "chat-message": the server refused it: Invalid message payload/,
+    );
     return error.failure.kind === "refused" && !refused.uncertain;
   });
 });
@@ -170,10 +173,17 @@ test("a refused CONNECT says when to come back, and a connection that ends meanw
   const ada = clientOf(gateway);
   const links = [];
   ada.watch("link", (link) => links.push(link));
-  const twice = until(ada, "link", () => links.filter(({ phase }) => phase === "waiting").length === 2);
+  const twice = until(
+    ada,
+    "link",
+    () => links.filter(({ phase }) => phase === "waiting").length === 2,
+  );
   ada.open();
   await twice;
-  assert.deepEqual(links.map(({ phase }) => phase), ["connecting", "waiting", "connecting", "waiting"]);
+  assert.deepEqual(
+    links.map(({ phase }) => phase),
+    ["connecting", "waiting", "connecting", "waiting"],
+  );
   assert.deepEqual([links[1].why, links[1].given], ["service unavailable", true]);
 });
 

@@ -12,18 +12,34 @@ const folder = mkdtempSync(join(tmpdir(), "sockeye-package-"));
 const run = (program, ...args) => execFileSync(program, args, { cwd: folder, encoding: "utf8" });
 
 before(() => {
-  const packed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], { cwd: here(".."), encoding: "utf8" });
+  const packed = execFileSync(
+    "npm",
+    ["pack", "--json", "--ignore-scripts", "--pack-destination", folder],
+    { cwd: here(".."), encoding: "utf8" },
+  );
   const [{ filename, files }] = Object.values(JSON.parse(packed));
-  assert.ok(!files.some(({ path }) => path.startsWith("src/") || path.startsWith("test/")), "only what users need");
+  assert.ok(
+    !files.some(({ path }) => path.startsWith("src/") || path.startsWith("test/")),
+    "only what users need",
+  );
   writeFileSync(join(folder, "package.json"), `{"private":true}`);
   const peers = ["--legacy-peer-deps", "--offline", "--no-audit", "--no-fund"];
   run("npm", "install", ...peers, join(folder, filename));
-  symlinkSync(here("../node_modules/socket.io-client"), join(folder, "node_modules/socket.io-client"));
+  symlinkSync(
+    here("../node_modules/socket.io-client"),
+    join(folder, "node_modules/socket.io-client"),
+  );
 });
 
 test("is an ES module and a CommonJS module", () => {
-  writeFileSync(join(folder, "a.mjs"), `import { Client, DeliveryError } from "@sockeye/client"; console.log(typeof Client, typeof DeliveryError);`);
-  writeFileSync(join(folder, "b.cjs"), `const { Client, DeliveryError } = require("@sockeye/client"); console.log(typeof Client, typeof DeliveryError);`);
+  writeFileSync(
+    join(folder, "a.mjs"),
+    `import { Client, DeliveryError } from "@sockeye/client"; console.log(typeof Client, typeof DeliveryError);`,
+  );
+  writeFileSync(
+    join(folder, "b.cjs"),
+    `const { Client, DeliveryError } = require("@sockeye/client"); console.log(typeof Client, typeof DeliveryError);`,
+  );
   assert.equal(run("node", "a.mjs"), "function function\n");
   assert.equal(run("node", "b.cjs"), "function function\n");
 });
@@ -44,9 +60,27 @@ test("types know events, arguments and answers", () => {
     client.ask("order", "soup").then(({ name }) => name);
     new Client(io).send("anything", 1, "two");
   `;
-  writeFileSync(join(folder, "a.mts"), `import { io } from "socket.io-client"; import { Client } from "@sockeye/client";${program}`);
-  writeFileSync(join(folder, "b.cts"), `import client_ = require("@sockeye/client"); import io_ = require("socket.io-client"); const { Client } = client_; const { io } = io_;${program}`);
-  const flags = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--lib", "es2023,dom"];
-  const { status, stdout } = spawnSync(here("../node_modules/.bin/tsc"), [...flags, "a.mts", "b.cts"], { cwd: folder, encoding: "utf8" });
+  writeFileSync(
+    join(folder, "a.mts"),
+    `import { io } from "socket.io-client"; import { Client } from "@sockeye/client";${program}`,
+  );
+  writeFileSync(
+    join(folder, "b.cts"),
+    `import client_ = require("@sockeye/client"); import io_ = require("socket.io-client"); const { Client } = client_; const { io } = io_;${program}`,
+  );
+  const flags = [
+    "--noEmit",
+    "--strict",
+    "--skipLibCheck",
+    "--module",
+    "nodenext",
+    "--lib",
+    "es2023,dom",
+  ];
+  const { status, stdout } = spawnSync(
+    here("../node_modules/.bin/tsc"),
+    [...flags, "a.mts", "b.cts"],
+    { cwd: folder, encoding: "utf8" },
+  );
   assert.equal(status, 0, stdout);
 });
