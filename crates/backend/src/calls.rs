@@ -275,13 +275,14 @@ impl Backend {
 
     fn tell_of(&self, entry: &Entry, decides: bool) -> News {
         let home = entry.about.and_then(|name| self.homes.get(&name));
-        let connect = home.map(|home| &home.connect);
+        let connect = home.map(|home| home.introduction.open());
+        let connect = connect.unwrap_or_default();
         let about = entry.about.map(|name| name.as_str().to_owned());
         News {
             about: about.unwrap_or_default(),
             item: entry.item.clone(),
-            namespace: connect.map_or_else(String::new, |connect| connect.namespace.clone()),
-            user: connect.map_or_else(String::new, |connect| connect.user.clone()),
+            namespace: connect.namespace,
+            user: connect.user,
             decides: decides && entry.introduces(),
         }
     }

@@ -95,9 +95,23 @@ pub(crate) enum Phase {
     Gone,
 }
 
+/// What a client said when it connected. It is kept as it is on the wire: one block of memory for as long as the socket lives.
+#[derive(Debug, Default)]
+pub(crate) struct Introduction(Box<[u8]>);
+
+impl Introduction {
+    pub(crate) fn of(connect: &proto::Connect) -> Self {
+        Self(connect.encode_to_vec().into())
+    }
+
+    pub(crate) fn open(&self) -> proto::Connect {
+        proto::Connect::decode(&*self.0).unwrap_or_default()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Home {
-    pub(crate) connect: Box<proto::Connect>,
+    pub(crate) introduction: Introduction,
     pub(crate) phase: Phase,
     /// It was let in.
     pub(crate) admitted: bool,
@@ -108,7 +122,7 @@ pub(crate) struct Home {
     pub(crate) describing: bool,
     /// Its shard was told to close it.
     pub(crate) closing: bool,
-    /// Since when it has no worker.
+    /// Since when it has its worker, or none.
     pub(crate) since_ms: u64,
     /// Events that wait while it has no worker.
     pub(crate) held: VecDeque<Entry>,
@@ -130,21 +144,21 @@ impl Home {
 
     /// It ended: only its names are wanted.
     pub(crate) fn strip(&mut self) {
-        let connect = std::mem::take(&mut *self.connect);
-        *self.connect = proto::Connect {
+        let connect = self.introduction.open();
+        self.introduction = Introduction::of(&proto::Connect {
             namespace: connect.namespace,
             user: connect.user,
             ..proto::Connect::default()
-        };
+        });
         // One entry comes still: its last.
         let last = self.held.len() + 1;
         self.held.reserve_exact(1);
         self.held.shrink_to(last);
     }
 
-    pub(crate) fn new(connect: Box<proto::Connect>, now_ms: u64) -> Self {
+    pub(crate) fn new(introduction: Introduction, now_ms: u64) -> Self {
         Self {
-            connect,
+            introduction,
             phase: Phase::Deciding,
             admitted: false,
             worker: None,
@@ -161,6 +175,25 @@ impl Home {
         }
     }
 
+    /// A handled item whose client waits. Most sockets have one at a time, and many have none for long.
+    pub(crate) fn owe(&mut self, entry: Entry) {
+        if self.owed.capacity() == 0 {
+            self.owed.reserve_exact(1);
+        }
+        self.owed.push(entry);
+    }
+
+    /// Takes the item that is meant off the books. Returns its bytes.
+    fn pay(&mut self, is_meant: impl Fn(&Entry) -> bool) -> usize {
+        let at = self.owed.iter().position(is_meant);
+        let freed = at.map_or(0, |at| self.owed.remove(at).bytes);
+        if self.owed.is_empty() && self.owed.capacity() > 1 {
+            self.owed = Vec::new();
+        }
+        self.bytes = self.bytes.saturating_sub(freed);
+        freed
+    }
+
     /// Its client waits for what the worker makes of a handled item.
     pub(crate) fn waits_for(&self, entry: &Entry) -> bool {
         let decides = self.phase == Phase::Deciding && entry.introduces();
@@ -171,9 +204,8 @@ impl Home {
     pub(crate) fn admit(&mut self) -> usize {
         self.phase = Phase::In;
         self.admitted = true;
-        let at = self.owed.iter().position(Entry::introduces);
-        let freed = at.map_or(0, |at| self.owed.remove(at).bytes);
-        self.bytes = self.bytes.saturating_sub(freed);
+        let freed = self.pay(Entry::introduces);
+        self.owed.shrink_to_fit();
         freed
     }
 
@@ -182,10 +214,7 @@ impl Home {
         if !self.open.remove(&ack) {
             return None;
         }
-        let at = self.owed.iter().position(|entry| entry.ack() == Some(ack));
-        let freed = at.map_or(0, |at| self.owed.remove(at).bytes);
-        self.bytes = self.bytes.saturating_sub(freed);
-        Some(freed)
+        Some(self.pay(|entry| entry.ack() == Some(ack)))
     }
 
     /// Rooms at its end.

@@ -10,6 +10,7 @@
 //! * What is kept is bounded in bytes, for one socket and for all, and in time.
 #![forbid(unsafe_code)]
 
+mod awaited;
 mod calls;
 mod commands;
 mod home;

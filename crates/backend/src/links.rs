@@ -47,7 +47,7 @@ impl Denied {
     }
 }
 
-/// A worker does not keep to the protocol: its link ends.
+/// Why a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// It is not attached any more.
@@ -60,6 +60,12 @@ pub enum Stray {
     Number,
     /// Too many of its commands failed, and it has not handled the news of it.
     Failures,
+    /// Its worker attached by another one.
+    Replaced,
+    /// Its worker said nothing for too long.
+    Silent,
+    /// Its worker handled nothing for too long, although more waited for it.
+    Stalled,
 }
 
 impl Stray {
@@ -75,6 +81,13 @@ impl Stray {
             }
             Self::Failures => {
                 "cannot go on: 16384 commands failed, and `handled` does not cover these `Failed` items; attach again and begin anew"
+            }
+            Self::Replaced => "cannot go on: this worker attached again, by another link",
+            Self::Silent => {
+                "cannot go on: this worker said nothing for `silent_after`; send a message once a second"
+            }
+            Self::Stalled => {
+                "cannot go on: this worker handled nothing for `stalled_after`, while more waited for it; its sockets have moved"
             }
         }
     }
@@ -107,14 +120,13 @@ impl Backend {
                 return Err(Denied::Received);
             }
             // The process began anew under its old name. Its sockets and events of before are lost to it.
-            self.ended.extend(worker.link);
-            self.bury(now_ms, id);
+            self.lose(now_ms, id, Stray::Replaced);
             return self.attach(now_ms, link, hello);
         }
         if let Some(old) = worker.link.replace(link) {
             self.links.remove(&old);
             self.ready.remove(&old);
-            self.ended.push(old);
+            self.ended.push((old, Stray::Replaced));
         }
         worker.heard_ms = now_ms;
         worker.away = hello.away;
@@ -205,7 +217,7 @@ impl Backend {
             if !worker.has_window(window_bytes) {
                 return false;
             }
-            let Some(entry) = worker.queue.pop_front() else {
+            let Some(entry) = worker.pop_waiting() else {
                 return false;
             };
             if !self.is_wanted(&entry) {
@@ -281,7 +293,7 @@ impl Backend {
         for command in commands.into_iter().skip(known) {
             let worker = self.workers.get_mut(&id).ok_or(Stray::Unknown)?;
             if worker.failures >= FAILURES_MAX {
-                self.bury(now_ms, id);
+                self.lose(now_ms, id, Stray::Failures);
                 return Err(Stray::Failures);
             }
             worker.commands += 1;
@@ -307,7 +319,7 @@ impl Backend {
         if let Some(home) = home
             && home.waits_for(&entry)
         {
-            return home.owed.push(entry);
+            return home.owe(entry);
         }
         self.release(&entry);
         if entry.is_gone()

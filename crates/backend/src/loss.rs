@@ -1,6 +1,7 @@
 //! The sockets of a worker that is lost, and the events it had got.
 
 use crate::home::{Entry, Phase};
+use crate::links::Stray;
 use crate::message::{Down, Refusal, Why};
 use crate::proto::item::What;
 use crate::state::Backend;
@@ -9,6 +10,20 @@ use crate::state::Backend;
 const DEATHS_MAX: u8 = 3;
 
 impl Backend {
+    /// Counts it, and tells the worker why.
+    pub(crate) fn lose(&mut self, now_ms: u64, id: u64, why: Stray) {
+        let counts = &mut self.counts;
+        *match why {
+            Stray::Silent => &mut counts.lost_silent,
+            Stray::Stalled => &mut counts.lost_stalled,
+            Stray::Failures => &mut counts.lost_failing,
+            _ => &mut counts.lost_away,
+        } += 1;
+        let link = self.workers.get(&id).and_then(|worker| worker.link);
+        self.ended.extend(link.map(|link| (link, why)));
+        self.bury(now_ms, id);
+    }
+
     /// A worker will not come back: its sockets move, with what it has not handled.
     pub(crate) fn bury(&mut self, now_ms: u64, id: u64) {
         let Some(worker) = self.workers.remove(&id) else {
@@ -66,12 +81,15 @@ impl Backend {
             return self.take_back(entry);
         };
         self.release(&entry);
+        let wanted = self.is_wanted(&entry);
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
         if entry.is_event() {
             let ack = entry.ack().unwrap_or(0);
-            if ack == 0 || home.open.remove(&ack) {
+            home.open.remove(&ack);
+            // Also one of a client that is gone: the next worker would have got it.
+            if wanted {
                 self.refuse(name, ack, Why::Deadly);
             }
         } else if home.phase == Phase::Deciding {

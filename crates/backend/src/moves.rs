@@ -1,6 +1,6 @@
 //! What becomes of a socket without its worker's doing: others move it into rooms, its client changes the transport, its node is gone.
 
-use crate::home::{Entry, Home, Phase};
+use crate::home::{Entry, Home, Introduction, Phase};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
@@ -47,7 +47,9 @@ impl Backend {
         let Some(home) = home.filter(|home| home.phase != Phase::Gone) else {
             return;
         };
-        "websocket".clone_into(&mut home.connect.transport);
+        let mut connect = home.introduction.open();
+        "websocket".clone_into(&mut connect.transport);
+        home.introduction = Introduction::of(&connect);
         if self.calls.is_none() {
             let socket = name.as_str().to_owned();
             let what = What::Upgraded(proto::Upgraded { socket });
@@ -68,7 +70,7 @@ impl Backend {
             return;
         }
         let name = Name::of_node(gone.node, gone.life);
-        let mut home = Home::new(Box::default(), now_ms);
+        let mut home = Home::new(Introduction::default(), now_ms);
         home.phase = Phase::Gone;
         self.homes.entry(name).or_insert(home);
         let mut entry = self.entry(name, What::NodeGone(gone), now_ms);

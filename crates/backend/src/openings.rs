@@ -73,6 +73,11 @@ impl Backend {
             }
             return waiting.push_back(opening);
         };
+        if self.is_full() {
+            // The shard refuses it in time.
+            self.counts.refused_busy += 1;
+            return;
+        }
         self.openings.asked.insert(opening.opening, worker);
         let due_ms = now_ms + KEPT_MS;
         self.openings.due.push_back((due_ms, opening.opening));

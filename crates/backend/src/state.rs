@@ -1,8 +1,9 @@
 //! A backend: its workers, its sockets, and what is between them.
 
+use crate::awaited::Awaited;
 use crate::calls::Calls;
-use crate::home::{Entry, Home, Phase};
-use crate::links::Link;
+use crate::home::{Entry, Home, Introduction, Phase};
+use crate::links::{Link, Stray};
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
 use crate::openings::Openings;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub answer_timeout_ms: u64,
     /// A worker that handles nothing of what it has for so long gets no more sockets.
     pub slow_after_ms: u64,
+    /// A worker that handles nothing for so long, while more waits for it, is lost.
+    pub stalled_after_ms: u64,
     /// Events of a socket wait so long for a worker.
     pub park_timeout_ms: u64,
     /// Sockets without a worker for that long are closed.
@@ -53,6 +56,7 @@ impl Default for Settings {
             silent_after_ms: 10_000,
             answer_timeout_ms: 30_000,
             slow_after_ms: 5_000,
+            stalled_after_ms: 30_000,
             park_timeout_ms: 60_000,
             close_when_absent: false,
             window_bytes: 1 << 20,
@@ -72,6 +76,11 @@ pub struct Counts {
     pub redelivered: u64,
     /// Sockets that moved to another worker.
     pub moved: u64,
+    /// Workers that were lost: they did not come back in time, or began anew; said nothing; handled nothing; had too many commands fail.
+    pub lost_away: u64,
+    pub lost_silent: u64,
+    pub lost_stalled: u64,
+    pub lost_failing: u64,
     pub refused_absent: u64,
     pub refused_busy: u64,
     pub refused_unanswered: u64,
@@ -119,7 +128,7 @@ pub struct Backend {
     /// All that is kept for workers.
     bytes: usize,
     decisions_due: VecDeque<(u64, Name)>,
-    answers_due: VecDeque<(u64, Name, u64)>,
+    pub(crate) awaited: Awaited,
     probed_ms: Option<u64>,
     looked_ms: u64,
     ticked_ms: u64,
@@ -132,8 +141,8 @@ pub struct Backend {
     pub(crate) ready: BTreeSet<Link>,
     /// Links of workers that have nothing left.
     pub(crate) farewells: Vec<Link>,
-    /// Links to end.
-    pub(crate) ended: Vec<Link>,
+    /// Links to end, and why.
+    pub(crate) ended: Vec<(Link, Stray)>,
     pub(crate) counts: Counts,
     /// If its logic is an endpoint that is called.
     pub(crate) calls: Option<Calls>,
@@ -179,6 +188,11 @@ impl Backend {
         self.bytes
     }
 
+    /// A worker that asks and does not read gets its answers without what is in them.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > self.settings.queue_bytes_max
+    }
+
     /// What shards are to do, in order.
     pub fn take_out(&mut self) -> Vec<Out> {
         std::mem::take(&mut self.out)
@@ -189,8 +203,8 @@ impl Backend {
         std::mem::take(&mut self.ready)
     }
 
-    /// Links to end now.
-    pub fn take_ended(&mut self) -> Vec<Link> {
+    /// Links to end now, and why.
+    pub fn take_ended(&mut self) -> Vec<(Link, Stray)> {
         std::mem::take(&mut self.ended)
     }
 
@@ -223,6 +237,10 @@ impl Backend {
             Up::Counted(counted) => self.on_counted(now_ms, counted),
             Up::Told(told) => self.on_told(now_ms, told),
             Up::Answers(mut answers) => {
+                if self.is_full() {
+                    answers.missing += answers.answers.len() as u64;
+                    answers.answers = Vec::new();
+                }
                 if self.answered_away(now_ms, &mut answers) {
                     return;
                 }
@@ -234,7 +252,10 @@ impl Backend {
                     self.reply(now_ms, query.worker, What::Answers(query.into_answers()));
                 }
             }
-            Up::Found(found) => {
+            Up::Found(mut found) => {
+                if self.is_full() {
+                    (found.sockets, found.incomplete) = (Vec::new(), true);
+                }
                 let number = found.query;
                 if let Some(query) = self.queries.get_mut(&number)
                     && query.found(found)
@@ -257,9 +278,10 @@ impl Backend {
             let socket = name;
             return self.tell(name, Down::Decide { socket, decision });
         }
-        let entry = self.entry(name, What::Connect(connect.clone()), now_ms);
+        let (opening, introduction) = (connect.opening, Introduction::of(&connect));
+        let entry = self.entry(name, What::Connect(connect), now_ms);
         if !self.decides() {
-            return self.let_in(name, connect, entry);
+            return self.let_in(name, introduction, entry);
         }
         let full = self.bytes + entry.bytes > self.settings.queue_bytes_max;
         if full || self.is_cut_off(now_ms) || !self.admits_newcomers(now_ms) {
@@ -273,8 +295,8 @@ impl Backend {
                 },
             );
         }
-        let opener = self.openings.opener(connect.opening);
-        let mut home = Home::new(connect, now_ms);
+        let opener = self.openings.opener(opening);
+        let mut home = Home::new(introduction, now_ms);
         home.opener = opener;
         self.homes.insert(name, home);
         if self.calls.is_none() {
@@ -287,8 +309,8 @@ impl Backend {
     }
 
     /// The endpoint only hears of newcomers. One that is not well keeps nobody out.
-    fn let_in(&mut self, name: Name, connect: Box<proto::Connect>, entry: Entry) {
-        let mut home = Home::new(connect, entry.came_ms);
+    fn let_in(&mut self, name: Name, introduction: Introduction, entry: Entry) {
+        let mut home = Home::new(introduction, entry.came_ms);
         home.admit();
         self.homes.insert(name, home);
         let socket = name;
@@ -357,8 +379,7 @@ impl Backend {
         self.counts.events += 1;
         if ack != 0 {
             home.open.insert(ack);
-            let due_ms = now_ms + self.settings.answer_timeout_ms;
-            self.answers_due.push_back((due_ms, name, ack));
+            self.await_answer(now_ms, name, ack);
         }
         self.push(name, entry);
     }
@@ -547,7 +568,7 @@ impl Backend {
         };
         if let Some((rooms, data)) = known {
             let resume = proto::Resume {
-                connect: Some(proto::Connect::clone(&home.connect)),
+                connect: Some(home.introduction.open()),
                 rooms,
                 data,
             };
@@ -558,8 +579,9 @@ impl Backend {
             self.counts.moved += 1;
         }
         home.worker = Some(id);
+        home.since_ms = now_ms;
         worker.sockets.insert(name);
-        worker.queue.append(&mut home.held);
+        worker.queue.append(&mut std::mem::take(&mut home.held));
         self.ready.extend(worker.link);
         self.homeless.remove(&name);
     }
@@ -575,9 +597,7 @@ impl Backend {
         while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {
             self.decision_due(now_ms, name);
         }
-        while let Some((_, name, ack)) = self.next_answer_due(now_ms) {
-            self.answer_due(name, ack);
-        }
+        self.end_waits(now_ms);
         if now_ms >= self.looked_ms + LOOK_MS {
             self.looked_ms = now_ms;
             let all: Vec<Name> = self.homeless.iter().copied().collect();
@@ -593,25 +613,31 @@ impl Backend {
         let still_ms = now_ms.saturating_sub(last_ms);
         if last_ms > 0 && still_ms > STILL_MS {
             for worker in self.workers.values_mut() {
-                worker.heard_ms = now_ms.min(worker.heard_ms + still_ms);
+                worker.forgive(now_ms, still_ms);
             }
         }
     }
 
     fn bury_lost(&mut self, now_ms: u64) {
         let settings = &self.settings;
-        let lost = |worker: &Worker| {
-            let patience_ms = match worker.link {
-                Some(_) => settings.silent_after_ms,
-                None => settings.rehome_after_ms,
-            };
-            now_ms >= worker.heard_ms + patience_ms
+        let lost = |worker: &mut Worker| {
+            worker.look(now_ms);
+            let unheard = |patience_ms| now_ms >= worker.heard_ms + patience_ms;
+            match worker.link {
+                None => unheard(settings.rehome_after_ms).then_some(Stray::Unknown),
+                Some(_) if unheard(settings.silent_after_ms) => Some(Stray::Silent),
+                Some(_) => {
+                    let stalled = worker.is_stalled(now_ms, settings.stalled_after_ms);
+                    stalled.then_some(Stray::Stalled)
+                }
+            }
         };
-        let lost = self.workers.iter().filter(|(_, worker)| lost(worker));
-        let lost: Vec<_> = lost.map(|(id, worker)| (*id, worker.link)).collect();
-        for (id, link) in lost {
-            self.ended.extend(link);
-            self.bury(now_ms, id);
+        let workers = self.workers.iter_mut();
+        let lost: Vec<_> = workers
+            .filter_map(|(id, worker)| Some((*id, lost(worker)?)))
+            .collect();
+        for (id, why) in lost {
+            self.lose(now_ms, id, why);
         }
     }
 
@@ -638,23 +664,6 @@ impl Backend {
             },
         );
         self.on_gone(now_ms, gone);
-    }
-
-    /// The oldest that is due, or that came already: what was answered is not kept until its time.
-    fn next_answer_due(&mut self, now_ms: u64) -> Option<(u64, Name, u64)> {
-        let homes = &self.homes;
-        self.answers_due.pop_front_if(|(due_ms, name, ack)| {
-            let home = homes.get(name);
-            *due_ms <= now_ms || home.is_none_or(|home| !home.open.contains(ack))
-        })
-    }
-
-    fn answer_due(&mut self, name: Name, ack: u64) {
-        let settled = self.homes.get_mut(&name).and_then(|home| home.settle(ack));
-        if let Some(freed) = settled {
-            self.bytes -= freed;
-            self.refuse(name, ack, Why::Unanswered);
-        }
     }
 
     /// A socket without a worker: events wait for a while only.

@@ -5,6 +5,9 @@ use crate::links::Link;
 use crate::name::Name;
 use std::collections::{BTreeSet, VecDeque};
 
+/// Places in a queue that are kept while it is empty.
+const QUEUE_KEPT: usize = 1_024;
+
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) instance: String,
@@ -26,6 +29,8 @@ pub(crate) struct Worker {
     in_flight_bytes: usize,
     /// When what it was sent began to wait, or last became shorter.
     pub(crate) progress_ms: u64,
+    /// When last nothing waited for it to go on.
+    free_ms: u64,
     /// What has no number yet.
     pub(crate) queue: VecDeque<Entry>,
     /// Number of the last command taken in, and of the last one that the worker was told of.
@@ -53,6 +58,7 @@ impl Worker {
             next: 1,
             in_flight_bytes: 0,
             progress_ms: now_ms,
+            free_ms: now_ms,
             queue: VecDeque::new(),
             commands: 0,
             commands_told: 0,
@@ -98,6 +104,15 @@ impl Worker {
         self.in_flight_bytes < window_bytes
     }
 
+    pub(crate) fn pop_waiting(&mut self) -> Option<Entry> {
+        let entry = self.queue.pop_front();
+        // After an outage it is large.
+        if self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT {
+            self.queue = VecDeque::new();
+        }
+        entry
+    }
+
     pub(crate) fn send(&mut self, entry: Entry, now_ms: u64) {
         if self.sent.is_empty() {
             self.progress_ms = now_ms;
@@ -123,6 +138,25 @@ impl Worker {
     /// It has handled nothing for so long, and has something to handle.
     pub(crate) fn is_slow(&self, now_ms: u64, slow_after_ms: u64) -> bool {
         !self.sent.is_empty() && now_ms >= self.progress_ms + slow_after_ms
+    }
+
+    /// Time passes. More waits than its window or its link take, or it is to end and has something left.
+    pub(crate) fn look(&mut self, now_ms: u64) {
+        if self.queue.is_empty() && !self.leaving {
+            self.free_ms = now_ms;
+        }
+    }
+
+    /// The gateway stood still: what it heard of nobody counts for nobody.
+    pub(crate) fn forgive(&mut self, now_ms: u64, still_ms: u64) {
+        for moment in [&mut self.heard_ms, &mut self.free_ms] {
+            *moment = now_ms.min(*moment + still_ms);
+        }
+    }
+
+    /// It speaks, and has handled nothing for so long, although more waits for it.
+    pub(crate) fn is_stalled(&self, now_ms: u64, stalled_after_ms: u64) -> bool {
+        self.is_slow(now_ms, stalled_after_ms) && now_ms >= self.free_ms + stalled_after_ms
     }
 
     pub(crate) fn takes_sockets(&self) -> bool {

@@ -5,8 +5,10 @@
     reason = "an allocator that counts is unsafe by its trait"
 )]
 
-use backend::proto::{Connect, Event, Gone, Header};
-use backend::{Backend, Calling, Outcome, Settings, Up};
+use backend::proto::command::What;
+use backend::proto::{Command, Connect, Decision, Event, FromWorker, Gone, Header, Hello};
+use backend::{Backend, Calling, Link, Outcome, Settings, Up};
+use prost::Message;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -99,6 +101,48 @@ fn event(number: u64) -> Up {
         args: br#"{"dish":"soup","table":17}"#.to_vec().into(),
         ..Event::default()
     })
+}
+
+/// Each header line of its client was three blocks of memory, too.
+#[test]
+fn lists_of_a_socket_that_were_used_once_kept_their_places() {
+    let mut backend = Backend::new(Settings::default());
+    let hello = Hello {
+        instance: "a".to_owned(),
+        ..Hello::default()
+    };
+    backend.attach(1, Link(1), &hello).expect("welcome");
+    let before = HELD.with(Cell::get);
+    for number in 0..SOCKETS {
+        backend.up(1, Up::Connect(Box::new(connect(number))));
+        while backend.poll(1, Link(1)).is_some() {}
+        // It says that it handled the CONNECT, and decides later.
+        let handled = FromWorker {
+            handled: number + 1,
+            ..FromWorker::default()
+        };
+        backend.received(1, Link(1), handled).expect("in order");
+        let decision = Decision {
+            socket: name(number),
+            admit: true,
+            ..Decision::default()
+        };
+        let decides = FromWorker {
+            first: number + 1,
+            commands: vec![Command {
+                what: Some(What::Decision(decision)),
+                ..Command::default()
+            }],
+            ..FromWorker::default()
+        };
+        backend.received(1, Link(1), decides).expect("in order");
+    }
+    drop(backend.take_out());
+    assert_eq!((backend.sockets() as u64, backend.bytes()), (SOCKETS, 0));
+    let held = HELD.with(Cell::get).wrapping_sub(before) as u64 / SOCKETS;
+    let wire = connect(0).encoded_len();
+    println!("{held} B, of which {wire} B are what the client said");
+    assert!(held < 1_500, "{held}");
 }
 
 /// A backend whose endpoint is told of clients, and what it held before.

@@ -352,7 +352,7 @@ fn a_worker_that_restarted_under_its_name_was_refused() {
     assert_eq!(strange.err(), Some(Denied::Received));
     let welcome = backend.attach(2, Link(2), &hello(0)).expect("welcome");
     assert_eq!((welcome.resumed, welcome.commands), (false, 0));
-    assert_eq!(backend.take_ended(), [LINK]);
+    assert_eq!(backend.take_ended(), [(LINK, Stray::Replaced)]);
     assert_eq!(backend.workers(), 1);
 }
 

@@ -34,11 +34,19 @@ struct Client {
     /// Acks that it waits for, and events that it was told are refused.
     waits: BTreeMap<u64, u64>,
     refused: BTreeSet<u64>,
-    /// Events without an ack over which worker after worker ended: it is not said which.
-    deadly: usize,
+    /// Lives of workers that were sent an event, by its number; 0 = its CONNECT.
+    had_by: BTreeMap<u64, BTreeSet<(u64, u64)>>,
     answered: u64,
     handled: Vec<Handled>,
     gone_heard: u64,
+}
+
+impl Client {
+    /// So many workers had it when they ended that no other got it.
+    fn is_deadly(&self, number: u64) -> bool {
+        let lives = self.had_by.get(&number);
+        lives.is_some_and(|lives| lives.len() == DEADLY)
+    }
 }
 
 /// A process. Messages to it and from it are under way for a while.
@@ -61,6 +69,8 @@ struct Process {
     decides: Vec<Order>,
     sockets: BTreeSet<String>,
     stalled_until: u64,
+    /// Until then it speaks and handles nothing.
+    deaf_until: u64,
     back_at: u64,
     leaving: bool,
 }
@@ -79,6 +89,12 @@ pub struct Play {
 }
 
 const TROUBLE_UNTIL: u64 = 8_000;
+const DEADLY: usize = 3;
+
+fn number_of(event: &proto::Event) -> u64 {
+    let number = std::str::from_utf8(&event.args).expect("text");
+    number.parse().expect("a number")
+}
 
 impl Play {
     pub fn new(seed: u64, trouble: Trouble) -> Self {
@@ -86,6 +102,7 @@ impl Play {
         let settings = Settings {
             window_bytes: [600, 4_000, 1 << 20][rng.usize(..3)],
             silent_after_ms: 1_000,
+            stalled_after_ms: 1_500,
             answer_timeout_ms: 3_000,
             socket_bytes_max: [2_000, 64 << 10][rng.usize(..2)],
             ..Settings::default()
@@ -126,6 +143,7 @@ impl Play {
             decides: Vec::new(),
             sockets: BTreeSet::new(),
             stalled_until: 0,
+            deaf_until: 0,
             back_at: self.now,
             leaving: false,
         };
@@ -143,6 +161,7 @@ impl Play {
         }
         for process in &mut self.processes {
             process.stalled_until = 0;
+            process.deaf_until = 0;
         }
         // All that is under way comes to its end, then everybody goes.
         (0..900).for_each(|_| self.step());
@@ -239,7 +258,11 @@ impl Play {
                         self.seed
                     );
                     let unavailable = matches!(&decision, Err(refusal) if refusal.message == "service unavailable");
-                    assert!(!unavailable, "seed {}: nobody decided", self.seed);
+                    assert!(
+                        !unavailable || client.is_deadly(0),
+                        "seed {}: nobody decided",
+                        self.seed
+                    );
                     client.admitted = Some(decision.is_ok());
                 }
                 Down::Ack(ack) if !client.gone => {
@@ -249,10 +272,8 @@ impl Play {
                 }
                 Down::Refuse { ack, why, .. } if !client.gone => {
                     let number = match ack {
-                        0 if why == backend::Why::Deadly => {
-                            client.deadly += 1;
-                            continue;
-                        }
+                        // It is not said which one: `check` knows.
+                        0 if why == backend::Why::Deadly => continue,
                         0 => client.sent,
                         ack => client.waits.remove(&ack).expect("somebody waits"),
                     };
@@ -301,7 +322,10 @@ impl Play {
             20..25 if stalls => {
                 self.processes[at].stalled_until = self.now + self.rng.u64(100..2_500);
             }
-            25..30 if leaves => self.processes[at].leaving = true,
+            25..30 if stalls => {
+                self.processes[at].deaf_until = self.now + self.rng.u64(100..4_000);
+            }
+            30..35 if leaves => self.processes[at].leaving = true,
             _ => {}
         }
     }
@@ -383,6 +407,7 @@ impl Play {
         while let Some(message) = self.backend.poll(self.now, link) {
             let due = self.now + self.rng.u64(..5);
             let message = ToWorker::decode(message).expect("a message");
+            self.note_sent(at, &message);
             self.processes[at].down.push_back((due, message));
         }
         let now = self.now;
@@ -404,6 +429,21 @@ impl Play {
         self.work(at);
     }
 
+    fn note_sent(&mut self, at: usize, message: &ToWorker) {
+        let process = &self.processes[at];
+        let life = (process.instance, process.life);
+        for item in &message.items {
+            let (socket, number) = match item.what.as_ref().expect("an item") {
+                What::Connect(connect) => (&connect.socket, 0),
+                What::Event(event) => (&event.socket, number_of(event)),
+                _ => continue,
+            };
+            let name = Name::parse(socket).expect("a name");
+            let client = self.clients.get_mut(&name).expect("a client");
+            client.had_by.entry(number).or_default().insert(life);
+        }
+    }
+
     fn get(&mut self, at: usize, message: ToWorker) {
         let process = &mut self.processes[at];
         process
@@ -418,7 +458,8 @@ impl Play {
 
     /// Handles some of what it has, and says so.
     fn work(&mut self, at: usize) {
-        let take = self.rng.usize(..6);
+        let deaf = self.now < self.processes[at].deaf_until;
+        let take = if deaf { 0 } else { self.rng.usize(..6) };
         let mut commands = Vec::new();
         for _ in 0..take {
             let Some(item) = self.processes[at].inbox.pop_front() else {
@@ -428,7 +469,7 @@ impl Play {
             self.handle(at, item, &mut commands);
         }
         let process = &mut self.processes[at];
-        if self.rng.bool() {
+        if !deaf && self.rng.bool() {
             commands.append(&mut process.decides);
             let owes = process.owes.drain(..);
             commands.extend(owes.map(|(socket, ack)| {
@@ -489,9 +530,8 @@ impl Play {
                     self.seed
                 );
                 let name = Name::parse(&event.socket).expect("a name");
-                let number = std::str::from_utf8(&event.args).expect("text");
                 let handled = Handled {
-                    number: number.parse().expect("a number"),
+                    number: number_of(&event),
                     marked,
                     by: (process.instance, process.life),
                 };
@@ -519,7 +559,7 @@ impl Play {
     }
 
     fn end_links(&mut self) {
-        for link in self.backend.take_ended() {
+        for (link, _) in self.backend.take_ended() {
             for process in &mut self.processes {
                 if process.link == Some(link) {
                     process.link = None;
@@ -536,6 +576,10 @@ impl Play {
 
     pub fn check(&self) {
         let seed = self.seed;
+        let alive = self.processes.iter();
+        let alive = alive
+            .map(|process| (process.instance, process.life))
+            .collect();
         let loses_workers = self.trouble.deaths || self.trouble.stalls || self.trouble.cuts;
         for (name, client) in &self.clients {
             assert!(
@@ -547,7 +591,6 @@ impl Play {
                 "seed {seed}: {name:?} waits: {:?}",
                 client.waits
             );
-            let mut lost = Vec::new();
             for number in 1..=client.sent {
                 let times = client.handled.iter().filter(|times| times.number == number);
                 let unmarked = times.clone().filter(|times| !times.marked).count();
@@ -555,13 +598,19 @@ impl Play {
                     unmarked <= 1,
                     "seed {seed}: {name:?} event {number}: twice without a mark"
                 );
-                if !client.refused.contains(&number) && times.count() == 0 {
-                    lost.push(number);
-                }
+                let ended = || client.had_by[&number].is_disjoint(&alive);
+                let deadly = client.is_deadly(number) && ended();
+                let known = client.refused.contains(&number) || deadly;
+                assert!(
+                    known || times.count() > 0,
+                    "seed {seed}: {name:?} event {number} is lost"
+                );
             }
+            let most = client.had_by.values().map(BTreeSet::len).max();
             assert!(
-                lost.len() <= client.deadly,
-                "seed {seed}: {name:?} events {lost:?} are lost"
+                most.is_none_or(|lives| lives <= DEADLY),
+                "seed {seed}: {name:?}: {:?}",
+                client.had_by
             );
             self.check_order(name, client);
             assert!(

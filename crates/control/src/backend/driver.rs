@@ -311,11 +311,8 @@ impl Driver {
 
     /// Links that end. Behind each letter: the next may be from a link that has ended by now.
     fn part(&mut self) {
-        for link in self.backend.take_ended() {
-            self.end(
-                link,
-                "cannot go on: this worker was silent for too long, or attached again",
-            );
+        for (link, why) in self.backend.take_ended() {
+            self.end(link, why.message());
         }
         for link in self.backend.take_farewells() {
             if let Some(outbox) = self.links.remove(&link) {

@@ -42,6 +42,21 @@ pub(super) const BACKENDS: &[Metric] = &[
         |v| sum(v, |f| &f.moved),
     ),
     counter(
+        "sockeye_backend_workers_lost_total",
+        "Workers that were given up: `away` (the link did not come back in time, or the process began anew), `silent`, `stalled` (it spoke, \
+         and handled nothing while more waited), `failing` (it does not hear that its commands fail).",
+        |v| {
+            let reasons: [(&str, Read); 4] = [
+                ("away", |f| &f.lost_away),
+                ("silent", |f| &f.lost_silent),
+                ("stalled", |f| &f.lost_stalled),
+                ("failing", |f| &f.lost_failing),
+            ];
+            labelled(v, &reasons)
+        },
+    )
+    .by("reason"),
+    counter(
         "sockeye_backend_refused_total",
         "Events and newcomers refused: no worker came in time, too much waited, or no answer came in time.",
         |v| {

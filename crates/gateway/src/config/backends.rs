@@ -97,6 +97,7 @@ fn settings(keys: &Backend) -> Settings {
         silent_after_ms: millis(*keys.silent_after),
         answer_timeout_ms: millis(*keys.answer_timeout),
         slow_after_ms: millis(*keys.slow_after),
+        stalled_after_ms: millis(*keys.stalled_after),
         park_timeout_ms: millis(*keys.park_timeout),
         close_when_absent: *keys.close_when_absent,
         window_bytes: keys.window.get(),

@@ -36,7 +36,8 @@ table! {
         api_keys: Vec<String> = EMPTY_LIST,
             "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. Without `url`, at least one is needed.";
         url: Option<String> = "",
-            "Address of an endpoint that is called with what workers would get (docs/webhooks.md). No worker attaches then, and              `rehome_after`, `silent_after`, `slow_after`, `close_when_absent` and `window` mean nothing.";
+            "Address of an endpoint that is called with what workers would get (docs/webhooks.md). No worker attaches then, and `rehome_after`, \
+             `silent_after`, `slow_after`, `stalled_after`, `close_when_absent` and `window` mean nothing.";
         secret: Option<Secret> = "",
             "With `url`: what requests are signed with.";
         secret_old: Option<Secret> = "",
@@ -68,8 +69,12 @@ table! {
         slow_after: Duration = "5s",
             "A worker that handles nothing of what it has for so long gets no more sockets. While all are like that, one \
              newcomer a second is let through.";
+        stalled_after: Duration = "30s",
+            "A worker that speaks, and handles nothing for so long while more waits for it than `window` or its connection takes, is lost: \
+             its sockets move. The same holds for one that wants to leave and handles nothing of what it has.";
         answer_timeout: Duration = "30s",
-            "A client that waits for the ack of an event gets it by then, or an error.";
+            "A client that waits for the ack of an event gets it by then, or an error. The time in which its socket has no worker does not \
+             count: `park_timeout` bounds it.";
         park_timeout: Duration = "60s",
             "Events wait so long for a worker to come; then their clients are told that no backend is connected.";
         close_when_absent: bool = "false",

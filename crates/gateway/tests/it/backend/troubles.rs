@@ -201,6 +201,20 @@ fn events_that_no_worker_takes_are_refused_by_name() {
     );
 }
 
+/// The defaults have this order, too: the answer was due before the event was given up.
+#[test]
+fn an_event_that_no_worker_had_was_said_to_be_unanswered() {
+    let more = "rehome_after = \"10ms\"\nanswer_timeout = \"100ms\"\npark_timeout = \"400ms\"";
+    let kitchen = Kitchen::open(more);
+    let worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    drop(worker);
+    let parked = || kitchen.metric("sockeye_backend_parked_sockets") == 1.0;
+    assert!(eventually(PATIENCE, parked));
+    let answer = client.ask(1, &json!(["echo", 1]));
+    assert_eq!(answer, json!([{"error": "No backend is connected"}]));
+}
+
 /// They got a DISCONNECT packet, and stock clients do not come back after one.
 #[test]
 fn clients_closed_for_want_of_a_worker_stayed_away() {
@@ -274,6 +288,24 @@ fn a_worker_that_says_nothing_is_left_behind() {
         client.packet().starts_with("40{"),
         "another worker let it in"
     );
+}
+
+/// Its connection was well and it said something all the time: its clients waited for ever.
+#[test]
+fn a_worker_that_spoke_and_read_nothing_kept_its_clients() {
+    let kitchen = Kitchen::open("stalled_after = \"2s\"\nwindow = \"4KiB\"");
+    let deaf = kitchen.worker("a");
+    let mut clients: Vec<_> = (0..4).map(|_| kitchen.client()).collect();
+    let heir = kitchen.worker("b");
+    deaf.freeze();
+    say(&mut clients, 1..101);
+    finish(&mut clients, 101);
+    check(&[&deaf, &heir], &clients, 101);
+    assert_eq!(heir.memory().resumed.len(), 4);
+    let lost = "sockeye_backend_workers_lost_total{reason=\"stalled\"}";
+    assert_eq!(kitchen.gateway.reaches(lost, 1.0), 1.0);
+    let log = kitchen.gateway.log();
+    assert!(log.iter().any(|line| line.contains("handled nothing")));
 }
 
 #[test]
