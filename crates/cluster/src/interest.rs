@@ -84,9 +84,9 @@ impl Interest {
         }
     }
 
-    /// Something happened to own keys that the peers were not told.
-    pub(crate) fn has_changes(&self) -> bool {
-        !self.changed.is_empty()
+    /// How many changes of own keys the peers were not told.
+    pub(crate) fn changes(&self) -> usize {
+        self.changed.len()
     }
 
     /// Nodes that may hold keys soon.
@@ -100,9 +100,9 @@ impl Interest {
         self.expected.drain(..surplus);
     }
 
-    /// Changes that the peers must be told. Those of a key that came and went in between cancel out.
-    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
-        let changed = std::mem::take(&mut self.changed).into_iter();
+    /// Up to `most` changes that the peers must be told. Those of a key that came and went in between cancel out.
+    pub(crate) fn take_changes(&mut self, most: usize) -> Vec<Change> {
+        let changed = std::iter::from_fn(|| self.changed.pop_first()).take(most);
         let changes: Vec<Change> = changed
             .map(|key| (key, self.mine.contains_key(&key)))
             .collect();
@@ -261,12 +261,12 @@ mod tests {
         assert!(!interest.hold(5));
         interest.release(5);
         interest.release(5);
-        assert_eq!(interest.take_changes(), []);
+        assert_eq!(interest.take_changes(usize::MAX), []);
         assert_eq!(interest.digest(), (0, 0));
         interest.hold(5);
-        assert_eq!(interest.take_changes(), [(5, true)]);
+        assert_eq!(interest.take_changes(usize::MAX), [(5, true)]);
         interest.release(5);
-        assert_eq!(interest.take_changes(), [(5, false)]);
+        assert_eq!(interest.take_changes(usize::MAX), [(5, false)]);
         assert_eq!(interest.digest(), (0, 0));
     }
 
@@ -275,14 +275,14 @@ mod tests {
     fn keys_that_come_and_go_unheard_leave_nothing_behind() {
         let mut interest = Interest::default();
         interest.hold(1);
-        interest.take_changes();
+        interest.take_changes(usize::MAX);
         for key in 0..10_000 {
             interest.hold(key);
             interest.release(key);
         }
-        assert!(!interest.has_changes());
+        assert_eq!(interest.changes(), 0);
         interest.release(1);
-        assert_eq!(interest.take_changes(), [(1, false)]);
+        assert_eq!(interest.take_changes(usize::MAX), [(1, false)]);
     }
 
     #[test]
@@ -335,12 +335,12 @@ mod tests {
         for key in 1..5 {
             theirs.hold(key);
         }
-        let changes = theirs.take_changes();
+        let changes = theirs.take_changes(usize::MAX);
         ours.apply_snapshot(A, &[], true, true);
         changes.iter().for_each(|change| ours.apply(A, *change));
         assert!(ours.agrees(A, theirs.digest()));
         theirs.release(3);
-        theirs.take_changes();
+        theirs.take_changes(usize::MAX);
         assert!(!ours.agrees(A, theirs.digest()));
     }
 }

@@ -20,6 +20,10 @@ const RELEASE_US: u64 = 250_000;
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
 
+/// Changes of keys in one letter, and the bytes of each.
+const CHANGES_MAX: usize = 1_000;
+const CHANGE_BYTES: usize = 9;
+
 /// Earlier lives of a number that are remembered.
 const PAST_LIVES_MAX: usize = 64;
 
@@ -429,7 +433,7 @@ impl Node {
                 self.events.push_back(Event::Order { from, order });
             }
             CHANGES => {
-                for change in body.chunks_exact(9) {
+                for change in body.chunks_exact(CHANGE_BYTES) {
                     self.interest.apply(node, (number(change), change[8] == 1));
                 }
                 if stream == Stream::Flood {
@@ -474,7 +478,10 @@ impl Node {
             let mut letter = vec![SNAPSHOT, flags];
             keys.iter()
                 .for_each(|key| letter.extend_from_slice(&key.to_le_bytes()));
-            self.tell(node, &letter);
+            if self.outlet.send(&[node], &letter, self.now_us).is_err() {
+                // Without the last part the peer knows that keys are missing, and asks again.
+                return;
+            }
         }
     }
 
@@ -489,12 +496,11 @@ impl Node {
         if !self.interest.hold(key) {
             return Ok(None);
         }
-        self.changes_us = Some(self.now_us);
-        if self.outlet.queued_bytes() > self.limits.outlet.queue_bytes {
-            return Err(Refused::Full);
-        }
         self.tell_changes();
-        Ok(Some(self.outlet.next_flood() - 1))
+        match self.told() {
+            Some(position) => Ok(Some(position)),
+            None => Err(Refused::Full),
+        }
     }
 
     /// A local member of a key fewer.
@@ -512,18 +518,18 @@ impl Node {
     }
 
     fn tell_changes(&mut self) {
-        // While the engine takes nothing, changes stay where they cancel out.
-        if self.outlet.queued_bytes() > self.limits.outlet.queue_bytes {
-            self.changes_us = Some(self.now_us + RELEASE_US);
-            return;
-        }
         self.changes_us = None;
-        let changes = self.interest.take_changes();
-        for part in changes.chunks(1_000) {
+        while self.interest.changes() > 0 {
+            let count = self.interest.changes().min(CHANGES_MAX);
+            // While the engine takes nothing, changes stay where they cancel out.
+            if !self.outlet.has_room(1 + count * CHANGE_BYTES) {
+                self.changes_us = Some(self.now_us + RELEASE_US);
+                return;
+            }
             let mut letter = vec![CHANGES];
-            for (key, on) in part {
+            for (key, on) in self.interest.take_changes(count) {
                 letter.extend_from_slice(&key.to_le_bytes());
-                letter.push(u8::from(*on));
+                letter.push(u8::from(on));
             }
             let _ = self.outlet.flood(&letter, self.now_us);
         }
@@ -585,7 +591,7 @@ impl Node {
 
     /// By which position in the flood all changes of own keys are told; `None` = some are not.
     pub fn told(&self) -> Option<u64> {
-        (!self.interest.has_changes()).then(|| self.outlet.next_flood() - 1)
+        (self.interest.changes() == 0).then(|| self.outlet.next_flood() - 1)
     }
 
     // ---- the driver's side --------------------------------------------------------------------------------------------
@@ -616,9 +622,12 @@ impl Node {
         soonest.map_or(self.heartbeat_us, |due_us| due_us.min(self.heartbeat_us))
     }
 
-    /// Tells the peers that this node leaves on purpose.
+    /// Tells the peers that this node leaves on purpose, behind all letters.
     pub fn leave(&mut self) {
+        self.outlet.close_all(self.now_us);
         self.beat();
+        // A later one would be a sign of life.
+        self.heartbeat_us = u64::MAX;
         let bye = frame::write_bye(self.me, self.outlet.flood_position());
         self.outlet.push_last_word(bye);
     }

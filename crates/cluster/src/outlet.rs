@@ -32,7 +32,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             frame_bytes: 16 * 1024,
-            frame_letters: 256,
+            frame_letters: 64,
             linger_us: 300,
             ring_bytes: 64 * 1024 * 1024,
             queue_bytes: 32 * 1024 * 1024,
@@ -155,7 +155,7 @@ const CROSSING_US: u64 = 100_000;
 pub enum Closed {
     /// The engine had nothing to do.
     Idle,
-    /// Its first letter had waited for long enough.
+    /// Its first letter had waited for long enough, or the node leaves.
     Waited,
     /// It had as many bytes or letters as a frame may have.
     Full,
@@ -309,10 +309,16 @@ impl Outlet {
     }
 
     fn admit(&self, letter: &[u8]) -> Result<(), Refused> {
-        let waiting = self.queued_bytes + letter.len();
-        // A letter larger than the bound passes when nothing else waits: it could never be sent otherwise.
-        let full = waiting > self.limits.queue_bytes && self.queued_bytes > 0;
-        if full { Err(Refused::Full) } else { Ok(()) }
+        match self.has_room(letter.len()) {
+            true => Ok(()),
+            false => Err(Refused::Full),
+        }
+    }
+
+    /// Whether a letter of so many bytes would be taken. One larger than the bound is when nothing else waits: it could never be sent
+    /// otherwise.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.queued_bytes == 0 || self.queued_bytes + bytes <= self.limits.queue_bytes
     }
 
     /// A heartbeat is about to be queued. `false`: nothing has left since the last one.
@@ -324,6 +330,12 @@ impl Outlet {
     /// Queues a frame that is never repaired.
     pub(crate) fn push_unsequenced(&mut self, channel: Channel, frame: Vec<u8>) {
         self.enqueue(channel, frame.into(), true);
+    }
+
+    /// Closes all frames: no letter comes behind these.
+    pub(crate) fn close_all(&mut self, now_us: u64) {
+        self.close_flood(Closed::Waited, now_us);
+        self.close_inboxes(Closed::Waited, now_us);
     }
 
     /// Queues a frame for all that is the last of this life.

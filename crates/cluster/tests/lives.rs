@@ -1,7 +1,10 @@
 //! Lives of a node that follow each other.
 
+mod common;
+
 use cluster::frame::{Epoch, NodeId, Peer};
 use cluster::node::{Event, Limits, Node};
+use common::{record, run};
 
 fn node(number: u16, epoch: u64) -> Node {
     let me = Peer {
@@ -9,11 +12,6 @@ fn node(number: u16, epoch: u64) -> Node {
         epoch: Epoch(epoch),
     };
     Node::new(me, Limits::default())
-}
-
-/// Time goes by for all; what each publishes reaches all.
-fn run(nodes: &mut [&mut Node], now_us: &mut u64, for_us: u64) {
-    record(nodes, now_us, for_us);
 }
 
 fn peers(node: &Node) -> Vec<u64> {
@@ -104,27 +102,6 @@ fn a_frame_of_an_earlier_life_changes_nothing() {
     assert_eq!(peers(&here), [300]);
 }
 
-/// Everything that nodes published, in order.
-fn record(nodes: &mut [&mut Node], now_us: &mut u64, for_us: u64) -> Vec<Vec<u8>> {
-    let (until_us, mut said) = (*now_us + for_us, Vec::new());
-    while *now_us < until_us {
-        *now_us += 10_000;
-        for at in 0..nodes.len() {
-            let mut batch = Vec::new();
-            nodes[at].begin(*now_us);
-            nodes[at].take(&mut batch);
-            for node in &mut *nodes {
-                batch.iter().for_each(|one| node.arrived(&one.frame));
-            }
-            said.extend(batch.iter().map(|one| one.frame.to_vec()));
-            if !batch.is_empty() {
-                nodes[at].ended(batch, |_| true);
-            }
-        }
-    }
-    said
-}
-
 fn letters(node: &mut Node) -> usize {
     let letters = node
         .events()
@@ -172,4 +149,26 @@ fn a_dead_node_lived_on_by_repeated_heartbeats() {
         said.iter().for_each(|frame| here.arrived(frame));
     }
     assert_eq!(peers(&here), []);
+}
+
+/// What had gathered while a batch was under way stayed behind.
+#[test]
+fn a_node_that_left_took_its_last_letters_with_it() {
+    let (mut here, mut there, mut now_us) = (node(1, 1), node(2, 1), 0);
+    run(&mut [&mut here, &mut there], &mut now_us, 1_000_000);
+    there.hold(7).expect("room");
+    run(&mut [&mut here, &mut there], &mut now_us, 100_000);
+    let mut said = Vec::new();
+    for letter in [b"first", b"later"] {
+        assert_eq!(here.send(&[7], letter), Ok(vec![NodeId(2)]));
+        here.take(&mut said);
+    }
+    here.leave();
+    here.take(&mut said);
+    said.iter().for_each(|one| there.arrived(&one.frame));
+    there.begin(now_us);
+    let told: Vec<Event> = there.events().collect();
+    let is_letter = |event: &&Event| matches!(event, Event::Letter { .. });
+    assert_eq!(told.iter().filter(is_letter).count(), 2, "{told:?}");
+    assert!(matches!(told.last(), Some(Event::Down(_))), "{told:?}");
 }

@@ -98,15 +98,16 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
         }
         let due = driver.due();
         tokio::select! {
+            // Rare things first: under load there is always a message.
             biased;
+            _ = &mut left => return driver.leave().await,
+            _ = lease.tick() => driver.renew(),
+            Some(Ok(looked)) = driver.looks.join_next() => driver.on_look(&looked),
+            Some(order) = driver.rig.orders.recv() => driver.on_order(order),
             Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
             Some(news) = driver.rig.feed.next() => driver.on_news(news),
             Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(&parcel),
-            Some(Ok(looked)) = driver.looks.join_next() => driver.on_look(&looked),
-            Some(order) = driver.rig.orders.recv() => driver.on_order(order),
-            _ = lease.tick() => driver.renew(),
             () = sleep_until(due.into()) => {}
-            _ = &mut left => return driver.leave().await,
         }
     }
 }
@@ -484,7 +485,10 @@ impl Driver {
             (&gauges.ring_us, self.node.ring_us()),
             (&gauges.queued_bytes, self.rig.uplink.waiting() as u64),
             (&gauges.versions, refusals.versions),
-            (&gauges.malformed, refusals.malformed),
+            (
+                &gauges.malformed,
+                refusals.malformed + refusals.unknown_letters,
+            ),
         ] {
             Gauges::set(cell, value);
         }
@@ -492,9 +496,13 @@ impl Driver {
 
     /// The peers are told, what waits leaves, and the number is free.
     async fn leave(mut self) -> Ended {
-        self.step();
-        self.node.leave();
         let deadline = Instant::now() + LAST_WORDS;
+        self.step();
+        // A step takes only some of what the shards left.
+        while !self.rig.parcels.is_empty() && Instant::now() < deadline {
+            self.step();
+        }
+        self.node.leave();
         while self.node.queued_bytes() > 0 && Instant::now() < deadline {
             self.step();
             tokio::select! {
@@ -526,3 +534,6 @@ fn posted(round: u64, to: Option<Vec<NodeId>>, elsewhere: Passed) -> Tidings {
         None => Tidings::Refused { round },
     }
 }
+
+#[cfg(test)]
+mod tests;

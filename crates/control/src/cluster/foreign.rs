@@ -2,6 +2,7 @@
 //! It has an engine of its own, so that their traffic and that between nodes do not wait for each other.
 
 mod gauges;
+mod namespaces;
 mod words;
 
 pub use gauges::Gauges;
@@ -15,7 +16,7 @@ use compat::plane::{
 use compat::verb::{Letter, Selection, Verb};
 use hub::foreign::{Deed, ELSEWHERE, Overheard, overhear};
 use hub::{Inbox, Read};
-use std::collections::HashMap;
+use namespaces::{Entry, Namespaces};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,10 +37,6 @@ const ENTRIES_KEPT: usize = 10_000;
 const TICK: Duration = Duration::from_millis(100);
 /// While a node of ours comes or goes, one of its two subscriptions is counted without the other. After this time both are.
 const DOUBT: Duration = Duration::from_millis(200);
-/// Namespaces that are taken part in; clients may make them by connecting.
-const NAMESPACES_MAX: usize = 1_000;
-/// A namespace that no client is in and that nothing is said to is left after so long.
-const QUIET_MS: u64 = 60_000;
 /// The log repeats itself after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long other servers are waited for if they do not say.
@@ -194,7 +191,7 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     };
     let mut bridge = Bridge {
         plane: Plane::new(settings),
-        entered: HashMap::new(),
+        namespaces: Namespaces::default(),
         engine,
         inbox: plan.inbox,
         postman: plan.postman,
@@ -239,15 +236,6 @@ async fn has_sharded_channels(engine: &Engine) -> bool {
     false
 }
 
-/// A namespace that is taken part in.
-#[derive(Debug, Default)]
-struct Presence {
-    /// Shards of ours that have sockets there.
-    shards: u32,
-    /// When something happened there last.
-    seen_ms: u64,
-}
-
 /// Lists that were not sent, as far as the log told of them.
 #[derive(Debug, Default)]
 struct Cut {
@@ -268,7 +256,8 @@ impl Cut {
 
 struct Bridge {
     plane: Plane,
-    entered: HashMap<String, Presence>,
+    namespaces: Namespaces,
+    /// The log was told that a namespace is not shared.
     is_full: bool,
     engine: Engine,
     inbox: Inbox,
@@ -328,45 +317,37 @@ impl Bridge {
 
     /// A shard has its first socket in a namespace, or had its last.
     fn namespace(&mut self, namespace: &str, came: bool) {
-        if let Some(presence) = self.enter(namespace) {
-            presence.shards = match came {
-                true => presence.shards + 1,
-                false => presence.shards.saturating_sub(1),
-            };
+        self.namespaces.count(namespace, came, self.now_ms());
+        if came {
+            self.enter(namespace);
         }
     }
 
-    fn enter(&mut self, namespace: &str) -> Option<&mut Presence> {
+    fn enter(&mut self, namespace: &str) {
         let now_ms = self.now_ms();
-        if !self.entered.contains_key(namespace) {
-            if self.entered.len() == NAMESPACES_MAX {
+        match self.namespaces.enter(namespace, now_ms) {
+            Entry::Shared => {}
+            Entry::New => self.plane.enter(namespace, now_ms),
+            Entry::Full => {
                 if !std::mem::replace(&mut self.is_full, true) {
                     tracing::warn!(
                         namespace,
-                        max = NAMESPACES_MAX,
-                        "a namespace is not shared with Node servers: too many others are"
+                        "a namespace is not shared with Node servers until others are left: 1000 are"
                     );
                 }
-                return None;
             }
-            self.plane.enter(namespace, now_ms);
-            self.entered
-                .insert(namespace.to_owned(), Presence::default());
         }
-        let presence = self.entered.get_mut(namespace)?;
-        presence.seen_ms = now_ms;
-        Some(presence)
     }
 
-    /// Leaves namespaces in which nothing happens any more.
+    /// Leaves namespaces in which nothing happens any more, for those that wait.
     fn leave_quiet(&mut self) {
-        let now_ms = self.now_ms();
-        let is_quiet = |_: &String, presence: &mut Presence| {
-            presence.shards == 0 && now_ms.saturating_sub(presence.seen_ms) >= QUIET_MS
-        };
-        for (namespace, _) in self.entered.extract_if(is_quiet) {
+        for namespace in self.namespaces.leave_quiet(self.now_ms()) {
             self.plane.leave(&namespace);
             self.inbox.counts_foreign(&namespace, 0);
+        }
+        if self.is_full {
+            let late = self.namespaces.latecomers();
+            late.iter().for_each(|namespace| self.enter(namespace));
         }
     }
 
