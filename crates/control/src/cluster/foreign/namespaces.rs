@@ -20,9 +20,9 @@ pub(super) enum Entry {
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
     /// When something happened last in those that are shared.
-    shared: HashMap<Box<str>, u64>,
+    shared: HashMap<String, u64>,
     /// Shards of ours that have sockets, in all namespaces.
-    shards: HashMap<Box<str>, u32>,
+    shards: HashMap<String, u32>,
 }
 
 impl Namespaces {
@@ -35,7 +35,7 @@ impl Namespaces {
             (Some(shards), true) => *shards += 1,
             (Some(1), false) => drop(self.shards.remove(namespace)),
             (Some(shards), false) => *shards -= 1,
-            (None, true) => drop(self.shards.insert(namespace.into(), 1)),
+            (None, true) => drop(self.shards.insert(namespace.to_owned(), 1)),
             (None, false) => {}
         }
     }
@@ -49,14 +49,14 @@ impl Namespaces {
         if self.shared.len() == NAMESPACES_MAX {
             return Entry::Full;
         }
-        self.shared.insert(namespace.into(), now_ms);
+        self.shared.insert(namespace.to_owned(), now_ms);
         Entry::New
     }
 
     /// Takes out those in which nothing happens any more.
-    pub(super) fn leave_quiet(&mut self, now_ms: u64) -> Vec<Box<str>> {
+    pub(super) fn leave_quiet(&mut self, now_ms: u64) -> Vec<String> {
         let shards = &self.shards;
-        let is_quiet = |namespace: &Box<str>, seen_ms: &mut u64| {
+        let is_quiet = |namespace: &String, seen_ms: &mut u64| {
             now_ms.saturating_sub(*seen_ms) >= QUIET_MS && !shards.contains_key(namespace)
         };
         let left = self.shared.extract_if(is_quiet);
@@ -64,9 +64,9 @@ impl Namespaces {
     }
 
     /// Those with clients that found no room, as far as there is room by now.
-    pub(super) fn latecomers(&self) -> Vec<Box<str>> {
+    pub(super) fn latecomers(&self) -> Vec<String> {
         let room = NAMESPACES_MAX - self.shared.len();
-        let waits = |namespace: &&Box<str>| !self.shared.contains_key(*namespace);
+        let waits = |namespace: &&String| !self.shared.contains_key(*namespace);
         let late = self.shards.keys().filter(waits);
         late.take(room).cloned().collect()
     }
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(namespaces.enter(LATE, 1), Entry::Full);
         assert!(namespaces.latecomers().is_empty());
         assert_eq!(namespaces.leave_quiet(QUIET_MS).len(), NAMESPACES_MAX);
-        assert_eq!(namespaces.latecomers(), [LATE.into()] as [Box<str>; 1]);
+        assert_eq!(namespaces.latecomers(), [LATE]);
         assert_eq!(namespaces.enter(LATE, QUIET_MS), Entry::New);
         assert!(namespaces.latecomers().is_empty());
     }
@@ -110,10 +110,7 @@ mod tests {
         namespaces.count(LATE, false, QUIET_MS);
         assert!(namespaces.leave_quiet(3 * QUIET_MS).is_empty());
         namespaces.count(LATE, false, 3 * QUIET_MS);
-        assert_eq!(
-            namespaces.leave_quiet(4 * QUIET_MS),
-            [LATE.into()] as [Box<str>; 1]
-        );
+        assert_eq!(namespaces.leave_quiet(4 * QUIET_MS), [LATE]);
         assert!(namespaces.shards.is_empty());
     }
 }
