@@ -89,6 +89,7 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Nightly, "long noise and churn", long_noise),
     step(Lane::Nightly, "long fuzz", long_fuzz),
     step(Lane::Nightly, "helm chart", helm_chart),
+    step(Lane::Nightly, "load scripts", load_scripts),
     Entry {
         lane: Lane::Nightly,
         name: "all of autobahn",
@@ -246,6 +247,14 @@ fn helm_chart() -> Step {
     Step::new("helm chart", "bash deploy/check/run.sh --chart")
         .args(&[binary])
         .takes("4 min")
+}
+
+/// Go builds k6 (144 s of processor time), and Artillery has 590 MB of packages: that takes minutes.
+fn load_scripts() -> Step {
+    let binary = built("ci/sockeye").display().to_string();
+    Step::new("load scripts", "bash examples/load/run.sh")
+        .args(&[binary])
+        .takes("5 min")
 }
 
 fn all_histories() -> Step {
