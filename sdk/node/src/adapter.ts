@@ -5,6 +5,7 @@ import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
 import { decode, encode } from "./codec.js";
 import { Connection } from "./connection.js";
 import type { Answers, Found, Target } from "./messages.js";
+import { News } from "./news.js";
 import type { Packet } from "./parser.js";
 import { only } from "./worker.js";
 import type { Worker } from "./worker.js";
@@ -35,6 +36,7 @@ export type Adapters = Map<string, SockeyeAdapter>;
 export class SockeyeAdapter extends Adapter {
   readonly #worker: Worker;
   readonly #adapters: Adapters;
+  readonly #news = new News();
   /** Some socket of this worker looks at what goes out. */
   #watched = false;
   /** Whom the last broadcast was for, and the turn of the loop that it was in. */
@@ -126,9 +128,27 @@ export class SockeyeAdapter extends Adapter {
   /** `undefined`: nobody is meant. */
   #target(opts: BroadcastOptions): Target | undefined {
     const namespace = this.nsp.name;
-    if (!opts.flags?.local) return { namespace, rooms: [...(opts.rooms ?? [])].map(String), except: [...(opts.except ?? [])].map(String) };
+    if (!opts.flags?.local) return this.#withNews({ namespace, rooms: [...(opts.rooms ?? [])].map(String), except: [...(opts.except ?? [])].map(String) });
     const rooms = this.#matching(opts).map(({ id }) => id);
     return rooms.length > 0 ? { namespace, rooms, except: [] } : undefined;
+  }
+
+  /** Sockets that joined a moment ago are named as well, and those that left are left out. */
+  #withNews(target: Target): Target {
+    if (!this.#worker.isSpread) return target;
+    const [rooms, except] = [new Set(target.rooms), new Set(target.except)];
+    for (const room of target.rooms) {
+      for (const [id, joined] of this.#news.of(room)) {
+        const isIn = joined || target.rooms.some((room) => this.sids.get(id)?.has(room));
+        (isIn ? rooms : except).add(id);
+      }
+    }
+    for (const room of target.except) for (const [id, joined] of this.#news.of(room)) if (joined) except.add(id);
+    return { ...target, rooms: [...rooms], except: [...except] };
+  }
+
+  #note(id: SocketId, rooms: Room[], joined: boolean): void {
+    if (this.#worker.isSpread) this.#news.note(id, rooms.map(String), joined);
   }
 
   // ---- rooms ------------------------------------------------------------------------------------------------------------------
@@ -140,14 +160,20 @@ export class SockeyeAdapter extends Adapter {
     super.addAll(id, rooms);
     // Those of a socket that moves here were joined long ago.
     const moves = member?.resume !== undefined && before === undefined;
-    if (member && fresh.length > 0 && !moves) member.command({ join: { of: only(member), rooms: fresh.map(String) } });
+    if (member && fresh.length > 0 && !moves) {
+      member.command({ join: { of: only(member), rooms: fresh.map(String) } });
+      this.#note(id, fresh, true);
+    }
   }
 
   override del(id: SocketId, room: Room): void {
     // A socket is addressed by its own room, which the gateway keeps.
     if (room === id) return;
     const member = this.#worker.member(id);
-    if (member && this.sids.get(id)?.has(room)) member.command({ leave: { of: only(member), rooms: [String(room)] } });
+    if (member && this.sids.get(id)?.has(room)) {
+      member.command({ leave: { of: only(member), rooms: [String(room)] } });
+      this.#note(id, [room], false);
+    }
     super.del(id, room);
   }
 

@@ -83,6 +83,11 @@ export class Worker implements Owner, Handlers {
     return this.#members.get(id);
   }
 
+  /** It is attached to several gateways. */
+  get isSpread(): boolean {
+    return this.#links.length > 1;
+  }
+
   /** Counts turns of the loop in which something was sent. */
   get turn(): number {
     return this.#links[0].turn;

@@ -14,14 +14,14 @@ const BINARY = process.env.SOCKEYE ?? fileURLToPath(new URL("../../../target/deb
 const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
 const digest = createHash("sha256").update(KEY).digest("hex");
 
-/** `backend`: lines of the backend's table. */
-export async function stage(backend = "", namespaces = "") {
+/** `backend`: lines of the backend's table; `tables`: whole ones. */
+export async function stage(backend = "", namespaces = "", tables = "") {
   const file = join(mkdtempSync(join(tmpdir(), "sockeye-")), "sockeye.toml");
   const key = `api_keys = ["cook:${digest}"]\n`;
   writeFileSync(
     file,
     `profile = "socket.io"\n[workers]\nlisten = "127.0.0.1:0"\n[log]\nformat = "json"\n[admin]\n${key}[backends.kitchen]\n${key}${backend}\n` +
-      `[namespaces."/"]\nbackend = "kitchen"\n${namespaces}\n[namespaces."*"]\nbackend = "kitchen"\n`,
+      `[namespaces."/"]\nbackend = "kitchen"\n${namespaces}\n[namespaces."*"]\nbackend = "kitchen"\n${tables}\n`,
   );
   const child = spawn(BINARY, ["--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
   let addresses;
@@ -36,6 +36,7 @@ export async function stage(backend = "", namespaces = "") {
   return {
     url,
     admin: `http://${addresses.admin}`,
+    workers: addresses.workers,
     workers: addresses.workers,
     stop: () => child.kill(),
     key: KEY,
