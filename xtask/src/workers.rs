@@ -54,6 +54,7 @@ pub fn run(scale: &Scale) -> Result<()> {
         ("ABSENCE", scale.absence),
         ("CUT", 8),
         ("PAIRS", 12),
+        ("HALF", 8),
     ];
     for (name, value) in settings {
         tests = tests.env(&format!("WORKERS_{name}"), &value.to_string());

@@ -7,8 +7,8 @@ use crate::harness::{Gateway, PATIENCE, eventually};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Of each half of a pair.
-const HALF: Duration = Duration::from_secs(2);
+/// Settling, and the crowd of slow callers that comes.
+const SETTLED: Duration = Duration::from_secs(2);
 
 #[test]
 #[ignore = "needs Node: cargo xtask test foreign"]
@@ -18,10 +18,12 @@ fn a_hundred_slow_calls_of_a_worker_hold_up_no_other_namespace() {
     let crowd = scene.crowd();
     crowd.speak();
     sleep(pause());
+    let half = Duration::from_secs(setting("WORKERS_HALF", 2).into());
     let mut halves = Vec::new();
     for _ in 0..setting("WORKERS_PAIRS", 1) {
+        sleep(SETTLED);
         let alone = Instant::now();
-        sleep(HALF);
+        sleep(half);
         // Each asks as soon as it is answered, so a hundred are always under way.
         let slow = Crowd::enter(Manners {
             addr: scene.kitchen.gateway.addr,
@@ -31,16 +33,16 @@ fn a_hundred_slow_calls_of_a_worker_hold_up_no_other_namespace() {
             event: "slow",
         });
         slow.speak();
-        sleep(HALF);
+        sleep(SETTLED);
         let beside = Instant::now();
-        sleep(HALF);
+        sleep(half);
         halves.push((alone, beside));
         let lives = slow.end();
         assert_eq!(Account::of(&lives, &[]).unanswered, 0);
     }
     let (account, lives) = scene.end(crowd);
     let p99 = |from: Instant| {
-        let delays = Delays::of(&lives, |said, _| said.due >= from && said.due < from + HALF);
+        let delays = Delays::of(&lives, |said, _| said.due >= from && said.due < from + half);
         ms(delays.permille(990))
     };
     for (alone, beside) in halves {
