@@ -33,7 +33,7 @@ impl Default for Limits {
         Self {
             frame_bytes: 16 * 1024,
             frame_letters: 64,
-            linger_us: 300,
+            linger_us: 500,
             ring_bytes: 64 * 1024 * 1024,
             queue_bytes: 32 * 1024 * 1024,
             repair_bytes: 64 * 1024,

@@ -36,7 +36,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     counter(
         "sockeye_cluster_frames_total",
         "Frames that held them, by the reason why each was closed: `idle` = Redis had nothing to do, `waited` = its first letter had waited \
-         for 0.3 ms, `full`, `order` = the next letter was one to all nodes and these were not, or the reverse.",
+         for 0.5 ms, `full`, `order` = the next letter was one to all nodes and these were not, or the reverse.",
         |v| {
             let reasons = ["idle", "waited", "full", "order"].map(str::to_owned);
             let frames = v.node.cluster.frames.iter().map(|cell| load(cell) as f64);

@@ -77,7 +77,7 @@ section! {
         join_wait: Duration = "50ms",
             "How long the ack of a join waits at most until all nodes know of it.";
         frame_letters: Whole<1, 64> = "64",
-            "Messages that one message to Redis carries at most. Few messages do not wait for each other, many do for up to 0.3 ms. `1`: each goes \
+            "Messages that one message to Redis carries at most. Few messages do not wait for each other, many do for up to 0.5 ms. `1`: each goes \
              alone, at once.";
         ring_bytes: Bytes = "64MiB",
             "Messages kept for nodes that miss some. It must hold what is sent while Redis fails over.";
