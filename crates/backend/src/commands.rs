@@ -135,7 +135,7 @@ impl Backend {
                 fetch.query = self.query(worker, fetch.query, To::All)?;
                 self.order(To::All, What::Fetch(fetch));
             }
-            What::Verdict(verdict) => return self.verdict(worker, verdict),
+            What::Verdict(verdict) => return self.verdict(now_ms, worker, verdict),
             What::Tell(tell) => return self.tell_others(now_ms, worker, tell),
             What::Reply(reply) => return self.take_reply(now_ms, worker, reply),
             What::Count(mut count) => {
@@ -152,7 +152,7 @@ impl Backend {
         self.out.push(Out { to, down });
     }
 
-    /// Whoever has the sockets hears of it, but for the worker that said it.
+    /// The workers of the sockets hear of it, but for the one that said it.
     fn shift(&mut self, worker: u64, to: To, what: What) {
         let by = worker + 1;
         let down = Down::Move { by, what };

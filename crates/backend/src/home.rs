@@ -80,6 +80,7 @@ fn parts(item: &proto::Item) -> usize {
         Some(What::Connect(connect)) => {
             size_of::<proto::Connect>() + 2 * connect.headers.len() * PART_BYTES
         }
+        Some(What::Opening(opening)) => 2 * opening.headers.len() * PART_BYTES,
         Some(What::Gone(gone)) => gone.rooms.len() * PART_BYTES,
         _ => 0,
     }

@@ -12,6 +12,7 @@
 
 mod awaited;
 mod calls;
+mod choice;
 mod commands;
 mod home;
 mod links;
@@ -32,6 +33,7 @@ pub use commands::check;
 pub use links::{Denied, Link, Stray};
 pub use message::{Down, Out, Refusal, To, Up, Why};
 pub use name::Name;
+pub use openings::opening_number;
 pub use scope::Scope;
 pub use state::{Backend, Counts, Settings};
 

@@ -143,6 +143,8 @@ impl Backend {
             self.reply(now_ms, id, What::NodeGone(gone));
         }
         self.settle_all(now_ms);
+        // It may be back after a cut: then it does not say anew what it wants.
+        self.review_openings(now_ms);
         Ok(welcome)
     }
 
@@ -235,7 +237,9 @@ impl Backend {
 
     /// Whether somebody still waits for what is in it.
     pub(crate) fn is_wanted(&self, entry: &Entry) -> bool {
-        let Some(name) = entry.about else { return true };
+        let Some(name) = entry.about else {
+            return self.is_awaited(entry);
+        };
         let Some(home) = self.homes.get(&name) else {
             return false;
         };
@@ -266,8 +270,12 @@ impl Backend {
         self.handled(now_ms, id, message.handled);
         self.take_commands(now_ms, id, message.first, message.commands)?;
         if let Some(worker) = self.workers.get_mut(&id) {
-            worker.leaving |= message.leaving;
+            let leaves = message.leaving && !worker.leaving;
+            worker.leaving |= leaves;
             self.ready.insert(link);
+            if leaves {
+                self.review_openings(now_ms);
+            }
         }
         self.let_go(now_ms);
         Ok(())

@@ -69,6 +69,7 @@ impl Backend {
                 home.held.append(&mut held);
             }
         }
+        self.ask_others(now_ms, id, worker.leaving);
         self.settle_all(now_ms);
     }
 

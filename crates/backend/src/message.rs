@@ -10,7 +10,7 @@ pub enum Up {
     /// A client wants in; the shard waits for [`Down::Decide`].
     Connect(Box<proto::Connect>),
     Event(proto::Event),
-    /// A request for a session, if workers want to decide about these; the shard waits for [`Down::Verdict`].
+    /// A request for a session, if workers want to decide about these; the shard waits for [`Down::Verdict`] or [`Down::Unavailable`].
     Opening(proto::Opening),
     /// Somebody moved a socket: `by` is what stood in [`Down::Move`], or 0.
     Moved {
@@ -109,6 +109,10 @@ pub enum Down {
     },
     /// A worker's answer to [`Up::Opening`].
     Verdict(proto::Verdict),
+    /// No worker decides about this request.
+    Unavailable {
+        opening: u64,
+    },
     /// What a worker wants. Queries in it are numbered by the backend.
     Do(What),
     /// The same, about rooms. [`Up::Moved`] repeats `by`.

@@ -7,7 +7,8 @@ use crate::proto::item::What;
 use crate::state::{Backend, NODES_GONE_MAX};
 
 impl Backend {
-    /// The worker that moved it knows, and an endpoint is not told. One that has too much to do already hears of the rooms at the end.
+    /// The worker that moved it knows, and an endpoint is not told. The next worker of a socket hears of its rooms by `Resume`. One that has
+    /// too much to do already hears of them at the end.
     pub(crate) fn on_moved(
         &mut self,
         now_ms: u64,
@@ -20,7 +21,7 @@ impl Backend {
             return;
         };
         let own = by != 0 && home.worker == Some(by - 1);
-        if own || home.phase == Phase::Gone || self.calls.is_some() {
+        if own || home.worker.is_none() || home.phase == Phase::Gone || self.calls.is_some() {
             return;
         }
         let socket = name.as_str().to_owned();
@@ -39,6 +40,21 @@ impl Backend {
         } else {
             self.counts.refused_busy += 1;
         }
+    }
+
+    /// `Resume` says what these said, and it is newer.
+    pub(crate) fn drop_moves(&mut self, name: Name) {
+        let Some(home) = self.homes.get_mut(&name) else {
+            return;
+        };
+        let is_said = |entry: &Entry| matches!(entry.item.what, Some(What::Moved(_) | What::Upgraded(_)));
+        if !home.held.iter().any(is_said) {
+            return;
+        }
+        let held = std::mem::take(&mut home.held).into_iter();
+        let (said, held): (Vec<Entry>, _) = held.partition(is_said);
+        home.held = held.into();
+        said.iter().for_each(|entry| self.release(entry));
     }
 
     /// An endpoint is not told.

@@ -1,33 +1,57 @@
 //! Requests for sessions, about which workers decide that want to.
 
+use crate::home::Entry;
 use crate::message::{Down, Out, To};
 use crate::proto;
 use crate::proto::item::What;
 use crate::state::Backend;
 use crate::worker::Worker;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use wire::http;
 
-/// Nobody waits longer: the shard has answered by then, and a client that was let in has joined.
+/// A client that was let in joins by then, or nobody keeps in mind which worker knows it.
 const KEPT_MS: u64 = 60_000;
-/// Requests that wait for a worker to come.
-const WAITING_MAX: usize = 1_024;
-/// Header lines with which an answer is framed: they are the gateway's own.
-const FRAMING: [&str; 5] = [
+/// A request that so many workers had when they ended goes to no other: it may have ended them.
+const DEATHS_MAX: u8 = 3;
+/// Header lines with which an answer is framed, and those of the handshake (`sec-websocket-…`): they are the gateway's own.
+const FRAMING: [&str; 7] = [
     "connection",
     "content-length",
+    "content-type",
     "date",
+    "keep-alive",
     "transfer-encoding",
     "upgrade",
 ];
+const HANDSHAKE: &str = "sec-websocket-";
+
+/// Bits of a request's number that are its shard's count: JavaScript has 53 bits, and a shard 16.
+const COUNT_BITS: u32 = 36;
+
+/// The number of a shard's request.
+pub fn opening_number(shard: u16, count: u64) -> u64 {
+    u64::from(shard) << COUNT_BITS | count & ((1 << COUNT_BITS) - 1)
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
     wanted: bool,
-    /// Which worker was asked, by the number of the request.
-    asked: HashMap<u64, u64>,
-    due: VecDeque<(u64, u64)>,
-    waiting: VecDeque<proto::Opening>,
+    known: BTreeMap<u64, Known>,
+    /// When those without a verdict are given up, and those that were let in: the oldest first.
+    verdicts_due: VecDeque<(u64, u64)>,
+    joins_due: VecDeque<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// The worker that was asked, or that let it in.
+    worker: Option<u64>,
+    /// Until the verdict.
+    opening: Option<proto::Opening>,
+    /// Memory that this takes.
+    bytes: usize,
+    /// Workers that ended while it waited for them.
+    deaths: u8,
 }
 
 impl Openings {
@@ -38,15 +62,10 @@ impl Openings {
         }
     }
 
-    pub(crate) fn forget_old(&mut self, now_ms: u64) {
-        while let Some((_, number)) = self.due.pop_front_if(|due| due.0 <= now_ms) {
-            self.asked.remove(&number);
-        }
-    }
-
-    /// The worker that let the session of a newcomer open: it knows the request.
-    pub(crate) fn opener(&mut self, number: u64) -> Option<u64> {
-        self.asked.remove(&number)
+    fn without_worker(&self) -> Vec<u64> {
+        let known = self.known.iter();
+        let free = known.filter(|(_, known)| known.worker.is_none());
+        free.map(|(number, _)| *number).collect()
     }
 }
 
@@ -61,77 +80,176 @@ impl Backend {
     }
 
     pub(crate) fn on_opening(&mut self, now_ms: u64, opening: proto::Opening) {
-        let deciders = self.workers.iter().filter(|(_, worker)| decides(worker));
-        let freest = deciders.reduce(|best, other| match other.1.is_freer_than(best.1) {
-            true => other,
-            false => best,
-        });
-        let Some(worker) = freest.map(|(id, _)| *id) else {
-            let waiting = &mut self.openings.waiting;
-            if waiting.len() >= WAITING_MAX {
-                waiting.pop_front();
-            }
-            return waiting.push_back(opening);
-        };
-        if self.is_full() {
-            // The shard refuses it in time.
+        let number = opening.opening;
+        let bytes = Entry::new(None, What::Opening(opening.clone()), now_ms).bytes;
+        // Once here, and once on its way to a worker. Strangers take no room that events of clients may need.
+        if self.bytes() + 2 * bytes > self.settings.queue_bytes_max / 2 {
             self.counts.refused_busy += 1;
-            return;
+            return self.tell_shard(number, Down::Unavailable { opening: number });
         }
-        self.openings.asked.insert(opening.opening, worker);
-        let due_ms = now_ms + KEPT_MS;
-        self.openings.due.push_back((due_ms, opening.opening));
-        self.reply(now_ms, worker, What::Opening(opening));
+        self.take_bytes(bytes);
+        let known = Known {
+            worker: None,
+            opening: Some(opening),
+            bytes,
+            deaths: 0,
+        };
+        self.openings.known.insert(number, known);
+        let due_ms = now_ms + self.settings.opening_timeout_ms;
+        self.openings.verdicts_due.push_back((due_ms, number));
+        self.ask_or_admit(now_ms, number);
     }
 
-    /// A worker says whether it wants to decide. While none is attached, what the last ones wanted holds: nobody slips in.
-    pub(crate) fn note_wish(&mut self, now_ms: u64, id: u64, wants: bool) {
-        let Some(worker) = self.workers.get_mut(&id) else {
+    /// It waits for a worker if there is none to ask.
+    fn ask_or_admit(&mut self, now_ms: u64, number: u64) {
+        let chosen = self.choose_among(now_ms, decides);
+        let Some(known) = self.openings.known.get_mut(&number) else {
             return;
         };
-        if worker.openings.replace(wants) == Some(wants) {
-            return;
+        match (chosen, &known.opening) {
+            (Some(id), Some(opening)) => {
+                known.worker = Some(id);
+                let what = What::Opening(opening.clone());
+                if let Some(worker) = self.workers.get_mut(&id) {
+                    worker.asked += 1;
+                }
+                self.reply(now_ms, id, what);
+            }
+            (None, Some(_)) if !self.openings.wanted => {
+                self.forget_opening(number);
+                let verdict = proto::Verdict {
+                    opening: number,
+                    admit: true,
+                    ..proto::Verdict::default()
+                };
+                self.tell_shard(number, Down::Verdict(verdict));
+            }
+            _ => {}
         }
-        let attached = || self.workers.values().filter(|worker| worker.link.is_some());
-        let says = |wish| attached().any(|worker| worker.openings == Some(wish));
-        let held = self.openings.wanted && !says(false);
-        self.openings.wanted = self.settings.openings || says(true) || held;
-        if wants {
-            for opening in std::mem::take(&mut self.openings.waiting) {
-                self.on_opening(now_ms, opening);
+    }
+
+    fn tell_shard(&mut self, number: u64, down: Down) {
+        let to = To::Shard((number >> COUNT_BITS) as u16);
+        self.out.push(Out { to, down });
+    }
+
+    /// Returns the worker that has it.
+    fn forget_opening(&mut self, number: u64) -> Option<u64> {
+        let known = self.openings.known.remove(&number)?;
+        if known.opening.is_some() {
+            self.release_bytes(known.bytes);
+        }
+        let worker = known.worker?;
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.asked -= 1;
+        }
+        Some(worker)
+    }
+
+    /// A request whose client was told already that nobody decides is none.
+    pub(crate) fn is_awaited(&self, entry: &Entry) -> bool {
+        let Some(What::Opening(opening)) = &entry.item.what else {
+            return true;
+        };
+        let known = self.openings.known.get(&opening.opening);
+        known.is_some_and(|known| known.opening.is_some())
+    }
+
+    /// The worker that let the session of a newcomer open: it knows the request.
+    pub(crate) fn opener(&mut self, number: u64) -> Option<u64> {
+        self.forget_opening(number)
+    }
+
+    /// Shards have answered these requests by now.
+    pub(crate) fn forget_old_openings(&mut self, now_ms: u64) {
+        let is_due = |due: &mut (u64, u64)| due.0 <= now_ms;
+        while let Some((_, number)) = self.openings.verdicts_due.pop_front_if(is_due) {
+            let known = self.openings.known.get(&number);
+            if known.is_some_and(|known| known.opening.is_some()) {
+                self.forget_opening(number);
             }
         }
+        while let Some((_, number)) = self.openings.joins_due.pop_front_if(is_due) {
+            self.forget_opening(number);
+        }
+    }
+
+    /// A worker says whether it wants to decide.
+    pub(crate) fn note_wish(&mut self, now_ms: u64, id: u64, wants: bool) {
+        let worker = self.workers.get_mut(&id);
+        if worker.is_some_and(|worker| worker.openings.replace(wants) != Some(wants)) {
+            self.review_openings(now_ms);
+        }
+    }
+
+    /// Workers came, went or want something else. While none is there to say, what the last ones wanted holds: nobody slips in.
+    pub(crate) fn review_openings(&mut self, now_ms: u64) {
+        let staying = || self.workers.values().filter(|worker| !worker.leaving);
+        let says = |wish| staying().any(|worker| worker.openings == Some(wish));
+        let held = self.openings.wanted && !says(false);
+        self.openings.wanted = self.settings.openings || says(true) || held;
+        for number in self.openings.without_worker() {
+            self.ask_or_admit(now_ms, number);
+        }
+    }
+
+    /// A worker has ended: another one decides about the requests that waited for it.
+    pub(crate) fn ask_others(&mut self, now_ms: u64, lost: u64, in_order: bool) {
+        let mut deadly = Vec::new();
+        for (number, known) in &mut self.openings.known {
+            if known.worker != Some(lost) || known.opening.is_none() {
+                continue;
+            }
+            known.worker = None;
+            known.deaths += u8::from(!in_order);
+            if known.deaths >= DEATHS_MAX {
+                deadly.push(*number);
+            }
+        }
+        for number in deadly {
+            self.forget_opening(number);
+            self.counts.refused_deadly += 1;
+            self.tell_shard(number, Down::Unavailable { opening: number });
+        }
+        self.review_openings(now_ms);
     }
 
     pub(crate) fn verdict(
         &mut self,
+        now_ms: u64,
         worker: u64,
         verdict: proto::Verdict,
     ) -> Result<(), &'static str> {
         let number = verdict.opening;
-        if self.openings.asked.get(&number) != Some(&worker) {
+        let known = self.openings.known.get_mut(&number);
+        let waits = |known: &&mut Known| known.worker == Some(worker) && known.opening.is_some();
+        let Some(known) = known.filter(waits) else {
             self.counts.late += 1;
             return Ok(());
-        }
+        };
         if !verdict.headers.iter().all(is_line) {
             return Err(
                 "verdict.headers has what is no header line, or a line that frames the answer",
             );
         }
-        if !verdict.admit {
-            self.openings.asked.remove(&number);
+        if verdict.admit {
+            known.opening = None;
+            let bytes = known.bytes;
+            self.release_bytes(bytes);
+            let due_ms = now_ms + KEPT_MS;
+            self.openings.joins_due.push_back((due_ms, number));
+        } else {
+            self.forget_opening(number);
         }
-        let to = To::Shard((number >> 48) as u16);
-        let down = Down::Verdict(verdict);
-        self.out.push(Out { to, down });
+        self.tell_shard(number, Down::Verdict(verdict));
         Ok(())
     }
 }
 
 /// RFC 9110 §5: a token, and a value without control characters.
 fn is_line(header: &proto::Header) -> bool {
-    let name = header.name.as_str();
-    let framing = FRAMING.iter().any(|own| name.eq_ignore_ascii_case(own));
+    let name = header.name.to_ascii_lowercase();
+    let framing = FRAMING.contains(&name.as_str()) || name.starts_with(HANDSHAKE);
     let is_text = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
     !framing && http::is_token(name.as_bytes()) && header.value.iter().all(is_text)
 }

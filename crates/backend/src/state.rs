@@ -46,6 +46,8 @@ pub struct Settings {
     pub scope: Scope,
     /// Each request for a session needs a worker's consent. Without it, as long as workers want that.
     pub openings: bool,
+    /// A shard waits so long for the verdict about one.
+    pub opening_timeout_ms: u64,
 }
 
 impl Default for Settings {
@@ -65,6 +67,7 @@ impl Default for Settings {
             shards: 1,
             scope: Scope::All,
             openings: false,
+            opening_timeout_ms: 10_000,
         }
     }
 }
@@ -295,7 +298,7 @@ impl Backend {
                 },
             );
         }
-        let opener = self.openings.opener(opening);
+        let opener = self.opener(opening);
         let mut home = Home::new(introduction, now_ms);
         home.opener = opener;
         self.homes.insert(name, home);
@@ -471,6 +474,10 @@ impl Backend {
         }
     }
 
+    pub(crate) fn take_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
     pub(crate) fn release_bytes(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
@@ -492,21 +499,6 @@ impl Backend {
     }
 
     // ---- homes --------------------------------------------------------------------------------------------------------------
-
-    /// The worker for one more socket.
-    fn choose(&self, now_ms: u64) -> Option<u64> {
-        let slow_after_ms = self.settings.slow_after_ms;
-        let slow = |worker: &Worker| worker.is_slow(now_ms, slow_after_ms);
-        let takers = self.workers.iter();
-        let takers = takers.filter(|(_, worker)| worker.takes_sockets());
-        let best = takers.reduce(|best, other| match (slow(best.1), slow(other.1)) {
-            (true, false) => other,
-            (false, true) => best,
-            _ if other.1.is_freer_than(best.1) => other,
-            _ => best,
-        });
-        best.map(|(id, _)| *id)
-    }
 
     /// Sockets without a worker get one, if there is one.
     pub(crate) fn settle_all(&mut self, now_ms: u64) {
@@ -562,6 +554,9 @@ impl Backend {
         let Some(id) = opener.or_else(|| self.choose(now_ms)) else {
             return;
         };
+        if known.is_some() {
+            self.drop_moves(name);
+        }
         let (Some(home), Some(worker)) = (self.homes.get_mut(&name), self.workers.get_mut(&id))
         else {
             return;
@@ -591,7 +586,7 @@ impl Backend {
     /// What is due by now.
     pub fn tick(&mut self, now_ms: u64) {
         self.forgive(now_ms);
-        self.openings.forget_old(now_ms);
+        self.forget_old_openings(now_ms);
         self.end_rounds(now_ms);
         self.bury_lost(now_ms);
         while let Some((_, name)) = self.decisions_due.pop_front_if(|due| due.0 <= now_ms) {

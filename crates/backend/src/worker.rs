@@ -40,6 +40,8 @@ pub(crate) struct Worker {
     pub(crate) failures: usize,
     /// Whether it wants to decide about requests for sessions; `None` = it has not said.
     pub(crate) openings: Option<bool>,
+    /// Requests that it was asked about, or let in, and whose sockets are not there yet.
+    pub(crate) asked: usize,
 }
 
 impl Worker {
@@ -64,6 +66,7 @@ impl Worker {
             commands_told: 0,
             failures: 0,
             openings: None,
+            asked: 0,
         }
     }
 
@@ -168,9 +171,10 @@ impl Worker {
         self.link.is_some() && !self.away && !self.leaving
     }
 
-    /// Sockets compared with its weight, as a fraction of the other's.
+    /// Sockets that it has and will have, compared with its weight, as a fraction of the other's.
     pub(crate) fn is_freer_than(&self, other: &Self) -> bool {
-        let (own, theirs) = (self.sockets.len() as u64, other.sockets.len() as u64);
+        let has = |worker: &Self| (worker.sockets.len() + worker.asked) as u64;
+        let (own, theirs) = (has(self), has(other));
         own * other.weight < theirs * self.weight
     }
 }

@@ -12,6 +12,7 @@ mod webhook;
 
 use crate::admin::keys::ApiKeys;
 use crate::api::{Api, grpc};
+pub(crate) use accept::Peer;
 pub use accept::{Listener, Secured};
 use backend::proto::Manners;
 use backend::{Backend, Calling, Down, Settings};

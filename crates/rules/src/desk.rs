@@ -12,7 +12,7 @@ use hub::{
     DisconnectReason, Emit, Event, Found, Group, Opening, Protocol, Refusal, Request, ServerAck,
     ServerEvent, SocketKey, Ticket,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::base64url::Id20;
@@ -99,13 +99,19 @@ impl Desk {
     }
 
     pub(crate) fn opening(&mut self, request: &Request<'_>, line: &Arc<dyn Line>) -> Opening {
-        let number = u64::from(self.shard) << 48 | self.number();
+        let number = self.doorway.number(self.shard);
         match line.up(Up::Opening(doorway::as_opening(request, number))) {
             true => {
                 self.doorway.wait(number, request.key());
                 Opening::Later
             }
             false => Opening::Unavailable,
+        }
+    }
+
+    fn undecided(&mut self, cx: &mut Context<'_>, opening: u64) {
+        if let Some(key) = self.doorway.take(opening) {
+            cx.decide_opening(key, Opening::Unavailable);
         }
     }
 
@@ -144,9 +150,11 @@ impl Desk {
         let before = socket.rooms();
         act(socket);
         let after = socket.rooms();
-        let gone = before.iter().filter(|room| !after.contains(room));
+        // A socket may be in a thousand rooms.
+        let [was, is] = [&before, &after].map(|rooms| rooms.iter().collect::<HashSet<_>>());
+        let gone = before.iter().filter(|room| !is.contains(room));
         gone.for_each(|room| self.moved(socket, room, false, 0));
-        let fresh = after.iter().filter(|room| !before.contains(room));
+        let fresh = after.iter().filter(|room| !was.contains(room));
         fresh.for_each(|room| self.moved(socket, room, true, 0));
     }
 
@@ -309,6 +317,7 @@ impl Desk {
             }
             Down::Reply { told, answer } => self.reply(cx, told, answer),
             Down::Verdict(verdict) => self.verdict(cx, verdict),
+            Down::Unavailable { opening } => self.undecided(cx, opening),
             Down::Move { by, what } => {
                 if leads {
                     tell_nodes(cx, &what);

@@ -15,6 +15,8 @@ const LET_IN_MAX: usize = 1_024;
 
 #[derive(Default)]
 pub(crate) struct Doorway {
+    /// Requests so far.
+    count: u64,
     /// By number, the oldest first.
     waiting: BTreeMap<u64, OpeningKey>,
     let_in: VecDeque<(OpeningKey, proto::Verdict)>,
@@ -23,6 +25,12 @@ pub(crate) struct Doorway {
 }
 
 impl Doorway {
+    /// For the next request.
+    pub(crate) fn number(&mut self, shard: u16) -> u64 {
+        self.count += 1;
+        backend::opening_number(shard, self.count)
+    }
+
     pub(crate) fn wait(&mut self, number: u64, key: OpeningKey) {
         if self.waiting.len() >= WAITING_MAX {
             self.waiting.pop_first();

@@ -36,7 +36,7 @@ export function requestOf({ address, headers, target }: { address: string; heade
 }
 
 function queryOf(text: string): Record<string, string | string[]> {
-  const query: Record<string, string | string[]> = {};
+  const query: Record<string, string | string[]> = Object.create(null);
   for (const [name, value] of new URLSearchParams(text)) {
     const before = query[name];
     query[name] = before === undefined ? value : [...[before].flat(), value];

@@ -14,13 +14,14 @@ const UNREACHABLE_AFTER = 4;
 const FAREWELL_MS = 30_000;
 const MESSAGE_BYTES_MAX = 64 << 20;
 
-/** Events and answers that the gateway has not got: while it is away, they wait here. */
+/** Events and questions that the gateway has not got: while it is away, they wait here. */
 const KEPT_BYTES_MAX = 64 << 20;
 /** What one costs beside its bytes. */
 const COMMAND_BYTES = 128;
 
 /** Only what programs make any number of; the rest answers what the gateway sent. */
-function sizeOf({ emit, ask, tell }: Command): number {
+function sizeOf({ emit, ask, tell, fetch, count }: Command): number {
+  if (fetch || count) return COMMAND_BYTES;
   const message = emit ?? ask?.emit ?? tell;
   if (!message) return 0;
   let bytes = COMMAND_BYTES + message.args.length;
@@ -99,7 +100,7 @@ export class Link {
   #commands = 0;
   /** Commands that the gateway may not have; the first has number `#commands - #kept.length + 1`. */
   #kept: Command[] = [];
-  /** Their events and answers. */
+  /** Their events and questions. */
   #keptBytes = 0;
   /** Commands refused since there was no room. */
   #refused = 0;
@@ -113,6 +114,8 @@ export class Link {
   #failures = 0;
   /** Counts turns of the loop in which something was sent. */
   turn = 1;
+  /** Counts how often the gateway began anew with this worker: its numbers hold for one of them. */
+  lives = 1;
   readonly #timer: NodeJS.Timeout;
 
   constructor(settings: Settings, handlers: Handlers) {
@@ -251,6 +254,7 @@ export class Link {
     this.#welcomed = true;
     // What was said before the first welcome is not lost: it goes out now.
     if (!welcome.resumed && this.#known) {
+      this.lives += 1;
       this.#received = 0;
       this.#told = 0;
       this.#open.clear();

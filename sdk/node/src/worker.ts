@@ -185,19 +185,30 @@ export class Worker implements Owner, Handlers {
       link.hold(number);
       return void setImmediate(() => (link.release(number), begin()));
     }
+    const waiting = this.#undecided.get(connection);
+    if (waiting) return void waiting.push({ member, begin });
     if (known) return begin();
     this.#connections.set(connection.id, connection);
     this.engine.clientsCount = this.#connections.size;
-    const enter = (error?: Error) => {
-      if (error) {
-        this.#forget(connection);
-        return this.#refuse(member, error.message);
-      }
-      this.engine.emit("connection", connection);
-      begin();
-    };
-    if (asked) return enter();
-    this.engine.admit(connection.request, enter);
+    this.#undecided.set(connection, [{ member, begin }]);
+    if (asked) return this.#decided(connection);
+    this.engine.admit(connection.request, (error) => this.#decided(connection, error));
+  }
+
+  /** Sockets of sessions about which the engine has not decided. */
+  readonly #undecided = new Map<Connection, { member: Member; begin(): void }[]>();
+
+  #decided(connection: Connection, error?: Error): void {
+    const waiting = this.#undecided.get(connection);
+    // The session has ended meanwhile.
+    if (!waiting) return;
+    this.#undecided.delete(connection);
+    if (error) {
+      this.#forget(connection);
+      return waiting.forEach(({ member }) => this.#refuse(member, error.message));
+    }
+    this.engine.emit("connection", connection);
+    waiting.forEach(({ begin }) => begin());
   }
 
   #refuse(member: Member, message: string): void {
@@ -227,7 +238,7 @@ export class Worker implements Owner, Handlers {
     link.hold(number);
     setImmediate(() => {
       const { connection } = member;
-      const leaves = reason === LEFT && connection.members.size > 1;
+      const leaves = reason === LEFT && this.#membersOf(connection).length > 1;
       if (member.stage === "asked" && !leaves) {
         // Middleware that still works on it hears of it by the connection.
         link.release(number);
@@ -248,7 +259,10 @@ export class Worker implements Owner, Handlers {
   /** A client asks for a session. */
   #opening(link: Link, { opening, ...asked }: Opening): void {
     const request = requestOf(asked);
+    const { lives } = link;
     this.engine.admit(request, (error, headers) => {
+      // The number is another request's by now.
+      if (link.lives !== lives) return;
       if (!error) this.#admitted(link, opening, request);
       link.command({ verdict: { opening, admit: !error, message: error?.message ?? "", headers } });
     });
@@ -299,8 +313,9 @@ export class Worker implements Owner, Handlers {
 
   #told(link: Link, told: Told): void {
     let waits = told.told !== 0;
+    const { lives } = link;
     const answer = (...values: unknown[]) => {
-      if (waits) link.command({ reply: { told: told.told, ...encode(values) } });
+      if (waits && link.lives === lives) link.command({ reply: { told: told.told, ...encode(values) } });
       waits = false;
     };
     const args = decode(told, told.event);
@@ -425,12 +440,17 @@ export class Worker implements Owner, Handlers {
   }
 
   #end(connection: Connection, reason: string): void {
-    for (const member of [...connection.members.values()]) {
-      member.stage = "ended";
-    }
+    const members = this.#membersOf(connection);
+    this.#undecided.delete(connection);
+    for (const member of members) member.stage = "ended";
     connection.end(reason);
-    for (const member of [...connection.members.values()]) this.#drop(member);
+    for (const member of members) this.#drop(member);
     this.#forget(connection);
+  }
+
+  #membersOf(connection: Connection): Member[] {
+    const undecided = this.#undecided.get(connection) ?? [];
+    return [...connection.members.values(), ...undecided.map(({ member }) => member)];
   }
 
   #forget(connection: Connection): void {
@@ -465,8 +485,10 @@ export class Worker implements Owner, Handlers {
 
   lost(link: Link): void {
     for (const connection of [...this.#connections.values()]) {
-      if ([...connection.members.values()].some((member) => member.link === link)) this.#end(connection, "transport close");
+      if (this.#membersOf(connection).some((member) => member.link === link)) this.#end(connection, "transport close");
     }
+    // The next gateway there may give the same numbers to other requests.
+    this.#requests.delete(link);
     this.#fail(link);
   }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, test } from "node:test";
-import { poll, stage } from "./stage.mjs";
+import { poll, post, stage } from "./stage.mjs";
 
 let here;
 before(async () => (here = await stage("openings = true")));
@@ -66,5 +66,32 @@ test("a client waits for the first worker, and nobody slips in while there is no
   const waits = poll(here.url);
   const io = await here.server({ allowRequest: (_, done) => done(null, false) });
   assert.equal((await waits).status, 403);
+  await io.close();
+});
+
+test("the second CONNECT of a session got past allowRequest while that decided about the first", async () => {
+  const first = await here.server({ allowRequest: (_, done) => done(null, true) });
+  const [, sid] = /"sid":"([^"]+)"/.exec(await (await poll(here.url)).text());
+  await first.close();
+  const io = await here.server({ allowRequest: (_, done) => setImmediate(() => done("not you", false)) });
+  let entered = 0;
+  io.of("/admin").on("connection", () => (entered += 1));
+  assert.equal(await post(here.url, sid, "40\x1e40/admin,"), 200);
+  const packets = [];
+  while (packets.length < 2) packets.push(...(await (await poll(here.url, sid)).text()).split("\x1e").filter((packet) => packet.startsWith("4")));
+  assert.deepEqual(packets.sort(), ['44/admin,{"message":"not you"}', '44{"message":"not you"}']);
+  assert.equal(entered, 0);
+  await io.close();
+});
+
+test("a client whose worker left before it decided is let in by the next one", async () => {
+  let hear;
+  const asked = new Promise((resolve) => (hear = resolve));
+  const first = await here.server({ allowRequest: hear });
+  const waits = poll(here.url);
+  await asked;
+  const io = await here.server({ allowRequest: (_, done) => done(null, true) });
+  await first.close();
+  assert.equal((await waits).status, 200);
   await io.close();
 });

@@ -5,6 +5,7 @@ use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, BODY_BYTES_MAX, books, once, proto};
 use crate::admin::keys::Caller;
+use crate::backend::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message;
@@ -341,6 +342,9 @@ impl Service {
             Ok(call) => call,
             Err(problem) => return Status::from(problem).into_http(),
         };
+        if let Some(peer) = request.extensions().get::<Peer>() {
+            peer.trust();
+        }
         let (arrived, arrival) = oneshot::channel();
         let method = Method {
             call: Some(call),

@@ -1,11 +1,12 @@
 //! Connections of the workers' listener: TLS, and how many there may be.
 
+use crate::flood::Flood;
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -80,24 +81,31 @@ async fn accept(tcp: TcpListener, secured: Option<Secured>, conns_max: usize, re
 }
 
 /// Nobody waits for another's handshake.
-async fn welcome(stream: TcpStream, seat: Seat, secured: Option<Secured>, ready: Sender<Conn>) {
+async fn welcome(stream: TcpStream, mut seat: Seat, secured: Option<Secured>, ready: Sender<Conn>) {
     let peer = stream.peer_addr().ok();
-    let bytes = match secured {
-        None => Bytes::Plain(stream),
-        Some(secured) => {
-            let acceptor = TlsAcceptor::from(secured.0.load_full());
-            let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
-            match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                Ok(stream) => Bytes::Tls(Box::new(stream)),
-                Err(error) => {
-                    tracing::warn!(?peer, %error, "worker refused: the TLS handshake failed");
-                    return;
-                }
-            }
-        }
+    let shaken = tokio::select! {
+        shaken = shake_hands(stream, secured) => shaken,
+        // Its place is another's: none is open without one.
+        _ = &mut seat.end => return,
     };
-    // The server is gone: so is the process.
-    let _ = ready.send(Conn { bytes, seat }).await;
+    match shaken {
+        // The server is gone: so is the process.
+        Ok(bytes) => drop(ready.send(Conn { bytes, seat }).await),
+        Err(error) if seat.seats.lock().logs() => {
+            tracing::warn!(?peer, %error, "worker refused: the TLS handshake failed");
+        }
+        Err(_) => {}
+    }
+}
+
+async fn shake_hands(stream: TcpStream, secured: Option<Secured>) -> io::Result<Bytes> {
+    let Some(secured) = secured else {
+        return Ok(Bytes::Plain(stream));
+    };
+    let acceptor = TlsAcceptor::from(secured.0.load_full());
+    let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
+    let stream = shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    Ok(Bytes::Tls(Box::new(stream)))
 }
 
 impl Stream for Incoming {
@@ -108,9 +116,32 @@ impl Stream for Incoming {
     }
 }
 
-/// Connections, and when each was heard last.
 #[derive(Clone, Default)]
-struct Seats(Arc<Mutex<HashMap<u64, Taken>>>);
+struct Seats(Arc<Mutex<Room>>);
+
+/// Connections, and when each was heard last.
+struct Room {
+    taken: HashMap<u64, Taken>,
+    /// Strangers cause its lines.
+    flood: Flood,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            taken: HashMap::new(),
+            flood: Flood::new("connections of workers refused or ended"),
+        }
+    }
+}
+
+impl Room {
+    /// There may be one more line now.
+    fn logs(&mut self) -> bool {
+        self.flood.pass_time(Instant::now());
+        self.flood.admits()
+    }
+}
 
 struct Taken {
     heard: Arc<Heard>,
@@ -118,10 +149,24 @@ struct Taken {
     _end: oneshot::Sender<()>,
 }
 
+#[derive(Debug)]
 struct Heard {
     since: Instant,
     /// Milliseconds behind it.
     last: AtomicU64,
+    /// Somebody showed a key there.
+    trusted: AtomicBool,
+}
+
+/// The connection by which a request came.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer(Arc<Heard>);
+
+impl Peer {
+    /// It showed a key: no stranger takes its place.
+    pub(crate) fn trust(&self) {
+        self.0.trusted.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Heard {
@@ -132,6 +177,11 @@ impl Heard {
 
     fn at(&self) -> Instant {
         self.since + Duration::from_millis(self.last.load(Ordering::Relaxed))
+    }
+
+    /// The lowest gives its place away.
+    fn rank(&self) -> (bool, Instant) {
+        (self.trusted.load(Ordering::Relaxed), self.at())
     }
 }
 
@@ -144,14 +194,16 @@ struct Seat {
 }
 
 impl Seats {
-    /// A seat for a new connection. When all are taken, the one that was silent for longest goes: workers speak once a second, so it is
-    /// none of them while others are there.
+    /// A seat for a new connection. When all are taken, one that has shown no key goes, the one that was silent for longest. Where all
+    /// have shown one, it is the most silent of them.
     fn take(&self, id: u64, conns_max: usize) -> Seat {
-        let mut seats = self.lock();
-        if seats.len() >= conns_max {
-            let oldest = seats.iter().min_by_key(|(_, taken)| taken.heard.at());
+        let mut room = self.lock();
+        if room.taken.len() >= conns_max {
+            let oldest = room.taken.iter().min_by_key(|(_, taken)| taken.heard.rank());
             if let Some(id) = oldest.map(|(id, _)| *id) {
-                seats.remove(&id);
+                room.taken.remove(&id);
+            }
+            if room.logs() {
                 tracing::warn!(
                     conns_max,
                     "a worker's connection gives its place to another (workers.conns_max)"
@@ -162,12 +214,13 @@ impl Seats {
         let heard = Arc::new(Heard {
             since: Instant::now(),
             last: AtomicU64::new(0),
+            trusted: AtomicBool::new(false),
         });
         let taken = Taken {
             heard: Arc::clone(&heard),
             _end: sender,
         };
-        seats.insert(id, taken);
+        room.taken.insert(id, taken);
         Seat {
             id,
             seats: self.clone(),
@@ -176,14 +229,14 @@ impl Seats {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Taken>> {
+    fn lock(&self) -> MutexGuard<'_, Room> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.seats.lock().remove(&self.id);
+        self.seats.lock().taken.remove(&self.id);
     }
 }
 
@@ -199,9 +252,11 @@ pub(super) struct Conn {
 }
 
 impl Connected for Conn {
-    type ConnectInfo = ();
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Peer {
+        Peer(Arc::clone(&self.seat.heard))
+    }
 }
 
 impl AsyncRead for Conn {
@@ -210,7 +265,8 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if Pin::new(&mut self.seat.end).poll(cx).is_ready() {
+        let end = &mut self.seat.end;
+        if end.is_terminated() || Pin::new(end).poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         let read = ready!(match &mut self.bytes {

@@ -55,7 +55,8 @@ impl Line for Inlet {
                 let lines: usize = lines.map(|line| line.name.len() + line.value.len()).sum();
                 (opening.target.len() + lines, false)
             }
-            Up::Moved { room, .. } => (room.len(), true),
+            // Workers hear of the rooms at the end.
+            Up::Moved { room, .. } => (room.len(), false),
             // A server that waits is answered at once when there is no room.
             Up::Told(told) => (told.args.len(), false),
             _ => (0, true),

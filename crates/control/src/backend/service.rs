@@ -1,6 +1,6 @@
 //! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
 
-use super::accept::Listener;
+use super::accept::{Listener, Peer};
 use super::driver::{Desk, Letter, Outbox, outbox};
 use crate::api::grpc;
 use backend::proto::{FromWorker, Hello};
@@ -48,6 +48,9 @@ impl Workers {
         if !known {
             tracing::warn!("worker refused: no backend has its key");
             return Err(unknown());
+        }
+        if let Some(peer) = request.extensions().get::<Peer>() {
+            peer.trust();
         }
         let mut frames = request.into_inner();
         let first = tokio::time::timeout(HELLO_TIMEOUT, frames.message()).await;

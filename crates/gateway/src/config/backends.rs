@@ -10,8 +10,11 @@ use control::backend::{Kitchen, Webhook};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Reads the tables of all backends.
-pub fn read(layer: &Layer) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
+/// Reads the tables of all backends. `verdict_timeout`: a request for a session waits so long.
+pub fn read(
+    layer: &Layer,
+    verdict_timeout: Duration,
+) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut kitchens = BTreeMap::new();
     for name in names_below(layer, &["backends"]) {
@@ -24,10 +27,15 @@ pub fn read(layer: &Layer) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
         if let Some(Err(message)) = webhook.as_ref().map(Webhook::check) {
             problems.push(problem(layer, &keys.url.path, message));
         }
+        if *keys.openings && webhook.is_some() {
+            let message = "an endpoint cannot decide about requests for sessions, so no client could come: remove it, or url";
+            problems.push(problem(layer, &keys.openings.path, message.to_owned()));
+        }
         let kitchen = Kitchen {
             keys: api_keys,
             settings: Settings {
                 scope: scope(layer, name),
+                opening_timeout_ms: millis(verdict_timeout),
                 ..settings(&keys)
             },
             webhook,
@@ -104,7 +112,7 @@ fn settings(keys: &Backend) -> Settings {
         queue_bytes_max: keys.queue_max.get(),
         socket_bytes_max: keys.socket_max.get(),
         openings: *keys.openings,
-        scope: Scope::default(),
+        ..Settings::default()
     }
 }
 

@@ -83,9 +83,7 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
         stage.parts.answers().refuse_draining(conn, delay_ms);
         return false;
     }
-    if let Some(decision) = stage.parts.access.held.take_decision(conn) {
-        return carry_out(&mut stage.parts, conn, head, decision);
-    }
+    let decision = stage.parts.access.held.take_decision(conn);
     // A polling session needs no connection to live: sessions have a bound of their own, which is the process's.
     let full = stage.parts.access.admission.sessions() >= stage.parts.books.config.limits.conns_max;
     let slot = stage.parts.line.conns.get(conn);
@@ -93,6 +91,9 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
     if let Some(bound) = beyond.or(full.then_some(Limit::Conns)) {
         refuse_beyond(&mut stage.parts, conn, head, bound);
         return false;
+    }
+    if let Some(decision) = decision {
+        return carry_out(&mut stage.parts, conn, head, decision);
     }
     if stage.parts.asks.is_empty() {
         // Nobody waits for an answer any more: how long one takes now, only the next one shows.

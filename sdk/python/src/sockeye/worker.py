@@ -284,7 +284,9 @@ class Worker(Namespace):
     def _to_desk(self, what, value, redelivered, progress):
         connect = value.connect if what == "resume" else value
         if what in ("connect", "resume"):
-            socket = Socket(self.of(connect.namespace), connect)
+            # Clients may choose names: only those of the program are kept.
+            namespace = self._namespaces.get(connect.namespace) or Namespace(self, connect.namespace)
+            socket = Socket(namespace, connect)
             self._desks[socket.id] = Desk(socket, self._link, self._closed)
         desk = self._desks.get(connect.socket)
         if desk:

@@ -26,7 +26,8 @@ section! {
             "Without `cert`: workers may attach on an address that is not a loopback one. Their keys and all events can be read on \
              the way.";
         conns_max: Whole<1, 65536> = "1024",
-            "Connections to this address. One more takes the place of the one that was silent for longest.";
+            "Connections to this address. One more takes the place of one that has shown no key, of these the one that was silent for \
+             longest; if all have shown one, of the most silent of all.";
     }
 }
 

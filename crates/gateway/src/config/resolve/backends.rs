@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 
 impl Resolver<'_> {
     pub(super) fn backends(&mut self) -> Option<Config> {
-        let (kitchens, problems) = backends::read(self.layer);
+        let verdict_timeout = self.settings.limits.handshake_timeout;
+        let (kitchens, problems) = backends::read(self.layer, verdict_timeout);
         self.problems.extend(problems);
         let mut all = kitchens.iter();
         let attended = all.find(|(_, kitchen)| kitchen.webhook.is_none());

@@ -28,8 +28,13 @@ pub struct Kitchen {
 impl Kitchen {
     /// `more`: keys of the backend.
     pub fn open(more: &str) -> Kitchen {
+        Self::open_with("", more)
+    }
+
+    /// `workers`: keys of the listener for workers.
+    fn open_with(workers: &str, more: &str) -> Kitchen {
         let config = format!(
-            "[server]\nshards = 4\n[workers]\nlisten = \"127.0.0.1:0\"\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
+            "[server]\nshards = 4\n[workers]\nlisten = \"127.0.0.1:0\"\n{workers}\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
              [namespaces.\"/\".events.local]\naction = \"reply\"\n\
              [backends.kitchen]\napi_keys = [{:?}]\n{more}\n",
             KEY.1

@@ -2,7 +2,7 @@
 
 use super::{KEY, Kitchen};
 use crate::backend::worker::{Handled, Worker};
-use crate::harness::{PATIENCE, SocketIo, eventually};
+use crate::harness::{PATIENCE, RawConn, SocketIo, eventually};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -260,6 +260,21 @@ fn a_worker_that_handles_nothing_costs_a_bounded_amount() {
     // The gauge follows the events.
     let kept = kitchen.gateway.reaches("sockeye_backend_kept_bytes", 1.0);
     assert!(kept > 0.0 && kept <= 64.0 * 1024.0, "{kept}");
+}
+
+/// Workers speak once a second, and a stranger that has just come was silent for less.
+#[test]
+fn strangers_took_the_place_of_a_worker() {
+    let kitchen = Kitchen::open_with("conns_max = 4", "");
+    let _worker = kitchen.worker("a");
+    let mut client = kitchen.client();
+    let _strangers: Vec<RawConn> = (0..50).map(|_| RawConn::connect(kitchen.workers)).collect();
+    assert!(
+        kitchen
+            .gateway
+            .logged("gives its place to another", PATIENCE)
+    );
+    assert_eq!(client.ask(1, &json!(["echo", 7])), json!([7]));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::harness::{Ended, Gateway, PATIENCE, RawConn, eventually};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What an HTTP/2 client says first (RFC 9113 §3.4), with empty settings; the server answers with its own.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -75,6 +76,8 @@ fn connections_above_the_bound_take_the_place_of_the_silent() {
     // The first of the three goes, then the second.
     assert!(is_served(&client, addr) && is_served(&client, addr));
     assert_ne!(silent[0].ended(PATIENCE), Ended::Open);
+    // By that, and not because its handshake took too long.
+    assert_eq!(silent[2].ended(Duration::from_millis(50)), Ended::Open);
     assert!(gateway.logged("gives its place to another", PATIENCE));
 }
 
