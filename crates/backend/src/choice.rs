@@ -9,11 +9,7 @@ impl Backend {
         self.choose_among(now_ms, Worker::takes_sockets)
     }
 
-    pub(crate) fn choose_among(
-        &self,
-        now_ms: u64,
-        takes: impl Fn(&Worker) -> bool,
-    ) -> Option<u64> {
+    pub(crate) fn choose_among(&self, now_ms: u64, takes: impl Fn(&Worker) -> bool) -> Option<u64> {
         let slow_after_ms = self.settings.slow_after_ms;
         let slow = |worker: &Worker| worker.is_slow(now_ms, slow_after_ms);
         let takers = self.workers.iter();

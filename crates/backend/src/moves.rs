@@ -47,7 +47,8 @@ impl Backend {
         let Some(home) = self.homes.get_mut(&name) else {
             return;
         };
-        let is_said = |entry: &Entry| matches!(entry.item.what, Some(What::Moved(_) | What::Upgraded(_)));
+        let is_said =
+            |entry: &Entry| matches!(entry.item.what, Some(What::Moved(_) | What::Upgraded(_)));
         if !home.held.iter().any(is_said) {
             return;
         }

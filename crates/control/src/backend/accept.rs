@@ -199,7 +199,10 @@ impl Seats {
     fn take(&self, id: u64, conns_max: usize) -> Seat {
         let mut room = self.lock();
         if room.taken.len() >= conns_max {
-            let oldest = room.taken.iter().min_by_key(|(_, taken)| taken.heard.rank());
+            let oldest = room
+                .taken
+                .iter()
+                .min_by_key(|(_, taken)| taken.heard.rank());
             if let Some(id) = oldest.map(|(id, _)| *id) {
                 room.taken.remove(&id);
             }

@@ -11,10 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Reads the tables of all backends. `verdict_timeout`: a request for a session waits so long.
-pub fn read(
-    layer: &Layer,
-    verdict_timeout: Duration,
-) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
+pub fn read(layer: &Layer, verdict_timeout: Duration) -> (BTreeMap<String, Kitchen>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut kitchens = BTreeMap::new();
     for name in names_below(layer, &["backends"]) {
