@@ -154,7 +154,8 @@ impl Backend {
 
     /// The workers of the sockets hear of it, but for the one that said it.
     fn shift(&mut self, worker: u64, to: To, what: What) {
-        let by = worker + 1;
+        // An endpoint has the highest number, and is nobody to spare the news.
+        let by = worker.wrapping_add(1);
         let down = Down::Move { by, what };
         self.out.push(Out { to, down });
     }
