@@ -317,3 +317,26 @@ fn a_refused_call_is_not_made_again() {
     assert_eq!(play.calls, 0);
     assert_eq!((play.backend.sockets(), play.backend.bytes()), (0, 0));
 }
+
+/// The number that stands for the endpoint is the highest: the next one was no number.
+#[test]
+fn a_room_in_an_answer_of_an_endpoint_ended_the_driver() {
+    let mut backend = Backend::calling(Settings::default(), Calling::default());
+    backend.up(1, connect(1));
+    let call = backend.next_call(1).expect("a call");
+    let join = Order::Join(proto::Membership {
+        of: Some(proto::Target {
+            namespace: "/".to_owned(),
+            rooms: vec![name(1)],
+            ..proto::Target::default()
+        }),
+        rooms: vec!["kitchen".to_owned()],
+    });
+    backend.take_out();
+    backend.call_ended(1, call.number, Outcome::Taken(vec![join]));
+    let joins = backend.take_out();
+    let joins = joins
+        .iter()
+        .filter(|out| matches!(out.down, Down::Move { by: 0, .. }));
+    assert_eq!(joins.count(), 1);
+}
