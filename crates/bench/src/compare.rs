@@ -80,7 +80,7 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
         if turn > 0 {
             std::thread::sleep(Duration::from_secs(args.pause));
         }
-        // Who begins changes, or the same server would always follow the same other one.
+        // Each round begins with another server, or one would always follow the same other one.
         let at = (turn % places + turn / places) % places;
         let target = args.servers[at].target();
         let mut observer = live::open(&engine::command::about(&scenarios[at], &target));

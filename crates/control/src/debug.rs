@@ -21,7 +21,7 @@ pub struct ShardParts {
     pub parts: Vec<(&'static str, usize)>,
 }
 
-/// Who knows where the memory is. May wait.
+/// The source of figures of memory. May wait.
 pub trait Inspect: Send + Sync + std::fmt::Debug {
     /// Of the shards that answer in time.
     fn shards(&self, within: Duration) -> Vec<ShardParts>;

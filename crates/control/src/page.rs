@@ -111,8 +111,8 @@ impl Stream {
     }
 }
 
-/// Who asks, in a request's extensions: the client itself, also behind a trusted proxy. What counts or logs requests by
-/// address goes by this one.
+/// The asker, in a request's extensions: the client itself, also behind a trusted proxy. Counters and logs of requests by
+/// address use this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 

@@ -15,7 +15,15 @@ pub fn compile(text: &str) -> Result<Schema, String> {
     let schema = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     match jsonschema::validator_for(&schema) {
         Ok(validator) => Ok(Schema { validator }),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(placed(&error)),
+    }
+}
+
+/// The violation, behind its place in the document.
+fn placed(error: &jsonschema::ValidationError<'_>) -> String {
+    match error.instance_path().to_string().as_str() {
+        "" => error.to_string(),
+        place => format!("{place}: {error}"),
     }
 }
 
@@ -25,10 +33,7 @@ impl PayloadCheck for Schema {
         let value = serde_json::from_str(payload).map_err(|error| format!("not JSON: {error}"))?;
         match self.validator.validate(&value) {
             Ok(()) => Ok(()),
-            Err(error) => match error.instance_path().to_string().as_str() {
-                "" => Err(error.to_string()),
-                place => Err(format!("{place}: {error}")),
-            },
+            Err(error) => Err(placed(&error)),
         }
     }
 }

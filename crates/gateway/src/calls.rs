@@ -35,17 +35,17 @@ struct Chosen {
 pub struct EmitArgs {
     /// Name of the event.
     event: String,
-    /// Arguments, each as JSON; what is no JSON is taken as text.
+    /// Arguments, each as JSON; text that is no JSON is sent as a string.
     args: Vec<String>,
     #[command(flatten)]
     to: Chosen,
     /// Wait for the answers of all receivers, 60s at most.
     #[arg(long, value_name = "TIME", value_parser = time)]
     ack: Option<Duration>,
-    /// Clients that cannot take it this instant do not get it.
+    /// Clients that cannot take the event at once do not get it.
     #[arg(long, conflicts_with = "ack")]
     volatile: bool,
-    /// For programs.
+    /// As JSON, for programs.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct SocketsArgs {
 /// List rooms and how many sockets are in each.
 #[derive(Debug, Args)]
 pub struct RoomsArgs {
-    /// Only rooms whose names begin so.
+    /// Only rooms whose names begin with this.
     #[arg(default_value = "")]
     prefix: String,
     #[arg(long, value_name = "NAME", default_value = "/")]
@@ -79,20 +79,20 @@ pub struct RoomsArgs {
 /// How a list is shown.
 #[derive(Debug, Args)]
 struct List {
-    /// How many at most.
+    /// Most items of a page.
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
-    /// Behind this one: the last one of the list before.
+    /// Begin behind this one: the last one of the page before.
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
-    /// For programs.
+    /// As JSON, for programs.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     key: Key,
 }
 
-/// Put sockets out: one of --room, --user, --socket and --all is needed.
+/// Disconnect sockets: one of --room, --user, --socket and --all is needed.
 #[derive(Debug, Args)]
 pub struct DisconnectArgs {
     #[command(flatten)]

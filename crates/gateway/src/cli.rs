@@ -95,12 +95,12 @@ enum CommandArgs {
         /// The folder, such as `/usr/local/share/man/man1`.
         folder: Option<PathBuf>,
     },
-    /// Make an API key for the operators' listener.
+    /// Make an API key for the operators' listener, the server API or a backend's workers.
     ApiKey {
-        /// Who it is for.
+        /// Name of its user, for the log.
         name: String,
-        /// What it is for: a scope (emit, members, disconnect, read, operate) or a namespace, such as `/chat`; may be given several
-        /// times. Without it: everything.
+        /// Allow only this: a scope (emit, members, disconnect, read, operate) or a namespace, such as `/chat`; may be given several
+        /// times. Without it, the key allows everything.
         #[arg(long, value_name = "SCOPE")]
         allow: Vec<String>,
     },
@@ -167,7 +167,7 @@ struct Overrides {
     /// Set of defaults: chat, socket.io, plain or public.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Number of this node, or `hostname`.
+    /// Number of this node, `hostname` or `auto`.
     #[arg(long, value_name = "N")]
     node: Option<String>,
 }

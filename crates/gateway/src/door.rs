@@ -68,7 +68,8 @@ impl<'a> Door<'a> {
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let url = format!("http://{}{path}", self.addr);
         let answer = self.exchange(method, path, body);
-        let answer = answer.with_context(|| format!("cannot ask {url}"))?;
+        let answer = answer
+            .with_context(|| format!("cannot ask {url} (server.admin of this configuration)"))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let line = head.lines().next().unwrap_or_default();
         let status = line.split(' ').nth(1).unwrap_or_default();

@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Who reads only the beginning of what is printed has not failed.
+/// A reader who stops before the end of the output is no failure.
 fn done(result: std::io::Result<()>) -> ExitCode {
     match result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

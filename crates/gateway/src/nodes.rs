@@ -15,7 +15,7 @@ pub struct NodesArgs {
     order: Option<Order>,
     /// The number of that node.
     number: Option<u16>,
-    /// For programs.
+    /// As JSON, for programs.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Whatever somebody managed to get into a field (attack A11): one line, no control characters, not megabytes.
+    /// The text of a field, whoever wrote it (attack A11): one line, no control characters, not megabytes.
     #[test]
     fn fields_are_escaped_and_cut() {
         let evil = "\u{1b}[2J\u{1b}[31mred\r\n{\"message\":\"forged\"}\u{7}\u{9b}31m";

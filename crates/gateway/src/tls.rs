@@ -171,7 +171,7 @@ pub fn load(files: &Files) -> Result<Certificates, Vec<Problem>> {
 
 type Peers = (Vec<CertificateDer<'static>>, Arc<dyn ClientCertVerifier>);
 
-/// Who may come.
+/// The peers that may connect.
 fn peers(path: &Path, provider: &Arc<CryptoProvider>) -> Result<Peers, Problem> {
     let unusable = |error: &dyn Display| problem(PEERS, path, "use", error);
     let authorities = read_chain(PEERS, path)?;

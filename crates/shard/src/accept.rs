@@ -45,7 +45,7 @@ pub(crate) struct Door {
     tls: Option<Arc<ServerConfig>>,
     conns_max: usize,
     conns_reserve: usize,
-    /// Who gets the next connection that the kernel does not spread.
+    /// The shard that gets the next connection that the kernel does not spread.
     next: u16,
     state: Accept,
 }

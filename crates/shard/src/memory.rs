@@ -43,7 +43,7 @@ impl Measuring {
         };
         self.walk = MemoryWalk::default();
         for answer in self.waiting.drain(..) {
-            // Who asked may have given up.
+            // The asker may have given up.
             let _ = answer.send(memory.clone());
         }
     }

@@ -457,7 +457,7 @@ impl World {
         all.min().unwrap_or(u64::MAX)
     }
 
-    /// Who leaves may miss what is still on its way.
+    /// A client that leaves may miss messages that are still on their way.
     pub(crate) fn end_stay(&mut self, client: usize, room: usize) {
         // What a slow client has not read is lost if it goes.
         let slow = self.links[self.clients[client].main].slow_since;

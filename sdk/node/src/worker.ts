@@ -295,7 +295,7 @@ export class Worker implements Owner, Handlers {
     const { connection, namespace } = member;
     this.#local.follow(namespace, member.id, rooms);
     if (reason === "parse error") for (const { id, namespace } of connection.members.values()) this.#local.failed(namespace, id, new Error(UNREADABLE));
-    // Whatever it writes from here on, the client is gone.
+    // Its later output reaches nobody: the client is gone.
     member.stage = "ended";
     if (reason === LEFT) {
       connection.receive({ type: Type.Disconnect, nsp: namespace });

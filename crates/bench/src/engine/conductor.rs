@@ -346,7 +346,7 @@ impl<'a> Conductor<'a> {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Waits for the accounts. Whoever interrupts it has them at once, without the stragglers.
+    /// Waits for the accounts. An interrupt ends the wait at once, without the stragglers.
     fn await_accounts(&mut self) -> Result<Vec<Notice>> {
         let was_interrupted = self.is_interrupted();
         let mut hurried = false;

@@ -373,7 +373,7 @@ impl Stage {
             Request::Join(at) => user.rooms[at].joined(self.now_ns),
             Request::Leave(at) => user.rooms[at].left(self.now_ns),
         }
-        // Who comes and goes may be the only one to see a server stand still.
+        // A user that comes and goes may be the only one to see a server stand still.
         if of != Request::Event {
             self.tally.counts.joined += 1;
             self.tally.flights.record(user.due_ns, self.now_ns);

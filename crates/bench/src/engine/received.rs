@@ -441,7 +441,7 @@ mod tests {
             joined_at in prop::sample::select(vec![0, 7, 3 * REACH]))
         {
             let number = |at: usize| joined_at + at as u64 + at as u64 / 10 * gap;
-            // Who joined late never gets the first message of each publisher.
+            // A late member never gets the first message of each publisher.
             let first = |at: usize| if joined_at > 0 { number(at) as u32 } else { 0 };
             let back = |at: usize| {
                 let before = owners[..at].iter().rposition(|owner| *owner == owners[at]);

@@ -318,7 +318,7 @@ fn a_comparison_keeps_every_round_of_every_server() {
     }
     let protocols = comparison.servers.iter().map(|one| &*one.runs[0].protocol);
     assert_eq!(protocols.collect::<Vec<_>>(), ["socket.io", "websocket"]);
-    // Who begins moves on: honest, faulty, then faulty, honest.
+    // Another server begins each round: honest, faulty, then faulty, honest.
     let starts = |at: usize| {
         comparison.servers[at]
             .runs

@@ -28,7 +28,7 @@ steps = [{ connect = true, room = "lobby" }]
 #[test]
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn what_a_user_says_last_is_sent_before_it_leaves() {
-    // Who sent it needs not be there any more for the server to hand it on.
+    // The sender may be gone before the server hands it on.
     let flows = r#"
 [flows.talker]
 count = 5

@@ -34,7 +34,7 @@ impl Access {
     }
 }
 
-/// Who is let in, and the log of who is not.
+/// The requests that are let in, and the log of those that are not.
 #[derive(Debug)]
 pub(crate) struct Guard {
     gate: Gate,

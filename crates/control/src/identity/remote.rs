@@ -98,7 +98,7 @@ impl Remote {
         let progress = Progress {
             ended: 0,
             last_ok: false,
-            // Who asks before the first fetch has ended waits for it.
+            // A question before the end of the first fetch waits for it.
             fetching: true,
         };
         Ok(Self {

@@ -8,13 +8,13 @@ pub(super) const API: &[Metric] = &[
     counter(
         "sockeye_api_calls_total",
         "Calls of the server API by both doors, failed ones included.",
-        |v| Samples::Labelled(books(v).map_or(Vec::new(), Books::by_call)),
+        |v| Samples::Labelled(books(v).map_or_else(|| Books::default().by_call(), Books::by_call)),
     )
     .by("call"),
     counter(
         "sockeye_api_problems_total",
-        "Calls that failed, by the type of the problem. Requests by HTTP without a known key are in `sockeye_admin_refused_total`.",
-        |v| Samples::Labelled(books(v).map_or(Vec::new(), Books::by_problem)),
+        "Calls that failed, by the type of the problem. Requests by HTTP without a known key are in `sockeye_http_refused_total`.",
+        |v| Samples::Labelled(books(v).map_or_else(|| Books::default().by_problem(), Books::by_problem)),
     )
     .by("problem"),
     histogram(

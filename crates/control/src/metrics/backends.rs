@@ -108,17 +108,6 @@ pub(super) const BACKENDS: &[Metric] = &[
         "Answers and decisions of workers that nobody waited for any more.",
         |v| sum(v, |f| &f.late),
     ),
-    counter(
-        "sockeye_trace_spans_total",
-        "Spans recorded: `sent` to the collector, or `dropped`, because it did not take them or too many waited.",
-        |v| {
-            let stats = &v.node.traces;
-            let counts = [("dropped", &stats.dropped), ("sent", &stats.sent)];
-            let counts = counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64));
-            Samples::Labelled(counts.into())
-        },
-    )
-    .by("outcome"),
 ];
 
 type Read = fn(&Figures) -> &AtomicU64;

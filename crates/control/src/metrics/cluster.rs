@@ -71,7 +71,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     .by("way"),
     counter(
         "sockeye_cluster_interest_misses_total",
-        "Times that this node did not know all rooms and users of another one any more: it sends it everything until it was told them again.",
+        "Times that this node lost track of the rooms and users of another one. It sends that node everything until it is told them again.",
         |v| one(v, |c| &c.interest_misses),
     ),
     counter(
@@ -81,7 +81,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     ),
     counter(
         "sockeye_cluster_gone_total",
-        "Frames that a node missed and that were not kept any more (`cluster.ring_bytes`).",
+        "Frames that a node missed and that the ring had dropped already (`cluster.ring_bytes`).",
         |v| one(v, |c| &c.gone),
     ),
     counter(

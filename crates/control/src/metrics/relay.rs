@@ -17,7 +17,7 @@ pub(super) const RELAY: &[Metric] = &[
     ),
     counter(
         "sockeye_relay_total",
-        "Connections that the node which holds their session took over: one for each request of long-polling and for each WebSocket.",
+        "Connections relayed to the node that holds their session: one for each request of long-polling and for each WebSocket.",
         |v| one(v, |r| &r.relayed),
     ),
     counter(

@@ -22,7 +22,7 @@ pub(super) const GROUPS: &[Group] = &[
     },
     Group {
         title: "Clients",
-        intro: "Clients that are connected, that came and that left.",
+        intro: "Clients that are connected, that connected and that left.",
         metrics: CLIENTS,
     },
     Group {
@@ -86,6 +86,11 @@ pub(super) const GROUPS: &[Group] = &[
         metrics: super::api::API,
     },
     Group {
+        title: "Traces",
+        intro: "Spans for an OpenTelemetry collector ([tracing.md](tracing.md)).",
+        metrics: TRACES,
+    },
+    Group {
         title: "Process",
         intro: "Figures of the operating system, under Prometheus' standard names. A figure that the system does not give is left out.",
         metrics: PROCESS,
@@ -142,7 +147,7 @@ const ACCESS: &[Metric] = &[
     ),
     counter(
         "sockeye_tokens_denied_total",
-        "Tokens that granted nothing, or granted it no longer, by reason.",
+        "Tokens that were refused, or that expired on a live connection, by reason.",
         |v| {
             let names = Denied::ALL.map(Denied::name);
             v.by_name(names.into_iter().enumerate(), |c| &c.denied)
@@ -159,7 +164,7 @@ const ACCESS: &[Metric] = &[
     }),
     counter(
         "sockeye_ask_seconds_total",
-        "Time that clients waited for that, seconds.",
+        "Seconds that clients waited for these answers.",
         |v| Samples::One(Some(v.total(|c| &c.ask_ms) / 1e3)),
     ),
     counter(
@@ -457,8 +462,8 @@ const SHARDS: &[Metric] = &[
         v.sum(|c| &c.writes)
     }),
     counter(
-        "sockeye_relayed_total",
-        "Messages sent from shard to shard.",
+        "sockeye_mailbox_messages_total",
+        "Messages sent from shard to shard, through their mailboxes.",
         |v| v.sum(|c| &c.relayed),
     ),
 ];
@@ -514,6 +519,20 @@ const NODE: &[Metric] = &[
         "When the running configuration was read, in seconds since 1970.",
         |v| Samples::One(Some(v.node.reloads.last_success_seconds())),
     ),
+];
+
+const TRACES: &[Metric] = &[
+    counter(
+        "sockeye_trace_spans_total",
+        "Spans recorded: `sent` to the collector, or `dropped`, because it did not take them or too many waited.",
+        |v| {
+            let stats = &v.node.traces;
+            let counts = [("dropped", &stats.dropped), ("sent", &stats.sent)];
+            let counts = counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64));
+            Samples::Labelled(counts.into())
+        },
+    )
+    .by("outcome"),
 ];
 
 const PROCESS: &[Metric] = &[

@@ -2,7 +2,7 @@
 
 use super::node::{Bounds, Node};
 use super::row::Kind;
-use super::table::GROUPS;
+use super::table::{GROUPS, label_values};
 use super::*;
 use hub::CloseReason;
 use hub::metrics::Limit;
@@ -203,6 +203,11 @@ fn the_table_keeps_to_the_rules_of_naming() {
         let name = metric.name;
         assert!(names.insert(name), "{name} twice");
         assert!(metric.help.ends_with('.'), "{name}: no full stop");
+        let values = label_values(metric);
+        assert!(
+            values.is_none_or(|all| !all.is_empty()),
+            "{name}: no values"
+        );
         let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         assert!(name.bytes().all(legal), "{name}");
         if name != "websocket_connections_total" {
@@ -215,6 +220,23 @@ fn the_table_keeps_to_the_rules_of_naming() {
             ours || agreed.iter().any(|start| name.starts_with(start)),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn a_help_text_names_no_metric_that_is_not_there() {
+    let all = || GROUPS.iter().flat_map(|group| group.metrics);
+    for metric in all() {
+        let words = metric
+            .help
+            .split(|c: char| !c.is_alphanumeric() && c != '_');
+        for word in words.filter(|word| word.starts_with("sockeye_")) {
+            assert!(
+                all().any(|other| other.name == word),
+                "{}: {word}",
+                metric.name
+            );
+        }
     }
 }
 

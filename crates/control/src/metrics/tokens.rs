@@ -28,7 +28,7 @@ pub(super) const AUTH: &[Metric] = &[
     .by("result"),
     gauge(
         "sockeye_auth_jwks_age_seconds",
-        "Since that key set was fetched last.",
+        "Seconds since the key set was fetched last.",
         |v| Samples::One(figures(v).and_then(|figures| figures.age_s)),
     ),
     counter(

@@ -119,7 +119,7 @@ pub struct Key {
 pub const SECTIONS: &[(&str, &str)] = &[
     (
         "",
-        "Which set of defaults to start from; every key below can still be set.",
+        "The set of defaults to start from. Every key below can still be set.",
     ),
     ("server", "Listeners, threads, shutdown."),
     (
@@ -142,7 +142,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     (
         "compression",
         "Compression of WebSocket messages (permessage-deflate) and of long-polling answers. \
-                What must stay uncompressed is marked per namespace.",
+                Namespaces and rooms can be left out (`namespaces`).",
     ),
     (
         "limits",
@@ -155,12 +155,12 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     (
         "rates",
-        "Messages that clients may send, whatever they are; unset = any number. Rules may set a rate per event besides. Who \
-         passes a rate is told, in the ack too if one is wanted, and the message dropped (`sockeye_rate_limited_total{scope=...}`).",
+        "Messages of all kinds that clients may send; unset = any number. Rules may set a rate per event besides. A message above a \
+         rate is dropped, and its sender is told, in the ack too if it wants one (`sockeye_rate_limited_total{scope=...}`).",
     ),
     (
         "admission",
-        "When newcomers are asked to come later (503 with Retry-After), so that those who are here are served.",
+        "Bounds above which newcomers are asked to come later (503 with Retry-After), so that connected clients are served.",
     ),
     (
         "cluster",
@@ -185,7 +185,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     (
         "workers",
-        "Where programs attach that hold the logic of namespaces. See docs/backends.md.",
+        "The listener for workers: programs that hold the logic of namespaces. See docs/backends.md.",
     ),
     (
         "backends",

@@ -115,6 +115,14 @@ fn filled(page: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
+/// Keys that shape what the gateway itself does, and refuse nobody.
+const NO_BOUNDS: [&str; 4] = [
+    "admission.memory_max",
+    "backends.*.batch_max",
+    "backends.*.calls_max",
+    "backends.*.retry_max",
+];
+
 fn labels() -> Vec<&'static str> {
     let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| "));
     rows.filter_map(|row| row.split(" | ").next()).collect()
@@ -133,6 +141,12 @@ fn the_page_has_a_row_for_every_bound_and_for_all_that_is_fixed() {
         .filter_map(|key| key.path.strip_prefix("limits."));
     for name in bounds.filter(|name| *name != "slow_consumer") {
         assert!(labels.contains(&format!("`{name}`").as_str()), "{name}");
+    }
+    let elsewhere = KEYS.iter().filter(|key| key.path.ends_with("_max"));
+    for path in elsewhere.map(|key| key.path.as_str()) {
+        let shapes = NO_BOUNDS.contains(&path) || path.starts_with("limits.");
+        let has_row = labels.contains(&format!("`{path}`").as_str());
+        assert!(shapes || has_row, "{path}");
     }
     for (name, _) in fixed() {
         assert!(labels.contains(&name), "{name}");

@@ -6,6 +6,7 @@
 mod backends;
 mod bounds;
 mod docs;
+mod doubts;
 mod edges;
 pub mod keys;
 mod layers;
@@ -58,6 +59,7 @@ pub fn load(request: &Request) -> Result<Loaded, Problems> {
     let (settings, mut problems) = merge(&inputs);
     let mut doubts = variables::misnamed(&inputs.env);
     doubts.extend(rules::doubts(&settings));
+    doubts.extend(doubts::find(&settings));
     let file = inputs.file.map(|(name, _)| name);
     let folder = file.as_deref().and_then(|name| Path::new(name).parent());
     let machine = Machine {

@@ -191,6 +191,8 @@ fn rules_of_an_event() {
 
 #[test]
 fn rules_that_can_not_work_are_refused() {
+    let schema = problem("[namespaces.\"/\".events.a]\nschema = { type = \"objekt\" }");
+    assert!(schema.contains("cannot use schema: /type: "), "{schema}");
     let event = |text: &str| problem(&format!("[namespaces.\"/\".events.move]\n{text}"));
     assert!(event("action = \"backend\"").contains("the namespace has no backend"));
     assert!(event("rate = \"5/250ms\"").contains("a second or more"));
@@ -239,6 +241,66 @@ fn settings_are_checked_against_each_other() {
     assert!(problem("[sse]\npath = \"sse\"").contains("must look like \"/sse\""));
     let without = resolved("[plain]\nenabled = false\nnamespace = \"/no\"");
     assert_eq!(without.hub.sse_path, None);
+}
+
+#[test]
+fn listeners_that_are_not_for_clients_have_ports_of_their_own() {
+    let admin = "[server]\nlisten = [\"127.0.0.1:80\"]\nadmin = \"127.0.0.1:80\"";
+    let said = "\"server.admin\": cannot listen on 127.0.0.1:80: server.listen has 127.0.0.1:80; the operators' listener needs";
+    assert!(problem(admin).contains(said), "{}", problem(admin));
+    let workers = problem("[workers]\nlisten = \"127.0.0.1:3000\"");
+    assert!(
+        workers.contains(
+            "\"workers.listen\": cannot listen on 127.0.0.1:3000: server.listen has [::]:3000"
+        ),
+        "{workers}"
+    );
+    let relay = problem(
+        "[cluster]\nadapter = \"redis\"\nurls = [\"redis://r\"]\nsecret = \"s\"\nrelay_listen = \"127.0.0.1:9090\"",
+    );
+    assert!(
+        relay.contains("server.admin has 127.0.0.1:9090; the relay needs"),
+        "{relay}"
+    );
+}
+
+#[test]
+fn a_cluster_that_can_not_work_is_found_before_the_start() {
+    let said = |more: &str| problem(&format!("[cluster]\nadapter = \"redis\"\n{more}"));
+    for (more, why) in [
+        ("", "needs a server"),
+        ("urls = [\"localhost:6379\"]", "redis://HOST:PORT is needed"),
+        (
+            "urls = [\"http://r:6379\"]",
+            "cannot use the address \"http://r:6379\"",
+        ),
+        ("urls = [\"redis://r/3\"]", "leave the number out"),
+        (
+            "urls = [\"redis://a\", \"rediss://b\"]",
+            "must begin with rediss://",
+        ),
+        ("urls = [\"redis://me:x@a\"]", "cluster.password"),
+        (
+            "urls = [\"redis://r\"]\nrelay_listen = \"0.0.0.0:9092\"",
+            "needs cluster.secret",
+        ),
+        (
+            "urls = [\"rediss://r\"]\ntls_ca = \"no.pem\"",
+            "cannot read /nowhere/no.pem",
+        ),
+    ] {
+        assert!(said(more).contains(why), "{more}: {}", said(more));
+    }
+}
+
+#[test]
+fn a_certificate_without_its_key_is_looked_for_where_it_stands() {
+    let text = "[tls]\nlisten = [\"127.0.0.1:3443\"]\ncert = [\"a.pem\"]";
+    let said = problem(text);
+    assert!(
+        said.starts_with("s.toml:3:1: \"tls.cert\": each certificate needs its key"),
+        "{said}"
+    );
 }
 
 #[test]

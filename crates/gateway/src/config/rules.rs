@@ -10,6 +10,7 @@ use hub::notices;
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Rules};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use units::nearest;
 
 /// Clients are told a rate in seconds.
 const RATE_PER_MIN: Duration = Duration::from_secs(1);
@@ -179,10 +180,16 @@ impl Reader<'_> {
 
     fn backend(&mut self, key: &Field<Option<String>>) -> Option<String> {
         let backend = (**key).clone()?;
-        if !names_below(self.layer, &["backends"]).contains(&backend.as_str()) {
-            let message =
-                format!("there is no backend {backend:?}: add a table [backends.{backend}]");
-            self.problem(&key.path, message);
+        let known = names_below(self.layer, &["backends"]);
+        if !known.contains(&backend.as_str()) {
+            let advice = match nearest(&backend, known) {
+                Some(name) => format!("did you mean {name:?}?"),
+                None => format!("add a table [backends.{backend}]"),
+            };
+            self.problem(
+                &key.path,
+                format!("there is no backend {backend:?}: {advice}"),
+            );
         }
         Some(backend)
     }

@@ -2,6 +2,7 @@
 //! (environment, flags), and how it is written back.
 
 use super::units;
+use ::units::nearest;
 use control::identity::Secret;
 use hub::config::Rate;
 use std::time::Duration;
@@ -71,8 +72,30 @@ impl Kind {
         };
         read.ok_or_else(|| match self {
             Kind::Secret => format!("{} is needed", self.describe()),
-            _ => format!("{} is needed, not {}", self.describe(), plain(value)),
+            _ => {
+                let (needed, hint) = (self.describe(), self.hint(value));
+                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                format!("{needed} is needed, not {}{hint}", plain(value))
+            }
         })
+    }
+
+    /// The value that was probably meant.
+    fn hint(self, value: &DeValue<'_>) -> Option<String> {
+        match (self, value) {
+            (Kind::Choice(names), DeValue::String(text)) => {
+                let name = nearest(text, names.iter().copied())?;
+                Some(format!("did you mean {}?", quoted(name)))
+            }
+            (Kind::List, DeValue::String(text)) => Some(format!("write [{}]", quoted(text))),
+            // Node's options are in milliseconds.
+            (Kind::Duration, DeValue::Integer(_)) => {
+                let millis = Duration::from_millis(plain(value).parse().ok()?);
+                let meant = quoted(&units::format_duration(millis));
+                Some(format!("in milliseconds, that is {meant}"))
+            }
+            _ => None,
+        }
     }
 
     /// Reads a value that came as bare text.
@@ -264,7 +287,23 @@ mod tests {
         let error = read(Kind::Duration, "25").expect_err("no unit");
         assert_eq!(
             error,
-            "a duration such as \"25s\" or \"300ms\" is needed, not 25"
+            "a duration such as \"25s\" or \"300ms\" is needed, not 25; in milliseconds, that is \"25ms\""
+        );
+        let error = read(Kind::Duration, "25000").expect_err("as in Node");
+        assert!(
+            error.ends_with("not 25000; in milliseconds, that is \"25s\""),
+            "{error}"
+        );
+        let profiles = Kind::Choice(&["chat", "socket.io"]);
+        let error = read(profiles, "\"socketio\"").expect_err("no such profile");
+        assert!(
+            error.ends_with("not \"socketio\"; did you mean \"socket.io\"?"),
+            "{error}"
+        );
+        let error = read(Kind::List, "\"*\"").expect_err("no list");
+        assert_eq!(
+            error,
+            "a list of strings is needed, not \"*\"; write [\"*\"]"
         );
         let error = read(Kind::Integer { min: 0, max: 9 }, "10").expect_err("too large");
         assert_eq!(error, "a whole number from 0 to 9 is needed, not 10");

@@ -69,7 +69,7 @@ struct SizeArgs {
     /// Hours of people in a month [default: the price file's].
     #[arg(long, value_name = "HOURS")]
     people_hours: Option<f64>,
-    /// What an hour of people costs [default: the price file's].
+    /// Cost of an hour of work by people [default: the price file's].
     #[arg(long, value_name = "MONEY")]
     people_rate: Option<f64>,
     /// Polling to compare with: seconds between two requests.
@@ -124,7 +124,7 @@ fn run_advise(needs: &Needs) -> Result<()> {
     Ok(())
 }
 
-/// Who reads only the beginning has not failed.
+/// A reader who stops at the beginning is no failure.
 fn show(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct MakeArgs {
-    /// Who the token is for.
+    /// Name of the user that the token is for.
     #[arg(long, value_name = "NAME")]
     uid: Option<String>,
     /// Rooms that the client is put into, separated by commas.

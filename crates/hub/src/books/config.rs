@@ -49,7 +49,7 @@ pub struct Config {
     pub cors_max_age: Duration,
     /// Allow-list for the Origin header on WebSocket and polling (403 otherwise), see [`crate::access::origin`]; empty = any.
     pub origins: Vec<String>,
-    /// Who may speak for others.
+    /// Proxies that may speak for others.
     pub proxies: Proxies,
     /// What happens to events for which a slow client has no room.
     pub slow_consumer: SlowConsumer,

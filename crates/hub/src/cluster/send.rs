@@ -13,7 +13,7 @@ use crate::tables::shards::ShardSet;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
-/// Who a publication is for.
+/// How far a publication gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// All receivers, on whichever node.
@@ -109,7 +109,7 @@ pub(crate) fn on_node<R>(parts: &mut Parts, act: impl FnOnce(&mut Parts) -> R) -
     done
 }
 
-/// Who a publication gets to.
+/// How far a publication gets now.
 pub(crate) fn reach(parts: &Parts) -> Reach {
     match &parts.away {
         Some(away) if away.is_full() && !away.is_local => Reach::ThisNode,

@@ -1,6 +1,6 @@
-//! Who a message is for.
+//! The receivers of a message.
 
-/// Who a message is for: the union of `rooms` and `users`, or everyone in the namespace when both are empty, less `except`.
+/// The receivers of a message: the union of `rooms` and `users`, or everyone in the namespace when both are empty, less `except`.
 /// A socket's id is the name of a room that holds just that socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Target<'a> {

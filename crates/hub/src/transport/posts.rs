@@ -151,7 +151,7 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
     let Some(session) = slot.and_then(|slot| slot.session) else {
         return len;
     };
-    // Whatever the packets do to the session: this request is answered here.
+    // The packets may do anything to the session: this request is answered here.
     let cors = stage.parts.people.polling(session).and_then(|polling| {
         polling.post.conn = None;
         polling.post.cors.take()

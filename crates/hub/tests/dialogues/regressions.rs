@@ -153,7 +153,7 @@ fn an_answer_that_met_a_reset_ends_the_session() {
     }
 }
 
-/// Whoever gets an answer and asks for metrics finds counted what led to it.
+/// A client that gets an answer and then asks for metrics finds its cause counted.
 #[test]
 fn what_led_to_an_answer_is_counted_before_it_is_written() {
     let mut rig = Rig::lab(Config::default(), 1);

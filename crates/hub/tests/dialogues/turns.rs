@@ -436,7 +436,7 @@ impl Weigh for Parcel {
     }
 }
 
-/// Who sends to the long mailbox waits until it is short again, and loses nothing; who sends to others is read on.
+/// A sender to the long mailbox waits until it is short again, and loses nothing; senders to others are read on.
 #[test]
 fn one_long_mailbox_stopped_all_reading() {
     let (mut a, mut b, process) = a_room_of_the_other();

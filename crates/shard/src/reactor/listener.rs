@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// Connections the kernel may hold for us before we accept (cut down to net.core.somaxconn).
 const BACKLOG: i32 = 65_535;
 
-/// Whoever reaches a Unix socket is on this machine.
+/// A client on a Unix socket is on this machine.
 const UNIX_PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Debug)]

@@ -10,7 +10,7 @@ const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 /// The last second of the year 9999: the format has four digits.
 const SECONDS_MAX: u64 = 253_402_300_799;
 
-/// A second in HTTP's words. Whoever writes many answers makes one of each second and keeps it.
+/// A second in HTTP's words. A writer of many answers makes one of each second and keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     text: [u8; LEN],

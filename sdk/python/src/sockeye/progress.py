@@ -16,7 +16,7 @@ class Progress:
         self._open = deque()
 
     def take(self):
-        """One more item came. Whoever handles it sets `done`, and calls `handled` later."""
+        """One more item came. Its handler sets `done`, and calls `handled` later."""
         self.received += 1
         item = Item()
         self._open.append(item)

@@ -79,45 +79,61 @@ impl Settings {
         mode: Mode,
         tls: Option<Arc<ClientConfig>>,
     ) -> Result<Self, Trouble> {
-        let mut settings = Self {
-            addrs: Vec::new(),
+        let (addrs, login) = read(urls, tls.is_some())?;
+        Ok(Self {
+            addrs,
             mode,
-            login: Login::default(),
+            login,
             sentinel_login: Login::default(),
             tls,
             queue_bytes: 32 << 20,
             feed_bytes: 64 << 20,
             patience: Duration::from_secs(1),
-        };
-        for url in urls {
-            settings.add(url)?;
-        }
-        if settings.addrs.is_empty() {
-            return Err(Trouble::new("cannot find Redis: no address is given"));
-        }
-        Ok(settings)
+        })
     }
+}
 
-    fn add(&mut self, url: &str) -> Result<(), Trouble> {
+/// Whether these addresses can be used. Certificates are not looked at.
+///
+/// # Errors
+/// Which address cannot be used, and why.
+pub fn check(urls: &[String]) -> Result<(), Trouble> {
+    let secure = urls.iter().any(|url| url.starts_with("rediss://"));
+    read(urls, secure).map(drop)
+}
+
+fn read(urls: &[String], tls: bool) -> Result<(Vec<Addr>, Login), Trouble> {
+    let mut places = Places::default();
+    for url in urls {
+        places.add(url, tls)?;
+    }
+    if places.addrs.is_empty() {
+        return Err(Trouble::new("cannot find Redis: no address is given"));
+    }
+    Ok((places.addrs, places.login))
+}
+
+#[derive(Default)]
+struct Places {
+    addrs: Vec<Addr>,
+    login: Login,
+}
+
+impl Places {
+    fn add(&mut self, url: &str, tls: bool) -> Result<(), Trouble> {
         let refuse =
             |why: &str| Trouble::new(format!("cannot use the address {:?}: {why}", hidden(url)));
         let secure = url.strip_prefix("rediss://");
         let plain = secure.map_or_else(|| url.to_owned(), |rest| format!("redis://{rest}"));
         let info = plain.into_connection_info();
-        let info = info.map_err(|error| {
-            refuse(&format!(
-                "{error}; redis://user:password@host:6379 is needed"
-            ))
-        })?;
+        let info = info.map_err(|_| refuse("redis://HOST:PORT is needed, or rediss:// for TLS"))?;
         let (host, port) = match info.addr() {
             ConnectionAddr::Tcp(host, port) => (host, *port),
             _ => return Err(refuse("only redis:// and rediss:// can be used")),
         };
-        match (secure, &self.tls) {
-            (None, Some(_)) => {
-                return Err(refuse("TLS is set up, so it must begin with rediss://"));
-            }
-            (Some(_), None) => return Err(refuse("TLS is not set up")),
+        match (secure.is_some(), tls) {
+            (false, true) => return Err(refuse("TLS is set up, so it must begin with rediss://")),
+            (true, false) => return Err(refuse("TLS is not set up")),
             _ => {}
         }
         if info.redis_settings().db() != 0 {

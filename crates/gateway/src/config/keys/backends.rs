@@ -23,8 +23,7 @@ section! {
             => live(),
             "PEM file with authorities: workers, and callers of the API by gRPC, need a certificate by one of them, beside their API key.";
         plaintext: bool = "false",
-            "Without `cert`: workers may attach on an address that is not a loopback one. Their keys and all events can be read on \
-             the way.";
+            "Without `cert`: allow an address that is not a loopback one. Everybody on the way can then read the workers' keys and all events.";
         conns_max: Whole<1, 65536> = "1024",
             "Connections to this address. One more takes the place of one that has shown no key, of these the one that was silent for \
              longest; if all have shown one, of the most silent of all.";
@@ -37,10 +36,10 @@ table! {
         api_keys: Vec<String> = EMPTY_LIST,
             "Keys of its workers as `NAME:SHA256`; `sockeye api-key NAME` makes one. Without `url`, at least one is needed.";
         url: Option<String> = "",
-            "Address of an endpoint that is called with what workers would get (docs/webhooks.md). No worker attaches then, and `rehome_after`, \
-             `silent_after`, `slow_after`, `stalled_after`, `close_when_absent` and `window` mean nothing.";
+            "Address of an endpoint that gets by HTTP requests what workers get by their stream (docs/webhooks.md). No worker attaches then, and \
+             `rehome_after`, `silent_after`, `slow_after`, `stalled_after`, `close_when_absent` and `window` mean nothing.";
         secret: Option<Secret> = "",
-            "With `url`: what requests are signed with.";
+            "With `url`: the secret with which requests are signed, 32 random characters or more.";
         secret_old: Option<Secret> = "",
             "The secret before it. While it is set, each request has both signatures.";
         private_addresses: bool = "false",
@@ -54,21 +53,21 @@ table! {
         batch_max: Whole<1, 1000> = "100",
             "With `url`: events in one request. Those whose client waits for an answer have a request of their own.";
         batch_delay: Duration = "50ms",
-            "With `url`: an event waits so long for others.";
+            "With `url`: the time that an event waits for others, to be sent with them.";
         retry_min: Duration = "500ms",
             "With `url`: the pause before a failed request is made again. Each further one is twice as long.";
         retry_max: Duration = "30s",
             "With `url`: the longest pause.";
         keep_news: Duration = "1h",
-            "With `url`: news of beginnings and ends are tried for so long.";
+            "With `url`: the time for which the gateway tries to deliver beginnings and ends of sockets.";
         connect_timeout: Duration = "10s",
             "A client whose CONNECT no worker has decided by then gets CONNECT_ERROR `service unavailable`.";
         rehome_after: Duration = "500ms",
-            "A worker whose link broke may come back for so long; then its sockets move to others.";
+            "Time for a worker whose link broke to come back. Then its sockets move to other workers.";
         silent_after: Duration = "10s",
-            "A worker that says nothing for so long is lost.";
+            "A worker that says nothing for this long is taken for lost.";
         slow_after: Duration = "5s",
-            "A worker that handles nothing of what it has for so long gets no more sockets. While all are like that, one \
+            "A worker that has events and handles none for this long gets no more sockets. While all workers are like that, one \
              newcomer a second is let through.";
         stalled_after: Duration = "30s",
             "A worker that speaks, and handles nothing for so long while more waits for it than `window` or its connection takes, is lost: \
@@ -77,9 +76,9 @@ table! {
             "A client that waits for the ack of an event gets it by then, or an error. The time in which its socket has no worker does not \
              count: `park_timeout` bounds it.";
         park_timeout: Duration = "60s",
-            "Events wait so long for a worker to come; then their clients are told that no backend is connected.";
+            "Time that events wait for a worker to come. Then their clients are told that no backend is connected.";
         close_when_absent: bool = "false",
-            "Clients that were without a worker for `park_timeout` are closed.";
+            "Close clients that were without a worker for `park_timeout`: they come back by themselves.";
         openings: bool = "false",
             "Each request for a session of Socket.IO needs the consent of a worker (`allowRequest`), also while none is attached. \
              Without it, workers that want to decide are asked while they are attached.";

@@ -59,8 +59,8 @@ section! {
         prefix: String = "sockeye:",
             "Beginning of the names of all channels and keys. Nodes with the same prefix are one cluster.";
         secret: Option<Secret> = "",
-            "Messages between nodes carry a code made with it, and those without are refused. Without it, \
-             a program that can publish to Redis can speak for every node.";
+            "Messages between nodes carry a code made with it, and those without are refused: 32 random characters or more, the same on all \
+             nodes. Without it, a program that can publish to Redis can speak for every node.";
         relay_listen: String = "auto",
             "Where other nodes bring requests for sessions of this one, as `IP:PORT`: no sticky sessions are needed then. `auto`: a free \
              port of the address by which this machine reaches Redis; `off`: such requests are answered as of unknown sessions. \
@@ -68,17 +68,17 @@ section! {
         relay_advertise: Option<String> = "",
             "`IP:PORT` by which other nodes reach `relay_listen`; unset means that very address.";
         relay_tls: bool = "true",
-            "Other nodes encrypt what they bring to `relay_listen`, with a key that this process rolls at its start and shows them under \
-             `secret`: there are no certificates. Turn it off where the network encrypts.";
+            "Connections to `relay_listen` are encrypted (TLS 1.3), without certificates: this process makes a key at its start and shows it to \
+             the other nodes under `secret`. Turn it off where the network encrypts.";
         relays_max: Whole<1, 65_536> = "4096",
             "Connections that this node relays to others at once; at most a 32nd of the descriptors that the process may hold.";
         routing: Routing = "registry",
             "`registry`: a message goes to the nodes that have members of its room. `broadcast`: to all nodes, if one has some.";
         join_wait: Duration = "50ms",
-            "How long the ack of a join waits at most until all nodes know of it.";
+            "Longest time that the ack of a join waits for all nodes to know of it.";
         frame_letters: Whole<1, 64> = "64",
-            "Messages that one message to Redis carries at most. Few messages do not wait for each other, many do for up to 0.5 ms. `1`: each goes \
-             alone, at once.";
+            "Most messages of clients in one message to Redis, for measurements: leave it alone. Under load, messages wait for each other for up to \
+             0.5 ms; with `1`, each goes alone and at once.";
         ring_bytes: Bytes = "64MiB",
             "Messages kept for nodes that miss some. It must hold what is sent while Redis fails over.";
         queue_bytes: Bytes = "32MiB",

@@ -24,8 +24,8 @@ section! {
         unix_mode: String = "0660",
             "Permissions of the Unix sockets listened on, octal.";
         trusted_proxies: Vec<String> = EMPTY_LIST,
-            "Addresses and ranges (`10.0.0.0/8`, `::1`) of proxies whose word is taken for a client's address; who comes by \
-             a Unix socket is `127.0.0.1`. See [operations.md](operations.md#behind-a-proxy).";
+            "Addresses and ranges (`10.0.0.0/8`, `::1`) of proxies whose word is taken for a client's address; a client on \
+             a Unix socket counts as `127.0.0.1`. See [operations.md](operations.md#behind-a-proxy).";
         client_header: ClientHeader = "x-forwarded-for",
             "Header in which trusted proxies name the client; the other one is not read, since a proxy passes on what it \
              does not write.";
@@ -36,7 +36,7 @@ section! {
 }
 
 section! {
-    /// Who may use it from where.
+    /// Origins whose pages may use it.
     Origins = "socketio." {
         cors: Vec<String> = EMPTY_LIST,
             "Origins that may poll from another site, with credentials: `https://chat.example.org`, \

@@ -12,7 +12,7 @@ section! {
         header: Option<Secret> = "",
             "A header line for the collector, such as `Authorization: Bearer …`.";
         one_in: Whole<0, 1_000_000_000> = "1000",
-            "Of so many connects and events that belong to no trace, one begins a trace. 0: none does.";
+            "One of this many connects and events that belong to no trace begins one. 0: none does.";
         trust_clients: bool = "true",
             "A trace that a client says and has sampled is recorded. If not, chance decides (`one_in`).";
         service: String = "sockeye",

@@ -3,8 +3,10 @@
 use super::Resolver;
 use crate::config::edges;
 use crate::config::keys::{Adapter, RedisMode, Routing};
+use crate::config::typed::Field;
 use compat::clustered::Mode;
 use compat::plane::Membership;
+use control::cluster::redis::settings;
 use control::identity::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -89,11 +91,11 @@ impl Resolver<'_> {
             let message = "needs a server: set cluster.urls = [\"redis://127.0.0.1:6379\"]";
             self.problem(&keys.adapter, message);
         }
-        for url in keys.urls.iter() {
-            if url.contains('@') {
-                let message = "put user and password into cluster.user and cluster.password: addresses are logged";
-                self.problem(&keys.urls, message);
-            }
+        if keys.urls.iter().any(|url| url.contains('@')) {
+            let message = "put user and password into cluster.user and cluster.password: addresses are logged";
+            self.problem(&keys.urls, message);
+        } else if let (false, Err(why)) = (keys.urls.is_empty(), settings::check(&keys.urls)) {
+            self.problem(&keys.urls, why.to_string());
         }
         if keys.prefix.is_empty() {
             self.problem(&keys.prefix, "must not be empty");
@@ -106,6 +108,9 @@ impl Resolver<'_> {
                 &keys.join_wait,
                 "must be at most \"5s\": clients wait for it",
             );
+        }
+        for key in [&keys.tls_ca, &keys.tls_cert, &keys.tls_key] {
+            self.readable(key);
         }
         let folder = &self.machine.folder;
         let file = |name: &Option<String>| name.as_ref().map(|name| folder.join(name));
@@ -134,9 +139,23 @@ impl Resolver<'_> {
         })
     }
 
+    fn readable(&mut self, key: &Field<Option<String>>) {
+        let Some(name) = key.as_deref() else { return };
+        let path = self.machine.folder.join(name);
+        if let Err(error) = std::fs::read(&path) {
+            self.problem(key, format!("cannot read {}: {error}", path.display()));
+        }
+    }
+
     fn relay(&mut self) -> Option<RelayListen> {
         let keys = &self.settings.cluster;
         let (listen, told) = (&keys.relay_listen, &keys.relay_advertise);
+        if keys.secret.is_none() && !matches!(listen.as_str(), "auto" | "off") {
+            self.problem(
+                listen,
+                "needs cluster.secret, the same on all nodes: without it, no node relays",
+            );
+        }
         let on = match listen.as_str() {
             "off" => return None,
             "auto" => None,

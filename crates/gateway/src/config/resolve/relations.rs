@@ -48,7 +48,7 @@ impl Resolver<'_> {
             }
         }
         self.plain_namespace(resolved);
-        self.operators_address(resolved);
+        self.private_addresses(resolved);
         if hub.compression.server_takeover && hub.drops_events() {
             let own = hub.slow_consumers.iter();
             let mut dropping = own.filter(|(_, slow)| slow.policy != SlowConsumer::Disconnect);
@@ -82,24 +82,41 @@ impl Resolver<'_> {
         self.problem(&self.settings.plain.namespace, message);
     }
 
-    /// The operators' listener shares its address with nobody.
-    fn operators_address(&mut self, resolved: &Resolved) {
-        let Some(admin) = resolved.server.admin else {
-            return;
-        };
+    /// The listeners that are not for clients: each needs a port of its own.
+    fn private_addresses(&mut self, resolved: &Resolved) {
+        let public = resolved.server.listen.iter();
         let secure = resolved.tls.iter().flat_map(|tls| &tls.listen);
-        let public = resolved
-            .server
-            .listen
-            .iter()
-            .map(|addr| ("server.listen", addr));
-        let public = public.chain(secure.map(|addr| ("tls.listen", addr)));
-        let taken = public.into_iter().find(|(_, addr)| overlap(**addr, admin));
-        if let Some((key, addr)) = taken {
-            let message = format!(
-                "cannot listen on {admin}: {key} has {addr}; the operators' listener needs a port of its own"
-            );
-            self.problem(&self.settings.server.admin, message);
+        let public = public.map(|addr| ("server.listen", *addr));
+        let mut taken: Vec<(&str, SocketAddr)> = public
+            .chain(secure.map(|addr| ("tls.listen", *addr)))
+            .collect();
+        let workers = resolved.backends.as_ref();
+        let relay = resolved.cluster.as_ref().and_then(|c| c.relay.as_ref());
+        for (key, whose, addr) in [
+            (
+                "server.admin",
+                "the operators' listener",
+                resolved.server.admin,
+            ),
+            (
+                "workers.listen",
+                "the workers' listener",
+                workers.and_then(|b| b.listen),
+            ),
+            (
+                "cluster.relay_listen",
+                "the relay",
+                relay.and_then(|r| r.on),
+            ),
+        ] {
+            let Some(addr) = addr else { continue };
+            if let Some((other, has)) = taken.iter().find(|(_, has)| overlap(*has, addr)) {
+                let message = format!(
+                    "cannot listen on {addr}: {other} has {has}; {whose} needs a port of its own"
+                );
+                self.problem_at(&Path::fixed(key), message);
+            }
+            taken.push((key, addr));
         }
     }
 

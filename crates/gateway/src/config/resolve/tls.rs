@@ -89,7 +89,7 @@ impl Resolver<'_> {
                 keys.path,
                 keys.len()
             );
-            self.problem(keys, message);
+            self.problem(if keys.is_empty() { certs } else { keys }, message);
         }
         let (folder, tls) = (&self.machine.folder, &self.settings.tls);
         let pairs = certs.iter().zip(keys.iter()).map(|(cert, key)| Pair {

@@ -237,7 +237,7 @@ fn a_flood_of_connections_is_its_addresss_own() {
     );
     let left = gateway.metric_settles("sockeye_connections", |open| open <= 50.0);
     assert_eq!(left, Ok(50.0));
-    // Whoever was let in stays in.
+    // Clients that were let in stay in.
     let served = held.iter_mut().map(is_open).filter(|open| *open).count();
     assert_eq!(served, 50);
 }
@@ -411,14 +411,14 @@ fn churn(addr: SocketAddr, lane: u8, over: &AtomicBool, churned: &AtomicU64) {
 fn storms_of_joins_are_coalesced() {
     let gateway = Attacked::weighed(super::SETTINGS);
     let mut client = SocketIo::connect(gateway.addr);
-    let before = gateway.metric("sockeye_relayed_total");
+    let before = gateway.metric("sockeye_mailbox_messages_total");
     let both = ["42[\"join\",\"storm\"]", "42[\"leave\",\"storm\"]"];
     let both = both
         .map(|packet| masked(true, OpCode::Text, packet))
         .concat();
     client.conn.send(both.repeat(1_000));
     client.ask(7, &json!(["echo"]));
-    let relayed = gateway.metric("sockeye_relayed_total") - before;
+    let relayed = gateway.metric("sockeye_mailbox_messages_total") - before;
     println!("{relayed} messages between shards for 1,000 joins and leaves");
     assert!(relayed <= 100.0, "{relayed} messages between shards");
     assert_serves(gateway.addr);

@@ -245,7 +245,7 @@ fn a_session_that_was_ended_joins_nothing() {
         gateway.metric_settles("sockeye_sockets", |n| n == 1.0),
         Ok(1.0)
     );
-    // Whoever comes next has nobody's rooms.
+    // The next client has nobody's rooms.
     let next = Poller::connect(gateway.addr);
     member.join_namespace("/chat", "");
     for said in [

@@ -78,7 +78,7 @@ fn upgrade_under_load(gateway: &Gateway, sender: &mut SocketIo, room: &str) {
     assert_eq!(socket.frame(), Frame::Text("3probe".to_owned()));
     send(5);
     packets.extend(split(&waiting.join().expect("the waiting poll")));
-    // Whoever polls between the probe and the upgrade is told to stop (or gets what there was).
+    // A poll between the probe and the upgrade is told to stop (or gets what there was).
     loop {
         let more = split(&polling.poll().body);
         let last = more.iter().any(|packet| packet == "6");

@@ -336,7 +336,7 @@ fn a_fixed_window_has_nothing_more_and_says_when_it_has() {
         let after_s = told["retryAfter"].as_u64().expect("seconds");
         assert!((1..=24 * 3_600).contains(&after_s), "{told}");
     }
-    // Who waits as long as it was told gets in.
+    // A client that waits as long as it was told gets in.
     let refused = loop {
         ann.emit("brief", &[]);
         let told = ann.receive();

@@ -1,4 +1,4 @@
-//! Who sends too much or comes too often, on the real binary with shards that count together.
+//! Clients that send too much or come too often, on the real binary with shards that count together.
 
 use super::client::PATIENCE;
 use crate::harness::client::SOCKETIO;

@@ -24,7 +24,7 @@ fn a_reload_changes_certificates_and_drops_nobody() {
     let both = pki.client_for(&[old.clone(), new.clone()]);
     let comes = || shown(&mut both.connect(secure.addr)) == new;
     assert!(eventually(PATIENCE, comes));
-    // Who has an old ticket makes a full handshake: it would not see the new certificate otherwise.
+    // A client with an old ticket makes a full handshake: it would not see the new certificate otherwise.
     let error = client.try_connect(secure.addr, "localhost");
     assert!(
         error.is_err(),
