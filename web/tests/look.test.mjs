@@ -161,6 +161,14 @@ describe("the time of a message", () => {
       });
 });
 
+test("a long name of one's own stays beside the button for the theme", async () => {
+  const reader = await Person.arrive(browser, gateway, "Wilhelmina Featherstonehaugh-Cox");
+  const edge = (selector, side) =>
+    reader.page.$eval(selector, (node, side) => node.getBoundingClientRect()[side], side);
+  assert.ok((await edge("#rename", "right")) <= (await edge("#theme", "left")));
+  await reader.leave();
+});
+
 describe("the log", () => {
   test("follows at its end, and does not jump while the reader is higher up", async () => {
     const ada = await Person.arrive(browser, gateway, "Ada", { path: "/#/scroll" });
