@@ -150,7 +150,8 @@ fn a_restart_of_redis_costs_no_message() {
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn what_is_published_after_the_ack_of_a_join_arrives() {
     let redis = Redis::start();
-    let nodes: [Gateway; 2] = nodes(&redis);
+    // Long enough for the confirmation on a busy machine.
+    let nodes: [Gateway; 2] = nodes_with(&redis, "join_wait = \"1s\"");
     for n in 0..25 {
         let room = format!("room {n}");
         let mut publisher = member(&nodes[1], &room);

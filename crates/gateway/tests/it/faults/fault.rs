@@ -3,6 +3,7 @@
 use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
 use fastrand::Rng;
 use servers::{Cable, Cluster, Redis, wait_for};
+use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -216,8 +217,12 @@ fn busy_master(cluster: &Cluster, nth: usize) -> usize {
 
 fn migrate(cluster: &Cluster) {
     for master in 0..3 {
-        for channel in channels(cluster, master) {
-            let slot = cluster.slot(master, &channel);
+        // Several channels may be in one slot.
+        let channels = channels(cluster, master).into_iter();
+        let slots: BTreeSet<_> = channels
+            .map(|channel| cluster.slot(master, &channel))
+            .collect();
+        for slot in slots {
             cluster.migrate(slot, master, (master + 1) % 3);
         }
     }
