@@ -22,6 +22,7 @@ mod moves;
 mod name;
 mod openings;
 mod parting;
+mod past;
 mod queries;
 mod rounds;
 mod scope;

@@ -134,8 +134,9 @@ impl Backend {
         let welcome = proto::Welcome {
             resumed: known.is_some(),
             commands: worker.commands,
-            node: 0,
-            manners: None,
+            kept_ms: self.settings.rehome_after_ms,
+            taken: self.past.take(&hello.instance),
+            ..proto::Welcome::default()
         };
         self.links.insert(link, id);
         self.ready.insert(link);

@@ -19,8 +19,10 @@ impl Backend {
             Stray::Failures => &mut counts.lost_failing,
             _ => &mut counts.lost_away,
         } += 1;
-        let link = self.workers.get(&id).and_then(|worker| worker.link);
-        self.ended.extend(link.map(|link| (link, why)));
+        if let Some(worker) = self.workers.get(&id) {
+            self.past.note(worker.instance.clone(), worker.commands);
+            self.ended.extend(worker.link.map(|link| (link, why)));
+        }
         self.bury(now_ms, id);
     }
 

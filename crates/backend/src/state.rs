@@ -7,6 +7,7 @@ use crate::links::{Link, Stray};
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
 use crate::openings::Openings;
+use crate::past::Past;
 use crate::proto;
 use crate::proto::item::What;
 use crate::queries::Query;
@@ -122,6 +123,7 @@ pub struct Backend {
     pub(crate) workers: BTreeMap<u64, Worker>,
     pub(crate) links: HashMap<Link, u64, FixedState>,
     pub(crate) workers_made: u64,
+    pub(crate) past: Past,
     /// Queries under way, by our numbers.
     pub(crate) queries: BTreeMap<u64, Query>,
     pub(crate) queries_made: u64,

@@ -548,3 +548,29 @@ fn the_end_of_a_node_was_lost_while_no_worker_was_attached() {
     backend.received(60_002, LINK, handled).expect("in order");
     assert_eq!(backend.bytes(), 0);
 }
+
+/// A worker that had been given up could not know which of its last commands were carried out: it said them twice, or not at all.
+#[test]
+fn a_worker_that_was_given_up_did_not_know_what_it_had_said() {
+    let mut backend = attached();
+    let both = vec![Some(Order::Emit(emit("a"))), Some(Order::Emit(emit("b")))];
+    backend.received(1, LINK, says(1, both)).expect("taken");
+    backend.detached(1, LINK);
+    let settings = Settings::default();
+    for now_ms in (1..2 * settings.rehome_after_ms).step_by(20) {
+        backend.tick(now_ms);
+    }
+    let mut attach = |link, instance: &str| {
+        let hello = Hello {
+            instance: instance.to_owned(),
+            ..Hello::default()
+        };
+        backend.attach(2_000, Link(link), &hello).expect("welcome")
+    };
+    assert_eq!(attach(2, "b").taken, None, "another worker");
+    let welcome = attach(3, "a");
+    assert_eq!((welcome.resumed, welcome.commands), (false, 0));
+    assert_eq!(welcome.taken, Some(2));
+    assert_eq!(welcome.kept_ms, settings.rehome_after_ms);
+    assert_eq!(attach(4, "a").taken, None, "it was told");
+}

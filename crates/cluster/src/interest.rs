@@ -20,6 +20,17 @@ pub enum Route {
     Flood,
 }
 
+/// The nodes that a letter is for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Address<'a> {
+    /// Those that hold any of these keys.
+    pub keys: &'a [u64],
+    /// And these.
+    pub nodes: &'a [NodeId],
+    /// But none of these.
+    pub without: &'a [NodeId],
+}
+
 /// A change of one key.
 pub(crate) type Change = (u64, bool);
 
@@ -207,8 +218,25 @@ impl Interest {
         self.peers[&node].complete
     }
 
-    /// The nodes that hold any of the keys, and those that are named.
-    pub fn route(&mut self, keys: &[u64], named: &[NodeId], now_us: u64) -> Route {
+    /// Where a letter goes. One that is for named nodes only, such as an answer, is nobody else's business.
+    pub fn route(&mut self, to: &Address<'_>, now_us: u64) -> Route {
+        let mut nodes = to.nodes.to_vec();
+        if !to.keys.is_empty() {
+            self.add_holders(to.keys, &mut nodes, now_us);
+        }
+        nodes.retain(|node| !to.without.contains(node));
+        nodes.sort_unstable();
+        nodes.dedup();
+        let is_for_many = nodes.len() > 1 && nodes.len() * 2 > self.peers.len();
+        if is_for_many && !to.keys.is_empty() && to.without.is_empty() {
+            Route::Flood
+        } else {
+            Route::Nodes(nodes)
+        }
+    }
+
+    /// The nodes that may hold any of the keys.
+    fn add_holders(&mut self, keys: &[u64], nodes: &mut Vec<NodeId>, now_us: u64) {
         while self
             .expected
             .front()
@@ -219,20 +247,12 @@ impl Interest {
         let expected = self.expected.iter();
         let expected =
             expected.filter(|(_, key, node)| keys.contains(key) && self.peers.contains_key(node));
-        let incomplete = self.peers.iter().filter(|(_, theirs)| !theirs.complete);
-        let mut nodes: Vec<NodeId> = incomplete.map(|(node, _)| *node).collect();
         nodes.extend(expected.map(|(_, _, node)| *node));
-        nodes.extend(named);
+        let incomplete = self.peers.iter().filter(|(_, theirs)| !theirs.complete);
+        nodes.extend(incomplete.map(|(node, _)| *node));
         for key in keys {
             let holders = self.holders.get(key).into_iter().flatten();
             nodes.extend(holders);
-        }
-        nodes.sort_unstable();
-        nodes.dedup();
-        if nodes.len() > 1 && nodes.len() * 2 > self.peers.len() {
-            Route::Flood
-        } else {
-            Route::Nodes(nodes)
         }
     }
 
@@ -253,6 +273,15 @@ mod tests {
 
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
+
+    fn route(interest: &mut Interest, key: u64, now_us: u64) -> Route {
+        let keys = &[key];
+        let to = Address {
+            keys,
+            ..Address::default()
+        };
+        interest.route(&to, now_us)
+    }
 
     #[test]
     fn a_key_that_came_and_went_is_not_told() {
@@ -292,12 +321,12 @@ mod tests {
         for node in [B, NodeId(3), NodeId(4)] {
             interest.apply_snapshot(node, &[], true, true);
         }
-        assert_eq!(interest.route(&[9], &[], 0), Route::Nodes(vec![A]));
+        assert_eq!(route(&mut interest, 9, 0), Route::Nodes(vec![A]));
         interest.apply_snapshot(A, &[7], true, true);
-        assert_eq!(interest.route(&[9], &[], 0), Route::Nodes(vec![]));
-        assert_eq!(interest.route(&[7], &[], 0), Route::Nodes(vec![A]));
+        assert_eq!(route(&mut interest, 9, 0), Route::Nodes(vec![]));
+        assert_eq!(route(&mut interest, 7, 0), Route::Nodes(vec![A]));
         interest.doubt(A);
-        assert_eq!(interest.route(&[9], &[], 0), Route::Nodes(vec![A]));
+        assert_eq!(route(&mut interest, 9, 0), Route::Nodes(vec![A]));
     }
 
     #[test]
@@ -309,11 +338,32 @@ mod tests {
         }
         interest.apply(A, (7, true));
         interest.apply(B, (7, true));
-        assert_eq!(interest.route(&[7], &[], 0), Route::Nodes(vec![A, B]));
+        assert_eq!(route(&mut interest, 7, 0), Route::Nodes(vec![A, B]));
         interest.apply(NodeId(3), (7, true));
-        assert_eq!(interest.route(&[7], &[], 0), Route::Flood);
+        assert_eq!(route(&mut interest, 7, 0), Route::Flood);
+        let to = |without| Address {
+            keys: &[7],
+            nodes: &[],
+            without,
+        };
+        let route = interest.route(&to(&[B, NodeId(9)]), 0);
+        assert_eq!(route, Route::Nodes(vec![A, NodeId(3)]));
         interest.remove(NodeId(3));
         assert_eq!(interest.holders(7), 2);
+    }
+
+    /// A node that had just come got the answers that others were owed, and took them for its own.
+    #[test]
+    fn an_answer_went_to_a_node_that_had_not_asked() {
+        let mut interest = Interest::default();
+        for node in (1..=3).map(NodeId) {
+            interest.add(node);
+        }
+        let to = Address {
+            nodes: &[A],
+            ..Address::default()
+        };
+        assert_eq!(interest.route(&to, 0), Route::Nodes(vec![A]));
     }
 
     /// `socketsJoin` on another node, and at once a message to that room: it was sent to nobody there.
@@ -323,9 +373,9 @@ mod tests {
         interest.add(A);
         interest.apply_snapshot(A, &[], true, true);
         interest.expect(&[A, B], &[5], 1_000);
-        assert_eq!(interest.route(&[5], &[], 999), Route::Nodes(vec![A]));
-        assert_eq!(interest.route(&[6], &[], 999), Route::Nodes(vec![]));
-        assert_eq!(interest.route(&[5], &[], 1_000), Route::Nodes(vec![]));
+        assert_eq!(route(&mut interest, 5, 999), Route::Nodes(vec![A]));
+        assert_eq!(route(&mut interest, 6, 999), Route::Nodes(vec![]));
+        assert_eq!(route(&mut interest, 5, 1_000), Route::Nodes(vec![]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
-use crate::interest::{Interest, Route};
+use crate::interest::{Address, Interest, Route};
 use crate::outlet::{self, Channel, Outlet, Publish, Refused};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -548,26 +548,29 @@ impl Node {
     /// # Errors
     /// [`Refused::Full`]: nothing was sent.
     pub fn send(&mut self, keys: &[u64], letter: &[u8]) -> Result<Vec<NodeId>, Refused> {
-        self.send_to(keys, &[], letter)
+        let to = Address {
+            keys,
+            ..Address::default()
+        };
+        self.send_to(&to, letter)
     }
 
-    /// The same, and to the nodes of a list, as far as they are up.
+    /// Sends a letter to these nodes, as far as they are up. Returns those.
     ///
     /// # Errors
     /// [`Refused::Full`]: nothing was sent.
-    pub fn send_to(
-        &mut self,
-        keys: &[u64],
-        nodes: &[NodeId],
-        letter: &[u8],
-    ) -> Result<Vec<NodeId>, Refused> {
+    pub fn send_to(&mut self, to: &Address<'_>, letter: &[u8]) -> Result<Vec<NodeId>, Refused> {
         let mut tagged = Vec::with_capacity(letter.len() + 1);
         tagged.push(PAYLOAD);
         tagged.extend_from_slice(letter);
         let up = |node: &&NodeId| self.neighbours.get(node).is_some_and(|there| there.up);
-        let nodes: Vec<NodeId> = nodes.iter().filter(up).copied().collect();
-        let everyone = self.limits.flood_always;
-        match self.interest.route(keys, &nodes, self.now_us) {
+        let nodes: Vec<NodeId> = to.nodes.iter().filter(up).copied().collect();
+        let to = Address {
+            nodes: &nodes,
+            ..*to
+        };
+        let everyone = self.limits.flood_always && !to.keys.is_empty() && to.without.is_empty();
+        match self.interest.route(&to, self.now_us) {
             Route::Nodes(nodes) if nodes.is_empty() || !everyone => {
                 self.outlet.send(&nodes, &tagged, self.now_us)?;
                 Ok(nodes)

@@ -3,6 +3,7 @@
 mod common;
 
 use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
 use common::{record, run};
 
@@ -171,4 +172,39 @@ fn a_node_that_left_took_its_last_letters_with_it() {
     let is_letter = |event: &&Event| matches!(event, Event::Letter { .. });
     assert_eq!(told.iter().filter(is_letter).count(), 2, "{told:?}");
     assert!(matches!(told.last(), Some(Event::Down(_))), "{told:?}");
+}
+
+/// Where everything goes to all nodes, answers did so too: a node with a question of the same number took them for its own.
+#[test]
+fn an_answer_to_one_node_went_to_all() {
+    let (mut there, mut other, mut now_us) = (node(2, 1), node(3, 1), 0);
+    let me = Peer {
+        node: NodeId(1),
+        epoch: Epoch(1),
+    };
+    let limits = Limits {
+        flood_always: true,
+        ..Limits::default()
+    };
+    let mut here = Node::new(me, limits);
+    let mut pass = |here: &mut Node, there: &mut Node, other: &mut Node| {
+        run(&mut [here, there, other], &mut now_us, 1_000_000);
+        [letters(there), letters(other)]
+    };
+    there.hold(7).expect("room");
+    pass(&mut here, &mut there, &mut other);
+    let send = |here: &mut Node, keys: &[u64], nodes: &[NodeId], without: &[NodeId]| {
+        let to = Address {
+            keys,
+            nodes,
+            without,
+        };
+        here.send_to(&to, b"letter").expect("room")
+    };
+    assert_eq!(send(&mut here, &[7], &[], &[]), [NodeId(2), NodeId(3)]);
+    assert_eq!(pass(&mut here, &mut there, &mut other), [1, 1]);
+    assert_eq!(send(&mut here, &[], &[NodeId(2)], &[]), [NodeId(2)]);
+    assert_eq!(pass(&mut here, &mut there, &mut other), [1, 0]);
+    assert_eq!(send(&mut here, &[7], &[], &[NodeId(2)]), []);
+    assert_eq!(pass(&mut here, &mut there, &mut other), [0, 0]);
 }

@@ -8,7 +8,7 @@ use backend::{Down, Name, Up, Why, proto};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hub::{
-    AckTo, Answer, AnswerHeaders, CloseReason, Collected, ConnectRequest, Context, Decision,
+    AckTo, Answer, AnswerHeaders, Away, CloseReason, Collected, ConnectRequest, Context, Decision,
     DisconnectReason, Emit, Event, Found, Group, Opening, Protocol, Refusal, Request, ServerAck,
     ServerEvent, SocketKey, Ticket,
 };
@@ -427,6 +427,7 @@ impl Desk {
                 let token = self.number();
                 self.queries.insert(token, (Arc::clone(line), fetch.query));
                 let timeout = millis(fetch.timeout_ms);
+                let leads = leads && !is_here(fetch.of.as_ref());
                 with(cx, fetch.of.as_ref(), |of| {
                     of.apart(leads).fetch(timeout, token);
                 });
@@ -460,9 +461,12 @@ impl Desk {
                     self.answer(token, Vec::new(), 1);
                 }
             }
-            None => with(cx, emit.to.as_ref(), |to| {
-                to.apart(leads).collect(&message, timeout, token);
-            }),
+            None => {
+                let leads = leads && !is_here(emit.to.as_ref());
+                with(cx, emit.to.as_ref(), |to| {
+                    to.apart(leads).collect(&message, timeout, token);
+                });
+            }
         }
     }
 
@@ -550,16 +554,16 @@ fn tell_nodes(cx: &mut Context<'_>, what: &What) {
         What::Emit(emit) => {
             let attachments = as_vecs(&emit.attachments);
             let message = as_emit(emit, &attachments);
-            with(cx, emit.to.as_ref(), |to| to.away().emit(&message));
+            away(cx, emit.to.as_ref(), |to| to.emit(&message));
         }
-        What::Join(join) => with(cx, join.of.as_ref(), |of| {
-            of.away().join(&borrowed(&join.rooms));
-        }),
-        What::Leave(leave) => with(cx, leave.of.as_ref(), |of| {
-            of.away().leave(&borrowed(&leave.rooms));
-        }),
+        What::Join(join) => away(cx, join.of.as_ref(), |of| of.join(&borrowed(&join.rooms))),
+        What::Leave(leave) => {
+            away(cx, leave.of.as_ref(), |of| {
+                of.leave(&borrowed(&leave.rooms))
+            });
+        }
         What::Disconnect(end) if !end.drop => {
-            with(cx, end.of.as_ref(), |of| of.away().disconnect(end.close));
+            away(cx, end.of.as_ref(), |of| of.disconnect(end.close));
         }
         _ => {}
     }
@@ -655,5 +659,19 @@ fn millis(timeout_ms: u32) -> Duration {
 fn with(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnce(Group<'_, '_>)) {
     let Some(target) = target else { return };
     let (rooms, except) = (borrowed(&target.rooms), borrowed(&target.except));
-    use_it(cx.of(&target.namespace).to(&rooms).except(&except));
+    let nodes = target.without.iter();
+    let without: Vec<u16> = nodes.filter_map(|node| (*node).try_into().ok()).collect();
+    let of = cx.of(&target.namespace).to(&rooms).except(&except);
+    use_it(of.without(&without));
+}
+
+/// Those of other nodes. Their own gateways may hear of it from the worker itself.
+fn away(cx: &mut Context<'_>, target: Option<&proto::Target>, use_it: impl FnOnce(Away<'_, '_>)) {
+    if !is_here(target) {
+        with(cx, target, |of| use_it(of.away()));
+    }
+}
+
+fn is_here(target: Option<&proto::Target>) -> bool {
+    target.is_some_and(|target| target.here)
 }

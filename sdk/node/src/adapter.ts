@@ -5,10 +5,9 @@ import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
 import { decode, encode } from "./codec.js";
 import { Connection } from "./connection.js";
 import type { Answers, Found, Target } from "./messages.js";
-import { News } from "./news.js";
 import type { Packet } from "./parser.js";
 import { only } from "./worker.js";
-import type { Worker } from "./worker.js";
+import type { Sum, Worker } from "./worker.js";
 
 const FETCH_TIMEOUT_MS = 5_000;
 const TELL_TIMEOUT_MS = 5_000;
@@ -16,6 +15,16 @@ const TELL_TIMEOUT_MS = 5_000;
 const EARLY_MS = 100;
 /** `setTimeout` takes no more. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
+
+/** Answers of several gateways, added up. */
+const ANSWERS: Sum<Answers> = {
+  missing: { query: 0, answers: [], missing: 1 },
+  add: (one, other) => ({ query: 0, answers: [...one.answers, ...other.answers], missing: one.missing + other.missing }),
+};
+const FOUND: Sum<Found> = {
+  missing: { query: 0, sockets: [], incomplete: true },
+  add: (one, other) => ({ query: 0, sockets: [...one.sockets, ...other.sockets], incomplete: one.incomplete || other.incomplete }),
+};
 
 interface LocalSocket {
   id: string;
@@ -36,7 +45,6 @@ export type Adapters = Map<string, SockeyeAdapter>;
 export class SockeyeAdapter extends Adapter {
   readonly #worker: Worker;
   readonly #adapters: Adapters;
-  readonly #news = new News();
   /** Some socket of this worker looks at what goes out. */
   #watched = false;
   /** Whom the last broadcast was for, and the turn of the loop that it was in. */
@@ -128,27 +136,9 @@ export class SockeyeAdapter extends Adapter {
   /** `undefined`: nobody is meant. */
   #target(opts: BroadcastOptions): Target | undefined {
     const namespace = this.nsp.name;
-    if (!opts.flags?.local) return this.#withNews({ namespace, rooms: [...(opts.rooms ?? [])].map(String), except: [...(opts.except ?? [])].map(String) });
+    if (!opts.flags?.local) return { namespace, rooms: [...(opts.rooms ?? [])].map(String), except: [...(opts.except ?? [])].map(String) };
     const rooms = this.#matching(opts).map(({ id }) => id);
     return rooms.length > 0 ? { namespace, rooms, except: [] } : undefined;
-  }
-
-  /** Sockets that joined a moment ago are named as well, and those that left are left out. */
-  #withNews(target: Target): Target {
-    if (!this.#worker.isSpread) return target;
-    const [rooms, except] = [new Set(target.rooms), new Set(target.except)];
-    for (const room of target.rooms) {
-      for (const [id, joined] of this.#news.of(room)) {
-        const isIn = joined || target.rooms.some((room) => this.sids.get(id)?.has(room));
-        (isIn ? rooms : except).add(id);
-      }
-    }
-    for (const room of target.except) for (const [id, joined] of this.#news.of(room)) if (joined) except.add(id);
-    return { ...target, rooms: [...rooms], except: [...except] };
-  }
-
-  #note(id: SocketId, rooms: Room[], joined: boolean): void {
-    if (this.#worker.isSpread) this.#news.note(id, rooms.map(String), joined);
   }
 
   // ---- rooms ------------------------------------------------------------------------------------------------------------------
@@ -160,20 +150,14 @@ export class SockeyeAdapter extends Adapter {
     super.addAll(id, rooms);
     // Those of a socket that moves here were joined long ago.
     const moves = member?.resume !== undefined && before === undefined;
-    if (member && fresh.length > 0 && !moves) {
-      member.command({ join: { of: only(member), rooms: fresh.map(String) } });
-      this.#note(id, fresh, true);
-    }
+    if (member && fresh.length > 0 && !moves) member.command({ join: { of: only(member), rooms: fresh.map(String) } });
   }
 
   override del(id: SocketId, room: Room): void {
     // A socket is addressed by its own room, which the gateway keeps.
     if (room === id) return;
     const member = this.#worker.member(id);
-    if (member && this.sids.get(id)?.has(room)) {
-      member.command({ leave: { of: only(member), rooms: [String(room)] } });
-      this.#note(id, [room], false);
-    }
+    if (member && this.sids.get(id)?.has(room)) member.command({ leave: { of: only(member), rooms: [String(room)] } });
     super.del(id, room);
   }
 
@@ -187,20 +171,20 @@ export class SockeyeAdapter extends Adapter {
 
   override addSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
-    if (of) this.#worker.command({ join: { of, rooms: rooms.map(String) } });
+    if (of) this.#worker.everywhere(of, (of) => ({ join: { of, rooms: rooms.map(String) } }));
     for (const { id } of this.#matching(opts)) super.addAll(id, new Set(rooms));
   }
 
   override delSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
-    if (of) this.#worker.command({ leave: { of, rooms: rooms.map(String) } });
+    if (of) this.#worker.everywhere(of, (of) => ({ leave: { of, rooms: rooms.map(String) } }));
     for (const { id } of this.#matching(opts)) for (const room of rooms) if (room !== id) super.del(id, room);
   }
 
   override disconnectSockets(opts: BroadcastOptions, close: boolean): void {
     const own = this.#matching(opts);
     const of = this.#target(opts);
-    if (of) this.#worker.command({ disconnect: { of, close } });
+    if (of) this.#worker.everywhere(of, (of) => ({ disconnect: { of, close } }));
     own.forEach((socket) => socket.disconnect(close));
   }
 
@@ -220,7 +204,7 @@ export class SockeyeAdapter extends Adapter {
     const emit = this.#message(packet, opts, volatile);
     if (!emit || (this.#isBusy(emit.to) && volatile)) return;
     this.#last = emit.to;
-    this.#worker.command({ emit });
+    this.#worker.everywhere(emit.to, (to) => ({ emit: { ...emit, to } }));
   }
 
   /** The last broadcast of this turn of the loop was for the same sockets: their transports are busy, as Engine.IO has it. */
@@ -244,7 +228,7 @@ export class SockeyeAdapter extends Adapter {
       for (const answer of answers) ack(decode(answer)[0]);
     };
     const failed = (error: Error) => console.error(`sockeye: ${error.message}`);
-    this.#worker.query((query) => ({ ask: { query, emit, timeout_ms } }), done, failed);
+    this.#worker.inquire(emit.to, (query, to) => ({ ask: { query, emit: { ...emit, to }, timeout_ms } }), ANSWERS, timeout_ms, done, failed);
   }
 
   #message(packet: Packet, opts: BroadcastOptions, volatile: boolean) {
@@ -292,6 +276,7 @@ export class SockeyeAdapter extends Adapter {
     if (opts.flags?.local) return super.fetchSockets(opts);
     const of = this.#target(opts) as Target;
     this.#worker.saveAll();
+    const timeout_ms = timeoutOf(opts) ?? FETCH_TIMEOUT_MS;
     return new Promise((resolve, reject) => {
       const done = ({ sockets, incomplete }: Found) => {
         if (incomplete) return reject(new Error("timeout reached: missing responses"));
@@ -301,7 +286,7 @@ export class SockeyeAdapter extends Adapter {
           ),
         );
       };
-      this.#worker.query((query) => ({ fetch: { query, of, timeout_ms: timeoutOf(opts) ?? FETCH_TIMEOUT_MS } }), done, reject);
+      this.#worker.inquire(of, (query, of) => ({ fetch: { query, of, timeout_ms } }), FOUND, timeout_ms, done, reject);
     });
   }
 }

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
-import type { Command, Item, ToWorker, Welcome } from "./messages.js";
+import type { Command, Item, Target, ToWorker, Welcome } from "./messages.js";
 import { traceparent, within } from "./trace.js";
 
 const FILE = "sockeye/worker/v1/worker.proto";
@@ -27,6 +27,12 @@ function sizeOf({ emit, ask, tell, fetch, count }: Command): number {
   let bytes = COMMAND_BYTES + message.args.length;
   for (const attachment of message.attachments) bytes += attachment.length;
   return bytes;
+}
+
+/** Said to several gateways, each of which does it for its own node. */
+function isShared({ emit, join, leave, disconnect }: Command): boolean {
+  const target: Target | undefined = emit?.to ?? (join ?? leave ?? disconnect)?.of;
+  return target?.here === true || target?.without !== undefined;
 }
 
 export interface Tls {
@@ -83,6 +89,8 @@ function client({ gateway, tls, home }: Settings): grpc.Client & { Attach(metada
     "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
     "grpc.initial_reconnect_backoff_ms": 20,
     "grpc.max_reconnect_backoff_ms": 500,
+    "grpc.keepalive_time_ms": 5_000,
+    "grpc.keepalive_timeout_ms": 3_000,
   });
 }
 
@@ -112,6 +120,11 @@ export class Link {
   #leaving = false;
   #closed = false;
   #failures = 0;
+  /** Number of the gateway's node, once it is known. */
+  node?: number;
+  /** The gateway keeps this worker for so long after a cut. */
+  #keptMs = 0;
+  #brokenAt = 0;
   /** Counts turns of the loop in which something was sent. */
   turn = 1;
   /** Counts how often the gateway began anew with this worker: its numbers hold for one of them. */
@@ -132,6 +145,12 @@ export class Link {
 
   get welcomed(): boolean {
     return this.#welcomed;
+  }
+
+  /** What is for the sockets of its node is said to it, and to no other gateway: now, or when it is back. */
+  get holdsNode(): boolean {
+    if (this.#closed || this.node === undefined) return false;
+    return this.#welcomed || Date.now() < this.#brokenAt + this.#keptMs;
   }
 
   /** Returns the command's number; nothing when the link has ended, or keeps as much as it may. */
@@ -199,6 +218,7 @@ export class Link {
   #broken(stream: Stream, error?: grpc.ServiceError): void {
     if (stream !== this.#stream || this.#closed) return;
     this.#stream = null;
+    if (this.#welcomed) this.#brokenAt = Date.now();
     this.#welcomed = false;
     if (error && [grpc.status.UNAUTHENTICATED, grpc.status.INVALID_ARGUMENT].includes(error.code)) {
       this.#shut();
@@ -252,18 +272,27 @@ export class Link {
     }
     this.#failures = 0;
     this.#welcomed = true;
+    this.node = welcome.node;
+    this.#keptMs = welcome.kept_ms;
+    let again: Command[] = [];
     // What was said before the first welcome is not lost: it goes out now.
     if (!welcome.resumed && this.#known) {
       this.lives += 1;
       this.#received = 0;
       this.#told = 0;
       this.#open.clear();
+      // Without this number the gateway is another process, which has other clients.
+      if (welcome._taken) {
+        const first = this.#commands - this.#kept.length + 1;
+        again = this.#kept.slice(Math.max(0, welcome.taken! - first + 1)).filter(isShared);
+      }
       this.#commands = 0;
       this.#kept = [];
       this.#keptBytes = 0;
       this.#handlers.lost(this);
     }
     this.#known = true;
+    again.forEach((command) => this.command(command));
     this.#confirm(welcome.commands);
     // What the gateway has not got goes again, under the same numbers.
     this.#sent = 0;

@@ -4,6 +4,10 @@ export interface Target {
   namespace: string;
   rooms: string[];
   except: string[];
+  /** Only those of the gateway that hears it. */
+  here?: boolean;
+  /** Not those of these nodes. */
+  without?: number[];
 }
 
 export interface Values {
@@ -133,6 +137,10 @@ export interface Welcome {
   commands: number;
   node: number;
   manners: Manners | null;
+  kept_ms: number;
+  taken?: number;
+  /** `taken` if it is there. */
+  _taken?: string;
 }
 
 /** How the gateway treats clients. */

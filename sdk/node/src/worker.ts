@@ -8,13 +8,16 @@ import { mark } from "./info.js";
 import { Link } from "./link.js";
 import type { Handlers } from "./link.js";
 import { Member } from "./member.js";
-import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, NodeGone, Opening, Resume, Told, Welcome } from "./messages.js";
+import type { Answers, Command, Connect, Event, Found, Gone, Item, Manners, NodeGone, Opening, Resume, Target, Told, Welcome } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 import { traceparent, within } from "./trace.js";
 
 /** A client's answer without `socket.timeout()` is waited for so long. */
 const PATIENCE_MS = 60 * 60_000;
+
+/** A gateway that does not answer in time is given up by then. */
+const GRACE_MS = 1_000;
 
 /** A session that was let open is kept in mind for so long, and so many are. */
 const REQUEST_KEPT_MS = 60_000;
@@ -36,6 +39,12 @@ interface Query {
   trace: string;
   done(answer: Answers | Found | Counted): void;
   failed(error: Error): void;
+}
+
+/** How answers of several gateways become one. */
+export interface Sum<A> {
+  missing: A;
+  add(one: A, other: A): A;
 }
 
 /** What the adapters of namespaces know of their sockets. */
@@ -83,11 +92,6 @@ export class Worker implements Owner, Handlers {
     return this.#members.get(id);
   }
 
-  /** It is attached to several gateways. */
-  get isSpread(): boolean {
-    return this.#links.length > 1;
-  }
-
   /** Counts turns of the loop in which something was sent. */
   get turn(): number {
     return this.#links[0].turn;
@@ -100,13 +104,48 @@ export class Worker implements Owner, Handlers {
     return link && number !== undefined ? { link, number } : undefined;
   }
 
+  /** A command about sockets anywhere. */
+  everywhere(target: Target, make: (target: Target) => Command): void {
+    for (const { link, part } of this.#parts(target)) link.command(make(part));
+  }
+
+  /** The gateways that are told of sockets anywhere, with their parts. Each does it for its own node, so that all commands of its link
+   * keep their order there; one does it for nodes without a link. */
+  #parts(target: Target): { link: Link; part: Target }[] {
+    const first = this.#links.find((link) => link.welcomed) ?? this.#links.find((link) => !link.closed);
+    if (!first) return [];
+    const others = new Map<number, Link>();
+    for (const link of this.#links) if (link.holdsNode && link.node !== first.node) others.set(link.node!, link);
+    if (others.size === 0) return [{ link: first, part: target }];
+    const here = { ...target, here: true };
+    const parts = [...others.values()].map((link) => ({ link, part: here }));
+    return [{ link: first, part: { ...target, without: [...others.keys()] } }, ...parts];
+  }
+
+  /** Asks about sockets anywhere, and adds up what the gateways answer; `missing` stands for one that does not. */
+  inquire<A>(of: Target, make: (query: number, of: Target) => Command, { missing, add }: Sum<A>, timeoutMs: number, done: (answer: A) => void, failed: (error: Error) => void): void {
+    const parts = this.#parts(of);
+    let [open, failures, sum] = [parts.length, 0, undefined as A | undefined];
+    const answered = (answer: A) => {
+      sum = sum === undefined ? answer : add(sum, answer);
+      if (--open === 0) done(sum);
+    };
+    const lost = (error: Error) => (++failures === Math.max(parts.length, 1) ? failed(error) : answered(missing));
+    if (parts.length === 0) return lost(new Error("this worker has ended"));
+    for (const { link, part } of parts) {
+      const query = this.query((query) => make(query, part), answered, lost, link);
+      if (parts.length > 1) setTimeout(() => this.#queries.delete(query) && answered(missing), timeoutMs + GRACE_MS).unref();
+    }
+  }
+
   /** Asks the gateway something; `make` puts the number into the command. */
-  query(make: (query: number) => Command, done: (answer: any) => void, failed: (error: Error) => void, via?: Link): void {
+  query(make: (query: number) => Command, done: (answer: any) => void, failed: (error: Error) => void, via?: Link): number {
     const query = ++this.#numbers;
     const number = via?.command(make(query));
     const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
-    if (!sent) return failed(new Error("this worker has ended, or too much waits for the gateway already"));
-    this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", done, failed });
+    if (sent) this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", done, failed });
+    else failed(new Error("this worker has ended, or too much waits for the gateway already"));
+    return query;
   }
 
   /** It wants to decide about requests for sessions. */

@@ -1,14 +1,15 @@
-// One server at two gateways of a cluster.
+// One server at two gateways of a cluster, and a third gateway that has a server of its own.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { after, before, test } from "node:test";
-import { stage } from "./stage.mjs";
+import { stage, until } from "./stage.mjs";
 
-const ROUNDS = 20;
+const ROUNDS = 30;
 let redis;
 let gateways;
+let cable;
 let io;
 
 async function freePort() {
@@ -20,9 +21,34 @@ async function freePort() {
   return port;
 }
 
-async function peers({ admin }) {
+/** A way to an address that can be cut. */
+async function layCable(to) {
+  const [host, port] = to.split(":");
+  const pairs = new Set();
+  let isCut = false;
+  const server = createServer((near) => {
+    if (isCut) return near.destroy();
+    const far = connect(Number(port), host);
+    const pair = [near, far];
+    pairs.add(pair);
+    for (const socket of pair) socket.on("error", () => {}).on("close", () => pair.forEach((end) => end.destroy()) || pairs.delete(pair));
+    near.pipe(far).pipe(near);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    address: `127.0.0.1:${server.address().port}`,
+    cut() {
+      isCut = true;
+      for (const pair of pairs) pair.forEach((end) => end.destroy());
+    },
+    mend: () => (isCut = false),
+    close: () => server.close(),
+  };
+}
+
+async function metric({ admin }, name) {
   const metrics = await (await fetch(`${admin}/metrics`)).text();
-  return Number(/^sockeye_cluster_peers (\d+)/m.exec(metrics)?.[1]);
+  return Number(new RegExp(`^${name} (\\d+)`, "m").exec(metrics)?.[1]);
 }
 
 before(async () => {
@@ -30,15 +56,27 @@ before(async () => {
   redis = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--loglevel", "notice"], { stdio: ["ignore", "pipe", "ignore"] });
   for await (const text of redis.stdout) if (String(text).includes("Ready to accept connections")) break;
   const cluster = `[cluster]\nadapter = "redis"\nurls = ["redis://127.0.0.1:${port}"]\n`;
-  gateways = await Promise.all([1, 2].map(() => stage("", "", cluster)));
-  for (const gateway of gateways) while ((await peers(gateway)) !== 1) await new Promise((resolve) => setTimeout(resolve, 20));
-  io = await gateways[0].server({ gateway: gateways.map(({ workers }) => workers) });
+  gateways = await Promise.all([1, 2, 3].map(() => stage("", "", cluster)));
+  for (const gateway of gateways) while ((await metric(gateway, "sockeye_cluster_peers")) !== 2) await new Promise((resolve) => setTimeout(resolve, 20));
+  cable = await layCable(gateways[1].workers);
+  io = await gateways[0].server({ gateway: [gateways[0].workers, cable.address] });
+  await gateways[2].server();
 });
 
 after(async () => {
   for (const gateway of gateways ?? []) await gateway.close();
+  cable?.close();
   redis?.kill("SIGKILL");
 });
+
+/** Clients of these gateways, which are in; the server's sockets of them are in `room`. */
+async function arrive(room, of = gateways) {
+  const clients = of.map(({ open }) => open("/", { transports: ["websocket"] }));
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  const ids = clients.map(({ id }) => id);
+  io.in(ids).socketsJoin(room);
+  return clients;
+}
 
 /** The first event of each name that comes to a client. */
 function heard(client, name) {
@@ -62,7 +100,7 @@ test("a broadcast and a question right behind a join missed a socket at the seco
       socket.emit("last");
     });
   });
-  for (const gateway of gateways) {
+  for (const gateway of gateways.slice(0, 2)) {
     const client = gateway.open();
     client.on("asked", (done) => done("here"));
     const missed = [];
@@ -80,4 +118,102 @@ test("a broadcast and a question right behind a join missed a socket at the seco
     assert.deepEqual(missed, []);
     client.disconnect();
   }
+});
+
+test("a broadcast right behind a connection missed the newcomer at the second gateway", async () => {
+  const greet = (socket) => {
+    io.emit("came", socket.id);
+    socket.join("hall");
+    io.to("hall").emit("joined", socket.id);
+  };
+  io.on("connection", greet);
+  for (const gateway of gateways.slice(0, 2)) {
+    for (let round = 0; round < ROUNDS; round++) {
+      const client = gateway.open("/", { transports: ["websocket"] });
+      const heard = [];
+      client.onAny((name, id) => id === client.id && heard.push(name));
+      await until(() => heard.length >= 2);
+      assert.deepEqual(heard, ["came", "joined"]);
+      client.disconnect();
+    }
+  }
+  io.off("connection", greet);
+});
+
+test("what a server said to a room and to its members came in another order at the second gateway, or not at all", async () => {
+  const leave = (socket) => {
+    socket.on("part", (room) => {
+      socket.join(room);
+      io.to(room).emit("step", 1);
+      socket.emit("step", 2);
+      io.emit("step", 3, room);
+      socket.leave(room);
+      io.to(room).emit("step", "to a room that it left");
+      io.in(socket.id).socketsJoin(room);
+      io.to(room).emit("step", 4);
+      socket.emit("step", 5);
+      io.in(room).disconnectSockets();
+    });
+  };
+  io.on("connection", leave);
+  for (const gateway of gateways.slice(0, 2)) {
+    for (let round = 0; round < ROUNDS; round++) {
+      const client = gateway.open("/", { transports: ["websocket"] });
+      await heard(client, "connect");
+      const steps = [];
+      client.on("step", (step) => steps.push(step));
+      client.emit("part", `part ${client.id}`);
+      await heard(client, "disconnect");
+      assert.deepEqual(steps, [1, 2, 3, 4, 5]);
+    }
+  }
+  io.off("connection", leave);
+});
+
+test("each broadcast comes once and in order to clients of gateways with and without a link", async () => {
+  const clients = await arrive("order");
+  const numbers = clients.map((client) => {
+    const all = [];
+    client.on("number", (number) => all.push(number));
+    return all;
+  });
+  const total = 20 * ROUNDS;
+  for (let number = 0; number < total; number++) {
+    if (number % 3 === 0) io.emit("number", number);
+    else io.to("order").emit("number", number);
+    if (number % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await until(() => numbers.every((all) => all.at(-1) === total - 1));
+  const expected = Array.from({ length: total }, (_, number) => number);
+  for (const all of numbers) assert.deepEqual(all, expected);
+  const found = await io.in("order").fetchSockets();
+  assert.deepEqual(found.map(({ id }) => id).sort(), clients.map(({ id }) => id).sort());
+  for (const client of clients) client.on("asked", (done) => done(client.id));
+  const answers = await io.to("order").timeout(20_000).emitWithAck("asked");
+  assert.deepEqual(answers.sort(), clients.map(({ id }) => id).sort());
+  clients.forEach((client) => client.disconnect());
+});
+
+test("a broadcast that was said while a gateway could not be reached came late or not at all", async () => {
+  const [far] = await arrive("cut", [gateways[1]]);
+  // Others have its sockets meanwhile.
+  const other = await gateways[1].server();
+  const numbers = [];
+  far.on("number", (number) => numbers.push(number));
+  const lost = () => metric(gateways[1], 'sockeye_backend_workers_lost_total\\{reason="away"\\}');
+  const before = await lost();
+  cable.cut();
+  let number = 0;
+  // At once, and until the gateway has given the worker up.
+  for (; (await lost()) === before; number++) io.to("cut").emit("number", number);
+  for (let more = 0; more < 10; more++, number++) io.to("cut").emit("number", number);
+  cable.mend();
+  for (; numbers.length < number; ) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  assert.deepEqual(
+    numbers.sort((one, two) => one - two),
+    Array.from({ length: number }, (_, at) => at),
+  );
+  await other.close();
 });

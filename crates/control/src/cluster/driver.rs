@@ -12,6 +12,7 @@ use super::number::{self, Number, RENEWAL};
 use super::roster::Roster;
 use super::seal::Seal;
 use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish as Frame};
 use hub::foreign::ELSEWHERE;
@@ -407,6 +408,7 @@ impl Driver {
                 Piece::Letter {
                     keys,
                     nodes,
+                    without,
                     expected,
                     round,
                     bytes,
@@ -415,12 +417,13 @@ impl Driver {
                     let elsewhere = foreign.map_or(Passed::By, |ear| {
                         ear.hear(parcel.shard(), keys, nodes, round.is_some(), bytes)
                     });
-                    let nodes = nodes.iter().map(|node| *node as u16);
-                    let nodes: Vec<NodeId> = nodes
-                        .filter(|node| *node != ELSEWHERE)
-                        .map(NodeId)
-                        .collect();
-                    let sent = self.node.send_to(keys, &nodes, bytes);
+                    let (nodes, without) = (numbered(nodes), numbered(without));
+                    let to = Address {
+                        keys,
+                        nodes: &nodes,
+                        without: &without,
+                    };
+                    let sent = self.node.send_to(&to, bytes);
                     if let Ok(to) = &sent {
                         self.node.expect(to, expected);
                     } else {
@@ -521,6 +524,15 @@ impl Driver {
         let _ = self.rig.engine.release(&self.rig.number.lease).await;
         Ended::Left
     }
+}
+
+/// Numbers of our nodes: servers of other kinds have none.
+fn numbered(nodes: &[u64]) -> Vec<NodeId> {
+    let nodes = nodes.iter().map(|node| *node as u16);
+    nodes
+        .filter(|node| *node != ELSEWHERE)
+        .map(NodeId)
+        .collect()
 }
 
 /// `elsewhere`: servers of other kinds were asked as well.

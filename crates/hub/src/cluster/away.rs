@@ -159,6 +159,8 @@ pub enum Piece<'a> {
     Letter {
         keys: &'a [u64],
         nodes: &'a [u64],
+        /// But not for these nodes.
+        without: &'a [u64],
         /// Keys that its receivers may hold once they have read it.
         expected: &'a [u64],
         /// `Letter::posted` must tell this round of ours to which nodes it went.
@@ -173,8 +175,8 @@ enum Item {
     Release(u64),
     Room(RoomChange),
     Letter {
-        /// Bounds in `numbers`: keys, nodes, expected.
-        numbers: [usize; 4],
+        /// Bounds in `numbers`: keys, nodes, nodes that are left out, expected.
+        numbers: [usize; 5],
         round: Option<u64>,
         bytes: Range<usize>,
     },
@@ -223,12 +225,13 @@ impl Parcel {
                 room: room.room.as_deref(),
             },
             Item::Letter {
-                numbers: [first, nodes, expected, end],
+                numbers: [first, nodes, without, expected, end],
                 round,
                 bytes,
             } => Piece::Letter {
                 keys: &self.numbers[*first..*nodes],
-                nodes: &self.numbers[*nodes..*expected],
+                nodes: &self.numbers[*nodes..*without],
+                without: &self.numbers[*without..*expected],
                 expected: &self.numbers[*expected..*end],
                 round: *round,
                 bytes: &self.bytes[bytes.clone()],
@@ -239,7 +242,7 @@ impl Parcel {
     /// Appends a letter whose addresses are the numbers within these bounds; its bytes.
     fn letter(
         &mut self,
-        numbers: [usize; 4],
+        numbers: [usize; 5],
         round: Option<u64>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> usize {
@@ -359,6 +362,8 @@ impl Away {
             id::may_be_socket(&id, wall_ms).then(|| id::socket_owner(&id).node)
         });
         numbers.extend(ids.filter(|node| *node != here).map(u64::from));
+        let without = numbers.len();
+        numbers.extend(to.without.iter().copied().map(u64::from));
         let expected = numbers.len();
         let mut asker = None;
         match ask {
@@ -367,7 +372,7 @@ impl Away {
             Ask::Server(_, round) => asker = round.map(|round| round.number),
             _ => {}
         }
-        let numbers = [first, nodes, expected, numbers.len()];
+        let numbers = [first, nodes, without, expected, numbers.len()];
         self.parcel
             .letter(numbers, asker, |out| wire::write(out, to, ask))
     }
@@ -377,7 +382,8 @@ impl Away {
         let numbers = &mut self.parcel.numbers;
         let first = numbers.len();
         numbers.push(u64::from(of.asker.node));
-        let numbers = [first, first, first + 1, first + 1];
+        let end = first + 1;
+        let numbers = [first, first, end, end, end];
         self.parcel.letter(numbers, None, |out| {
             wire::write_response(out, of, response);
         })

@@ -66,6 +66,7 @@ impl Address {
             rooms: &rooms,
             users: &users,
             except: &except,
+            without: &[],
         })
     }
 }

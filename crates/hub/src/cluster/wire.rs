@@ -403,6 +403,7 @@ mod tests {
             rooms: &["a", ""],
             users: &["ann"],
             except: &["x"],
+            without: &[],
         };
         let asks = [
             Ask::Event(&emit),

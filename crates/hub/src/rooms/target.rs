@@ -12,4 +12,6 @@ pub struct Target<'a> {
     pub users: &'a [&'a str],
     /// Rooms (or socket ids) whose members are left out.
     pub except: &'a [&'a str],
+    /// Nodes whose sockets are left out: the application tells them itself.
+    pub without: &'a [u16],
 }

@@ -92,6 +92,12 @@ impl<'a, 't> Group<'a, 't> {
         self
     }
 
+    /// No sockets of these nodes: the application tells them itself.
+    pub fn without(mut self, nodes: &'t [u16]) -> Self {
+        self.to.without = nodes;
+        self
+    }
+
     /// What clients that join the rooms later get of the event. It needs rooms: what is for a whole namespace or for users is
     /// not kept.
     pub fn record(mut self, record: Record<'t>) -> Self {

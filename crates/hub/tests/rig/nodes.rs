@@ -133,13 +133,17 @@ impl Nodes {
                 Piece::Letter {
                     keys,
                     nodes,
+                    without,
                     round,
                     bytes,
                     ..
                 } => {
                     let holds = |other: &usize| {
-                        let held = &self.0[*other].held;
-                        nodes.contains(&(*other as u64 + 1))
+                        let (held, number) = (&self.0[*other].held, *other as u64 + 1);
+                        if without.contains(&number) {
+                            return false;
+                        }
+                        nodes.contains(&number)
                             || keys.iter().any(|key| held.get(key).is_some_and(|n| *n > 0))
                     };
                     let others = (0..self.0.len()).filter(|other| *other != node);

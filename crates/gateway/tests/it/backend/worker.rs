@@ -398,7 +398,7 @@ pub fn target(rooms: &[&str]) -> proto::Target {
     proto::Target {
         namespace: "/".to_owned(),
         rooms: rooms.iter().map(|room| (*room).to_owned()).collect(),
-        except: Vec::new(),
+        ..proto::Target::default()
     }
 }
 

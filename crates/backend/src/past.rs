@@ -1,0 +1,26 @@
+//! Workers that were given up: how much of what they said was taken in.
+
+use std::collections::VecDeque;
+
+/// Workers that are remembered.
+const PAST_MAX: usize = 256;
+
+/// By instance: the number of its last command. The oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Past(VecDeque<(String, u64)>);
+
+impl Past {
+    pub(crate) fn note(&mut self, instance: String, commands: u64) {
+        if self.0.len() == PAST_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((instance, commands));
+    }
+
+    /// It is back: it begins to count anew.
+    pub(crate) fn take(&mut self, instance: &str) -> Option<u64> {
+        let at = self.0.iter().rposition(|(known, _)| known == instance)?;
+        let (_, commands) = self.0.remove(at)?;
+        Some(commands)
+    }
+}
