@@ -14,8 +14,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const PAGE: &str = "docs/cluster.md";
-/// Letters in a frame, unless coalescing is switched off.
-const LETTERS: u32 = 64;
 /// Pairs of runs with and without coalescing.
 const PAIRS: usize = 12;
 /// The failover of this Redis Cluster is not measured here.
@@ -25,10 +23,11 @@ const NODE_TIMEOUT_MS: u32 = 5_000;
 type Measure = fn(&Rig) -> Result<(String, Run)>;
 
 /// What is measured, by the name that its place in the page has.
-const PARTS: [(&str, Measure); 6] = [
+const PARTS: [(&str, Measure); 7] = [
     ("beside", beside),
     ("two-cores", two_cores),
     ("joins", joins),
+    ("routing", routing),
     ("coalescing", coalescing),
     ("steady", steady),
     ("chat", chat),
@@ -36,7 +35,7 @@ const PARTS: [(&str, Measure); 6] = [
 
 #[derive(Debug, Args)]
 pub struct NodesArgs {
-    /// Only these parts: beside, two-cores, joins, coalescing, steady, chat.
+    /// Only these parts: beside, two-cores, joins, routing, coalescing, steady, chat.
     only: Vec<String>,
     /// Share of the usual time of each phase, to try the command out; the page is left alone then.
     #[arg(long, default_value_t = 1.0)]
@@ -188,7 +187,7 @@ const fn part(scenario: &'static str, phases: usize, share: f64) -> Part {
 
 /// Two nodes, and two servers of Socket.IO at the rates that they can carry.
 fn beside(rig: &Rig) -> Result<(String, Run)> {
-    let ours = Side::sockeye(rig, 2, Store::One(Redis::start()), LETTERS)?;
+    let ours = Side::sockeye(rig, 2, Store::One(Redis::start()), &[])?;
     let theirs = Side::socket_io(2)?;
     let plan = [
         (part("nodes-rooms", 5, 0.625), &ours),
@@ -204,7 +203,7 @@ fn beside(rig: &Rig) -> Result<(String, Run)> {
 
 /// Nodes, Redis and generator on two cores.
 fn two_cores(rig: &Rig) -> Result<(String, Run)> {
-    let side = Side::sockeye(rig, 2, Store::One(Redis::start()), LETTERS)?.on_cores("0,1")?;
+    let side = Side::sockeye(rig, 2, Store::One(Redis::start()), &[])?.on_cores("0,1")?;
     let plan = [
         (part("nodes-rooms", 5, 0.625), &side),
         (part("nodes-crowd", 3, 0.625), &side),
@@ -260,8 +259,8 @@ fn last(all: Vec<Vec<Run>>) -> Result<Run> {
 
 /// The acknowledgement of joins, on one and four nodes.
 fn joins(rig: &Rig) -> Result<(String, Run)> {
-    let one = Side::sockeye(rig, 1, Store::One(Redis::start()), LETTERS)?;
-    let four = Side::sockeye(rig, 4, Store::One(Redis::start()), LETTERS)?;
+    let one = Side::sockeye(rig, 1, Store::One(Redis::start()), &[])?;
+    let four = Side::sockeye(rig, 4, Store::One(Redis::start()), &[])?;
     let theirs = Side::socket_io(4)?;
     let part = part("nodes-joins", 3, 0.5);
     let sides = [(part, &one), (part, &four), (part, &theirs)];
@@ -277,10 +276,68 @@ fn joins(rig: &Rig) -> Result<(String, Run)> {
     Ok((text, last(all)?))
 }
 
+/// Messages to the nodes that have members, and to all nodes: one node publishes, another one has the members, all others have none.
+fn routing(rig: &Rig) -> Result<(String, Run)> {
+    let side = |nodes, mode: &'static str| {
+        Side::sockeye(
+            rig,
+            nodes,
+            Store::One(Redis::start()),
+            &[("routing", mode.into())],
+        )
+    };
+    let (two, four) = (
+        [side(2, "registry")?, side(2, "broadcast")?],
+        [side(4, "registry")?, side(4, "broadcast")?],
+    );
+    let sides: Vec<(Part, &Side)> = two
+        .iter()
+        .chain(&four)
+        .map(|side| (part("nodes-rooms", 3, 0.5), side))
+        .collect();
+    let all = rounds(rig, &sides)?;
+    let mut text = "| nodes | `routing` | per second | CPU us each | Redis, of a core | commands at Redis for 1,000 messages | bytes at Redis each | wrong |\n\
+                    |---:|---|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
+    let modes = [
+        (2, "registry"),
+        (2, "broadcast"),
+        (4, "registry"),
+        (4, "broadcast"),
+    ];
+    for ((nodes, mode), runs) in modes.iter().zip(&all) {
+        let redis = |at: usize| middle(runs.iter().map(|run| run.redis_each()[at]).collect());
+        for (at, _) in runs[0]
+            .phases()
+            .enumerate()
+            .filter(|(_, phase)| phase.name() != WARM_UP)
+        {
+            let median = |figure: &dyn Fn(Phase) -> f64| {
+                short(of_phase(runs, at, |phase| Some(figure(phase))))
+            };
+            let cells = [
+                median(&|phase| phase.rate("sent")),
+                median(&|phase| phase.cpu_us("sent")),
+                median(&|phase| phase.redis_percent()) + " %",
+                short(Some(redis(0) * 1_000.0)),
+                short(Some(redis(1))),
+                wrong(runs),
+            ];
+            writeln!(text, "| {nodes} | `{mode}` | {} |", cells.join(" | "))?;
+        }
+    }
+    Ok((text, last(all)?))
+}
+
 /// The same node with frames of one letter, which never wait, against frames as they are.
 fn coalescing(rig: &Rig) -> Result<(String, Run)> {
-    let with = Side::sockeye(rig, 2, Store::One(Redis::start()), LETTERS)?;
-    let without = Side::sockeye(rig, 2, Store::One(Redis::start()), 1)?;
+    let with = Side::sockeye(rig, 2, Store::One(Redis::start()), &[])?;
+    let without = Side::sockeye(
+        rig,
+        2,
+        Store::One(Redis::start()),
+        &[("frame_letters", 1.into())],
+    )?;
     let part = part("nodes-paced", 1, 0.27);
     let mut runs = Vec::new();
     let mut ratios = [Vec::new(), Vec::new()];
@@ -317,7 +374,7 @@ fn coalescing(rig: &Rig) -> Result<(String, Run)> {
 
 /// A million messages over four nodes.
 fn steady(rig: &Rig) -> Result<(String, Run)> {
-    let side = Side::sockeye(rig, 4, Store::One(Redis::start()), LETTERS)?;
+    let side = Side::sockeye(rig, 4, Store::One(Redis::start()), &[])?;
     eprintln!("nodes-steady on {}", side.name);
     let runs = [rig.run(part("nodes-steady", 1, 1.0), &side)?];
     let told = told_of(&runs);
@@ -331,8 +388,8 @@ fn steady(rig: &Rig) -> Result<(String, Run)> {
 /// The people of a chat on four nodes over a Redis Cluster, and on one node without Redis.
 fn chat(rig: &Rig) -> Result<(String, Run)> {
     let cluster = Cluster::start_with(NODE_TIMEOUT_MS, &[]);
-    let four = Side::sockeye(rig, 4, Store::Cluster(cluster), LETTERS)?;
-    let one = Side::sockeye(rig, 1, Store::Nothing, LETTERS)?;
+    let four = Side::sockeye(rig, 4, Store::Cluster(cluster), &[])?;
+    let one = Side::sockeye(rig, 1, Store::Nothing, &[])?;
     // People arrive faster, and then talk for a minute.
     let part = part("nodes-chat", 2, 0.2);
     let mut text = String::new();

@@ -56,6 +56,9 @@ struct Peer {
     url: String,
 }
 
+/// A key of the configuration, and its value.
+pub type Key = (&'static str, toml::Value);
+
 /// A scenario in part: its first phases, for a share of their time.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
@@ -69,6 +72,14 @@ pub struct Part {
 pub struct Run {
     result: Value,
     stores: usize,
+    redis: Traffic,
+}
+
+/// What Redis has done so far: commands carried out, and bytes read and written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    commands: f64,
+    bytes: f64,
 }
 
 /// A phase of it.
@@ -80,6 +91,19 @@ pub struct Phase<'a> {
 }
 
 impl Store {
+    fn traffic(&self) -> Traffic {
+        let count = |name| {
+            let each = self.servers().into_iter();
+            let each =
+                each.filter_map(|redis| redis.field(&["INFO", "stats"], name)?.parse::<f64>().ok());
+            each.sum::<f64>()
+        };
+        Traffic {
+            commands: count("total_commands_processed"),
+            bytes: count("total_net_input_bytes") + count("total_net_output_bytes"),
+        }
+    }
+
     fn servers(&self) -> Vec<&Redis> {
         match self {
             Store::Nothing => Vec::new(),
@@ -90,22 +114,27 @@ impl Store {
 }
 
 impl Side {
-    /// Gateways with `benchmarks/nodes.toml`; `letters`: as in `cluster.frame_letters`.
-    pub fn sockeye(rig: &Rig, nodes: u32, store: Store, letters: u32) -> Result<Side> {
+    /// Gateways with `benchmarks/nodes.toml`, and with these keys of `[cluster]`.
+    pub fn sockeye(rig: &Rig, nodes: u32, store: Store, keys: &[Key]) -> Result<Side> {
         let mut config: toml::Table = repository::read("benchmarks/nodes.toml")?.parse()?;
         let urls: Vec<String> = store.servers().iter().map(|redis| redis.url()).collect();
         match (&store, config.get_mut("cluster")) {
             (Store::Nothing, _) => drop(config.remove("cluster")),
             (_, Some(toml::Value::Table(cluster))) => {
                 cluster.insert("urls".into(), urls.into());
-                cluster.insert("frame_letters".into(), i64::from(letters).into());
+                let keys = keys
+                    .iter()
+                    .map(|(key, value)| ((*key).into(), value.clone()));
+                cluster.extend(keys);
                 if matches!(store, Store::Cluster(_)) {
                     cluster.insert("mode".into(), "cluster".into());
                 }
             }
             _ => anyhow::bail!("benchmarks/nodes.toml has no table [cluster]"),
         }
-        let path = rig.folder.join(format!("{nodes}-{letters}.toml"));
+        let values = keys.iter().map(|(key, value)| format!("-{key}-{value}"));
+        let name = values.collect::<String>().replace('"', "");
+        let path = rig.folder.join(format!("{nodes}{name}.toml"));
         fs::write(&path, toml::to_string(&config)?)?;
         let (servers, config) = (nodes, path);
         Ok(Side {
@@ -208,6 +237,7 @@ impl Rig {
         let share = part.share * self.time_scale;
         command.args(["--time-scale", &share.to_string()]);
         let _ = fs::remove_file(&json);
+        let before = side.store.traffic();
         let output = command.current_dir(repository::root()).output();
         let output = output.with_context(|| format!("cannot run {}", self.bench.display()))?;
         let said = || {
@@ -221,6 +251,7 @@ impl Rig {
         let run = Run {
             result: serde_json::from_str(&text)?,
             stores: side.store.servers().len(),
+            redis: side.store.traffic().since(before),
         };
         if run.faults() > 0.0 {
             eprintln!("wrong: {}", run.result["errors"]);
@@ -241,7 +272,22 @@ impl Rig {
     }
 }
 
+impl Traffic {
+    fn since(self, before: Self) -> Self {
+        Self {
+            commands: self.commands - before.commands,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+}
+
 impl Run {
+    /// Commands at Redis, and bytes read and written there, for each message sent.
+    pub fn redis_each(&self) -> [f64; 2] {
+        let sent = self.total("sent").max(1.0);
+        [self.redis.commands / sent, self.redis.bytes / sent]
+    }
+
     pub fn phases(&self) -> impl Iterator<Item = Phase<'_>> {
         let rows = self.result["phases"].as_array().into_iter().flatten();
         let (stores, cores) = (self.stores, number(self.machine(), "cores"));
