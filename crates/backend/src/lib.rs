@@ -34,7 +34,7 @@ pub use commands::check;
 pub use links::{Denied, Link, Stray};
 pub use message::{Down, Out, Refusal, To, Up, Why};
 pub use name::Name;
-pub use openings::opening_number;
+pub use openings::{OpeningCounts, opening_number};
 pub use scope::Scope;
 pub use state::{Backend, Counts, Settings};
 

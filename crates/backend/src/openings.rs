@@ -11,6 +11,8 @@ use wire::http;
 
 /// A client that was let in joins by then, or nobody keeps in mind which worker knows it.
 const KEPT_MS: u64 = 60_000;
+/// Clients that were let in and have not joined. Of one more, the oldest is forgotten: any worker may get its socket then.
+const KEPT_MAX: usize = 65_536;
 /// A request that so many workers had when they ended goes to no other: it may have ended them.
 const DEATHS_MAX: u8 = 3;
 /// Header lines with which an answer is framed, and those of the handshake (`sec-websocket-…`): they are the gateway's own.
@@ -31,6 +33,30 @@ const COUNT_BITS: u32 = 36;
 /// The number of a shard's request.
 pub fn opening_number(shard: u16, count: u64) -> u64 {
     u64::from(shard) << COUNT_BITS | count & ((1 << COUNT_BITS) - 1)
+}
+
+/// Requests so far, by what became of them. The rest of `asked` waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpeningCounts {
+    pub asked: u64,
+    pub admitted: u64,
+    pub refused: u64,
+    /// Let in without a verdict: no worker wants to decide any more.
+    pub waived: u64,
+    /// No verdict came in time.
+    pub unanswered: u64,
+    /// Too much waited already.
+    pub busy: u64,
+    /// Worker after worker ended over it.
+    pub deadly: u64,
+}
+
+impl OpeningCounts {
+    /// Requests that wait for a verdict.
+    pub fn waiting(&self) -> u64 {
+        let answered = self.admitted + self.refused + self.waived;
+        self.asked - answered - self.unanswered - self.busy - self.deadly
+    }
 }
 
 #[derive(Debug, Default)]
@@ -81,10 +107,11 @@ impl Backend {
 
     pub(crate) fn on_opening(&mut self, now_ms: u64, opening: proto::Opening) {
         let number = opening.opening;
+        self.counts.openings.asked += 1;
         let bytes = Entry::new(None, What::Opening(opening.clone()), now_ms).bytes;
         // Once here, and once on its way to a worker. Strangers take no room that events of clients may need.
         if self.bytes() + 2 * bytes > self.settings.queue_bytes_max / 2 {
-            self.counts.refused_busy += 1;
+            self.counts.openings.busy += 1;
             return self.tell_shard(number, Down::Unavailable { opening: number });
         }
         self.take_bytes(bytes);
@@ -117,6 +144,7 @@ impl Backend {
             }
             (None, Some(_)) if !self.openings.wanted => {
                 self.forget_opening(number);
+                self.counts.openings.waived += 1;
                 let verdict = proto::Verdict {
                     opening: number,
                     admit: true,
@@ -167,6 +195,7 @@ impl Backend {
             let known = self.openings.known.get(&number);
             if known.is_some_and(|known| known.opening.is_some()) {
                 self.forget_opening(number);
+                self.counts.openings.unanswered += 1;
             }
         }
         while let Some((_, number)) = self.openings.joins_due.pop_front_if(is_due) {
@@ -208,7 +237,7 @@ impl Backend {
         }
         for number in deadly {
             self.forget_opening(number);
-            self.counts.refused_deadly += 1;
+            self.counts.openings.deadly += 1;
             self.tell_shard(number, Down::Unavailable { opening: number });
         }
         self.review_openings(now_ms);
@@ -236,13 +265,24 @@ impl Backend {
             known.opening = None;
             let bytes = known.bytes;
             self.release_bytes(bytes);
-            let due_ms = now_ms + KEPT_MS;
-            self.openings.joins_due.push_back((due_ms, number));
+            self.counts.openings.admitted += 1;
+            self.keep_for_join(now_ms, number);
         } else {
             self.forget_opening(number);
+            self.counts.openings.refused += 1;
         }
         self.tell_shard(number, Down::Verdict(verdict));
         Ok(())
+    }
+
+    fn keep_for_join(&mut self, now_ms: u64, number: u64) {
+        let due = &mut self.openings.joins_due;
+        due.push_back((now_ms + KEPT_MS, number));
+        if due.len() > KEPT_MAX
+            && let Some((_, oldest)) = due.pop_front()
+        {
+            self.forget_opening(oldest);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::home::{Entry, Home, Introduction, Phase};
 use crate::links::{Link, Stray};
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
-use crate::openings::Openings;
+use crate::openings::{OpeningCounts, Openings};
 use crate::past::Past;
 use crate::proto;
 use crate::proto::item::What;
@@ -88,10 +88,11 @@ pub struct Counts {
     pub refused_absent: u64,
     pub refused_busy: u64,
     pub refused_unanswered: u64,
-    /// Events and newcomers over which worker after worker ended.
+    /// Events and CONNECTs over which worker after worker ended.
     pub refused_deadly: u64,
     /// Answers and decisions that came when nobody waited any more.
     pub late: u64,
+    pub openings: OpeningCounts,
     /// Calls of an endpoint, by how they went.
     pub calls_taken: u64,
     pub calls_refused: u64,

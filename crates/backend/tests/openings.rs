@@ -5,6 +5,7 @@ use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
 use backend::{Backend, Down, Link, Settings, Up, opening_number};
 use prost::Message;
+use std::collections::BTreeMap;
 
 const A: Link = Link(1);
 const B: Link = Link(2);
@@ -279,4 +280,217 @@ fn numbers_of_requests_were_larger_than_workers_can_say() {
     assert!(largest < 1 << 53, "{largest}");
     assert_ne!(opening_number(1, 5), opening_number(2, 5));
     assert_ne!(opening_number(1, 5), opening_number(1, 6));
+}
+
+/// What a worker does with the requests that it has been sent.
+struct Judge {
+    link: Link,
+    sent: u64,
+    commands: u64,
+    undecided: Vec<u64>,
+}
+
+/// Workers come, go, change their minds and lose their links, while clients ask.
+struct Storm {
+    backend: Backend,
+    rng: fastrand::Rng,
+    now_ms: u64,
+    judges: Vec<Judge>,
+    links: u64,
+    asked: u64,
+    answers: BTreeMap<u64, Option<bool>>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let settings = Settings {
+            openings: rng.bool(),
+            opening_timeout_ms: 2_000,
+            queue_bytes_max: rng.usize(2_000..40_000),
+            ..Settings::default()
+        };
+        Self {
+            backend: Backend::new(settings),
+            rng,
+            now_ms: 1,
+            judges: Vec::new(),
+            links: 0,
+            asked: 0,
+            answers: BTreeMap::new(),
+        }
+    }
+
+    fn step(&mut self) {
+        self.now_ms += self.rng.u64(1..200);
+        self.backend.tick(self.now_ms);
+        let some = self.rng.usize(0..self.judges.len().max(1));
+        match self.rng.u8(0..12) {
+            0 if self.judges.len() < 4 => self.hire(),
+            1 if !self.judges.is_empty() => {
+                let judge = self.judges.remove(some);
+                self.backend.detached(self.now_ms, judge.link);
+            }
+            2 => {
+                let leaving = self.rng.bool();
+                let wish = says(self.rng.bool());
+                self.say(some, FromWorker { leaving, ..wish });
+            }
+            3..=6 => {
+                self.asked += 1;
+                ask(&mut self.backend, self.now_ms, self.asked);
+            }
+            _ => self.judge(some),
+        }
+        self.take();
+    }
+
+    fn hire(&mut self) {
+        self.links += 1;
+        let link = Link(self.links);
+        attach(
+            &mut self.backend,
+            self.now_ms,
+            link,
+            &self.links.to_string(),
+            0,
+        );
+        let judge = Judge {
+            link,
+            sent: 0,
+            commands: 0,
+            undecided: Vec::new(),
+        };
+        self.judges.push(judge);
+        let wish = says(self.rng.bool());
+        self.say(self.judges.len() - 1, wish);
+    }
+
+    fn say(&mut self, at: usize, said: FromWorker) {
+        let Some(judge) = self.judges.get_mut(at) else {
+            return;
+        };
+        let said = FromWorker {
+            handled: judge.sent,
+            ..said
+        };
+        if self
+            .backend
+            .received(self.now_ms, judge.link, said)
+            .is_err()
+        {
+            self.judges.remove(at);
+        }
+    }
+
+    /// One takes what it is sent, and decides about something of it.
+    fn judge(&mut self, at: usize) {
+        let Some(judge) = self.judges.get_mut(at) else {
+            return;
+        };
+        while let Some(message) = self.backend.poll(self.now_ms, judge.link) {
+            let items = ToWorker::decode(message).expect("a message").items;
+            judge.sent += items.len() as u64;
+            let openings = items.into_iter().filter_map(|item| match item.what {
+                Some(What::Opening(opening)) => Some(opening.opening),
+                _ => None,
+            });
+            judge.undecided.extend(openings);
+        }
+        if judge.undecided.is_empty() {
+            return;
+        }
+        let opening = judge
+            .undecided
+            .swap_remove(self.rng.usize(0..judge.undecided.len()));
+        judge.commands += 1;
+        let mut said = verdict(0, judge.commands, opening);
+        if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
+            verdict.admit = self.rng.bool();
+        }
+        self.say(at, said);
+    }
+
+    fn take(&mut self) {
+        for (number, answer) in answered(&mut self.backend) {
+            let before = self.answers.insert(number, answer);
+            assert_eq!(before, None, "{number} was answered twice");
+        }
+        let ended = self.backend.take_ended();
+        let farewells = self.backend.take_farewells();
+        let gone =
+            |link| ended.iter().any(|(other, _)| *other == link) || farewells.contains(&link);
+        self.judges.retain(|judge| !gone(judge.link));
+    }
+
+    fn count(&self, wanted: Option<bool>) -> u64 {
+        self.answers
+            .values()
+            .filter(|answer| **answer == wanted)
+            .count() as u64
+    }
+}
+
+#[test]
+fn each_request_is_answered_once_or_given_up_in_time() {
+    for seed in 0..200 {
+        let mut storm = Storm::new(seed);
+        (0..400).for_each(|_| storm.step());
+        storm.now_ms += 2_001;
+        storm.backend.tick(storm.now_ms);
+        storm.take();
+        let counts = storm.backend.counts().openings;
+        assert_eq!(
+            (counts.asked, counts.waiting()),
+            (storm.asked, 0),
+            "{seed}: {counts:?}"
+        );
+        let told = [Some(true), Some(false), None].map(|answer| storm.count(answer));
+        let counted = [
+            counts.admitted + counts.waived,
+            counts.refused,
+            counts.busy + counts.deadly,
+        ];
+        assert_eq!(told, counted, "{seed}: {counts:?}");
+        assert_eq!(
+            storm.asked,
+            told.iter().sum::<u64>() + counts.unanswered,
+            "{seed}"
+        );
+        // Workers have not handled all that they were sent.
+        storm
+            .judges
+            .iter()
+            .for_each(|judge| storm.backend.detached(storm.now_ms, judge.link));
+        storm.backend.tick(storm.now_ms + 1_000);
+        assert_eq!(storm.backend.bytes(), 0, "{seed}");
+    }
+}
+
+/// Clients that open sessions and never join were kept for a minute, in any number.
+#[test]
+fn clients_that_were_let_in_and_never_joined_were_kept_without_bound() {
+    let mut backend = two([true, false]);
+    let most = 65_536;
+    for number in 1..=most + 1 {
+        ask(&mut backend, 2, number);
+        assert_eq!(asked(&mut backend, A), [number]);
+        backend
+            .received(2, A, verdict(number, number, number))
+            .expect("in order");
+    }
+    while backend.poll(2, A).is_some() {}
+    // The worker that let a client in gets its socket; one that nobody remembers goes to the other, which has less to do.
+    for (opening, home) in [(1, B), (2, A), (most + 1, A)] {
+        let connect = proto::Connect {
+            socket: format!("{opening:020}"),
+            opening,
+            ..proto::Connect::default()
+        };
+        backend.up(2, Up::Connect(connect.into()));
+        let gets =
+            |backend: &mut Backend, link| std::iter::from_fn(|| backend.poll(2, link)).count() > 0;
+        let got = (gets(&mut backend, A), gets(&mut backend, B));
+        assert_eq!(got, (home == A, home == B), "{opening}");
+    }
 }

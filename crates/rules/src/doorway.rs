@@ -3,15 +3,13 @@
 use backend::proto;
 use bytes::Bytes;
 use hub::{AnswerHeaders, OpeningKey, Request};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use wire::base64url::Id20;
 
 /// Requests that nobody decided about are answered by the hub; what is kept of them here goes with time.
 const WAITING_MAX: usize = 16_384;
 /// Of clients that never join. One whose request is forgotten is looked at again when it joins.
 const SESSIONS_MAX: usize = 16_384;
-/// Verdicts whose requests are being read again.
-const LET_IN_MAX: usize = 1_024;
 
 #[derive(Default)]
 pub(crate) struct Doorway {
@@ -19,7 +17,8 @@ pub(crate) struct Doorway {
     count: u64,
     /// By number, the oldest first.
     waiting: BTreeMap<u64, OpeningKey>,
-    let_in: VecDeque<(OpeningKey, proto::Verdict)>,
+    /// Verdicts whose requests are read again in this turn. What is left of connections that ended goes when there is too much of it.
+    let_in: HashMap<OpeningKey, proto::Verdict>,
     /// Numbers by the id of the session.
     sessions: HashMap<Id20, u64>,
 }
@@ -43,19 +42,15 @@ impl Doorway {
     }
 
     pub(crate) fn let_in(&mut self, key: OpeningKey, verdict: proto::Verdict) {
-        if self.let_in.len() >= LET_IN_MAX {
-            self.let_in.pop_front();
+        if self.let_in.len() >= WAITING_MAX {
+            self.let_in.clear();
         }
-        self.let_in.push_back((key, verdict));
+        self.let_in.insert(key, verdict);
     }
 
     /// The request opens its session now.
     pub(crate) fn answer(&mut self, key: OpeningKey, sid: &str, headers: &mut AnswerHeaders) {
-        let mut let_in = self.let_in.iter();
-        let Some(at) = let_in.position(|(other, _)| *other == key) else {
-            return;
-        };
-        let Some((_, verdict)) = self.let_in.remove(at) else {
+        let Some(verdict) = self.let_in.remove(&key) else {
             return;
         };
         for line in &verdict.headers {

@@ -3,6 +3,7 @@
 use super::bags::Bags;
 use super::caller::{Called, Caller};
 use super::figures::Figures;
+use super::intake::Share;
 use super::queue::{Inlet, Outlet};
 use super::{Served, ToShards};
 use crate::admin::keys::ApiKeys;
@@ -22,7 +23,8 @@ use tonic::Status;
 
 /// Messages that a link's connection has not taken yet. More stay in the backend's state, where they are counted.
 const LINK_MESSAGES: usize = 4;
-/// Frames of all workers that wait for the driver: beyond them the workers' streams are not read.
+/// Frames of all workers that wait for the driver: beyond them the workers' streams are not read. Large ones are bounded by bytes,
+/// too.
 const FRAMES: usize = 64;
 /// News that are taken in before workers get something.
 const BATCH: usize = 1_024;
@@ -43,8 +45,10 @@ pub(super) enum Letter {
         outbox: Outbox,
         answer: oneshot::Sender<Result<Link, Denied>>,
     },
-    Frame(Link, FromWorker),
-    Detached(Link),
+    /// The share is given back when the frame is handled.
+    Frame(Link, FromWorker, Option<Share>),
+    /// With what was wrong with the last frame.
+    Detached(Link, Option<Status>),
     /// A call of the endpoint ended.
     Called(Called),
 }
@@ -185,15 +189,18 @@ impl Driver {
                 // The worker may be gone again: then its stream says so.
                 let _ = answer.send(welcomed.map(|()| link));
             }
-            Letter::Frame(link, frame) => {
+            Letter::Frame(link, frame, _share) => {
                 self.trace_frame(&frame);
                 if let Err(stray) = self.backend.received(now_ms, link, frame) {
-                    self.end(link, stray.message());
+                    self.end(link, Status::failed_precondition(stray.message()));
                     self.backend.detached(now_ms, link);
                 }
             }
-            Letter::Detached(link) => {
-                self.links.remove(&link);
+            Letter::Detached(link, fault) => {
+                match fault {
+                    Some(fault) => self.end(link, fault),
+                    None => drop(self.links.remove(&link)),
+                }
                 self.backend.detached(now_ms, link);
             }
             Letter::Called(called) => {
@@ -232,10 +239,10 @@ impl Driver {
     }
 
     /// Tells a worker why its link ends.
-    fn end(&mut self, link: Link, message: &'static str) {
+    fn end(&mut self, link: Link, why: Status) {
         if let Some(outbox) = self.links.remove(&link) {
-            tracing::warn!(cause = message, "worker sent away");
-            let _ = outbox.try_send(Err(Status::failed_precondition(message)));
+            tracing::warn!(cause = why.message(), "worker sent away");
+            let _ = outbox.try_send(Err(why));
         }
     }
 
@@ -312,7 +319,7 @@ impl Driver {
     /// Links that end. Behind each letter: the next may be from a link that has ended by now.
     fn part(&mut self) {
         for (link, why) in self.backend.take_ended() {
-            self.end(link, why.message());
+            self.end(link, Status::failed_precondition(why.message()));
         }
         for link in self.backend.take_farewells() {
             if let Some(outbox) = self.links.remove(&link) {
@@ -409,8 +416,8 @@ mod tests {
                 outbox,
                 answer,
             },
-            Letter::Frame(Link(1), leaves),
-            Letter::Frame(Link(1), FromWorker::default()),
+            Letter::Frame(Link(1), leaves, None),
+            Letter::Frame(Link(1), FromWorker::default(), None),
         ] {
             assert!(desk.letters.send(letter).await.is_ok());
         }

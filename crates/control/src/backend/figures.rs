@@ -29,6 +29,8 @@ pub struct Figures {
     /// Refused by shards, because more waited than the backend had room for.
     pub refused_early: AtomicU64,
     pub late: AtomicU64,
+    /// Requests for sessions.
+    pub openings: Openings,
     /// Calls of endpoints, by how they went.
     pub calls_taken: AtomicU64,
     pub calls_refused: AtomicU64,
@@ -36,6 +38,18 @@ pub struct Figures {
     pub(crate) call_durations: Durations,
     pub dead_letters: AtomicU64,
     pub commands_failed: AtomicU64,
+}
+
+/// Requests for sessions that workers decide about: those that wait, and what became of the others.
+#[derive(Debug, Default)]
+pub struct Openings {
+    pub waiting: AtomicU64,
+    pub admitted: AtomicU64,
+    pub refused: AtomicU64,
+    pub waived: AtomicU64,
+    pub unanswered: AtomicU64,
+    pub busy: AtomicU64,
+    pub deadly: AtomicU64,
 }
 
 impl Figures {
@@ -65,6 +79,13 @@ impl Figures {
             (&self.refused_unanswered, counts.refused_unanswered),
             (&self.refused_deadly, counts.refused_deadly),
             (&self.late, counts.late),
+            (&self.openings.waiting, counts.openings.waiting()),
+            (&self.openings.admitted, counts.openings.admitted),
+            (&self.openings.refused, counts.openings.refused),
+            (&self.openings.waived, counts.openings.waived),
+            (&self.openings.unanswered, counts.openings.unanswered),
+            (&self.openings.busy, counts.openings.busy),
+            (&self.openings.deadly, counts.openings.deadly),
             (&self.calls_taken, counts.calls_taken),
             (&self.calls_refused, counts.calls_refused),
             (&self.calls_failed, counts.calls_failed),

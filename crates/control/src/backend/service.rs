@@ -2,11 +2,11 @@
 
 use super::accept::{Listener, Peer};
 use super::driver::{Desk, Letter, Outbox, outbox};
+use super::intake::{Frames, Intake};
 use crate::api::grpc;
-use backend::proto::{FromWorker, Hello};
+use backend::proto::Hello;
 use backend::{Denied, Link};
-use prost::Message;
-use prost::bytes::{Buf, BufMut, Bytes};
+use prost::bytes::{BufMut, Bytes};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,53 +15,59 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Notify, oneshot};
+use tonic::Status;
 use tonic::body::Body;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride};
+use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue};
 use tonic::codegen::http::{Request as HttpRequest, Response as HttpResponse};
 use tonic::codegen::tokio_stream::Stream;
-use tonic::server::{Grpc, NamedService, StreamingService};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::server::NamedService;
 
 /// A worker's first message comes by then.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// One message of a worker.
-const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Calls at once on one connection; others wait for their turn at the caller's side.
 const STREAMS_MAX: u32 = 128;
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub(super) struct Workers(Arc<BTreeMap<String, Desk>>);
+pub(super) struct Workers {
+    desks: Arc<BTreeMap<String, Desk>>,
+    intake: Intake,
+}
 
 impl Workers {
     pub(super) fn new(desks: BTreeMap<String, Desk>) -> Self {
-        Self(Arc::new(desks))
+        Self {
+            desks: Arc::new(desks),
+            intake: Intake::default(),
+        }
     }
 
-    async fn attach(self, request: Request<Streaming<FromWorker>>) -> Result<Messages, Status> {
-        let headers = request.metadata().clone().into_headers();
+    async fn attach(self, request: HttpRequest<Body>) -> Result<Messages, Status> {
+        let (request, body) = request.into_parts();
+        let headers = request.headers;
         // Nothing is read from a caller without a key.
         let known = self
-            .0
+            .desks
             .values()
             .any(|desk| desk.keys.identify(&headers).is_some());
         if !known {
             tracing::warn!("worker refused: no backend has its key");
             return Err(unknown());
         }
-        if let Some(peer) = request.extensions().get::<Peer>() {
+        if let Some(peer) = request.extensions.get::<Peer>() {
             peer.trust();
         }
-        let mut frames = request.into_inner();
-        let first = tokio::time::timeout(HELLO_TIMEOUT, frames.message()).await;
+        let mut frames = Frames::new(body, self.intake);
+        let first = tokio::time::timeout(HELLO_TIMEOUT, frames.next()).await;
         let first = first.map_err(|_| {
             Status::deadline_exceeded("cannot attach: the first message did not come within 5 s")
         })??;
-        let hello = first.and_then(|message| message.hello);
+        let hello = first.and_then(|(message, _)| message.hello);
         let hello = hello.ok_or_else(|| {
             Status::invalid_argument("cannot attach: the first message has no `hello`")
         })?;
-        let desk = self.0.get(&hello.backend);
+        let desk = self.desks.get(&hello.backend);
         // A key of one backend tells nothing about the names of others.
         let desk = desk.filter(|desk| desk.keys.identify(&headers).is_some());
         let desk = desk.cloned().ok_or_else(|| {
@@ -102,13 +108,18 @@ async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, St
 }
 
 /// Hands on what a worker says until its stream ends. The queue to the driver is short: while it is full, nothing is read.
-async fn read(desk: Desk, link: Link, mut frames: Streaming<FromWorker>) {
-    while let Ok(Some(frame)) = frames.message().await {
-        if desk.letters.send(Letter::Frame(link, frame)).await.is_err() {
+async fn read(desk: Desk, link: Link, mut frames: Frames) {
+    let fault = loop {
+        let letter = match frames.next().await {
+            Ok(Some((frame, share))) => Letter::Frame(link, frame, share),
+            Ok(None) => break None,
+            Err(fault) => break Some(fault),
+        };
+        if desk.letters.send(letter).await.is_err() {
             return;
         }
-    }
-    let _ = desk.letters.send(Letter::Detached(link)).await;
+    };
+    let _ = desk.letters.send(Letter::Detached(link, fault)).await;
 }
 
 /// What a worker is sent.
@@ -130,24 +141,9 @@ impl Stream for Messages {
 }
 
 /// Messages to workers come encoded.
-struct Frames;
+struct Encoded;
 
-impl Codec for Frames {
-    type Encode = Bytes;
-    type Decode = FromWorker;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Frames {
+impl Encoder for Encoded {
     type Item = Bytes;
     type Error = Status;
 
@@ -158,32 +154,16 @@ impl Encoder for Frames {
     }
 }
 
-impl Decoder for Frames {
-    type Item = FromWorker;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<FromWorker>, Status> {
-        // Payloads are parts of it: none is copied.
-        let message = from.copy_to_bytes(from.remaining());
-        let message = FromWorker::decode(message);
-        message.map(Some).map_err(|error| {
-            Status::invalid_argument(format!("cannot read a message of the worker: {error}"))
-        })
-    }
+fn streamed(messages: Messages) -> HttpResponse<Body> {
+    let plain = SingleMessageCompressionOverride::default();
+    let body = EncodeBody::new_server(Encoded, messages, None, plain, None);
+    let mut response = HttpResponse::new(Body::new(body));
+    let kind = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 type Later<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
-
-impl StreamingService<FromWorker> for Workers {
-    type Response = Bytes;
-    type ResponseStream = Messages;
-    type Future = Later<Response<Messages>, Status>;
-
-    fn call(&mut self, request: Request<Streaming<FromWorker>>) -> Self::Future {
-        let workers = self.clone();
-        Box::pin(async move { workers.attach(request).await.map(Response::new) })
-    }
-}
 
 impl NamedService for Workers {
     const NAME: &'static str = "sockeye.worker.v1.Workers";
@@ -207,8 +187,8 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Workers {
                 )
                 .into_http());
             }
-            let mut grpc = Grpc::new(Frames).max_decoding_message_size(MESSAGE_BYTES_MAX);
-            Ok(grpc.streaming(workers, request).await)
+            let attached = workers.attach(request).await;
+            Ok(attached.map_or_else(Status::into_http, streamed))
         })
     }
 }

@@ -58,7 +58,7 @@ pub(super) const BACKENDS: &[Metric] = &[
     .by("reason"),
     counter(
         "sockeye_backend_refused_total",
-        "Events and newcomers refused: no worker came in time, too much waited, or no answer came in time.",
+        "Events and CONNECTs refused: no worker came in time, too much waited, or no answer came in time. `busy_shard` counts requests for sessions, too.",
         |v| {
             let reasons: [(&str, Read); 5] = [
                 ("absent", |f| &f.refused_absent),
@@ -71,6 +71,28 @@ pub(super) const BACKENDS: &[Metric] = &[
         },
     )
     .by("reason"),
+    gauge(
+        "sockeye_backend_openings_waiting",
+        "Requests for sessions that wait for a worker's verdict.",
+        |v| sum(v, |f| &f.openings.waiting),
+    ),
+    counter(
+        "sockeye_backend_openings_total",
+        "Requests for sessions that workers were to decide about: `admitted`, `refused`, `waived` (let in, because no worker wants to decide any \
+         more), `unanswered` in time, `busy` (too much waited), `deadly` (worker after worker ended over it).",
+        |v| {
+            let outcomes: [(&str, Read); 6] = [
+                ("admitted", |f| &f.openings.admitted),
+                ("refused", |f| &f.openings.refused),
+                ("waived", |f| &f.openings.waived),
+                ("unanswered", |f| &f.openings.unanswered),
+                ("busy", |f| &f.openings.busy),
+                ("deadly", |f| &f.openings.deadly),
+            ];
+            labelled(v, &outcomes)
+        },
+    )
+    .by("outcome"),
     counter(
         "sockeye_backend_calls_total",
         "Calls of endpoints: `taken`, `failed` (they come again), or `refused` (they do not).",

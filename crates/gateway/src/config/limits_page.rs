@@ -5,7 +5,7 @@ use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
 use control::identity::TOKEN_BYTES_MAX;
-use control::{admin, api, flood, page};
+use control::{admin, api, backend, flood, page};
 use hub::limits::{
     DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
     HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, PROXY_HEADER_BYTES_MAX, TARGET_BYTES_MAX,
@@ -16,7 +16,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 17] {
+fn fixed() -> [(&'static str, String); 19] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -68,6 +68,14 @@ fn fixed() -> [(&'static str, String); 17] {
                 grouped(api::KEYS_MAX),
                 api::REMEMBERED.as_secs()
             ),
+        ),
+        (
+            "bytes of a worker's message",
+            size(backend::MESSAGE_BYTES_MAX),
+        ),
+        (
+            "bytes of workers' messages that are read or wait for their turn, those below 64 KiB aside",
+            size(backend::ROOM_BYTES),
         ),
         (
             "lines of the log of one kind that strangers can cause",

@@ -41,7 +41,7 @@ impl<'a> Request<'a> {
 }
 
 /// A request that waits for its handler's decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpeningKey(Key<ConnId>);
 
 impl OpeningKey {

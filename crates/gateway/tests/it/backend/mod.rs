@@ -2,6 +2,8 @@
 //! their links and die.
 
 mod dynamic;
+mod intake;
+mod openings;
 pub mod receiver;
 mod troubles;
 mod webhook;
@@ -33,13 +35,17 @@ impl Kitchen {
 
     /// `workers`: keys of the listener for workers.
     fn open_with(workers: &str, more: &str) -> Kitchen {
+        Self::start(&[], workers, more)
+    }
+
+    fn start(flags: &[&str], workers: &str, more: &str) -> Kitchen {
         let config = format!(
             "[server]\nshards = 4\n[workers]\nlisten = \"127.0.0.1:0\"\n{workers}\n[namespaces.\"/\"]\nbackend = \"kitchen\"\n\
              [namespaces.\"/\".events.local]\naction = \"reply\"\n\
              [backends.kitchen]\napi_keys = [{:?}]\n{more}\n",
             KEY.1
         );
-        let gateway = Gateway::start_with(&config, &["--profile", "socket.io"]);
+        let gateway = Gateway::start_with(&config, &[&["--profile", "socket.io"], flags].concat());
         let log = gateway.log();
         let line = log.iter().find(|line| line.contains("\"listening\""));
         let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");

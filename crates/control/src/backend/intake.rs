@@ -1,0 +1,217 @@
+//! The one door by which messages of workers come in: each is read as a whole, and only as many large ones as there is room for.
+
+use backend::proto::FromWorker;
+use prost::Message;
+use prost::bytes::{Buf, Bytes};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Body as _;
+
+/// One message of a worker.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// All messages of workers that are read or wait for their turn, but for the small ones.
+pub const ROOM_BYTES: usize = 4 * MESSAGE_BYTES_MAX;
+/// A small message takes no share, so that a sign of life never waits for a large one: a bounded number of them is under way.
+const SMALL_BYTES: usize = 64 << 10;
+/// Before each message: one byte says whether it is compressed, four how long it is.
+const HEAD_BYTES: usize = 5;
+
+/// What large messages may take, for all links.
+#[derive(Clone)]
+pub(super) struct Intake(Arc<Semaphore>);
+
+impl Default for Intake {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ROOM_BYTES)))
+    }
+}
+
+/// The room that a large message takes until it is handled.
+pub(super) struct Share(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
+
+/// The messages of one link.
+pub(super) struct Frames {
+    body: Body,
+    /// Read, and not looked at.
+    data: Bytes,
+    intake: Intake,
+}
+
+impl Frames {
+    pub(super) fn new(body: Body, intake: Intake) -> Self {
+        let data = Bytes::new();
+        Self { body, data, intake }
+    }
+
+    /// The next message; `None` at the end of the stream, however it ends. A large message is read when it has its share: until then it
+    /// waits at the worker's side. The error is for the worker.
+    pub(super) async fn next(&mut self) -> Result<Option<(FromWorker, Option<Share>)>, Status> {
+        let Some(mut head) = self.take(HEAD_BYTES).await else {
+            return Ok(None);
+        };
+        if head.get_u8() != 0 {
+            return Err(Status::unimplemented(
+                "cannot read a message of the worker: it is compressed",
+            ));
+        }
+        let len = head.get_u32() as usize;
+        if len > MESSAGE_BYTES_MAX {
+            return Err(Status::out_of_range(format!(
+                "cannot take a message of {len} bytes: {MESSAGE_BYTES_MAX} are allowed, so send fewer commands in each"
+            )));
+        }
+        let share = match len > SMALL_BYTES {
+            true => Some(self.intake.share(len as u32).await?),
+            false => None,
+        };
+        let Some(message) = self.take(len).await else {
+            return Ok(None);
+        };
+        // Payloads are parts of it: none is copied.
+        let message = FromWorker::decode(message).map_err(|error| {
+            Status::invalid_argument(format!("cannot read a message of the worker: {error}"))
+        })?;
+        Ok(Some((message, share)))
+    }
+
+    /// So many bytes; `None`: the stream ended before.
+    async fn take(&mut self, len: usize) -> Option<Bytes> {
+        while len > 0 && self.data.is_empty() {
+            self.read().await?;
+        }
+        if self.data.len() >= len {
+            return Some(self.data.split_to(len));
+        }
+        let mut whole = Vec::with_capacity(len);
+        loop {
+            let part = self.data.len().min(len - whole.len());
+            whole.extend_from_slice(&self.data.split_to(part));
+            if whole.len() == len {
+                return Some(whole.into());
+            }
+            self.read().await?;
+        }
+    }
+
+    /// What comes next. A stream that breaks has ended: its worker comes back by another.
+    async fn read(&mut self) -> Option<()> {
+        let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+        if let Ok(data) = frame?.ok()?.into_data() {
+            self.data = data;
+        }
+        Some(())
+    }
+}
+
+impl Intake {
+    async fn share(&self, bytes: u32) -> Result<Share, Status> {
+        let permit = Arc::clone(&self.0).acquire_many_owned(bytes).await;
+        // Nobody closes it.
+        permit
+            .map(Share)
+            .map_err(|_| Status::unavailable("the gateway is stopping"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::codegen::tokio_stream;
+
+    /// Frames of a stream that comes in pieces of this size.
+    fn frames(bytes: &[u8], piece: usize, intake: &Intake) -> Frames {
+        let pieces: Vec<_> = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
+        let pieces = pieces.into_iter().map(Ok::<_, Status>);
+        let body = axum::body::Body::from_stream(tokio_stream::iter(pieces));
+        Frames::new(Body::new(body), intake.clone())
+    }
+
+    fn framed(message: &FromWorker) -> Vec<u8> {
+        let message = message.encode_to_vec();
+        let len = (message.len() as u32).to_be_bytes();
+        [&[0][..], &len, &message].concat()
+    }
+
+    /// A message of about this many bytes.
+    fn of_bytes(bytes: usize, handled: u64) -> FromWorker {
+        let command = backend::proto::Command {
+            traceparent: "x".repeat(bytes),
+            what: None,
+        };
+        FromWorker {
+            handled,
+            commands: vec![command],
+            ..FromWorker::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn any_pieces_of_a_stream_are_the_same_messages() {
+        // The empty one is a sign of life.
+        let said = [
+            of_bytes(3, 1),
+            FromWorker::default(),
+            of_bytes(100, 2),
+            of_bytes(0, 3),
+        ];
+        let stream: Vec<u8> = said.iter().flat_map(framed).collect();
+        for piece in 1..=stream.len() {
+            let mut frames = frames(&stream, piece, &Intake::default());
+            for message in &said {
+                let (heard, share) = frames.next().await.expect("a message").expect("more");
+                assert_eq!((&heard, share.is_some()), (message, false), "{piece}");
+            }
+            assert!(frames.next().await.expect("the end").is_none());
+        }
+        let mut torn = frames(&stream[..stream.len() - 1], 7, &Intake::default());
+        for _ in 1..said.len() {
+            assert!(torn.next().await.expect("a message").is_some());
+        }
+        assert!(torn.next().await.expect("the end").is_none());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_taken_is_refused_before_it_is_read() {
+        let too_long = (MESSAGE_BYTES_MAX as u32 + 1).to_be_bytes();
+        for (head, code) in [
+            ([&[0][..], &too_long].concat(), tonic::Code::OutOfRange),
+            (vec![1, 0, 0, 0, 1], tonic::Code::Unimplemented),
+            (vec![0, 0, 0, 0, 1, 0xff], tonic::Code::InvalidArgument),
+        ] {
+            let refused = frames(&head, 64, &Intake::default()).next().await;
+            assert_eq!(refused.err().map(|status| status.code()), Some(code));
+        }
+    }
+
+    /// Their number was bounded and their bytes were not.
+    #[tokio::test]
+    async fn large_messages_were_read_whether_there_was_room_or_not() {
+        let intake = Intake::default();
+        let large = framed(&of_bytes(MESSAGE_BYTES_MAX - 64, 1));
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            let (_, share) = frames(&large, 1 << 20, &intake)
+                .next()
+                .await
+                .expect("read")
+                .expect("one");
+            held.push(share.expect("it is large"));
+        }
+        let mut waiting = frames(&large, 1 << 20, &intake);
+        let mut next = Box::pin(waiting.next());
+        tokio::select! {
+            biased;
+            _ = &mut next => panic!("there is no room"),
+            () = std::future::ready(()) => {}
+        }
+        // A sign of life goes through all the same.
+        let small = framed(&of_bytes(10, 2));
+        assert!(frames(&small, 1 << 20, &intake).next().await.is_ok());
+        held.pop();
+        assert!(matches!(next.await, Ok(Some(_))), "there is room");
+    }
+}

@@ -1,0 +1,176 @@
+//! Large messages of workers, whole and in parts.
+
+use super::worker::open;
+use super::{KEY, Kitchen};
+use crate::harness::PATIENCE;
+use backend::proto::{Command, FromWorker, Hello, ToWorker};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tonic::codegen::http::Request;
+
+const LARGEST: usize = 16 << 20;
+
+fn hello(instance: &str) -> FromWorker {
+    FromWorker {
+        hello: Some(Hello {
+            backend: "kitchen".to_owned(),
+            instance: instance.to_owned(),
+            ..Hello::default()
+        }),
+        ..FromWorker::default()
+    }
+}
+
+/// A message of this size, with one command that no gateway knows.
+fn of_bytes(bytes: usize) -> FromWorker {
+    let command = Command {
+        traceparent: "x".repeat(bytes - 64),
+        what: None,
+    };
+    FromWorker {
+        first: 1,
+        commands: vec![command],
+        ..FromWorker::default()
+    }
+}
+
+fn framed(message: &FromWorker) -> Bytes {
+    let message = message.encode_to_vec();
+    let len = (message.len() as u32).to_be_bytes();
+    [&[0][..], &len, &message].concat().into()
+}
+
+/// A worker's stream, as HTTP/2 carries it.
+struct Link {
+    up: h2::SendStream<Bytes>,
+    down: h2::client::ResponseFuture,
+    /// To be sent.
+    rest: Bytes,
+}
+
+impl Link {
+    async fn attach(workers: SocketAddr, instance: &str, rest: Bytes) -> Link {
+        let stream = TcpStream::connect(workers).await.expect("a connection");
+        let (mut client, conn) = h2::client::handshake(stream).await.expect("HTTP/2");
+        tokio::spawn(conn);
+        let request = Request::post("http://gateway/sockeye.worker.v1.Workers/Attach")
+            .header("authorization", format!("Bearer {}", KEY.0))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        let request = request.body(()).expect("a request");
+        let (down, mut up) = client.send_request(request, false).expect("a stream");
+        up.send_data(framed(&hello(instance)), false).expect("sent");
+        Link { up, down, rest }
+    }
+
+    /// Sends all but so many bytes, or what is taken until nothing moves any more.
+    async fn send_but(&mut self, left: usize) {
+        while self.rest.len() > left {
+            let len = (self.rest.len() - left).min(256 << 10);
+            self.up.reserve_capacity(len);
+            let room = std::future::poll_fn(|cx| self.up.poll_capacity(cx));
+            let Ok(room) = tokio::time::timeout(Duration::from_secs(2), room).await else {
+                return;
+            };
+            let room = room.expect("open").expect("no error").min(len);
+            self.up
+                .send_data(self.rest.split_to(room), false)
+                .expect("sent");
+        }
+    }
+
+    /// How many commands the gateway has taken in, when it says so.
+    async fn confirmed(self) -> u64 {
+        let mut body = self.down.await.expect("an answer").into_body();
+        let mut bytes = Vec::new();
+        loop {
+            let data = body.data().await.expect("more").expect("no error");
+            let _ = body.flow_control().release_capacity(data.len());
+            bytes.extend_from_slice(&data);
+            while let Some(head) = bytes.get(1..5) {
+                let end = 5 + u32::from_be_bytes(head.try_into().expect("four")) as usize;
+                let Some(message) = bytes.get(5..end) else {
+                    break;
+                };
+                let message = ToWorker::decode(message).expect("a message");
+                if message.commands > 0 {
+                    return message.commands;
+                }
+                bytes.drain(..end);
+            }
+        }
+    }
+}
+
+/// 64 of them might wait, of 16 MiB each, and one of each link besides.
+#[test]
+fn messages_of_workers_were_bounded_in_number_and_not_in_bytes() {
+    const LINKS: usize = 9;
+    let kitchen = Kitchen::open("silent_after = \"60s\"");
+    let before = kitchen.gateway.own_memory();
+    let large = framed(&of_bytes(LARGEST));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let mut links = Vec::new();
+        for n in 0..LINKS {
+            links.push(Link::attach(kitchen.workers, &n.to_string(), large.clone()).await);
+        }
+        let sending = links.into_iter().map(|mut link| {
+            tokio::spawn(async move {
+                link.send_but(1).await;
+                link
+            })
+        });
+        let mut links = Vec::new();
+        for link in sending.collect::<Vec<_>>() {
+            links.push(link.await.expect("sent"));
+        }
+        let took = kitchen.gateway.own_memory() - before;
+        assert!(took < 6 * LARGEST as u64, "{took} bytes for nine messages");
+        // All of them are taken in as soon as there is room.
+        let finishing = links.into_iter().map(|mut link| {
+            tokio::spawn(async move {
+                while !link.rest.is_empty() {
+                    link.send_but(0).await;
+                }
+                link.confirmed().await
+            })
+        });
+        for confirmed in finishing.collect::<Vec<_>>() {
+            let confirmed = tokio::time::timeout(3 * PATIENCE, confirmed).await;
+            assert_eq!(confirmed.expect("in time").expect("no panic"), 1);
+        }
+    });
+    let left = kitchen.gateway.own_memory().saturating_sub(before);
+    assert!(left < 6 * LARGEST as u64, "{left} bytes are kept");
+}
+
+/// Its stream ended, and it came back with the same message for ever.
+#[test]
+fn a_worker_that_said_too_much_at_once_was_not_told_so() {
+    let kitchen = Kitchen::open("");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let told = runtime.expect("a runtime").block_on(async {
+        let opened = open(kitchen.workers, &KEY.0, hello("a")).await;
+        let (frames, mut messages) = opened.expect("attached");
+        frames.send(of_bytes(LARGEST + 65_536)).await.expect("sent");
+        loop {
+            match messages.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(status) => return Some(status),
+            }
+        }
+    });
+    let told = told.expect("a reason");
+    assert_eq!(told.code(), tonic::Code::OutOfRange, "{told}");
+    assert!(kitchen.gateway.logged("send fewer commands", PATIENCE));
+}
