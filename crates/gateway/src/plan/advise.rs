@@ -1,15 +1,13 @@
 //! Owns the advice which transport to take, from the direction of traffic, its rate, the latency
 //! that is needed and what stands between. Every verdict has its reasons.
 
+use super::range::{AtLeast0, Positive};
 use super::sheet::number;
-use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use units::grouped;
 
 /// Headers of one poll, request and answer, unless told otherwise.
 pub const POLL_HEADER_BYTES: u64 = 679;
-const SECONDS_PER_DAY: f64 = 86_400.0;
 /// Faster polling than this is a stream made of requests.
 const SANE_POLL_S: f64 = 5.0;
 /// More POSTs than this from one client deserve a connection.
@@ -17,42 +15,40 @@ const POSTS_PER_MINUTE_MAX: f64 = 12.0;
 /// A round trip of HTTP over a mobile network with its connection already open.
 const POST_LATENCY_MS: f64 = 200.0;
 
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args)]
 pub struct Needs {
     /// Where messages flow: down (server to client), up, or both.
     #[arg(long, value_enum)]
-    pub direction: Direction,
+    direction: Direction,
     /// Messages a minute towards one client.
-    #[arg(long, default_value_t = 1.0, value_name = "N")]
-    pub down_per_minute: f64,
+    #[arg(long, default_value = "1", value_name = "N")]
+    down_per_minute: AtLeast0,
     /// Messages a minute from one client.
-    #[arg(long, default_value_t = 1.0, value_name = "N")]
-    pub up_per_minute: f64,
+    #[arg(long, default_value = "1", value_name = "N")]
+    up_per_minute: AtLeast0,
     /// How late a message may be.
-    #[arg(long, default_value_t = 1_000.0, value_name = "MS")]
-    pub latency_ms: f64,
+    #[arg(long, default_value = "1000", value_name = "MS")]
+    latency_ms: Positive,
     /// What stands between client and server.
     #[arg(long, value_enum, default_value = "none")]
-    pub proxies: Proxies,
+    proxies: Proxies,
     /// Payloads are binary.
     #[arg(long)]
-    pub binary: bool,
+    binary: bool,
     /// As JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Direction {
     Down,
     Up,
     Both,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Proxies {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Proxies {
     /// Nothing that changes HTTP.
     None,
     /// Some refuse `Upgrade`: offices, old gateways, antivirus.
@@ -63,17 +59,12 @@ pub enum Proxies {
     Unknown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// Plain requests by a timer.
-    Polling,
-    /// Server-Sent Events, with POST for what clients say.
-    Sse,
-    WebSocket,
-    /// Socket.IO: WebSocket, with long-polling where it does not get through.
-    WebSocketWithFallback,
-}
+/// In the order of simplicity: plain requests by a timer, events with POST for what clients say, and so on.
+const TRANSPORTS: [&str; 4] = [POLLING, SSE, WEB_SOCKET, SOCKET_IO];
+const POLLING: &str = "polling by a timer";
+const SSE: &str = "Server-Sent Events";
+const WEB_SOCKET: &str = "WebSocket";
+const SOCKET_IO: &str = "Socket.IO (WebSocket, long-polling as fallback)";
 
 /// Best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -86,197 +77,128 @@ pub enum Verdict {
     Unfit,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+use Verdict::{Elsewhere, Possible, Take, Unfit};
+
+#[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    pub transport: Transport,
-    pub verdict: Verdict,
-    pub reasons: Vec<String>,
+    transport: &'static str,
+    verdict: Verdict,
+    reasons: Vec<String>,
 }
+
+/// If it holds, the transport is at best what the verdict says, for this reason.
+struct Rule(&'static str, bool, Verdict, String);
 
 /// All transports, the one to take first.
-pub fn advise(needs: &Needs) -> Result<Vec<Advice>> {
-    check(needs)?;
-    let mut all = vec![
-        polling(needs),
-        sse(needs),
-        web_socket(needs),
-        with_fallback(needs),
-    ];
-    // Stable, and the list is in the order of simplicity: the simplest that fits is taken.
+pub fn advise(needs: &Needs) -> Vec<Advice> {
+    let rules = needs.rules();
+    let mut all = TRANSPORTS.map(|transport| {
+        let hold = rules.iter().filter(|rule| rule.0 == transport && rule.1);
+        Advice {
+            transport,
+            verdict: hold.clone().map(|rule| rule.2).max().unwrap_or(Take),
+            reasons: hold.map(|rule| rule.3.clone()).collect(),
+        }
+    });
+    // Stable: the simplest that fits is taken.
     all.sort_by_key(|advice| advice.verdict);
-    if let Some(first) = all.first_mut().filter(|a| a.verdict <= Verdict::Possible) {
-        first.verdict = Verdict::Take;
-    }
-    for other in all.iter_mut().skip(1) {
-        other.verdict = other.verdict.max(Verdict::Possible);
-    }
-    Ok(all)
-}
-
-fn check(needs: &Needs) -> Result<()> {
-    let figures = [
-        ("--down-per-minute", needs.down_per_minute),
-        ("--up-per-minute", needs.up_per_minute),
-    ];
-    for (flag, value) in figures {
-        if !(value >= 0.0 && value.is_finite()) {
-            bail!("cannot advise with {flag} {value}: it must be at least 0");
+    for (at, advice) in all.iter_mut().enumerate() {
+        match advice.verdict {
+            Take | Possible if at == 0 => advice.verdict = Take,
+            Take => advice.verdict = Possible,
+            _ => {}
         }
     }
-    if !(needs.latency_ms > 0.0 && needs.latency_ms.is_finite()) {
-        let latency = needs.latency_ms;
-        bail!("cannot advise with --latency-ms {latency}: it must be above 0");
-    }
-    Ok(())
+    all.into()
+}
+
+/// One rule a line: `transport, condition => verdict, "reason";`.
+macro_rules! rules {
+    ($($transport:ident, $holds:expr => $verdict:ident, $reason:literal;)*) => {
+        vec![$(Rule($transport, $holds, $verdict, format!($reason))),*]
+    };
 }
 
 impl Needs {
-    fn listens(&self) -> bool {
-        self.direction != Direction::Up
-    }
+    fn rules(&self) -> Vec<Rule> {
+        let listens = self.direction != Direction::Up;
+        let talks = self.direction != Direction::Down;
+        let both = listens && talks;
+        let refused = matches!(self.proxies, Proxies::NoUpgrade | Proxies::Unknown);
+        let held = matches!(self.proxies, Proxies::Buffering | Proxies::Unknown);
+        // On average a message waits half the interval, at worst all of it.
+        let interval_s = *self.latency_ms / 1_000.0;
+        let news = *self.down_per_minute * interval_s / 60.0;
+        let rare = interval_s >= SANE_POLL_S;
+        let asks = listens && rare;
+        let many_posts = talks && *self.up_per_minute > POSTS_PER_MINUTE_MAX;
+        let late_posts = talks && !many_posts && *self.latency_ms < POST_LATENCY_MS;
+        let posts = !many_posts && !late_posts;
+        let [often, each, up, ms] = [
+            SANE_POLL_S,
+            interval_s,
+            *self.up_per_minute,
+            *self.latency_ms,
+        ]
+        .map(number);
+        let requests = number((86_400.0 / interval_s).round());
+        let empty = number(((1.0 - news) * 100.0).round());
+        rules! {
+            POLLING, listens => Take, "news at most {each} s old means {requests} requests a day from each client, {POLL_HEADER_BYTES} B of headers each";
+            POLLING, listens && !rare => Unfit, "asking more often than every {often} s costs more than holding a connection";
+            POLLING, asks && news >= 1.0 => Take, "nearly every answer has news, so little is asked in vain";
+            POLLING, asks && news < 1.0 => Possible, "{empty} % of the answers are empty";
+            POLLING, many_posts => Unfit, "{up} messages a minute from each client would each be a request with {POLL_HEADER_BYTES} B of headers";
+            POLLING, late_posts => Unfit, "{ms} ms leaves no time for a request by message";
+            POLLING, true => Take, "every proxy, cache and server knows it; no connection is held";
 
-    fn talks(&self) -> bool {
-        self.direction != Direction::Down
-    }
+            SSE, !listens => Unfit, "it only carries messages towards clients; a plain POST is enough";
+            SSE, posts && both => Elsewhere, "Sockeye's streams only listen: clients send to another server, by POST";
+            SSE, many_posts => Unfit, "{up} messages a minute from each client would each be a request with {POLL_HEADER_BYTES} B of headers";
+            SSE, late_posts => Unfit, "{ms} ms leaves no time for a request by message";
+            SSE, self.binary => Take, "it is text: binary grows by a third as base64";
+            SSE, held => Unfit, "a proxy that waits for whole answers delivers nothing of a stream";
+            SSE, true => Possible, "plain HTTP: no Upgrade that a proxy could refuse";
+            SSE, true => Take, "browsers reconnect by themselves and resume with Last-Event-ID";
+            SSE, true => Take, "over HTTP/1.1 a browser opens six connections to a host: use HTTP/2";
 
-    fn both(&self) -> bool {
-        self.listens() && self.talks()
-    }
+            WEB_SOCKET, both => Take, "both directions on one connection, 2 to 14 B around a message";
+            WEB_SOCKET, !both => Possible, "one direction needs no WebSocket";
+            WEB_SOCKET, self.binary => Take, "binary as it is";
+            WEB_SOCKET, refused => Unfit, "a proxy that refuses Upgrade leaves its users out: TLS helps often";
+            WEB_SOCKET, held => Take, "after the Upgrade there is no answer left that a proxy could hold";
+            WEB_SOCKET, true => Take, "reconnecting and resuming is the client's work";
 
-    fn may_refuse_upgrade(&self) -> bool {
-        matches!(self.proxies, Proxies::NoUpgrade | Proxies::Unknown)
-    }
-
-    fn may_buffer(&self) -> bool {
-        matches!(self.proxies, Proxies::Buffering | Proxies::Unknown)
-    }
-
-    /// Client messages that plain POSTs serve badly, and why.
-    fn too_much_for_posts(&self) -> Option<String> {
-        if !self.talks() {
-            return None;
-        }
-        if self.up_per_minute > POSTS_PER_MINUTE_MAX {
-            return Some(format!(
-                "{} messages a minute from each client would each be a request with {} B of headers",
-                number(self.up_per_minute),
-                POLL_HEADER_BYTES
-            ));
-        }
-        (self.latency_ms < POST_LATENCY_MS).then(|| {
-            format!(
-                "{} ms leaves no time for a request by message",
-                number(self.latency_ms)
-            )
-        })
-    }
-}
-
-/// A transport begins with a verdict; each reason that holds may make it worse: `if this holds => verdict, "reason";`.
-macro_rules! judge {
-    ($transport:expr, $begin:expr; $($holds:expr => $verdict:ident, $reason:expr;)*) => {{
-        let mut advice = Advice { transport: $transport, verdict: $begin, reasons: Vec::new() };
-        $(if $holds {
-            advice.verdict = advice.verdict.max(Verdict::$verdict);
-            advice.reasons.push($reason.into());
-        })*
-        advice
-    }};
-}
-
-fn polling(needs: &Needs) -> Advice {
-    // On average a message waits half the interval, at worst all of it.
-    let interval_s = needs.latency_ms / 1_000.0;
-    let requests = grouped((SECONDS_PER_DAY / interval_s).round() as u64);
-    let (each, often) = (number(interval_s), number(SANE_POLL_S));
-    let news = needs.down_per_minute * interval_s / 60.0;
-    let empty = number(((1.0 - news) * 100.0).round());
-    let asks = needs.listens() && interval_s >= SANE_POLL_S;
-    let posts = needs.too_much_for_posts();
-    judge! {
-        Transport::Polling, Verdict::Take;
-        needs.listens() => Take, format!(
-            "news at most {each} s old means {requests} requests a day from each client, {POLL_HEADER_BYTES} B of headers each"
-        );
-        needs.listens() && !asks => Unfit, format!("asking more often than every {often} s costs more than holding a connection");
-        asks && news >= 1.0 => Take, "nearly every answer has news, so little is asked in vain";
-        asks && news < 1.0 => Possible, format!("{empty} % of the answers are empty");
-        posts.is_some() => Unfit, posts.unwrap_or_default();
-        true => Take, "every proxy, cache and server knows it; no connection is held";
-    }
-}
-
-fn sse(needs: &Needs) -> Advice {
-    let posts = needs.too_much_for_posts();
-    judge! {
-        Transport::Sse, Verdict::Possible;
-        !needs.listens() => Unfit, "it only carries messages towards clients; a plain POST is enough";
-        posts.is_none() && needs.both() => Elsewhere, "Sockeye's streams only listen: clients send to another server, by POST";
-        posts.is_some() => Unfit, posts.unwrap_or_default();
-        needs.binary => Take, "it is text: binary grows by a third as base64";
-        needs.may_buffer() => Unfit, "a proxy that waits for whole answers delivers nothing of a stream";
-        true => Take, "plain HTTP: no Upgrade that a proxy could refuse";
-        true => Take, "browsers reconnect by themselves and resume with Last-Event-ID";
-        true => Take, "over HTTP/1.1 a browser opens six connections to a host: use HTTP/2";
-    }
-}
-
-fn web_socket(needs: &Needs) -> Advice {
-    judge! {
-        Transport::WebSocket, Verdict::Take;
-        needs.both() => Take, "both directions on one connection, 2 to 14 B around a message";
-        !needs.both() => Possible, "one direction needs no WebSocket";
-        needs.binary => Take, "binary as it is";
-        needs.may_refuse_upgrade() => Unfit, "a proxy that refuses Upgrade leaves its users out: TLS helps often";
-        needs.may_buffer() => Take, "after the Upgrade there is no answer left that a proxy could hold";
-        true => Take, "reconnecting and resuming is the client's work";
-    }
-}
-
-fn with_fallback(needs: &Needs) -> Advice {
-    let refused = needs.may_refuse_upgrade();
-    let begin = match refused && (needs.both() || needs.may_buffer()) {
-        true => Verdict::Take,
-        false => Verdict::Possible,
-    };
-    judge! {
-        Transport::WebSocketWithFallback, begin;
-        refused => Take, "where Upgrade is refused it stays on long-polling";
-        !refused => Take, "nothing here refuses Upgrade: the fallback would not be used";
-        needs.may_buffer() => Take, "a long poll is a whole answer, which a proxy hands on at once";
-        true => Take, "acknowledgements, rooms and reconnecting come with the client";
-    }
-}
-
-impl Transport {
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::Polling => "polling by a timer",
-            Transport::Sse => "Server-Sent Events",
-            Transport::WebSocket => "WebSocket",
-            Transport::WebSocketWithFallback => "Socket.IO (WebSocket, long-polling as fallback)",
+            SOCKET_IO, refused && (both || held) => Take, "where Upgrade is refused it stays on long-polling";
+            SOCKET_IO, refused && !both && !held => Possible, "where Upgrade is refused it stays on long-polling";
+            SOCKET_IO, !refused => Possible, "nothing here refuses Upgrade: the fallback would not be used";
+            SOCKET_IO, held => Take, "a long poll is a whole answer, which a proxy hands on at once";
+            SOCKET_IO, true => Take, "acknowledgements, rooms and reconnecting come with the client";
         }
     }
 }
 
 /// For people: the choice, then each transport with its reasons.
 pub fn text(all: &[Advice]) -> String {
-    let mut out = String::new();
-    match all.first() {
-        Some(first) if first.verdict == Verdict::Take => {
-            out.push_str(&format!("take {}\n", first.transport.name()));
-        }
-        _ => out.push_str("nothing fits: relax the latency or look at the proxies\n"),
-    }
-    for one in all {
-        let mark = match one.verdict {
-            Verdict::Take => "take",
-            Verdict::Possible => "possible",
-            Verdict::Elsewhere => "fits, but Sockeye serves a part of it",
-            Verdict::Unfit => "unfit",
+    let taken = all.first().filter(|first| first.verdict == Take);
+    let mut out = match taken {
+        Some(first) => format!("take {}\n", first.transport),
+        None => "nothing fits: relax the latency or look at the proxies\n".to_owned(),
+    };
+    for Advice {
+        transport,
+        verdict,
+        reasons,
+    } in all
+    {
+        let mark = match verdict {
+            Take => "take",
+            Possible => "possible",
+            Elsewhere => "fits, but Sockeye serves a part of it",
+            Unfit => "unfit",
         };
-        out.push_str(&format!("\n{} ({mark})\n", one.transport.name()));
-        for reason in &one.reasons {
+        out.push_str(&format!("\n{transport} ({mark})\n"));
+        for reason in reasons {
             out.push_str(&format!("  · {reason}\n"));
         }
     }
@@ -285,101 +207,56 @@ pub fn text(all: &[Advice]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::parsed;
     use super::*;
 
-    fn needs(direction: Direction) -> Needs {
-        Needs {
-            direction,
-            down_per_minute: 30.0,
-            up_per_minute: 1.0,
-            latency_ms: 1_000.0,
-            proxies: Proxies::None,
-            binary: false,
-            json: false,
+    fn advice(needs: &str) -> Vec<Advice> {
+        match parsed(&format!("advise {needs}")).unwrap().other {
+            Some(super::super::Other::Advise(needs)) => advise(&needs),
+            other => panic!("{other:?}"),
         }
     }
 
-    fn choice(needs: &Needs) -> Transport {
-        let all = advise(needs).unwrap();
-        assert_eq!(all.len(), 4);
-        assert_eq!(all[0].verdict, Verdict::Take, "{all:?}");
-        let taken = all.iter().filter(|a| a.verdict == Verdict::Take).count();
-        assert_eq!(taken, 1, "{all:?}");
-        assert!(all.iter().all(|advice| !advice.reasons.is_empty()));
-        all[0].transport
-    }
+    /// Lines of `what is needed => what is to be taken`.
+    const CHOICES: &str = "
+        --direction down --down-per-minute 30 => Server
+        --direction down --down-per-minute 30 --proxies no-upgrade => Server
+        --direction down --down-per-minute 30 --proxies buffering => WebSocket
+        --direction both --proxies no-upgrade => Socket.IO
+        --direction both --latency-ms 150 => WebSocket
+        --direction both --latency-ms 150 --proxies unknown => Socket.IO
+        --direction down --down-per-minute 1 --latency-ms 60000 => polling
+        --direction down --down-per-minute 0.5 --latency-ms 60000 => polling
+        --direction up => polling
+        --direction up --up-per-minute 600 => WebSocket
+        --direction up --up-per-minute 600 --binary => WebSocket";
 
-    /// Direction, what is otherwise than in `needs`, and what is to be taken.
     #[test]
     fn each_need_has_its_transport() {
-        use Direction::{Both, Down, Up};
-        use Transport::{Polling, Sse, WebSocket, WebSocketWithFallback};
-        type Change = fn(&mut Needs);
-        let cases: [(Direction, Change, Transport); 11] = [
-            (Down, |_| (), Sse),
-            (Down, |needs| needs.proxies = Proxies::NoUpgrade, Sse),
-            (Down, |needs| needs.proxies = Proxies::Buffering, WebSocket),
-            (
-                Both,
-                |needs| needs.proxies = Proxies::NoUpgrade,
-                WebSocketWithFallback,
-            ),
-            (Both, |needs| needs.latency_ms = 150.0, WebSocket),
-            (
-                Both,
-                |needs| (needs.latency_ms, needs.proxies) = (150.0, Proxies::Unknown),
-                WebSocketWithFallback,
-            ),
-            (
-                Down,
-                |needs| (needs.down_per_minute, needs.latency_ms) = (1.0, 60_000.0),
-                Polling,
-            ),
-            // Half of the answers would be empty, and still nothing is simpler.
-            (
-                Down,
-                |needs| (needs.down_per_minute, needs.latency_ms) = (0.5, 60_000.0),
-                Polling,
-            ),
-            (Up, |_| (), Polling),
-            (Up, |needs| needs.up_per_minute = 600.0, WebSocket),
-            (
-                Up,
-                |needs| (needs.up_per_minute, needs.binary) = (600.0, true),
-                WebSocket,
-            ),
-        ];
-        for (direction, change, wanted) in cases {
-            let mut needs = needs(direction);
-            change(&mut needs);
-            assert_eq!(choice(&needs), wanted, "{needs:?}");
+        for choice in CHOICES.trim().lines() {
+            let (needs, wanted) = choice.split_once(" => ").unwrap();
+            let all = advice(needs);
+            assert!(all[0].transport.starts_with(wanted), "{needs}: {all:?}");
+            let taken = all.iter().filter(|advice| advice.verdict == Take).count();
+            assert_eq!((all.len(), taken, all[0].verdict), (4, 1, Take), "{all:?}");
+            assert!(all.iter().all(|advice| !advice.reasons.is_empty()));
         }
     }
 
     #[test]
     fn a_stream_that_only_listens_is_no_chat() {
-        let all = advise(&needs(Direction::Both)).unwrap();
-        let sse = all.iter().find(|a| a.transport == Transport::Sse).unwrap();
-        assert_eq!(sse.verdict, Verdict::Elsewhere);
+        let all = advice("--direction both");
+        let sse = all.iter().find(|advice| advice.transport == SSE).unwrap();
+        assert_eq!(sse.verdict, Elsewhere);
         assert!(sse.reasons[0].contains("only listen"), "{sse:?}");
     }
 
     #[test]
     fn reasons_carry_the_figures() {
-        let all = advise(&needs(Direction::Down)).unwrap();
-        let polling = all.iter().find(|a| a.transport == Transport::Polling);
-        let reason = &polling.unwrap().reasons[0];
-        assert!(reason.contains("86,400 requests a day"), "{reason}");
-        assert!(reason.contains("679 B"), "{reason}");
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_by_its_flag() {
-        let never = Needs {
-            latency_ms: 0.0,
-            ..needs(Direction::Down)
-        };
-        let error = advise(&never).unwrap_err().to_string();
-        assert!(error.contains("--latency-ms 0"), "{error}");
+        let text = text(&advice("--direction down"));
+        assert!(
+            text.contains("86,400 requests a day from each client, 679 B"),
+            "{text}"
+        );
     }
 }

@@ -2,55 +2,28 @@
 //! its source and the day it was looked up. The one built in is `benchmarks/prices.toml`.
 
 use super::range::{AtLeast0, Count, Day, HoursOfMonth, Masters, Positive, Share, Words};
+use super::sheet::{Figure, MONEY, Sheet, figure};
 use anyhow::{Result, bail};
 use bench::toml_file;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use units::nearest;
 
 /// The price file this program was built with.
 pub const BUILT_IN: &str = include_str!("../../../../benchmarks/prices.toml");
 
-/// Where a price was found; `assumption` where nobody publishes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Basis {
-    Published,
-    Assumption,
-}
-
-/// A table of the file without a source of its own.
-macro_rules! table {
-    ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* }) => {
-        $(#[$about])*
+/// Tables of the file.
+macro_rules! tables {
+    ($($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {$(
         #[derive(Clone, Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
+        $(#[$about])*
         pub struct $name { $($(#[$of])* pub $field: $type),* }
-    };
+    )*};
 }
 
-/// A price with where it was found, on which day.
-macro_rules! quoted {
-    ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* }) => {
-        table! {
-            $(#[$about])*
-            $name { $($(#[$of])* $field: $type,)* source: Words, date: Day, basis: Basis, }
-        }
-
-        impl $name {
-            /// How the price is quoted in a line.
-            pub fn quoted(&self) -> String {
-                let (source, date) = (&*self.source, &*self.date);
-                match self.basis {
-                    Basis::Published => format!("{source}, {date}"),
-                    Basis::Assumption => format!("assumption, {date}: {source}"),
-                }
-            }
-        }
-    };
-}
-
-table! {
+tables! {
     Prices {
         /// Day of the file as a whole; single prices carry their own.
         dated: Day,
@@ -69,9 +42,14 @@ table! {
         #[serde(default)]
         managed: Managed,
     }
-}
 
-quoted! {
+    /// Where figures were found, and when.
+    Origin {
+        source: Words,
+        date: Day,
+        basis: Basis,
+    }
+
     /// A machine a node runs on.
     Instance {
         name: Words,
@@ -80,20 +58,18 @@ quoted! {
         /// What it can send all the time, not in bursts.
         network_gbps: Positive,
         per_hour: AtLeast0,
+        origin: Origin,
     }
-}
 
-quoted! {
     RedisNode {
         name: Words,
         memory_gib: Positive,
         per_hour: AtLeast0,
         /// Messages in and out a second that one node is trusted with.
         messages_per_second: Positive,
+        origin: Origin,
     }
-}
 
-quoted! {
     /// Billed by the hour and by the unit that the greatest of three uses fills.
     LoadBalancer {
         name: Words,
@@ -102,37 +78,32 @@ quoted! {
         unit_new_connections_per_second: AtLeast0,
         unit_active_connections: AtLeast0,
         unit_gb_per_hour: AtLeast0,
+        origin: Origin,
     }
-}
 
-quoted! {
     /// Traffic to the internet by month; tiers follow each other.
     Egress {
         free_gb: AtLeast0,
         #[serde(rename = "tier")]
         tiers: Vec<EgressTier>,
+        origin: Origin,
     }
-}
 
-table! {
     EgressTier {
         /// Gigabytes of this tier; the last has none.
         gb: Option<Positive>,
         per_gb: AtLeast0,
     }
-}
 
-quoted! {
     /// What people cost who keep it running.
     People {
         per_hour: AtLeast0,
         hours_per_month: AtLeast0,
         /// The same for a managed service.
         managed_hours_per_month: AtLeast0,
+        origin: Origin,
     }
-}
 
-table! {
     /// What no price list and no load test says.
     Sizing {
         /// Share of a node's processors that may be busy at the peak.
@@ -143,39 +114,35 @@ table! {
         kernel_bytes_per_connection: AtLeast0,
         /// Of an idle TLS session; counts with `--tls`.
         tls_bytes_per_connection: AtLeast0,
-        /// What a node spends on a message that another node published.
+        /// What nodes and Redis spend on a message from one node to another.
         cluster_cpu_us_per_message: AtLeast0,
-        /// Of the session registry in Redis, by connection.
-        redis_bytes_per_connection: AtLeast0,
+        /// What Redis keeps for a node that stands still.
+        redis_mib_per_node: AtLeast0,
         /// Fewest masters of a Redis Cluster, and replicas of each.
         redis_masters_min: Masters,
         redis_replicas: Count,
         /// Measured processors against those of the price list: 2 halves the figures.
         core_factor: Positive,
-        source: Words,
-        date: Day,
+        origin: Origin,
     }
-}
 
-/// Services by how they bill.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Managed {
-    pub by_tier: Vec<ByTier>,
-    pub by_use: Vec<ByUse>,
-    pub by_unit: Vec<ByUnit>,
-}
+    /// Services by how they bill.
+    #[derive(Default)]
+    #[serde(default)]
+    Managed {
+        by_tier: Vec<ByTier>,
+        by_use: Vec<ByUse>,
+        by_unit: Vec<ByUnit>,
+    }
 
-quoted! {
     /// The cheapest tier that holds the month.
     ByTier {
         name: Words,
         #[serde(rename = "tier")]
         tiers: Vec<Tier>,
+        origin: Origin,
     }
-}
 
-table! {
     /// It holds as many as it names; what it does not name, it does not count.
     Tier {
         name: Words,
@@ -185,9 +152,7 @@ table! {
         /// That were active in the month.
         users: Option<Positive>,
     }
-}
 
-quoted! {
     /// A fee and so much by million.
     ByUse {
         name: Words,
@@ -202,10 +167,9 @@ quoted! {
         with_egress: bool,
         /// Most connections that the plan allows.
         connections_max: Option<Positive>,
+        origin: Origin,
     }
-}
 
-quoted! {
     /// Units of so many connections by the day, each with free messages.
     ByUnit {
         name: Words,
@@ -217,6 +181,29 @@ quoted! {
         /// Only what the service sends counts.
         outbound_only: bool,
         units_max: Option<Positive>,
+        origin: Origin,
+    }
+}
+
+/// `assumption` where nobody publishes a price.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    Published,
+    Assumption,
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Origin {
+            source,
+            date,
+            basis,
+        } = self;
+        match basis {
+            Basis::Published => write!(f, "{source}, {date}"),
+            Basis::Assumption => write!(f, "assumption, {date}: {source}"),
+        }
     }
 }
 
@@ -230,7 +217,7 @@ impl Prices {
     }
 
     /// `name` is what messages call the text.
-    pub fn read(text: &str, name: &str) -> Result<Prices> {
+    fn read(text: &str, name: &str) -> Result<Prices> {
         let prices: Prices = toml_file::parse(text, name)?;
         prices.check()?;
         Ok(prices)
@@ -244,35 +231,45 @@ impl Prices {
         if self.redis_nodes.is_empty() {
             bail!("cannot plan for several nodes: the price file has no [[redis]]");
         }
-        for (at, instance) in self.instances.iter().enumerate() {
-            let name = &instance.name;
-            if self.instances[..at]
-                .iter()
-                .any(|other| *other.name == **name)
-            {
-                bail!(
-                    "cannot plan with instance {name} twice: give the second [[instance]] another name"
-                );
-            }
+        let mut names: Vec<&str> = self.instances.iter().map(|one| &**one.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let name = twice[0];
+            bail!(
+                "cannot plan with instance {name} twice: give the second [[instance]] another name"
+            );
         }
-        let Some((last, others)) = self.egress.tiers.split_last() else {
-            bail!("cannot price traffic: the price file has no [[egress.tier]]");
-        };
-        if last.gb.is_some() {
-            bail!("cannot price traffic: the last [[egress.tier]] must have no gb");
-        }
-        if others.iter().any(|tier| tier.gb.is_none()) {
-            bail!("cannot price traffic: all but the last [[egress.tier]] must have gb");
+        let tiers = &self.egress.tiers;
+        let endless = tiers.iter().position(|tier| tier.gb.is_none());
+        if endless.is_none_or(|at| at + 1 != tiers.len()) {
+            bail!(
+                "cannot price traffic: the last [[egress.tier]] must have no gb, and all others must have it"
+            );
         }
         Ok(())
     }
 
+    /// What so many nodes cost.
+    pub fn month(
+        &self,
+        nodes: Figure,
+        name: &str,
+        per_hour: f64,
+        origin: &Origin,
+        sheet: &mut Sheet,
+    ) -> Figure {
+        let hour = sheet.given(name, figure(per_hour, "an hour"), origin);
+        sheet.reckon(
+            "cost",
+            MONEY,
+            nodes * hour * figure(*self.hours_per_month, "h"),
+        )
+    }
+
     pub fn instance(&self, name: &str) -> Result<&Instance> {
-        let names = || self.instances.iter().map(|instance| &*instance.name);
-        let found = self
-            .instances
-            .iter()
-            .find(|instance| &*instance.name == name);
+        let names = || self.instances.iter().map(|instance| &**instance.name);
+        let mut instances = self.instances.iter();
+        let found = instances.find(|instance| **instance.name == *name);
         found.ok_or_else(|| {
             let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean {near}?"),
@@ -286,6 +283,23 @@ impl Prices {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lines of `what stands in the file | what stands there instead | what is told of it`.
+    const MISTAKES: &str = "
+        target_per_user_month =    | target_per_usr_month =  | did you mean `target_per_user_month`?
+        memory_gib =               | memory_gb =             | did you mean `memory_gib`?
+        basis = \"published\"      | basis = \"rumour\"      | unknown variant
+        hours_per_month = 730      | hours_per_month = 0     | cannot plan with 0.0: it must be above 0 and at most 744
+        messages_per_second = 20_000 | messages_per_second = 0 | must be above 0
+        per_hour = 0.0725          | per_hour = nan          | cannot plan with NaN
+        per_hour = 0.0725          | per_hour = inf          | cannot plan with inf
+        per_hour = 75              | per_hour = -75          | cannot plan with -75.0: it must be at least 0 and at most 1,000,000,000,000
+        gb = 40_000                | gb = 0                  | must be above 0
+        redis_replicas = 1         | redis_replicas = -1     | a whole number from 0 to 1,000
+        redis_masters_min = 3      | redis_masters_min = 2.5 | cannot plan with 2.5: it must be a whole number from 1 to 1,000
+        cpu_target = 0.5           | cpu_target = 5          | a share, above 0 and at most 1
+        currency = \"USD\"         | currency = \"\"         | a text that says something
+        date = \"2026-09-29\"      | date = \"yesterday\"    | cannot plan with \"yesterday\": it must be a day such as 2026-01-31";
 
     fn refused(from: &str, to: &str) -> String {
         assert!(BUILT_IN.contains(from), "{from} is not in the file");
@@ -301,95 +315,28 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_line_and_nearest_name() {
-        let error = refused("target_per_user_month", "target_per_usr_month");
-        let line = BUILT_IN
-            .lines()
-            .position(|line| line.starts_with("target_per_user_month"))
-            .unwrap()
-            + 1;
-        assert!(
-            error.starts_with(&format!("prices.toml:{line}:1:")),
-            "{error}"
-        );
-        assert!(
-            error.contains("did you mean `target_per_user_month`?"),
-            "{error}"
-        );
-        let nested = refused("memory_gib =", "memory_gb =");
-        assert!(nested.contains("did you mean `memory_gib`?"), "{nested}");
+    fn a_mistake_is_told_with_its_line() {
+        for mistake in MISTAKES.trim().lines() {
+            let parts: Vec<&str> = mistake.split('|').map(str::trim).collect();
+            let [from, to, told] = parts[..] else {
+                panic!("{mistake}")
+            };
+            let error = refused(from, to);
+            let before = &BUILT_IN[..BUILT_IN.find(from).unwrap()];
+            let line = format!("prices.toml:{}:", before.matches('\n').count() + 1);
+            assert!(
+                error.starts_with(&line) && error.contains(told),
+                "{line} {told}: {error}"
+            );
+        }
     }
 
     #[test]
     fn what_contradicts_itself_is_refused() {
         let endless = refused("gb = 10_000, per_gb", "per_gb");
-        assert!(
-            endless.contains("all but the last [[egress.tier]]"),
-            "{endless}"
-        );
+        assert!(endless.contains("the last [[egress.tier]]"), "{endless}");
         let twice = refused("name = \"c7g.xlarge\"", "name = \"c7g.large\"");
         assert!(twice.contains("instance c7g.large twice"), "{twice}");
-        assert!(refused("basis = \"published\"", "basis = \"rumour\"").contains("unknown variant"));
-    }
-
-    #[test]
-    fn every_figure_has_its_range() {
-        for (from, to, told) in [
-            (
-                "\nhours_per_month = 730",
-                "\nhours_per_month = 0",
-                "0 is no figure for a plan: it must be above 0 and at most 744",
-            ),
-            (
-                "messages_per_second = 20_000",
-                "messages_per_second = 0",
-                "must be above 0",
-            ),
-            ("per_hour = 0.0725", "per_hour = nan", "NaN is no figure"),
-            ("per_hour = 0.0725", "per_hour = inf", "inf is no figure"),
-            (
-                "per_hour = 75",
-                "per_hour = -75",
-                "-75 is no figure for a plan: it must be at least 0 and at most 1,000,000,000,000",
-            ),
-            ("gb = 40_000", "gb = 0", "must be above 0"),
-            (
-                "redis_replicas = 1",
-                "redis_replicas = -1",
-                "a whole number from 0 to 1,000",
-            ),
-            (
-                "redis_masters_min = 3",
-                "redis_masters_min = 2.5",
-                "2.5 is no figure for a plan: it must be a whole number from 1 to 1,000",
-            ),
-            (
-                "cpu_target = 0.",
-                "cpu_target = 5",
-                "a share between 0.01 and 1",
-            ),
-            (
-                "currency = \"USD\"",
-                "currency = \"\"",
-                "a text that says something",
-            ),
-            (
-                "date = \"2026-09-29\"",
-                "date = \"yesterday\"",
-                "\"yesterday\" is no day: write YYYY-MM-DD",
-            ),
-        ] {
-            let error = refused(from, to);
-            assert!(error.contains(told), "{error}");
-            let line = BUILT_IN[..BUILT_IN.find(from).unwrap() + 1]
-                .matches('\n')
-                .count()
-                + 1;
-            assert!(
-                error.starts_with(&format!("prices.toml:{line}:")),
-                "{line}: {error}"
-            );
-        }
     }
 
     #[test]

@@ -1,117 +1,84 @@
-//! Owns what a price file may say in one value: numbers with their range, days that are days, texts that say something.
+//! Owns what one value of a plan may be, in the price file and on the command line: numbers with their range, days that are days,
+//! texts that say something.
 
-use serde::Deserialize;
-use std::fmt;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
-use units::grouped;
+use std::str::FromStr;
 
-/// Beyond it a figure is a typing error, and arithmetic would end in infinities.
-const MOST: f64 = 1e12;
-const HOURS_OF_A_MONTH: f64 = 744.0;
-
-/// Types of numbers: `name: test => what it must be;`.
+/// Types of values: `name(made of, as serde names it): test => what it must be;`.
 macro_rules! ranges {
-    ($($(#[$about:meta])* $name:ident: $fits:expr => $wanted:expr;)*) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-        #[serde(try_from = "f64")]
-        pub struct $name(f64);
+    ($($name:ident($raw:ty, $serde:literal): $fits:expr => $wanted:literal;)*) => {$(
+        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+        #[serde(try_from = $serde)]
+        pub struct $name($raw);
 
-        impl TryFrom<f64> for $name {
+        impl TryFrom<$raw> for $name {
             type Error = String;
 
-            fn try_from(given: f64) -> Result<Self, String> {
-                let fits: fn(f64) -> bool = $fits;
-                match fits(given) {
-                    true => Ok($name(given)),
-                    false => Err(format!("{given} is no figure for a plan: it must be {}", $wanted)),
-                }
-            }
-        }
-
-        impl Deref for $name {
-            type Target = f64;
-
-            fn deref(&self) -> &f64 {
-                &self.0
-            }
-        }
-    )*};
-}
-
-ranges! {
-    AtLeast0: |given| (0.0..=MOST).contains(&given) => format!("at least 0 and at most {}", grouped(MOST as u64));
-    Positive: |given| given > 0.0 && given <= MOST => format!("above 0 and at most {}", grouped(MOST as u64));
-    HoursOfMonth: |given| given > 0.0 && given <= HOURS_OF_A_MONTH => format!("above 0 and at most {HOURS_OF_A_MONTH}");
-    Share: |given| (0.01..=1.0).contains(&given) => "a share between 0.01 and 1";
-    Count: |given| (0.0..=1e3).contains(&given) && given.fract() == 0.0 => "a whole number from 0 to 1,000";
-    Masters: |given| (1.0..=1e3).contains(&given) && given.fract() == 0.0 => "a whole number from 1 to 1,000";
-}
-
-/// Types of texts: `name: test => what is wrong, given the text;`.
-macro_rules! texts {
-    ($($(#[$about:meta])* $name:ident: $fits:expr => $wrong:literal;)*) => {$(
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq, Deserialize)]
-        #[serde(try_from = "String")]
-        pub struct $name(String);
-
-        impl TryFrom<String> for $name {
-            type Error = String;
-
-            fn try_from(given: String) -> Result<Self, String> {
-                let fits: fn(&str) -> bool = $fits;
+            fn try_from(given: $raw) -> Result<Self, String> {
+                let fits: fn(&$raw) -> bool = $fits;
                 match fits(&given) {
                     true => Ok($name(given)),
-                    false => Err(format!($wrong, given)),
+                    false => Err(format!("cannot plan with {given:?}: it must be {}", $wanted)),
                 }
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let given: $raw = text.parse().map_err(|error| format!("{error}"))?;
+                Self::try_from(given)
             }
         }
 
         impl Deref for $name {
-            type Target = str;
+            type Target = $raw;
 
-            fn deref(&self) -> &str {
+            fn deref(&self) -> &$raw {
                 &self.0
+            }
+        }
+
+        impl Display for $name {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
             }
         }
     )*};
 }
 
-texts! {
-    Words: |given| !given.trim().is_empty() => "{:?} is empty: write a text that says something";
-    Day: is_day => "{:?} is no day: write YYYY-MM-DD, such as 2026-01-31";
+// Beyond 10^12 a figure is a typing error, and arithmetic would end in infinities.
+ranges! {
+    AtLeast0(f64, "f64"): |given| (0.0..=1e12).contains(given) => "at least 0 and at most 1,000,000,000,000";
+    Positive(f64, "f64"): |given| *given > 0.0 && *given <= 1e12 => "above 0 and at most 1,000,000,000,000";
+    HoursOfMonth(f64, "f64"): |given| *given > 0.0 && *given <= 744.0 => "above 0 and at most 744";
+    Share(f64, "f64"): |given| *given > 0.0 && *given <= 1.0 => "a share, above 0 and at most 1";
+    Count(f64, "f64"): |given| (0.0..=1e3).contains(given) && given.fract() == 0.0 => "a whole number from 0 to 1,000";
+    Masters(f64, "f64"): |given| (1.0..=1e3).contains(given) && given.fract() == 0.0 => "a whole number from 1 to 1,000";
+    Words(String, "String"): |given| !given.trim().is_empty() => "a text that says something";
+    Day(String, "String"): |given| is_day(given) => "a day such as 2026-01-31";
 }
 
 fn is_day(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let [year, month, day] = parts[..] else {
+    let (Ok(year), Ok(month), Ok(day)) = (
+        text.get(..4).unwrap_or_default().parse::<u32>(),
+        text.get(5..7).unwrap_or_default().parse::<u32>(),
+        text.get(8..).unwrap_or_default().parse::<u32>(),
+    ) else {
         return false;
     };
-    let is_number = |(part, len): (&str, usize)| {
-        part.len() == len && part.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    if ![(year, 4), (month, 2), (day, 2)].into_iter().all(is_number) {
-        return false;
-    }
-    let number = |part: &str| part.parse::<u32>().unwrap_or(0);
-    (1..=days(number(year), number(month))).contains(&number(day))
-}
-
-fn days(year: u32, month: u32) -> u32 {
     let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    match month {
+    let days = match month {
         4 | 6 | 9 | 11 => 30,
         2 => 28 + u32::from(is_leap),
         1..=12 => 31,
         _ => 0,
-    }
+    };
+    // What is written back is what was written: no other separators, signs or lengths.
+    (1..=days).contains(&day) && text == format!("{year:04}-{month:02}-{day:02}")
 }
 
 #[cfg(test)]

@@ -1,60 +1,123 @@
-//! Owns the arithmetic that is shown: every line of a plan carries its operands, and both its
-//! value and its text are made of them, so that what is printed is what was reckoned.
+//! Owns the arithmetic that is shown. Value and text of a line are made of the same operands, so that what is printed is what was
+//! reckoned.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt::{Display, Formatter, Result};
+use std::ops::{Add, Div, Mul, Sub};
 use units::grouped;
 
-/// A number with its text in a line: a figure with its unit, or what was made of several.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Term {
+/// Stands for the currency of the price file.
+pub const MONEY: &str = "¤";
+
+/// A number with its unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
     pub value: f64,
+    pub unit: &'static str,
+}
+
+/// What is reckoned of figures, with its text.
+#[derive(Clone, Debug)]
+pub struct Term {
+    value: f64,
     text: String,
 }
 
-/// One line: `what: arithmetic = value unit`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    pub what: String,
-    /// Operands and operators; empty where a figure is taken over as it is.
-    pub arithmetic: String,
-    pub value: f64,
-    pub unit: String,
-    /// Where a figure comes from that is not reckoned here.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub source: String,
+#[derive(Clone, Debug, Serialize)]
+struct Line {
+    what: String,
+    value: f64,
+    unit: String,
+    /// `what: arithmetic = value unit   [source]`, without arithmetic where a figure is taken over as it is.
+    text: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Section {
-    pub title: String,
-    pub lines: Vec<Line>,
+#[derive(Clone, Debug, Serialize)]
+struct Section {
+    title: String,
+    lines: Vec<Line>,
 }
 
-/// The sections of a plan in the order they were reckoned.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// The answer, a line for each thing that is asked, and the arithmetic in the order in which it was done.
+#[derive(Clone, Debug, Serialize)]
 pub struct Sheet {
-    pub sections: Vec<Section>,
+    #[serde(skip)]
+    currency: String,
+    answers: Vec<(&'static str, String)>,
+    arithmetic: Vec<Section>,
 }
 
-pub fn term(value: f64, unit: &str) -> Term {
-    let text = format!("{} {unit}", number(value));
-    Term {
-        value,
-        text: text.trim_end().to_owned(),
+pub const fn figure(value: f64, unit: &'static str) -> Figure {
+    Figure { value, unit }
+}
+
+impl Figure {
+    /// The same number under another name.
+    pub fn called(self, unit: &'static str) -> Figure {
+        Figure { unit, ..self }
+    }
+
+    /// The number alone.
+    pub fn bare(self) -> Figure {
+        self.called("")
+    }
+
+    /// The number alone, as a whole one.
+    pub fn rounded(self) -> Figure {
+        figure(self.value.round(), "")
+    }
+
+    pub fn tenths(self) -> Figure {
+        figure((self.value * 10.0).round() / 10.0, self.unit)
+    }
+}
+
+impl Display for Figure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let text = format!("{} {}", number(self.value), self.unit);
+        f.write_str(text.trim_end())
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.serialize_f64(self.value)
+    }
+}
+
+impl From<Figure> for Term {
+    fn from(figure: Figure) -> Term {
+        // A sum of money needs no currency at each part.
+        let shown = match figure.unit {
+            MONEY => figure.bare(),
+            _ => figure,
+        };
+        Term {
+            value: figure.value,
+            text: shown.to_string(),
+        }
     }
 }
 
 macro_rules! operators {
     ($($operation:ident $name:ident $sign:literal $of:expr;)*) => {$(
-        impl std::ops::$operation for Term {
+        impl<T: Into<Term>> $operation<T> for Term {
             type Output = Term;
 
-            fn $name(self, other: Term) -> Term {
-                let of: fn(f64, f64) -> f64 = $of;
+            fn $name(self, other: T) -> Term {
+                let (of, other): (fn(f64, f64) -> f64, Term) = ($of, other.into());
                 Term {
                     value: of(self.value, other.value),
                     text: format!("{} {} {}", self.text, $sign, other.text),
                 }
+            }
+        }
+
+        impl<T: Into<Term>> $operation<T> for Figure {
+            type Output = Term;
+
+            fn $name(self, other: T) -> Term {
+                Term::from(self).$name(other)
             }
         }
     )*};
@@ -63,6 +126,7 @@ macro_rules! operators {
 operators! {
     Mul mul "×" |a, b| a * b;
     Add add "+" |a, b| a + b;
+    Sub sub "−" |a, b| a - b;
     Div div "÷" |a, b| if b == 0.0 { 0.0 } else { a / b };
 }
 
@@ -75,14 +139,30 @@ impl Term {
         }
     }
 
-    pub fn sum(terms: impl IntoIterator<Item = Term>) -> Term {
-        let sum = terms.into_iter().reduce(|sum, more| sum + more);
-        sum.unwrap_or_else(|| term(0.0, ""))
+    /// Rounded down: how many are whole.
+    pub fn down(self) -> Term {
+        Term {
+            value: (self.value + self.value.abs() * 1e-12).floor(),
+            text: format!("⌊{}⌋", self.text),
+        }
     }
 
-    pub fn greatest(terms: &[Term]) -> Term {
-        let texts: Vec<&str> = terms.iter().map(|term| &*term.text).collect();
-        let values = terms.iter().map(|term| term.value);
+    /// Its value alone.
+    pub fn figure(self, unit: &'static str) -> Figure {
+        figure(self.value, unit)
+    }
+
+    pub fn sum(parts: impl IntoIterator<Item = Figure>) -> Term {
+        let sum = parts
+            .into_iter()
+            .map(Term::from)
+            .reduce(|sum, more| sum + more);
+        sum.unwrap_or_else(|| figure(0.0, "").into())
+    }
+
+    pub fn greatest(figures: &[Figure]) -> Term {
+        let texts: Vec<String> = figures.iter().map(Figure::to_string).collect();
+        let values = figures.iter().map(|figure| figure.value);
         Term {
             value: values.fold(f64::NEG_INFINITY, f64::max),
             text: format!("the greatest of {}", texts.join(", ")),
@@ -91,77 +171,76 @@ impl Term {
 }
 
 impl Sheet {
+    pub fn new(currency: &str) -> Sheet {
+        Sheet {
+            currency: currency.to_owned(),
+            answers: Vec::new(),
+            arithmetic: Vec::new(),
+        }
+    }
+
+    pub fn answer(&mut self, what: &'static str, text: String) {
+        self.answers.push((what, text));
+    }
+
     pub fn section(&mut self, title: &str) {
-        self.sections.push(Section {
+        self.arithmetic.push(Section {
             title: title.to_owned(),
             lines: Vec::new(),
         });
     }
 
     /// A figure from outside, with its source.
-    pub fn given(&mut self, what: &str, value: f64, unit: &str, source: &str) -> f64 {
-        self.push(what, String::new(), value, unit, source)
+    pub fn given(&mut self, what: &str, figure: Figure, source: impl Display) -> Figure {
+        self.push(what, "", figure, &format!("   [{source}]"))
     }
 
     /// What follows from other figures.
-    pub fn reckon(&mut self, what: &str, unit: &str, term: Term) -> f64 {
-        self.push(what, term.text, term.value, unit, "")
+    pub fn reckon(&mut self, what: &str, unit: &'static str, term: impl Into<Term>) -> Figure {
+        let term = term.into();
+        self.push(
+            what,
+            &format!("{} = ", term.text),
+            figure(term.value, unit),
+            "",
+        )
     }
 
-    /// A whole number that was reckoned as such; `arithmetic` says how.
-    pub fn exact(&mut self, what: &str, arithmetic: &str, value: u64, unit: &str) {
-        self.push(what, arithmetic.to_owned(), value as f64, unit, "");
-    }
-
-    fn push(
-        &mut self,
-        what: &str,
-        arithmetic: String,
-        value: f64,
-        unit: &str,
-        source: &str,
-    ) -> f64 {
-        if self.sections.is_empty() {
-            self.section("");
-        }
-        if let Some(section) = self.sections.last_mut() {
+    fn push(&mut self, what: &str, arithmetic: &str, figure: Figure, source: &str) -> Figure {
+        let result = figure.to_string().replace(MONEY, &self.currency);
+        if let Some(section) = self.arithmetic.last_mut() {
             section.lines.push(Line {
                 what: what.to_owned(),
-                arithmetic,
-                value,
-                unit: unit.to_owned(),
-                source: source.to_owned(),
+                value: figure.value,
+                unit: figure.unit.replace(MONEY, &self.currency),
+                text: format!("{what}: {arithmetic}{result}{source}"),
             });
         }
-        value
+        figure
+    }
+
+    pub fn answers(&self) -> String {
+        let line = |(what, text): &(&str, String)| format!("  {what:<10} {text}\n");
+        self.answers.iter().map(line).collect()
     }
 
     /// Sections with their lines below each other.
-    pub fn text(&self) -> String {
+    pub fn arithmetic(&self) -> String {
         let mut out = String::new();
-        let told = |section: &&Section| !section.lines.is_empty();
-        for section in self.sections.iter().filter(told) {
-            out.push_str(&format!("\n{}\n", section.title));
-            for line in &section.lines {
-                out.push_str(&format!("  {}\n", line.text()));
-            }
+        for Section { title, lines } in self.arithmetic.iter().filter(|one| !one.lines.is_empty()) {
+            let lines: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
+            out.push_str(&format!("\n{title}\n  {}\n", lines.join("\n  ")));
         }
         out
     }
-}
 
-impl Line {
-    fn text(&self) -> String {
-        let result = format!("{} {}", number(self.value), self.unit);
-        let from = match self.source.is_empty() {
-            true => String::new(),
-            false => format!("   [{}]", self.source),
-        };
-        let result = result.trim_end();
-        match self.arithmetic.is_empty() {
-            true => format!("{}: {result}{from}", self.what),
-            false => format!("{}: {} = {result}{from}", self.what, self.arithmetic),
-        }
+    /// Of the last line of this name in the section whose title begins so.
+    #[cfg(test)]
+    pub fn value(&self, title: &str, what: &str) -> f64 {
+        let mut sections = self.arithmetic.iter();
+        let section = sections.find(|one| one.title.starts_with(title));
+        let mut lines = section.expect(title).lines.iter();
+        lines.rfind(|line| line.what == what).expect(what).value
     }
 }
 
@@ -182,10 +261,8 @@ pub fn number(value: f64) -> String {
     let fraction = fraction.trim_end_matches('0');
     let sign = if value < 0.0 { "−" } else { "" };
     let point = if fraction.is_empty() { "" } else { "." };
-    format!(
-        "{sign}{}{point}{fraction}",
-        grouped(whole.parse().unwrap_or(u64::MAX))
-    )
+    let whole = grouped(whole.parse().unwrap_or(u64::MAX));
+    format!("{sign}{whole}{point}{fraction}")
 }
 
 #[cfg(test)]
@@ -194,28 +271,24 @@ mod tests {
 
     #[test]
     fn a_line_shows_the_operands_its_value_is_made_of() {
-        let mut sheet = Sheet::default();
+        let mut sheet = Sheet::new("EUR");
         sheet.section("Load");
-        let deliveries = term(2_000.0, "messages/s") * term(10.0, "members");
-        let per_second = sheet.reckon("deliveries", "/s", deliveries);
-        assert_eq!(per_second, 20_000.0);
-        assert!(
-            sheet
-                .text()
-                .contains("deliveries: 2,000 messages/s × 10 members = 20,000 /s"),
-            "{}",
-            sheet.text()
-        );
+        let deliveries = figure(2_000.0, "messages/s") * figure(10.0, "members");
+        let deliveries = sheet.reckon("deliveries", "deliveries/s", deliveries);
+        let each = sheet.given("a delivery", figure(0.5, MONEY), "by hand");
+        sheet.reckon("cost", MONEY, deliveries * each);
+        let lines = "\nLoad\n  deliveries: 2,000 messages/s × 10 members = 20,000 deliveries/s\n  \
+                     a delivery: 0.5 EUR   [by hand]\n  cost: 20,000 deliveries/s × 0.5 = 10,000 EUR\n";
+        assert_eq!(sheet.arithmetic(), lines);
     }
 
     #[test]
     fn what_is_needed_is_rounded_up_but_not_by_binary_dust() {
-        let needed = |a, b| (term(a, "") / term(b, "")).up().value;
-        assert_eq!(
-            [needed(0.3, 0.1), needed(7.0, 2.0), needed(0.0, 2.0)],
-            [3.0, 4.0, 0.0]
-        );
-        assert_eq!(needed(1.0, 0.0), 0.0);
+        let needed = |a, b| (figure(a, "") / figure(b, "")).up().value;
+        let seen = [(0.3, 0.1), (7.0, 2.0), (0.0, 2.0), (1.0, 0.0)].map(|(a, b)| needed(a, b));
+        assert_eq!(seen, [3.0, 4.0, 0.0, 0.0]);
+        let whole = figure(2.0, "") * figure(0.7, "") / figure(0.1, "");
+        assert_eq!((whole.value < 14.0, whole.down().value), (true, 14.0));
     }
 
     #[test]
