@@ -59,16 +59,13 @@ pub fn run(command: Command, prefix: &[&str]) -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the generator's own binary")?;
     let prefix: Vec<String> = prefix.iter().map(ToString::to_string).collect();
     let args = [prefix.as_slice(), &["worker".to_string()]].concat();
-    let launcher = Launcher::Processes {
-        program: program.clone(),
-        args,
-    };
+    let launcher = Launcher { program, args };
     match command {
         Command::Run(args) => return engine::command::run(&args, launcher),
         Command::Compare(args) => return compare::run(&args, launcher),
         Command::Scenarios => engine::command::list(),
         Command::Check { scenario } => engine::command::check(&scenario),
-        Command::Suite(args) => suite::run(&args, launcher, &program, &prefix),
+        Command::Suite(args) => suite::run(&args, launcher, &prefix),
         Command::Report(args) => report::command::report(&args),
         Command::Plots(args) => report::command::plots(&args),
         Command::Floor { mode, port } => {

@@ -6,7 +6,6 @@ use crate::engine::{self, Launcher, Options, Target};
 use crate::live;
 use crate::outcome::{Comparison, Contestant, ResultFile};
 use crate::scenario::{Protocol, Scenario};
-use crate::toml_file;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::process::ExitCode;
@@ -109,32 +108,13 @@ fn check_names(servers: &[Server]) -> Result<()> {
     Ok(())
 }
 
-/// The scenario in the server's own protocol. Workers read the text again, so it is the text that
-/// is changed; paths go with the protocol.
 fn spoken(scenario: &Scenario, server: &Server) -> Result<Scenario> {
-    let Some(protocol) = server.protocol else {
-        return Ok(scenario.clone());
-    };
-    let mut table: toml::Table = toml_file::parse(&scenario.text, &scenario.file)?;
-    let name = toml::Value::String(protocol.name().to_owned());
-    for key in ["path", "transport", "namespace"] {
-        table.remove(key);
+    match server.protocol {
+        None => Ok(scenario.clone()),
+        Some(protocol) => scenario
+            .spoken(protocol)
+            .with_context(|| format!("cannot speak {} to {}", protocol.name(), server.name)),
     }
-    table.insert("protocol".to_owned(), name.clone());
-    let flows = table.get_mut("flows").and_then(toml::Value::as_table_mut);
-    for flow in flows.into_iter().flat_map(|flows| flows.iter_mut()) {
-        if let Some(flow) = flow
-            .1
-            .as_table_mut()
-            .filter(|flow| flow.contains_key("protocol"))
-        {
-            flow.insert("protocol".to_owned(), name.clone());
-            flow.remove("path");
-        }
-    }
-    let text = toml::to_string(&table).context("cannot write the scenario again")?;
-    Scenario::parse(&scenario.file, &text)
-        .with_context(|| format!("cannot speak {} to {}", protocol.name(), server.name))
 }
 
 impl Server {
@@ -204,23 +184,8 @@ mod tests {
             assert_eq!(new.steps, old.steps);
         }
         // Workers read the text again.
-        let again = Scenario::parse("again", &spoken.text).unwrap();
+        let again = spoken.source.read().unwrap();
         assert_eq!(again.flows[0].endpoint.protocol, Protocol::WebSocket);
-    }
-
-    /// Variables build on those above them, and users go to flows in their order.
-    #[test]
-    fn a_scenario_keeps_its_order() {
-        let text = "name = 's'\n[variables]\nsize = 3\nroom = 'r-${user / size}'\n\
-                    [[phases]]\nconnections = 2\nduration = '1s'\n\
-                    [flows.second]\ncount = 1\nsteps = [{ connect = true }]\n\
-                    [flows.first]\nsteps = [{ connect = true, room = '${room}' }]\n";
-        let base = Scenario::parse("s.toml", text).unwrap();
-        let server = parse_server("u=127.0.0.1:9,protocol=websocket").unwrap();
-        let spoken = spoken(&base, &server).unwrap();
-        let names: Vec<&str> = spoken.flows.iter().map(|flow| &*flow.name).collect();
-        assert_eq!(names, ["second", "first"]);
-        assert_eq!(spoken.flows[0].endpoint.protocol, Protocol::WebSocket);
     }
 
     #[test]

@@ -14,7 +14,6 @@ pub mod latency;
 pub mod live;
 pub mod loss;
 pub mod machine;
-pub mod orders;
 pub mod outcome;
 pub mod process;
 pub mod report;

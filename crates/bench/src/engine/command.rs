@@ -210,7 +210,7 @@ pub fn about(scenario: &Scenario, target: &Target) -> About {
         scenario: scenario.name.clone(),
         server: target.name.clone(),
         targets: target.urls.clone(),
-        scale: scenario.scale,
+        scale: scenario.source.scale,
         duration_s: scenario
             .phases
             .iter()

@@ -83,13 +83,10 @@ impl<'a> Conductor<'a> {
                 in_flight: (IN_FLIGHT / workers).max(32),
             };
             let order = Order::Begin {
-                file: scenario.file.clone(),
-                text: scenario.text.clone(),
-                scale: scenario.scale,
-                time_scale: scenario.time_scale,
+                source: scenario.source.clone(),
                 place,
             };
-            crew.order(worker, order)?;
+            crew.order(worker, &order)?;
         }
         Ok(Conductor {
             summary: Summary::begin(scenario, target, workers),
@@ -382,8 +379,8 @@ impl<'a> Conductor<'a> {
             .collect();
         if logs.len() > 1 {
             for (worker, path) in logs.iter().enumerate() {
-                self.crew
-                    .order(worker, Order::Save { path: path.clone() })?;
+                let path = path.clone();
+                self.crew.order(worker, &Order::Save { path })?;
             }
             self.await_all(|notice| matches!(notice, Notice::Saved))?;
         }

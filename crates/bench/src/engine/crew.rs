@@ -1,8 +1,7 @@
 //! Owns the workers of a run: starting them, giving orders to all, and one queue of what they
 //! tell.
 
-use super::worker::{Notice, Order, Worker};
-use crate::orders::Commander;
+use super::worker::{Notice, Order};
 use crate::process::Process;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Write};
@@ -12,82 +11,74 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Where workers live.
+/// How workers are started: `program args…` must end in `worker::serve_stdio`.
 #[derive(Clone, Debug)]
-pub enum Launcher {
-    /// In this process: small runs and tests.
-    Threads,
-    /// `program args…` must end in `worker::serve_stdio`.
-    Processes { program: PathBuf, args: Vec<String> },
+pub struct Launcher {
+    pub program: PathBuf,
+    pub args: Vec<String>,
 }
 
 impl Launcher {
     /// The gateway's binary, where the workers are below its commands.
     pub fn gateway(&self) -> Option<PathBuf> {
-        match self {
-            Launcher::Processes { program, args } if args.len() > 1 => Some(program.clone()),
-            _ => None,
-        }
+        (self.args.len() > 1).then(|| self.program.clone())
+    }
+
+    fn launch(&self) -> Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for the conductor alone: it ends the run in order.
+        let child = command.process_group(0).spawn();
+        child.with_context(|| format!("cannot start worker {}", self.program.display()))
     }
 }
 
 #[derive(Debug)]
 pub struct Crew {
-    links: Vec<Link>,
+    workers: Vec<(Child, Option<ChildStdin>)>,
     notices: Receiver<(usize, Notice)>,
-}
-
-#[derive(Debug)]
-enum Link {
-    Thread(Commander<Order>),
-    Process {
-        child: Child,
-        stdin: Option<ChildStdin>,
-    },
 }
 
 impl Crew {
     pub fn launch(launcher: &Launcher, workers: usize) -> Result<Crew> {
         let (sender, notices) = channel();
-        let links = (0..workers)
-            .map(|number| Link::launch(launcher, number, sender.clone()))
-            .collect::<Result<_>>()?;
-        Ok(Crew { links, notices })
+        let mut crew = Crew {
+            workers: Vec::new(),
+            notices,
+        };
+        for number in 0..workers {
+            let mut child = launcher.launch()?;
+            let stdout = child.stdout.take().context("worker has no stdout")?;
+            let stdin = child.stdin.take();
+            crew.workers.push((child, stdin));
+            let sender = sender.clone();
+            std::thread::spawn(move || listen(number, BufReader::new(stdout), &sender));
+        }
+        Ok(crew)
     }
 
     /// Workers.
     pub fn size(&self) -> usize {
-        self.links.len()
+        self.workers.len()
     }
 
-    /// Resident memory of all workers that are processes.
+    /// Resident memory of all workers.
     pub fn rss_bytes(&self) -> u64 {
-        let pids = self.links.iter().filter_map(|link| match link {
-            Link::Process { child, .. } => Some(child.id()),
-            Link::Thread(_) => None,
-        });
+        let pids = self.workers.iter().map(|(child, _)| child.id());
         let rss = pids.filter_map(|pid| Process { pid }.rss_bytes_at_hand().ok());
         rss.sum()
     }
 
-    pub fn order(&mut self, number: usize, order: Order) -> Result<()> {
-        match &mut self.links[number] {
-            Link::Thread(commander) => {
-                if !commander.send(order) {
-                    bail!("worker {number} is gone");
-                }
-            }
-            Link::Process { stdin, .. } => {
-                let line = serde_json::to_string(&order)?;
-                let stdin = stdin.as_mut().context("worker has no stdin")?;
-                writeln!(stdin, "{line}").with_context(|| format!("worker {number} is gone"))?;
-            }
-        }
-        Ok(())
+    pub fn order(&mut self, number: usize, order: &Order) -> Result<()> {
+        let line = serde_json::to_string(order)?;
+        let stdin = self.workers[number].1.as_mut();
+        let stdin = stdin.context("worker has no stdin")?;
+        writeln!(stdin, "{line}").with_context(|| format!("worker {number} is gone"))
     }
 
     pub fn order_all(&mut self, order: &Order) -> Result<()> {
-        (0..self.size()).try_for_each(|number| self.order(number, order.clone()))
+        (0..self.size()).try_for_each(|number| self.order(number, order))
     }
 
     /// The next thing a worker tells, if any comes in time.
@@ -97,39 +88,6 @@ impl Crew {
             Ok(notice) => Ok(Some(notice)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => bail!("all workers are gone"),
-        }
-    }
-}
-
-impl Link {
-    fn launch(
-        launcher: &Launcher,
-        number: usize,
-        notices: Sender<(usize, Notice)>,
-    ) -> Result<Link> {
-        match launcher {
-            Launcher::Threads => {
-                let (worker, commander) = Worker::new()?;
-                std::thread::spawn(move || {
-                    // A failure is also a notice; here the thread just ends.
-                    let _ = worker.run(|notice| drop(notices.send((number, notice))));
-                });
-                Ok(Link::Thread(commander))
-            }
-            Launcher::Processes { program, args } => {
-                let mut child = Command::new(program)
-                    .args(args)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    // Ctrl-C is for the conductor alone: it ends the run in order.
-                    .process_group(0)
-                    .spawn()
-                    .with_context(|| format!("cannot start worker {}", program.display()))?;
-                let stdin = child.stdin.take();
-                let stdout = child.stdout.take().context("worker has no stdout")?;
-                std::thread::spawn(move || listen(number, BufReader::new(stdout), &notices));
-                Ok(Link::Process { child, stdin })
-            }
         }
     }
 }
@@ -149,13 +107,10 @@ fn listen(number: usize, stdout: impl BufRead, notices: &Sender<(usize, Notice)>
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Best effort: a worker that is already gone needs no farewell.
-        let _ = self.order_all(&Order::Exit);
-        for link in &mut self.links {
-            if let Link::Process { child, stdin } = link {
-                drop(stdin.take());
-                let _ = child.wait();
-            }
+        // A worker ends when nobody gives orders any more.
+        self.workers.iter_mut().for_each(|(_, stdin)| *stdin = None);
+        for (child, _) in &mut self.workers {
+            let _ = child.wait();
         }
     }
 }

@@ -17,8 +17,7 @@ pub struct Membership {
     streams: Vec<Received>,
     /// Own messages that the server must not send back: their sequences, ascending.
     own: Vec<u64>,
-    /// How many of them the stream of this user's worker knows. The rest are so far ahead of what
-    /// arrived that they would only tear it.
+    /// How many of them the stream of this user's worker knows. The rest are ahead of what arrived, and would only tear it.
     own_marked: usize,
     own_worker: u16,
 }
@@ -145,7 +144,7 @@ impl Membership {
             return;
         }
         while let Some(&sequence) = self.own.get(self.own_marked)
-            && self.stream(worker).is_within_reach(sequence)
+            && sequence <= self.stream(worker).end()
         {
             self.stream(worker).mark_own(sequence);
             self.own_marked += 1;
@@ -182,8 +181,7 @@ impl Membership {
                 stream.mark_own(sequence);
             }
             account.order_unknown += stream.unknown_order();
-            let runs: Vec<Range<u64>> = stream.runs().collect();
-            claims.settle_stream(times, &runs, own, clockwork, account);
+            claims.settle_stream(times, stream.runs(), own, clockwork, account);
         }
     }
 

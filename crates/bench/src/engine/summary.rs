@@ -54,8 +54,8 @@ impl Summary {
             description: scenario.about.clone(),
             server: target.name.clone(),
             protocol: scenario.protocol_names(),
-            scale: scenario.scale,
-            time_scale: scenario.time_scale,
+            scale: scenario.source.scale,
+            time_scale: scenario.source.time_scale,
             targets: target.urls.clone(),
             machine: Machine::detect(),
             generator: Generator {

@@ -1,5 +1,5 @@
-//! Owns the life of one worker: orders in, notices out, and the stage in between. It runs as a
-//! process, because a process holds a limited number of files, or as a thread in tests.
+//! Owns the life of one worker: orders in, notices out, and the stage in between. It is a process, because a process holds a
+//! limited number of files. Orders are JSON lines on stdin, notices on stdout.
 
 use super::flight::Flights;
 use super::membership::{Account, Clockwork};
@@ -8,13 +8,13 @@ use super::stage::{Place, Stage, WAKE};
 use super::stopping::Missing;
 use super::tally::Report;
 use crate::clock::{now_ns, own_cpu_ns, own_wait_ns};
-use crate::orders::{self, Commander};
-use crate::scenario::Scenario;
+use crate::scenario::Source;
 use anyhow::{Context, Result, bail};
-use mio::Poll;
+use mio::{Poll, Waker};
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 /// What a worker is told.
@@ -23,10 +23,7 @@ use std::time::Duration;
 pub enum Order {
     /// Read the scenario and get ready.
     Begin {
-        file: String,
-        text: String,
-        scale: f64,
-        time_scale: f64,
+        source: Source,
         place: Place,
     },
     /// The run's clock began (or will begin) then; seconds are counted from it.
@@ -54,7 +51,6 @@ pub enum Order {
     },
     /// Wait for no more stragglers.
     Hurry,
-    Exit,
 }
 
 /// What a worker tells.
@@ -93,11 +89,10 @@ pub fn longest_wait(grace: Duration) -> Duration {
     grace.saturating_mul(GRACES_MAX)
 }
 
-/// Where orders arrive.
 #[derive(Debug)]
-pub struct Worker {
+struct Worker {
     orders: Receiver<Order>,
-    poll: Option<Poll>,
+    stage: Stage,
     start_ns: u64,
     seconds_told: u64,
     /// Processor time and waiting for it, as told last.
@@ -122,83 +117,84 @@ struct Settling {
     is_hurried: bool,
 }
 
-impl Worker {
-    pub fn new() -> Result<(Worker, Commander<Order>)> {
-        let poll = Poll::new().context("cannot create an epoll instance")?;
-        let (commander, orders) = Commander::new(poll.registry(), WAKE)?;
-        let worker = Worker {
-            orders,
-            poll: Some(poll),
-            start_ns: u64::MAX,
-            seconds_told: 0,
-            used_told: [0; 2],
-            arrived_told: 0,
-            progress_ns: 0,
-            settling: None,
-        };
-        Ok((worker, commander))
+/// The body of a worker process. It ends when stdin does, so that no worker outlives its conductor.
+pub fn serve_stdio() -> Result<()> {
+    let poll = Poll::new().context("cannot create an epoll instance")?;
+    let waker = Waker::new(poll.registry(), WAKE)?;
+    let (sender, orders) = channel();
+    std::thread::spawn(move || hear_orders(sender, &waker));
+    let result = work(poll, orders);
+    if let Err(error) = &result {
+        notify(&Notice::Failed(format!("{error:#}")));
     }
+    result
+}
 
-    /// Works until told to exit or until nobody gives orders any more.
-    pub fn run(mut self, mut notify: impl FnMut(Notice)) -> Result<()> {
-        let result = self.work(&mut notify);
-        if let Err(error) = &result {
-            notify(Notice::Failed(format!("{error:#}")));
+fn hear_orders(orders: Sender<Order>, waker: &Waker) {
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            // A receiver that is gone cannot be told.
+            Ok(order) => drop(orders.send(order)),
+            Err(error) => eprintln!("cannot read order {line:?}: {error}"),
         }
-        result
+        let _ = waker.wake();
     }
+    drop(orders);
+    let _ = waker.wake();
+}
 
-    fn work(&mut self, notify: &mut impl FnMut(Notice)) -> Result<()> {
-        let Some(mut stage) = self.begin()? else {
-            return Ok(());
-        };
-        notify(Notice::Ready);
+/// A conductor that no longer listens also closes stdin, which ends the work.
+fn notify(notice: &Notice) {
+    if let Ok(line) = serde_json::to_string(notice) {
+        let mut stdout = std::io::stdout().lock();
+        let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    }
+}
+
+fn work(poll: Poll, orders: Receiver<Order>) -> Result<()> {
+    let (source, place) = match orders.recv() {
+        Ok(Order::Begin { source, place }) => (source, place),
+        Ok(other) => bail!("cannot begin with {other:?}"),
+        Err(_) => return Ok(()),
+    };
+    let worker = Worker {
+        orders,
+        stage: Stage::new(poll, source.read()?, place)?,
+        start_ns: u64::MAX,
+        seconds_told: 0,
+        used_told: [0; 2],
+        arrived_told: 0,
+        progress_ns: 0,
+        settling: None,
+    };
+    notify(&Notice::Ready);
+    worker.run()
+}
+
+impl Worker {
+    fn run(mut self) -> Result<()> {
         let mut events = Stage::new_events();
         loop {
-            stage.hear(&mut events, TURN_TIMEOUT)?;
+            self.stage.hear(&mut events, TURN_TIMEOUT)?;
             // What is due in a second belongs to it: the one before is closed first.
             let due_ns = now_ns();
-            self.tell(&mut stage, due_ns, notify);
-            stage.act(due_ns);
+            self.tell(due_ns);
+            self.stage.act(due_ns);
             loop {
                 match self.orders.try_recv() {
-                    Ok(Order::Exit) | Err(TryRecvError::Disconnected) => return Ok(()),
-                    Ok(order) => self.obey(&mut stage, order, notify)?,
+                    Ok(order) => self.obey(order)?,
                     Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
                 }
             }
             // Whole seconds are told before the rest is.
-            self.tell(&mut stage, now_ns(), notify);
-            self.settle(&mut stage, notify);
+            self.tell(now_ns());
+            self.settle();
         }
     }
 
-    /// Waits for the order to begin; `None` when there is nothing to do.
-    fn begin(&mut self) -> Result<Option<Stage>> {
-        match self.orders.recv() {
-            Ok(Order::Begin {
-                file,
-                text,
-                scale,
-                time_scale,
-                place,
-            }) => {
-                let scenario = Scenario::parse(&file, &text)?;
-                let scenario = scenario.scaled(scale).shortened(time_scale);
-                let poll = self.poll.take().context("begun twice")?;
-                Ok(Some(Stage::new(poll, scenario, place)?))
-            }
-            Ok(Order::Exit) | Err(_) => Ok(None),
-            Ok(other) => bail!("cannot begin with {other:?}"),
-        }
-    }
-
-    fn obey(
-        &mut self,
-        stage: &mut Stage,
-        order: Order,
-        notify: &mut impl FnMut(Notice),
-    ) -> Result<()> {
+    fn obey(&mut self, order: Order) -> Result<()> {
+        let stage = &mut self.stage;
         match order {
             Order::Start { start_ns } => self.start_ns = start_ns,
             Order::Raise { users } => stage.raise(users),
@@ -206,19 +202,17 @@ impl Worker {
             Order::Stop => {
                 stage.stop();
                 let flights = stage.tally.flights.clone();
-                notify(Notice::Stopped { flights });
+                notify(&Notice::Stopped { flights });
             }
             Order::Save { path } => {
                 stage.publications.save(&path)?;
-                notify(Notice::Saved);
+                notify(&Notice::Saved);
             }
             Order::Settle {
                 logs,
                 flights,
                 grace_ms,
-            } => {
-                self.settling = Some(self.prepare(stage, &logs, flights, grace_ms)?);
-            }
+            } => self.settling = Some(Settling::new(stage, &logs, flights, grace_ms)?),
             Order::Hurry => {
                 if let Some(settling) = &mut self.settling {
                     settling.is_hurried = true;
@@ -226,51 +220,22 @@ impl Worker {
                 }
             }
             Order::Begin { .. } => bail!("begun twice"),
-            Order::Exit => {}
         }
         Ok(())
     }
 
-    fn prepare(
-        &self,
-        stage: &Stage,
-        logs: &[PathBuf],
-        flights: Flights,
-        grace_ms: u64,
-    ) -> Result<Settling> {
-        let rooms = stage.rooms();
-        let own = usize::from(stage.place.worker);
-        let load = |(at, path): (usize, &PathBuf)| match at == own {
-            true => Ok(Publications::default()),
-            false => Publications::load(path, |room| rooms.contains(&room)),
-        };
-        let now_ns = now_ns();
-        let grace = Duration::from_millis(grace_ms);
-        let wait_ns = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Settling {
-            others: logs.iter().enumerate().map(load).collect::<Result<_>>()?,
-            flights,
-            grace_ns: wait_ns(grace),
-            deadline_ns: now_ns.saturating_add(wait_ns(longest_wait(grace))),
-            check_ns: 0,
-            seen: (0, Missing::default()),
-            progress_ns: now_ns,
-            is_hurried: false,
-        })
-    }
-
     /// Reports seconds that have ended, and connects under way.
-    fn tell(&mut self, stage: &mut Stage, now_ns: u64, notify: &mut impl FnMut(Notice)) {
+    fn tell(&mut self, now_ns: u64) {
         let ended = now_ns.saturating_sub(self.start_ns) / SECOND_NS;
         let due = ended.saturating_sub(self.seconds_told);
-        let now = [own_cpu_ns(), own_wait_ns()];
+        let (stage, now) = (&mut self.stage, [own_cpu_ns(), own_wait_ns()]);
         for at in 1..=due {
             let mut report = stage.tally.take(self.seconds_told, 0);
             // Seconds that one long turn went through share what it used: none of them was idle.
             let share = |told: u64, now: u64| told + now.saturating_sub(told) * at / due;
             report.own_cpu_ns = share(self.used_told[0], now[0]);
             report.own_wait_ns = share(self.used_told[1], now[1]);
-            notify(Notice::Second(Box::new(report)));
+            notify(&Notice::Second(Box::new(report)));
             self.seconds_told += 1;
         }
         if due > 0 {
@@ -281,12 +246,13 @@ impl Worker {
             self.progress_ns = now_ns;
             self.arrived_told = arrived;
             let absent = stage.tally.absent;
-            notify(Notice::Arrived { arrived, absent });
+            notify(&Notice::Arrived { arrived, absent });
         }
     }
 
     /// Ends the wait for stragglers as soon as nothing is missing, or when it was long enough.
-    fn settle(&mut self, stage: &mut Stage, notify: &mut impl FnMut(Notice)) {
+    fn settle(&mut self) {
+        let stage = &mut self.stage;
         let Some(settling) = &mut self.settling else {
             return;
         };
@@ -313,8 +279,32 @@ impl Worker {
         let is_hurried = settling.is_hurried && !is_over;
         if missing.is_none() || is_over || is_hurried {
             self.settling = None;
-            notify(settled(stage, account, is_hurried.then_some(missing)));
+            notify(&settled(stage, account, is_hurried.then_some(missing)));
         }
+    }
+}
+
+impl Settling {
+    fn new(stage: &Stage, logs: &[PathBuf], flights: Flights, grace_ms: u64) -> Result<Settling> {
+        let rooms = stage.rooms();
+        let own = usize::from(stage.place.worker);
+        let load = |(at, path): (usize, &PathBuf)| match at == own {
+            true => Ok(Publications::default()),
+            false => Publications::load(path, |room| rooms.contains(&room)),
+        };
+        let now_ns = now_ns();
+        let grace = Duration::from_millis(grace_ms);
+        let wait_ns = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Settling {
+            others: logs.iter().enumerate().map(load).collect::<Result<_>>()?,
+            flights,
+            grace_ns: wait_ns(grace),
+            deadline_ns: now_ns.saturating_add(wait_ns(longest_wait(grace))),
+            check_ns: 0,
+            seen: (0, Missing::default()),
+            progress_ns: now_ns,
+            is_hurried: false,
+        })
     }
 }
 
@@ -329,10 +319,4 @@ fn settled(stage: &mut Stage, mut account: Account, hurried: Option<Missing>) ->
         rest: Box::new(stage.tally.take(u64::MAX, own_cpu_ns())),
         not_waited_for: hurried.unwrap_or_default(),
     }
-}
-
-/// The body of a worker process.
-pub fn serve_stdio() -> Result<()> {
-    let (worker, commander) = Worker::new()?;
-    orders::serve_stdio(commander, Order::Exit, |notify| worker.run(notify))
 }

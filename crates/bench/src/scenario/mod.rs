@@ -18,6 +18,7 @@ pub use template::{Scope, Template};
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,16 +27,36 @@ use std::time::Duration;
 pub struct Scenario {
     pub name: String,
     pub about: String,
-    /// Where the text came from, for messages.
+    pub source: Source,
+    pub phases: Vec<Phase>,
+    pub flows: Vec<Flow>,
+}
+
+/// Where a scenario comes from: what worker processes read again.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Source {
+    /// What messages call the text.
     pub file: String,
-    /// The file's text: worker processes read it again.
     pub text: String,
+    /// Spoken instead of the text's own.
+    pub protocol: Option<Protocol>,
     /// Share of the full size, 1 unless asked otherwise.
     pub scale: f64,
     /// Share of the full time, 1 unless asked otherwise.
     pub time_scale: f64,
-    pub phases: Vec<Phase>,
-    pub flows: Vec<Flow>,
+}
+
+impl Source {
+    /// The scenario at its size, in its time.
+    pub fn read(&self) -> Result<Scenario, Problems> {
+        let whole = Source {
+            scale: 1.0,
+            time_scale: 1.0,
+            ..self.clone()
+        };
+        let scenario = file::read(whole)?;
+        Ok(scenario.scaled(self.scale).shortened(self.time_scale))
+    }
 }
 
 /// A stretch of time with its own load.
@@ -81,7 +102,7 @@ pub enum OnLoss {
     Restart(Backoff),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     SocketIo,
     /// Sockeye's plain protocol: JSON objects over WebSocket.
@@ -272,7 +293,21 @@ impl Scenario {
 
     /// Reads and checks a scenario's text; `file` is what messages call it.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, Problems> {
-        file::read(file, text)
+        let source = Source {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            protocol: None,
+            scale: 1.0,
+            time_scale: 1.0,
+        };
+        source.read()
+    }
+
+    /// The same scenario in another protocol; paths go with the protocol.
+    pub fn spoken(&self, protocol: Protocol) -> Result<Scenario, Problems> {
+        let protocol = Some(protocol);
+        let source = self.source.clone();
+        Source { protocol, ..source }.read()
     }
 
     /// The same scenario with `scale` times the connections, arrivals and rates. What each user
@@ -285,7 +320,7 @@ impl Scenario {
             phase.arrivals = phase.arrivals.map(|rate| rate * scale);
             phase.rate = phase.rate.map(|rate| rate * scale);
         }
-        self.scale *= scale;
+        self.source.scale *= scale;
         self
     }
 
@@ -302,7 +337,7 @@ impl Scenario {
             phase.arrivals = phase.arrivals.map(|rate| rate * faster);
             phase.duration = duration;
         }
-        self.time_scale *= share;
+        self.source.time_scale *= share;
         self
     }
 

@@ -2,9 +2,8 @@
 //! Loops are flattened into jumps, references are resolved, impossible orders refused.
 
 use super::check::{check_auth, check_payload, event, socket_io_event};
-use super::fields::{Fields, Reader, Value};
+use super::fields::{Fields, Reader, Value, in_order};
 use super::problem::suggestion;
-use super::value;
 use super::{Backoff, Credentials, Emit, Endpoint, Loop, Pace, Payload, Protocol, Step};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,6 +40,7 @@ const VERBS: [(&str, &[&str]); 11] = [
     ("wait", &[]),
 ];
 
+const TOKEN_KEYS: [&str; 2] = ["user", "secret"];
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const EXPECT_WITHIN: Duration = Duration::from_secs(30);
@@ -55,8 +55,8 @@ const STEPS_MAX: usize = 1_000;
 const BURST_MAX: u64 = 1_000;
 
 #[derive(Debug)]
-pub struct FlowReader<'r, 't> {
-    reader: &'r mut Reader<'t>,
+pub struct FlowReader<'r> {
+    reader: &'r Reader<'r>,
     names: &'r Names,
     endpoint: &'r Endpoint,
     steps: Vec<Step>,
@@ -68,8 +68,8 @@ pub struct FlowReader<'r, 't> {
     burst: u64,
 }
 
-impl<'r, 't> FlowReader<'r, 't> {
-    pub fn new(reader: &'r mut Reader<'t>, names: &'r Names, endpoint: &'r Endpoint) -> Self {
+impl<'r> FlowReader<'r> {
+    pub fn new(reader: &'r Reader<'r>, names: &'r Names, endpoint: &'r Endpoint) -> Self {
         FlowReader {
             reader,
             names,
@@ -85,207 +85,155 @@ impl<'r, 't> FlowReader<'r, 't> {
     /// The flat steps and the events they expect.
     pub fn finish(self, at: usize) -> (Vec<Step>, Vec<String>) {
         if self.steps.len() > STEPS_MAX {
-            self.reader
-                .problem(at, format!("more than {STEPS_MAX} steps: use a loop"));
+            let why = format!("more than {STEPS_MAX} steps: use a loop");
+            self.reader.problem(at, why);
         }
         (self.steps, self.expected_events)
     }
 
-    pub fn read(&mut self, steps: &Value<'_>) {
+    pub fn read(&mut self, steps: &'r Value<'r>) {
+        let reader = self.reader;
         let DeValue::Array(items) = steps.get_ref() else {
-            return self.reader.wrong_kind("steps", steps, "a list of steps");
+            return reader.refuse_kind("steps", steps, "a list of steps");
         };
         for item in items.iter() {
             match item.get_ref() {
-                DeValue::Table(table) => self.step(item.span().start, table),
-                _ => self
-                    .reader
-                    .wrong_kind("a step", item, "a table such as { join = \"lobby\" }"),
+                DeValue::Table(table) => {
+                    let step = self.step(item.span().start, table);
+                    self.steps.extend(step);
+                }
+                _ => reader.refuse_kind("a step", item, "a table such as { join = \"lobby\" }"),
             }
         }
     }
 
-    fn step(&mut self, at: usize, table: &DeTable<'_>) {
-        let given: Vec<(&str, usize)> = table
-            .keys()
-            .map(|key| (&**key.get_ref(), key.span().start))
-            .collect();
-        let verbs: Vec<_> = VERBS
-            .iter()
-            .filter(|(verb, _)| given.iter().any(|(key, _)| key == verb))
-            .collect();
+    /// A step by its one verb; a loop has its other steps appended already.
+    fn step(&mut self, at: usize, table: &'r DeTable<'r>) -> Option<Step> {
+        let is_given = |verb: &str| table.keys().any(|key| key.get_ref() == verb);
+        let verbs: Vec<_> = VERBS.iter().filter(|(verb, _)| is_given(verb)).collect();
         let [(verb, options)] = verbs[..] else {
-            return self.no_single_verb(at, &given, verbs.len());
+            let verbs: Vec<&str> = verbs.iter().map(|(verb, _)| *verb).collect();
+            return self.no_single_verb(at, table, &verbs);
         };
         let known = [&[*verb][..], options].concat();
         let fields = self
             .reader
             .open(format!("a {verb:?} step"), at, table, &known);
-        self.check_order(verb, at);
+        self.check_order(verb, &fields);
         match *verb {
-            "connect" => self.connect(&fields),
+            "connect" => Some(self.connect(&fields)),
             "auth" => self.auth(&fields),
-            "join" | "leave" => self.membership(&fields, verb),
+            "join" | "leave" => membership(&fields, verb),
             "emit" => self.emit(&fields),
             "expect" => self.expect(&fields),
-            "think" => self.think(&fields),
-            "loop" => self.repeat(&fields),
-            "reconnect" => self.reconnect(&fields),
+            "think" => think(&fields),
+            "loop" => Some(self.repeat(&fields)),
+            "reconnect" => Some(reconnect(&fields)),
             "wait" => self.wait(&fields),
             _ => {
-                self.reader.affirmed(&fields, verb);
-                self.steps.push(Step::Disconnect);
+                fields.affirmed(verb);
+                Some(Step::Disconnect)
             }
         }
     }
 
-    fn no_single_verb(&mut self, at: usize, given: &[(&str, usize)], verbs: usize) {
-        let names = || VERBS.iter().map(|(verb, _)| *verb);
-        if verbs > 1 {
-            let both: Vec<&str> = names()
-                .filter(|v| given.iter().any(|(k, _)| k == v))
-                .collect();
-            let both = both.join(" and ");
-            return self
-                .reader
-                .problem(at, format!("one step, two verbs: {both}; write two steps"));
-        }
-        match given.first() {
-            None => self.reader.problem(at, "an empty step"),
-            Some(&(first, at)) => {
-                let hint = suggestion(first, names());
-                self.reader
-                    .problem(at, format!("unknown step {first:?}{hint}"));
+    fn no_single_verb(&self, at: usize, table: &DeTable<'_>, verbs: &[&str]) -> Option<Step> {
+        let first = in_order(table).into_iter().next();
+        let (at, why) = match first {
+            _ if verbs.len() > 1 => {
+                let both = verbs.join(" and ");
+                (at, format!("one step, two verbs: {both}; write two steps"))
             }
-        }
+            None => (at, "an empty step".into()),
+            Some((first, at, _)) => {
+                let hint = suggestion(&first, VERBS.iter().map(|(verb, _)| *verb));
+                (at, format!("unknown step {first:?}{hint}"))
+            }
+        };
+        self.reader.problem(at, why);
+        None
     }
 
     /// Refuses what cannot work whatever the server does.
-    fn check_order(&mut self, verb: &str, at: usize) {
+    fn check_order(&mut self, verb: &str, fields: &Fields<'_>) {
+        let protocol = self.endpoint.protocol;
         let needs_connection = matches!(verb, "join" | "leave" | "emit" | "expect" | "disconnect");
         if needs_connection && !self.connected {
-            self.reader.problem(
-                at,
-                format!("{verb}: the user is not connected here; \"connect\" comes first"),
-            );
+            let why = "the user is not connected here; \"connect\" comes first";
+            fields.problem(format!("{verb}: {why}"));
         }
-        let is_sse = self.endpoint.protocol == Protocol::Sse;
-        if is_sse && matches!(verb, "join" | "leave" | "emit") {
-            self.reader.problem(at, format!(
-                "{verb}: an event stream goes one way only; name the room in \"connect\" and let another flow send"
-            ));
+        if protocol == Protocol::Sse && matches!(verb, "join" | "leave" | "emit") {
+            let why = "an event stream goes one way only; name the room in \"connect\" and let another flow send";
+            fields.problem(format!("{verb}: {why}"));
         }
-        if verb == "leave" && self.endpoint.protocol == Protocol::Bare {
-            self.reader.problem(
-                at,
-                "leave: bare servers have one room, and no way out of it",
-            );
+        if verb == "leave" && protocol == Protocol::Bare {
+            fields.problem("leave: bare servers have one room, and no way out of it");
         }
         match verb {
-            "connect" if self.connected => {
-                self.reader
-                    .problem(at, "connect: the user is connected already");
-            }
+            "connect" if self.connected => fields.problem("connect: the user is connected already"),
             "connect" | "reconnect" => self.connected = true,
             "disconnect" => self.connected = false,
             _ => {}
         }
     }
 
-    fn within(&mut self, fields: &Fields<'_>, usual: Duration) -> Duration {
-        let within = self.reader.duration_above_zero(fields, "within");
-        within.unwrap_or(usual)
+    fn connect(&self, fields: &Fields<'_>) -> Step {
+        fields.affirmed("connect");
+        let room = fields.room("room");
+        let within = within(fields, CONNECT_WITHIN);
+        Step::Connect { room, within }
     }
 
-    fn connect(&mut self, fields: &Fields<'_>) {
-        self.reader.affirmed(fields, "connect");
-        let room = self.reader.room(fields, "room");
-        let within = self.within(fields, CONNECT_WITHIN);
-        self.steps.push(Step::Connect { room, within });
-    }
-
-    fn auth(&mut self, fields: &Fields<'_>) {
+    fn auth(&self, fields: &Fields<'r>) -> Option<Step> {
         if let Some(value) = fields.get("auth")
             && let DeValue::Table(table) = value.get_ref()
         {
-            return self.token(value.span().start, table);
+            return token(
+                &self
+                    .reader
+                    .open("\"auth\"", value.span().start, table, &TOKEN_KEYS),
+            );
         }
-        let Some(template) = self.reader.template(fields, "auth") else {
-            return;
-        };
+        let template = fields.template("auth")?;
         if self.endpoint.protocol == Protocol::SocketIo
             && let Err(error) = check_auth(&template)
         {
-            let at = fields.place("auth");
-            self.reader.problem(at, format!("auth: {error}"));
+            fields.problem_at("auth", format!("auth: {error}"));
         }
-        self.steps.push(Step::Auth(Credentials::Text(template)));
+        Some(Step::Auth(Credentials::Text(template)))
     }
 
-    fn token(&mut self, at: usize, table: &DeTable<'_>) {
-        let fields = self.reader.open("\"auth\"", at, table, &["user", "secret"]);
-        for key in ["user", "secret"] {
-            if !fields.has(key) {
-                self.reader.missing(&fields, key);
-            }
-        }
-        let user = self.reader.template(&fields, "user");
-        let secret = self.reader.name(&fields, "secret");
-        if let (Some(user), Some(secret)) = (user, secret) {
-            let token = Credentials::Token { user, secret };
-            self.steps.push(Step::Auth(token));
-        }
-    }
-
-    fn membership(&mut self, fields: &Fields<'_>, verb: &str) {
-        let within = self.within(fields, ANSWER_WITHIN);
-        let Some(room) = self.reader.room(fields, verb) else {
-            return;
-        };
-        self.steps.push(match verb {
-            "join" => Step::Join { room, within },
-            _ => Step::Leave { room, within },
-        });
-    }
-
-    fn emit(&mut self, fields: &Fields<'_>) {
+    fn emit(&self, fields: &Fields<'_>) -> Option<Step> {
         let readable = match self.endpoint.protocol {
             Protocol::SocketIo => socket_io_event,
             _ => event,
         };
-        let event = self.reader.text(fields, "emit", readable);
+        let event = fields.text("emit", readable);
         let payload = self.payload(fields);
-        let to = self.reader.room(fields, "to");
+        let to = fields.room("to");
         // Centrifugo sends a publication to its publisher as well, whoever asks.
         let always = self.endpoint.protocol == Protocol::Centrifugo;
-        let echo = self.reader.boolean(fields, "echo").unwrap_or(false) || always;
-        let ack = self.reader.boolean(fields, "ack").unwrap_or(false);
-        let window = self.reader.count(fields, "window", 1..=WINDOW_MAX);
+        let echo = fields.boolean("echo").unwrap_or(false) || always;
+        let ack = fields.boolean("ack").unwrap_or(false);
+        let window = fields.count("window", 1..=WINDOW_MAX);
         if fields.has("window") && !ack && !(echo && fields.has("to")) {
             let why = "emit: \"window\" is how many may be unanswered: it needs \"ack = true\" or \"echo = true\"";
-            self.reader.problem(fields.place("window"), why);
+            fields.problem_at("window", why);
         }
-        let within = self.within(fields, ANSWER_WITHIN);
+        let within = within(fields, ANSWER_WITHIN);
         if fields.has("echo") && !fields.has("to") {
-            self.reader.problem(
-                fields.at,
-                "emit: \"echo\" says something about \"to\", which is missing",
-            );
+            fields.problem("emit: \"echo\" says something about \"to\", which is missing");
         }
         if fields.has("within") && !ack {
-            self.reader
-                .problem(fields.at, "emit: \"within\" needs \"ack = true\"");
+            fields.problem("emit: \"within\" needs \"ack = true\"");
         }
-        let (Some(event), Some(payload)) = (event, payload) else {
-            return;
-        };
+        let (event, payload) = (event?, payload?);
         if to.is_some() && payload.body.stamps() == 0 {
-            self.reader.problem(
-                fields.at,
-                "emit: what is sent \"to\" a room is counted, so its payload needs \"${stamp}\"",
-            );
+            let why =
+                "emit: what is sent \"to\" a room is counted, so its payload needs \"${stamp}\"";
+            fields.problem(why);
         }
-        self.steps.push(Step::Emit(Emit {
+        Some(Step::Emit(Emit {
             event,
             payload,
             to,
@@ -293,21 +241,17 @@ impl<'r, 't> FlowReader<'r, 't> {
             ack,
             window,
             within,
-        }));
+        }))
     }
 
     /// A named payload, or a body written in place.
-    fn payload(&mut self, fields: &Fields<'_>) -> Option<Payload> {
-        if fields.has("payload") && fields.has("body") {
-            self.reader
-                .problem(fields.at, "emit: both \"payload\" and \"body\"");
-        }
+    fn payload(&self, fields: &Fields<'_>) -> Option<Payload> {
+        fields.exclude("payload", "body", "emit:");
         if fields.has("body") {
-            let body = self.reader.body(fields, "body")?;
+            let body = fields.body("body")?;
             let payload = Payload { body, size: 0 };
             if let Err(error) = check_payload(&payload) {
-                let at = fields.place("body");
-                self.reader.problem(at, format!("body: {error}"));
+                fields.problem_at("body", format!("body: {error}"));
             }
             return Some(payload);
         }
@@ -315,79 +259,41 @@ impl<'r, 't> FlowReader<'r, 't> {
             return Some(Payload::plain());
         }
         let payloads = &self.names.payloads;
-        self.reader.text(fields, "payload", |text| {
+        fields.text("payload", |text| {
             let names = payloads.keys().map(String::as_str);
             let unknown = || format!("there is no payload {text:?}{}", suggestion(text, names));
             payloads.get(text).cloned().ok_or_else(unknown)
         })
     }
 
-    fn expect(&mut self, fields: &Fields<'_>) {
-        let event = self.reader.name(fields, "expect");
-        let count = self.reader.count(fields, "count", 1..=u32::MAX);
-        let count = count.unwrap_or(1);
-        let within = self.within(fields, EXPECT_WITHIN);
-        let Some(name) = event else { return };
+    fn expect(&mut self, fields: &Fields<'_>) -> Option<Step> {
+        let event = fields.name("expect");
+        let count = fields.count("count", 1..=u32::MAX).unwrap_or(1);
+        let within = within(fields, EXPECT_WITHIN);
+        let name = event?;
         let known = self.expected_events.iter().position(|known| *known == name);
         let event = known.unwrap_or_else(|| {
             self.expected_events.push(name);
             self.expected_events.len() - 1
         });
         if event >= EXPECTED_EVENTS_MAX {
-            self.reader.problem(
-                fields.at,
-                format!(
-                    "expect: a flow may wait for {EXPECTED_EVENTS_MAX} different events at most"
-                ),
-            );
+            fields.problem(format!(
+                "expect: a flow may wait for {EXPECTED_EVENTS_MAX} different events at most"
+            ));
         }
-        self.steps.push(Step::Expect {
+        Some(Step::Expect {
             event,
             count,
             within,
-        });
+        })
     }
 
-    fn think(&mut self, fields: &Fields<'_>) {
-        let Some(value) = fields.get("think") else {
-            return;
-        };
-        let (min, max) = match value.get_ref() {
-            DeValue::Table(table) => {
-                let inner =
-                    self.reader
-                        .open("\"think\"", value.span().start, table, &["min", "max"]);
-                for key in ["min", "max"].into_iter().filter(|key| !inner.has(key)) {
-                    self.reader.missing(&inner, key);
-                }
-                (
-                    self.reader.duration(&inner, "min"),
-                    self.reader.duration(&inner, "max"),
-                )
-            }
-            _ => {
-                let fixed = self.reader.text_value("think", value, value::duration);
-                (fixed, fixed)
-            }
-        };
-        let (Some(min), Some(max)) = (min, max) else {
-            return;
-        };
-        if min > max {
-            self.reader.problem(
-                value.span().start,
-                format!("think: min {min:?} is longer than max {max:?}"),
-            );
-        }
-        self.steps.push(Step::Think { min, max });
-    }
-
-    fn repeat(&mut self, fields: &Fields<'_>) {
-        let faults = self.reader.faults;
+    fn repeat(&mut self, fields: &Fields<'r>) -> Step {
+        let faults = self.reader.faults();
         let mut repeat = Loop {
             pace: self.pace(fields),
-            times: self.reader.count(fields, "times", 1..=u32::MAX),
-            lasts: self.reader.duration_above_zero(fields, "for"),
+            times: fields.count("times", 1..=u32::MAX),
+            lasts: fields.duration_above_zero("for"),
             end: 0,
         };
         let start = self.steps.len();
@@ -395,75 +301,58 @@ impl<'r, 't> FlowReader<'r, 't> {
         let beside = std::mem::replace(&mut self.burst, 1);
         self.depth += 1;
         if self.depth > LOOP_DEPTH_MAX {
-            self.reader.problem(
-                fields.at,
-                format!("loop: more than {LOOP_DEPTH_MAX} loops inside each other"),
-            );
+            let why = format!("loop: more than {LOOP_DEPTH_MAX} loops inside each other");
+            fields.problem(why);
         }
         if let Some(inner) = fields.get("loop") {
             self.read(inner);
         }
         self.depth -= 1;
         // A step that could not be read may be the one that takes time.
-        let burst = match self.reader.faults == faults {
+        let burst = match self.reader.faults() == faults {
             true => self.check_burst(fields, start, &repeat),
             false => 1,
         };
         self.burst = beside.max(burst);
-        self.steps.push(Step::EndLoop { start });
-        repeat.end = self.steps.len();
+        repeat.end = self.steps.len() + 1;
         self.steps[start] = Step::Loop(repeat);
+        Step::EndLoop { start }
     }
 
     /// Rounds of the loop at `start` that follow each other without a pause. Too many of them are
     /// refused: they would fill the user's worker, and the server's buffers.
-    fn check_burst(&mut self, fields: &Fields<'_>, start: usize, repeat: &Loop) -> u64 {
+    fn check_burst(&self, fields: &Fields<'_>, start: usize, repeat: &Loop) -> u64 {
         let body = start + 1..self.steps.len();
         if repeat.pace != Pace::Free || takes_time(&self.steps, body.clone()) {
             return 1;
         }
-        let rounds = repeat
-            .times
-            .map(|times| self.burst.saturating_mul(times.into()));
-        let what = match rounds {
+        let times = repeat.times.map(u64::from);
+        let what = match times.map(|times| self.burst.saturating_mul(times)) {
             Some(rounds) if rounds <= BURST_MAX => return rounds,
-            Some(rounds) => {
-                format!("{rounds} rounds without a pause are more than {BURST_MAX}")
-            }
+            Some(rounds) => format!("{rounds} rounds without a pause are more than {BURST_MAX}"),
             None => "it would never pause".to_owned(),
         };
-        let waits = self.steps[body]
-            .iter()
-            .any(|step| matches!(step, Step::Wait { .. }));
-        let hint = match waits {
+        let is_wait = |step: &Step| matches!(step, Step::Wait { .. });
+        let hint = match self.steps[body].iter().any(is_wait) {
             true => "; \"wait\" takes no time once its phase has begun",
             false => "",
         };
-        self.reader.problem(
-            fields.at,
-            format!(
-                "loop: {what}; give it \"every\", \"pace\", a \"think\" or an answer to wait for \
-                 (\"ack = true\", \"expect\"){hint}"
-            ),
-        );
+        fields.problem(format!(
+            "loop: {what}; give it \"every\", \"pace\", a \"think\" or an answer to wait for \
+             (\"ack = true\", \"expect\"){hint}"
+        ));
         1
     }
 
-    fn pace(&mut self, fields: &Fields<'_>) -> Pace {
-        let every = self.reader.duration_above_zero(fields, "every");
-        if fields.has("every") && fields.has("pace") {
-            self.reader
-                .problem(fields.at, "loop: both \"every\" and \"pace\"");
-        }
-        let paced = self.reader.text(fields, "pace", |text| match text {
+    fn pace(&self, fields: &Fields<'_>) -> Pace {
+        let every = fields.duration_above_zero("every");
+        fields.exclude("every", "pace", "loop:");
+        let paced = fields.text("pace", |text| match text {
             "phase" => Ok(()),
             _ => Err(format!("{text:?} is no pace: the only one is \"phase\"")),
         });
         if paced.is_some() && !self.names.has_rate {
-            self.reader.problem(
-                fields.at,
-                "loop: its pace is the phase's, but no phase has a \"rate\"",
-            );
+            fields.problem("loop: its pace is the phase's, but no phase has a \"rate\"");
         }
         match every {
             Some(every) => Pace::Every(every),
@@ -472,51 +361,79 @@ impl<'r, 't> FlowReader<'r, 't> {
         }
     }
 
-    fn reconnect(&mut self, fields: &Fields<'_>) {
-        self.reader.affirmed(fields, "reconnect");
-        let usual = Backoff::default();
-        let backoff = Backoff {
-            min: self.reader.duration(fields, "min").unwrap_or(usual.min),
-            max: self.reader.duration(fields, "max").unwrap_or(usual.max),
-            jitter: self.reader.share(fields, "jitter").unwrap_or(usual.jitter),
-            attempts: self
-                .reader
-                .count(fields, "attempts", 1..=u32::MAX)
-                .unwrap_or(usual.attempts),
-        };
-        if backoff.min > backoff.max {
-            self.reader.problem(
-                fields.at,
-                format!(
-                    "reconnect: min {:?} is longer than max {:?}",
-                    backoff.min, backoff.max
-                ),
-            );
-        }
-        let room = self.reader.room(fields, "room");
-        let within = self.within(fields, CONNECT_WITHIN);
-        self.steps.push(Step::Reconnect {
-            room,
-            within,
-            backoff,
-        });
-    }
-
-    fn wait(&mut self, fields: &Fields<'_>) {
+    fn wait(&self, fields: &Fields<'_>) -> Option<Step> {
         let phases = &self.names.phases;
-        let phase = self.reader.text(fields, "wait", |text| {
-            let unknown = || {
-                let hint = suggestion(text, phases.iter().map(String::as_str));
-                format!("there is no phase {text:?}{hint}")
-            };
-            phases
-                .iter()
-                .position(|name| name == text)
-                .ok_or_else(unknown)
+        let phase = fields.text("wait", |text| {
+            let hint = || suggestion(text, phases.iter().map(String::as_str));
+            let phase = phases.iter().position(|name| name == text);
+            phase.ok_or_else(|| format!("there is no phase {text:?}{}", hint()))
         });
-        if let Some(phase) = phase {
-            self.steps.push(Step::Wait { phase });
+        phase.map(|phase| Step::Wait { phase })
+    }
+}
+
+fn within(fields: &Fields<'_>, usual: Duration) -> Duration {
+    fields.duration_above_zero("within").unwrap_or(usual)
+}
+
+fn token(fields: &Fields<'_>) -> Option<Step> {
+    fields.need(&TOKEN_KEYS);
+    let (user, secret) = (fields.template("user"), fields.name("secret"));
+    let (user, secret) = (user?, secret?);
+    Some(Step::Auth(Credentials::Token { user, secret }))
+}
+
+fn membership(fields: &Fields<'_>, verb: &str) -> Option<Step> {
+    let within = within(fields, ANSWER_WITHIN);
+    let room = fields.room(verb)?;
+    Some(match verb {
+        "join" => Step::Join { room, within },
+        _ => Step::Leave { room, within },
+    })
+}
+
+fn think(fields: &Fields<'_>) -> Option<Step> {
+    let value = fields.get("think")?;
+    let (min, max) = match value.get_ref() {
+        DeValue::Table(table) => {
+            let keys = ["min", "max"];
+            let inner = fields
+                .reader
+                .open("\"think\"", value.span().start, table, &keys);
+            inner.need(&keys);
+            (inner.duration("min"), inner.duration("max"))
         }
+        _ => {
+            let fixed = fields.duration("think");
+            (fixed, fixed)
+        }
+    };
+    let (min, max) = (min?, max?);
+    if min > max {
+        let why = format!("think: min {min:?} is longer than max {max:?}");
+        fields.problem_at("think", why);
+    }
+    Some(Step::Think { min, max })
+}
+
+fn reconnect(fields: &Fields<'_>) -> Step {
+    fields.affirmed("reconnect");
+    let usual = Backoff::default();
+    let attempts = fields.count("attempts", 1..=u32::MAX);
+    let backoff = Backoff {
+        min: fields.duration("min").unwrap_or(usual.min),
+        max: fields.duration("max").unwrap_or(usual.max),
+        jitter: fields.share("jitter").unwrap_or(usual.jitter),
+        attempts: attempts.unwrap_or(usual.attempts),
+    };
+    if backoff.min > backoff.max {
+        let (min, max) = (backoff.min, backoff.max);
+        fields.problem(format!("reconnect: min {min:?} is longer than max {max:?}"));
+    }
+    Step::Reconnect {
+        room: fields.room("room"),
+        within: within(fields, CONNECT_WITHIN),
+        backoff,
     }
 }
 

@@ -59,8 +59,8 @@ pub struct SuiteArgs {
     out: PathBuf,
 }
 
-/// `program` with `prefix` in front is this very binary.
-pub fn run(args: &SuiteArgs, launcher: Launcher, program: &Path, prefix: &[String]) -> Result<()> {
+/// The launcher's program with `prefix` in front is this very binary.
+pub fn run(args: &SuiteArgs, launcher: Launcher, prefix: &[String]) -> Result<()> {
     let cases = wanted(args)?;
     report::command::check_writable(std::iter::once(&args.out))?;
     let old = match args.keep {
@@ -72,7 +72,7 @@ pub fn run(args: &SuiteArgs, launcher: Launcher, program: &Path, prefix: &[Strin
         ..Options::new(launcher)
     };
     engine::command::end_on_signals(&options)?;
-    let contenders = contenders(args, program, prefix)?;
+    let contenders = contenders(args, &options.launcher.program, prefix)?;
     let mut suite = Suite::default();
     for case in cases {
         let contenders: Vec<&Contender> = contenders

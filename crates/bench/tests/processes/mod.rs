@@ -3,7 +3,7 @@
 use bench::engine::Launcher;
 
 pub fn processes() -> Launcher {
-    Launcher::Processes {
+    Launcher {
         program: env!("CARGO_BIN_EXE_sockeye-bench").into(),
         args: vec!["worker".into()],
     }

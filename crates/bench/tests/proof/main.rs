@@ -10,7 +10,6 @@ mod truth;
 mod websocket;
 mod words;
 
-use bench::engine::Launcher;
 use bench::engine::identity::Identity;
 use bench::engine::{self, Options, Target};
 use bench::live::Silent;
@@ -66,8 +65,8 @@ fn due_ns(body: &str) -> u64 {
     Identity::find(body.as_bytes(), &mut 0).unwrap().due_ns
 }
 
-/// Runs a scenario in this process's own words and returns both sides of the story.
-fn run(plan: Plan, text: &str, launcher: Launcher, workers: u32) -> (Outcome, Truth) {
+/// Runs a scenario and returns both sides of the story.
+fn run(plan: Plan, text: &str, workers: u32) -> (Outcome, Truth) {
     let server = FaultyServer::start(plan, due_ns);
     let scenario = Scenario::parse("proof.toml", text).unwrap();
     let target = Target {
@@ -78,7 +77,7 @@ fn run(plan: Plan, text: &str, launcher: Launcher, workers: u32) -> (Outcome, Tr
     let options = Options {
         workers: Some(workers),
         grace: GRACE,
-        ..Options::new(launcher)
+        ..Options::new(processes())
     };
     let outcome = engine::run(&scenario, &target, &options, &mut Silent).unwrap();
     (outcome, server.truth())
@@ -124,7 +123,7 @@ fn every_fault(seed: u64) -> Plan {
 #[test]
 fn an_honest_server_has_a_clean_account() {
     let text = scenario("socket.io", 40, 100, true);
-    let (outcome, truth) = run(Plan::HONEST, &text, Launcher::Threads, 1);
+    let (outcome, truth) = run(Plan::HONEST, &text, 1);
     assert_same(&outcome, &truth);
     assert!(outcome.totals.is_clean());
     assert_eq!((truth.lost, truth.duplicated, truth.reordered), (0, 0, 0));
@@ -136,7 +135,7 @@ fn an_honest_server_has_a_clean_account() {
 fn every_fault_is_counted_exactly_over_socket_io() {
     for seed in [1, 2, 3] {
         let text = scenario("socket.io", 40, 100, true);
-        let (outcome, truth) = run(every_fault(seed), &text, Launcher::Threads, 1);
+        let (outcome, truth) = run(every_fault(seed), &text, 1);
         assert_same(&outcome, &truth);
         let faults = [truth.lost, truth.duplicated, truth.reordered];
         assert!(faults.iter().all(|&count| count > 50), "{faults:?}");
@@ -148,7 +147,7 @@ fn every_fault_is_counted_exactly_over_socket_io() {
 #[test]
 fn every_fault_is_counted_exactly_over_the_plain_protocol() {
     let text = scenario("websocket", 40, 100, true);
-    let (outcome, truth) = run(every_fault(4), &text, Launcher::Threads, 1);
+    let (outcome, truth) = run(every_fault(4), &text, 1);
     assert_same(&outcome, &truth);
     assert!(truth.lost > 50 && truth.duplicated > 50 && truth.reordered > 50);
 }
@@ -156,7 +155,7 @@ fn every_fault_is_counted_exactly_over_the_plain_protocol() {
 #[test]
 fn every_fault_is_counted_exactly_over_centrifugos_protocol() {
     let text = scenario("centrifugo", 40, 100, true);
-    let (outcome, truth) = run(every_fault(8), &text, Launcher::Threads, 1);
+    let (outcome, truth) = run(every_fault(8), &text, 1);
     assert_same(&outcome, &truth);
     assert!(truth.lost > 50 && truth.duplicated > 50 && truth.reordered > 50);
 }
@@ -195,7 +194,7 @@ fn centrifugos_own_client_understands_the_server_that_proves_the_dialect() {
 #[test]
 fn several_worker_processes_account_like_one() {
     let text = scenario("socket.io", 60, 150, true);
-    let (outcome, truth) = run(every_fault(5), &text, processes(), 3);
+    let (outcome, truth) = run(every_fault(5), &text, 3);
     assert_same(&outcome, &truth);
     assert!(truth.lost > 50 && truth.duplicated > 50 && truth.reordered > 50);
 }
@@ -212,7 +211,7 @@ fn percentiles_agree_with_the_servers_record_within_one_percent() {
         ..Plan::HONEST
     };
     let text = scenario("socket.io", 40, 100, false);
-    let (outcome, truth) = run(plan, &text, Launcher::Threads, 1);
+    let (outcome, truth) = run(plan, &text, 1);
     assert_same(&outcome, &truth);
     let seen = &outcome.latency.delivery;
     assert_eq!(seen.count(), truth.latencies_ns.len() as u64);
@@ -234,7 +233,7 @@ fn a_cut_connection_is_a_drop_and_what_it_missed_before_is_lost() {
         ..Plan::HONEST
     };
     let text = scenario("socket.io", 40, 100, false);
-    let (outcome, truth) = run(plan, &text, Launcher::Threads, 1);
+    let (outcome, truth) = run(plan, &text, 1);
     assert_eq!(truth.cut, 1);
     assert_eq!(outcome.totals.dropped(), 1, "{:?}", outcome.totals.drops);
     assert_eq!(outcome.totals.duplicated + outcome.totals.reordered, 0);

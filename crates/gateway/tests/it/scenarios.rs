@@ -28,7 +28,7 @@ impl Observer for Quiet {
 }
 
 fn run(scenario: &Scenario, gateways: &[&Gateway], workers: u32) -> Outcome {
-    let mut options = Options::new(Launcher::Processes {
+    let mut options = Options::new(Launcher {
         program: BINARY.into(),
         args: vec!["bench".into(), "worker".into()],
     });
@@ -64,7 +64,7 @@ fn a_public_chat_loses_nothing() {
     let scenario = Scenario::parse("chat-public", &text)
         .expect("a scenario")
         .shortened(0.05);
-    let mut options = Options::new(Launcher::Processes {
+    let mut options = Options::new(Launcher {
         program: BINARY.into(),
         args: vec!["bench".into(), "worker".into()],
     });

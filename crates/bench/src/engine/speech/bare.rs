@@ -24,36 +24,3 @@ pub fn say(out: &mut Vec<u8>, what: Say<'_>) {
         Say::Hello { .. } | Say::Pong | Say::Leave { .. } | Say::Ack { .. } => {}
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_have_one_letter() {
-        let said = |what| {
-            let mut out = Vec::new();
-            say(&mut out, what);
-            String::from_utf8(out).unwrap()
-        };
-        let emit = |id| Say::Emit {
-            id,
-            event: "x",
-            room: Some("r"),
-            body: b"\"~1\"",
-        };
-        assert_eq!(said(Say::Join { id: 1, room: "r" }), "j");
-        assert_eq!(
-            [said(emit(Some(1))), said(emit(None))],
-            ["e\"~1\"", "p\"~1\""]
-        );
-        assert_eq!([hear(b"j"), hear(b"e\"~1\"")], [Heard::Answer; 2]);
-        assert_eq!(
-            hear(b"\"~1\""),
-            Heard::Event {
-                name: b"",
-                id: None
-            }
-        );
-    }
-}
