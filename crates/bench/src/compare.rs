@@ -70,7 +70,7 @@ fn compare(args: &CompareArgs, options: &Options) -> Result<Comparison> {
     };
     let places = args.servers.len();
     for turn in 0..args.rounds as usize * places {
-        if options.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
+        if options.is_interrupted() {
             comparison
                 .notes
                 .push("interrupted: later rounds are missing".to_owned());

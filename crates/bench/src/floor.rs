@@ -5,10 +5,12 @@
 //! Bare convention: `j` joins, `p…` goes to everyone who joined, anything else is echoed.
 
 use crate::engine::socket::KEY;
+use crate::loss::Loss;
+use crate::stream::{Filled, Stream};
 use anyhow::{Context, Result};
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use wire::websocket::frame::{OpCode, parse_header, unmask, write_frame};
 
@@ -36,11 +38,15 @@ struct Floor {
     poll: Poll,
     listener: TcpListener,
     conns: Vec<Option<Conn>>,
-    free: Vec<usize>,
-    members: Vec<usize>,
+    room: Room,
     /// The 101 answer: constant, because the generator's key is.
     switching: Vec<u8>,
     buf: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Room {
+    members: Vec<usize>,
     /// Frames published in this turn, and where each ends.
     published: Vec<u8>,
     ends: Vec<usize>,
@@ -48,10 +54,8 @@ struct Floor {
 
 #[derive(Debug)]
 struct Conn {
-    stream: TcpStream,
+    stream: Stream,
     upgraded: bool,
-    unread: Vec<u8>,
-    unsent: Vec<u8>,
 }
 
 /// Serves until killed; calls `ready` with the address once it listens.
@@ -67,7 +71,7 @@ pub fn serve(mode: Mode, addr: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Re
         for event in events.iter() {
             match event.token() {
                 LISTENER => floor.accept()?,
-                Token(index) => floor.on_ready(index),
+                Token(index) => floor.on_ready(index, event.is_read_closed()),
             }
         }
         floor.broadcast();
@@ -93,12 +97,9 @@ impl Floor {
             poll,
             listener,
             conns: Vec::new(),
-            free: Vec::new(),
-            members: Vec::new(),
+            room: Room::default(),
             switching: switching_protocols()?,
             buf: vec![0; READ_BYTES],
-            published: Vec::new(),
-            ends: Vec::new(),
         })
     }
 
@@ -110,85 +111,81 @@ impl Floor {
                 Err(error) => return Err(error).context("cannot accept"),
             };
             stream.set_nodelay(true)?;
-            let index = self.free.pop().unwrap_or(self.conns.len());
+            let index = self.conns.len();
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll
                 .registry()
                 .register(&mut stream, Token(index), interest)?;
-            let conn = Conn {
-                stream,
+            self.conns.push(Some(Conn {
+                stream: Stream::new(stream, None),
                 upgraded: false,
-                unread: Vec::new(),
-                unsent: Vec::new(),
-            };
-            if index == self.conns.len() {
-                self.conns.push(Some(conn));
-            } else {
-                self.conns[index] = Some(conn);
-            }
+            }));
         }
     }
 
-    fn on_ready(&mut self, index: usize) {
+    fn on_ready(&mut self, index: usize, ends: bool) {
         let mut buf = std::mem::take(&mut self.buf);
-        if !self.read(index, &mut buf).unwrap_or(false) {
+        if self.read(index, &mut buf, ends).is_err() {
             self.conns[index] = None;
-            self.members.retain(|&member| member != index);
-            self.free.push(index);
+            self.room.members.retain(|&member| member != index);
         }
         self.buf = buf;
     }
 
-    /// `false` when the connection is over.
-    fn read(&mut self, index: usize, buf: &mut [u8]) -> std::io::Result<bool> {
+    fn read(&mut self, index: usize, buf: &mut [u8], ends: bool) -> std::result::Result<(), Loss> {
         let Some(conn) = &mut self.conns[index] else {
-            return Ok(true);
+            return Ok(());
         };
-        conn.flush()?;
-        let mut kept = conn.unread.len();
-        buf[..kept].copy_from_slice(&conn.unread);
-        conn.unread.clear();
+        conn.stream.flush()?;
+        let mut kept = conn.stream.take_unread(buf);
         loop {
-            let Some(conn) = &mut self.conns[index] else {
-                return Ok(true);
-            };
-            let room = buf.len() - kept;
-            let count = match conn.stream.read(&mut buf[kept..]) {
-                Ok(0) => return Ok(false),
-                Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    conn.unread.extend_from_slice(&buf[..kept]);
-                    return Ok(true);
-                }
-                Err(error) => return Err(error),
-            };
-            let end = kept + count;
-            let used = self.consume(index, &mut buf[..end])?;
+            let filled = conn.stream.fill(buf, kept, ends)?;
+            let (Filled::Drained(end) | Filled::More(end)) = filled;
+            let mut used = 0;
+            if !conn.upgraded
+                && let Some(blank) = buf[..end].windows(4).position(|four| four == b"\r\n\r\n")
+            {
+                used = blank + 4;
+                conn.upgraded = true;
+                conn.stream.send(&self.switching)?;
+            }
+            if conn.upgraded {
+                let (frames, answer) = self.room.consume(index, &mut buf[used..end]);
+                used += frames;
+                conn.stream.send(&answer)?;
+            }
+            if filled == Filled::Drained(end) {
+                conn.stream.keep_unread(&buf[used..end]);
+                return Ok(());
+            }
             buf.copy_within(used..end, 0);
             kept = end - used;
-            if count < room
-                && let Some(conn) = &mut self.conns[index]
-            {
-                conn.unread.extend_from_slice(&buf[..kept]);
-                return Ok(true);
-            }
         }
     }
 
-    fn consume(&mut self, index: usize, buf: &mut [u8]) -> std::io::Result<usize> {
-        let Some(conn) = &mut self.conns[index] else {
-            return Ok(0);
-        };
-        let mut at = 0;
-        if !conn.upgraded {
-            let Some(end) = buf.windows(4).position(|four| four == b"\r\n\r\n") else {
-                return Ok(0);
-            };
-            at = end + 4;
-            conn.upgraded = true;
-            conn.send(&self.switching)?;
+    fn broadcast(&mut self) {
+        let mut start = 0;
+        let room = &mut self.room;
+        if self.mode == Mode::SendCoalesced {
+            room.ends.drain(..room.ends.len().saturating_sub(1));
         }
-        let mut answer = Vec::new();
+        for end in room.ends.drain(..) {
+            for &member in &room.members {
+                if let Some(conn) = &mut self.conns[member] {
+                    // A broken connection shows up as its own event.
+                    let _ = conn.stream.send(&room.published[start..end]);
+                }
+            }
+            start = end;
+        }
+        room.published.clear();
+    }
+}
+
+impl Room {
+    /// Handles every whole frame; returns the bytes used up, and the answers.
+    fn consume(&mut self, index: usize, buf: &mut [u8]) -> (usize, Vec<u8>) {
+        let (mut at, mut answer) = (0, Vec::new());
         while let Ok(Some(header)) = parse_header(&buf[at..]) {
             let (start, len) = (at + header.len, header.payload_len as usize);
             let Some(payload) = buf.get_mut(start..start + len) else {
@@ -201,61 +198,14 @@ impl Floor {
                     write_frame(&mut self.published, OpCode::Text, &payload[1..]);
                     self.ends.push(self.published.len());
                 }
-                (OpCode::Text, Some(b'j')) => {
-                    self.members.push(index);
+                (OpCode::Text, first) => {
+                    self.members.extend((first == Some(&b'j')).then_some(index));
                     write_frame(&mut answer, OpCode::Text, payload);
                 }
-                (OpCode::Text, _) => write_frame(&mut answer, OpCode::Text, payload),
                 _ => {}
             }
         }
-        if !answer.is_empty() {
-            conn.send(&answer)?;
-        }
-        Ok(at)
-    }
-
-    fn broadcast(&mut self) {
-        let mut start = 0;
-        if self.mode == Mode::SendCoalesced {
-            self.ends.drain(..self.ends.len().saturating_sub(1));
-        }
-        for &end in &self.ends {
-            for &member in &self.members {
-                if let Some(conn) = &mut self.conns[member] {
-                    // A broken connection shows up as its own event.
-                    let _ = conn.send(&self.published[start..end]);
-                }
-            }
-            start = end;
-        }
-        self.ends.clear();
-        self.published.clear();
-    }
-}
-
-impl Conn {
-    fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        if !self.unsent.is_empty() {
-            self.unsent.extend_from_slice(bytes);
-            return self.flush();
-        }
-        let taken = match self.stream.write(bytes) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-            other => other?,
-        };
-        self.unsent.extend_from_slice(&bytes[taken..]);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                other => drop(self.unsent.drain(..other?)),
-            }
-        }
-        Ok(())
+        (at, answer)
     }
 }
 

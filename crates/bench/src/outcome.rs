@@ -170,61 +170,88 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// The settled account of the whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Totals {
-    pub connects_attempted: u64,
-    pub connects_succeeded: u64,
-    pub connect_failures: BTreeMap<String, u64>,
-    /// Connections that ended without the scenario asking for it, by reason.
-    pub drops: BTreeMap<String, u64>,
-    /// What else a user waited for in vain or was told, by reason: `expect: no "x" in time`.
-    pub failures: BTreeMap<String, u64>,
-    /// Rounds of loops that were due and not begun, by reason: load that was never offered.
-    pub unbegun: BTreeMap<String, u64>,
+/// Reasons with how often each occurred.
+pub type Reasons = BTreeMap<String, u64>;
+
+macro_rules! totals {
+    ($($(#[$about:meta])* $name:ident;)*) => {
+        /// What is counted: by a worker in a second, and settled of the whole run.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Totals {
+            $($(#[$about])* pub $name: u64,)*
+            /// Of all workers together.
+            pub connections_peak: u64,
+            pub connect_failures: Reasons,
+            /// Connections that ended without the scenario asking for it, by reason.
+            pub drops: Reasons,
+            /// What else a user waited for in vain or was told, by reason: `expect: no "x" in time`.
+            pub failures: Reasons,
+            /// Rounds of loops that were due and not begun, by reason: load that was never offered.
+            pub unbegun: Reasons,
+        }
+
+        impl Totals {
+            /// Takes in another worker's or another second's; peaks do not add up.
+            pub fn add(&mut self, more: &Totals) {
+                $(self.$name += more.$name;)*
+                let own = [&mut self.connect_failures, &mut self.drops, &mut self.failures, &mut self.unbegun];
+                for (total, more) in own.into_iter().zip(more.reasons()) {
+                    for (reason, count) in more {
+                        *total.entry(reason.clone()).or_default() += count;
+                    }
+                }
+            }
+        }
+    };
+}
+
+totals! {
+    connects_attempted;
+    connects_succeeded;
     /// Pings of the server that were answered.
-    pub heartbeats: u64,
+    heartbeats;
     /// Messages of another run on the same server, counted nowhere else.
-    pub foreign: u64,
-    pub connections_peak: u64,
-    pub sent: u64,
+    foreign;
+    sent;
+    /// Events that reached clients: deliveries, copies, strays, and what the server sent by itself.
+    heard;
     /// Deliveries that had to arrive; always `received + lost + not_waited_for`.
-    pub expected: u64,
+    expected;
     /// Expected deliveries that arrived, each counted once.
-    pub received: u64,
+    received;
     /// Deliveries that may arrive or not, because their receiver was joining, leaving or lost.
-    pub either_allowed: u64,
+    either_allowed;
     /// How many of those arrived.
-    pub either_received: u64,
-    pub lost: u64,
-    pub duplicated: u64,
+    either_received;
+    lost;
+    duplicated;
     /// Arrived after a later message of the same publisher.
-    pub reordered: u64,
+    reordered;
     /// Arrived although nobody sent it, or at a connection outside its room.
-    pub stray: u64,
+    stray;
     /// How many of those arrived at users that never asked for the room.
-    pub outside: u64,
+    outside;
     /// Own messages that had to come back to their sender, and did. Both are among the deliveries.
-    pub echoes_expected: u64,
-    pub echoes_received: u64,
+    echoes_expected;
+    echoes_received;
     /// Joins and leaves asked for, and confirmed. Both are among the acknowledgements.
-    pub joins_expected: u64,
-    pub joined: u64,
-    pub acks_expected: u64,
+    joins_expected;
+    joined;
+    acks_expected;
     /// In time.
-    pub acked: u64,
+    acked;
     /// Answered after the step's `within`.
-    pub acked_late: u64,
+    acked_late;
     /// Deliveries, acknowledgements and connects that were under way or lost when somebody ended the
     /// wait for stragglers: which of both is not known.
-    pub not_waited_for: u64,
-    pub acks_not_waited_for: u64,
-    pub connects_not_waited_for: u64,
+    not_waited_for;
+    acks_not_waited_for;
+    connects_not_waited_for;
     /// Answers to what had been answered before, or was never asked.
-    pub acks_duplicated: u64,
-    pub bytes_sent: u64,
-    pub bytes_received: u64,
+    acks_duplicated;
+    bytes_sent;
+    bytes_received;
 }
 
 /// Latencies of the whole run by what was waited for.
@@ -239,9 +266,44 @@ pub struct Latencies {
     pub connect: Distribution,
     /// The same for every later connection: from the moment the one before ended.
     pub again: Distribution,
+    /// How late the generator was against its schedule. Not in results.
+    #[serde(skip_serializing_if = "Distribution::is_empty")]
+    pub turn_lag: Distribution,
+    /// How late it was to read what had come. Kept apart: there are as many as reads, which would
+    /// hide the few turns that were late.
+    #[serde(skip_serializing_if = "Distribution::is_empty")]
+    pub read_lag: Distribution,
 }
 
 impl Latencies {
+    fn all_mut(&mut self) -> [&mut Distribution; 6] {
+        let Latencies {
+            delivery,
+            ack,
+            connect,
+            again,
+            turn_lag,
+            read_lag,
+        } = self;
+        [delivery, ack, connect, again, turn_lag, read_lag]
+    }
+
+    pub fn merge(&mut self, more: &Latencies) {
+        let Latencies {
+            delivery,
+            ack,
+            connect,
+            again,
+            turn_lag,
+            read_lag,
+        } = more;
+        let more = [delivery, ack, connect, again, turn_lag, read_lag];
+        self.all_mut()
+            .into_iter()
+            .zip(more)
+            .for_each(|(own, more)| own.merge(more));
+    }
+
     /// Those of which there are any, by name.
     pub fn kinds(&self) -> Vec<(&'static str, &Distribution)> {
         let kinds = [
@@ -405,6 +467,16 @@ impl Outcome {
     pub fn main_latency(&self) -> &Distribution {
         main(&self.latency.delivery, &self.latency.ack)
     }
+
+    /// Leaves the seconds and all single latencies out: of a hundred runs, they would be most of a file.
+    pub fn thin_out(&mut self) {
+        self.timeline.clear();
+        let of_phases = self.phases.iter_mut();
+        let of_phases = of_phases.flat_map(|phase| [&mut phase.delivery, &mut phase.ack]);
+        for latency in self.latency.all_mut().into_iter().chain(of_phases) {
+            *latency = latency.thinned();
+        }
+    }
 }
 
 /// How the note begins that tells of a watched process that is gone.
@@ -421,6 +493,12 @@ impl Outcome {
 }
 
 impl Phase {
+    /// Deliveries and acknowledgements that reached clients, per second.
+    pub fn rate(&self) -> Option<f64> {
+        let received = self.received + self.acked;
+        (self.duration_s > 0.0).then(|| received as f64 / self.duration_s)
+    }
+
     pub fn main_latency(&self) -> &Distribution {
         main(&self.delivery, &self.ack)
     }
@@ -431,6 +509,23 @@ fn main<'a>(delivery: &'a Distribution, ack: &'a Distribution) -> &'a Distributi
 }
 
 impl Totals {
+    fn reasons(&self) -> [&Reasons; 4] {
+        let Totals {
+            connect_failures,
+            drops,
+            failures,
+            unbegun,
+            ..
+        } = self;
+        [connect_failures, drops, failures, unbegun]
+    }
+
+    /// All that went wrong, as far as it is known before accounts are settled.
+    pub fn fault_count(&self) -> u64 {
+        let reasons = self.reasons().into_iter();
+        reasons.flat_map(|reasons| reasons.values()).sum()
+    }
+
     pub fn failed_connects(&self) -> u64 {
         self.connect_failures.values().sum()
     }

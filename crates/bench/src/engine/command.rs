@@ -5,7 +5,7 @@ use crate::live::{self, About};
 use crate::outcome::ResultFile;
 use crate::report;
 use crate::scenario::{Scenario, Share, builtin};
-use crate::server::{Contender, Kind, Server};
+use crate::server::{Contender, Server};
 use crate::tls::Trust;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -163,14 +163,8 @@ fn gateways(args: &RunArgs, launcher: &Launcher) -> Result<Vec<Server>> {
         return Ok(Vec::new());
     };
     let bin = args.sockeye_bin.clone().or_else(|| launcher.gateway());
-    let contender = Contender {
-        name: "sockeye".into(),
-        kind: Kind::Sockeye {
-            bin: bin.context("cannot start gateways: give --sockeye-bin, the path of `sockeye`")?,
-            config: args.gateway_config.clone(),
-            shards: 1,
-        },
-    };
+    let bin = bin.context("cannot start gateways: give --sockeye-bin, the path of `sockeye`")?;
+    let contender = Contender::sockeye(&bin, &args.gateway_config, 1);
     (0..count).map(|_| contender.start()).collect()
 }
 

@@ -256,7 +256,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn is_interrupted(&mut self) -> bool {
-        self.options.interrupt.load(Ordering::Relaxed) || self.observer.wants_end()
+        self.options.is_interrupted() || self.observer.wants_end()
     }
 
     fn pump_until(&mut self, done: impl Fn(u64) -> bool) -> Result<()> {
@@ -396,14 +396,8 @@ impl<'a> Conductor<'a> {
             ..Settled::default()
         };
         for (worker, answer) in answers.into_iter().enumerate() {
-            if let Notice::Settled {
-                account,
-                rest,
-                not_waited_for,
-            } = answer
-            {
+            if let Notice::Settled { account, rest } = answer {
                 settled.account.add(&account);
-                settled.not_waited_for.add(&not_waited_for);
                 settled.rests.push((worker, *rest));
             }
         }

@@ -6,6 +6,7 @@
 
 use super::flight::{Flights, push};
 use super::received::{Arrival, Received};
+use crate::outcome::Totals;
 use std::ops::Range;
 
 /// One user's view of one room.
@@ -35,16 +36,10 @@ pub struct Span {
 }
 
 /// What the members of one worker should have had, and had.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Account {
-    pub expected: u64,
-    pub received: u64,
-    pub lost: u64,
-    pub either_allowed: u64,
-    pub either_received: u64,
-    pub stray: u64,
+    pub totals: Totals,
     /// Publishers of which more messages may have been out of order than were counted.
-    #[serde(default)]
     pub order_unknown: u64,
     /// Expected deliveries by the second in which their message was sent.
     pub expected_by_second: Vec<u64>,
@@ -243,15 +238,16 @@ impl Claims {
         let definite = claimed(&definite_ranges);
         let possible = claimed(&ranges_of(times, &self.possible));
         let conceivable = claimed(&ranges_of(times, &self.conceivable));
-        account.expected += definite.all;
-        account.received += definite.got;
-        account.lost += definite.all - definite.got;
+        let totals = &mut account.totals;
+        totals.expected += definite.all;
+        totals.received += definite.got;
+        totals.lost += definite.all - definite.got;
         // What is possible and not definite may go either way; so did what came all the same.
         let besides = conceivable.got - possible.got;
-        account.either_allowed += possible.all - definite.all + besides;
-        account.either_received += conceivable.got - definite.got;
+        totals.either_allowed += possible.all - definite.all + besides;
+        totals.either_received += conceivable.got - definite.got;
         let all = runs.iter().map(|run| run.end - run.start).sum::<u64>();
-        account.stray += all - own.len() as u64 - conceivable.got;
+        totals.stray += all - own.len() as u64 - conceivable.got;
         for range in &definite_ranges {
             count_by_second(
                 times,
@@ -334,12 +330,7 @@ fn count_by_second(
 
 impl Account {
     pub fn add(&mut self, other: &Account) {
-        self.expected += other.expected;
-        self.received += other.received;
-        self.lost += other.lost;
-        self.either_allowed += other.either_allowed;
-        self.either_received += other.either_received;
-        self.stray += other.stray;
+        self.totals.add(&other.totals);
         self.order_unknown += other.order_unknown;
         let seconds = self
             .expected_by_second
@@ -393,18 +384,25 @@ mod tests {
         let mut membership = stay();
         let account = settle(&membership, &times);
         assert_eq!(
-            (account.expected, account.lost, account.either_allowed),
+            (
+                account.totals.expected,
+                account.totals.lost,
+                account.totals.either_allowed
+            ),
             (2, 2, 3)
         );
         for sequence in [1, 2, 3, 4] {
             membership.observe(0, sequence, 9, 0);
         }
         let account = settle(&membership, &times);
-        assert_eq!((account.received, account.lost), (2, 0));
-        assert_eq!((account.either_received, account.stray), (2, 0));
+        assert_eq!((account.totals.received, account.totals.lost), (2, 0));
+        assert_eq!(
+            (account.totals.either_received, account.totals.stray),
+            (2, 0)
+        );
         membership.observe(0, 6, 9, 0);
         assert_eq!(
-            settle(&membership, &times).stray,
+            settle(&membership, &times).totals.stray,
             1,
             "sent after it had left"
         );
@@ -418,7 +416,11 @@ mod tests {
         membership.cut(200 * MS, true);
         let account = settle(&membership, &[50, 199, 201]);
         assert_eq!(
-            (account.expected, account.lost, account.either_allowed),
+            (
+                account.totals.expected,
+                account.totals.lost,
+                account.totals.either_allowed
+            ),
             (2, 2, 0)
         );
     }
@@ -431,10 +433,14 @@ mod tests {
         membership.observe(0, 2, 9, 2);
         let account = settle(&membership, &[110, 120, 130]);
         assert_eq!(
-            (account.expected, account.received, account.lost),
+            (
+                account.totals.expected,
+                account.totals.received,
+                account.totals.lost
+            ),
             (2, 2, 0)
         );
-        assert_eq!(account.stray, 0);
+        assert_eq!(account.totals.stray, 0);
     }
 
     #[test]
@@ -448,7 +454,11 @@ mod tests {
         let times = [500, 900, 1_000, 2_500];
         let account = settle(&membership, &times);
         assert_eq!(
-            (account.expected, account.received, account.stray),
+            (
+                account.totals.expected,
+                account.totals.received,
+                account.totals.stray
+            ),
             (4, 4, 1)
         );
         assert_eq!(account.expected_by_second, [2, 1, 1]);
@@ -481,11 +491,17 @@ mod tests {
         let before = settled(&flights);
         flights.record(6_000 * MS, 14_000 * MS);
         let after = settled(&flights);
-        assert_eq!(before.lost, before.expected);
-        assert!(before.lost > 900, "{before:?}");
+        assert_eq!(before.totals.lost, before.totals.expected);
+        assert!(before.totals.lost > 900, "{before:?}");
         // Three seconds of the twenty are in doubt, and no more.
-        assert!(after.lost > before.lost * 8 / 10, "{after:?} of {before:?}");
-        assert_eq!((after.lost, after.stray), (after.expected, 0));
+        assert!(
+            after.totals.lost > before.totals.lost * 8 / 10,
+            "{after:?} of {before:?}"
+        );
+        assert_eq!(
+            (after.totals.lost, after.totals.stray),
+            (after.totals.expected, 0)
+        );
     }
 
     const MS: u64 = 1_000_000;
@@ -595,7 +611,11 @@ mod tests {
                     let (account, _) = simulation(seed, gap_ns, stall_ns, false).run();
                     let what =
                         format!("seed {seed}, a message each {gap_ns} ns, {stall_ns} ns still");
-                    assert_eq!((account.lost, account.stray), (0, 0), "{what}: {account:?}");
+                    assert_eq!(
+                        (account.totals.lost, account.totals.stray),
+                        (0, 0),
+                        "{what}: {account:?}"
+                    );
                 }
             }
         }
@@ -607,10 +627,13 @@ mod tests {
             for stall_ns in [0, 250 * MS, 600 * MS] {
                 let (account, dropped) = simulation(seed, 2 * MS, stall_ns, true).run();
                 assert!(
-                    account.lost > dropped * 6 / 10,
+                    account.totals.lost > dropped * 6 / 10,
                     "{dropped} dropped, {account:?}"
                 );
-                assert!(account.lost <= dropped, "{dropped} dropped, {account:?}");
+                assert!(
+                    account.totals.lost <= dropped,
+                    "{dropped} dropped, {account:?}"
+                );
             }
         }
     }
@@ -632,8 +655,11 @@ mod tests {
         let mut account = Account::default();
         let times = [2_500 * MS, 2_600 * MS];
         membership.settle(&[&times], 0, &clockwork, &mut account);
-        assert_eq!((account.stray, account.either_allowed), (0, 1));
-        assert_eq!(account.either_received, 1);
+        assert_eq!(
+            (account.totals.stray, account.totals.either_allowed),
+            (0, 1)
+        );
+        assert_eq!(account.totals.either_received, 1);
     }
 
     #[test]
@@ -647,7 +673,11 @@ mod tests {
         }
         let account = settle(&membership, &times);
         assert_eq!(
-            (account.expected, account.received, account.either_allowed),
+            (
+                account.totals.expected,
+                account.totals.received,
+                account.totals.either_allowed
+            ),
             (2, 2, 0)
         );
     }

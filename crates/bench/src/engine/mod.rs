@@ -47,7 +47,7 @@ use crate::url::{Authority, authority};
 use anyhow::{Context, Result, bail};
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The server under test.
@@ -102,6 +102,10 @@ impl Options {
             interrupt: Arc::default(),
             hurry: Arc::default(),
         }
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
     }
 }
 

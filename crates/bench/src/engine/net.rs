@@ -64,7 +64,7 @@ impl Stage {
         let host = &self.server(index).host;
         let extra = extra.as_bytes();
         wire::websocket::handshake::write_request(&mut request, host, &target, KEY, extra);
-        self.tally.counts.bytes_sent += request.len() as u64;
+        self.tally.totals.bytes_sent += request.len() as u64;
         let stream = self.open(index, Role::WebSocket)?;
         let user = &mut self.users[index];
         user.ws = stream;
@@ -217,7 +217,7 @@ impl Stage {
             };
             let filled = stream.fill(buf, kept, ends)?;
             let (Filled::Drained(end) | Filled::More(end)) = filled;
-            self.tally.counts.bytes_received += (end - kept) as u64;
+            self.tally.totals.bytes_received += (end - kept) as u64;
             self.now_ns = now_ns();
             let used = match role {
                 Role::WebSocket => self.take_frames(index, &buf[..end])?,
@@ -272,7 +272,7 @@ impl Stage {
                     self.on_fragment(index, &header, payload)?;
                 }
                 OpCode::Ping => {
-                    self.tally.counts.heartbeats += 1;
+                    self.tally.totals.heartbeats += 1;
                     self.scratch.frame(OpCode::Pong, payload);
                 }
                 OpCode::Close => {
@@ -385,10 +385,10 @@ impl Stage {
             Heard::Ack(id) => self.answered(index, id),
             Heard::Answer => match self.users[index].oldest_question() {
                 Some(id) => self.answered(index, id),
-                None => self.tally.counts.acks_duplicated += 1,
+                None => self.tally.totals.acks_duplicated += 1,
             },
             Heard::Ping => {
-                self.tally.counts.heartbeats += 1;
+                self.tally.totals.heartbeats += 1;
                 self.say(index, Say::Pong);
             }
             Heard::Pong if role == Role::WebSocket => self.probed(index, message)?,
@@ -462,7 +462,7 @@ impl Stage {
             self.scratch.identity_at = at;
             self.delivered(index, &identity);
         } else {
-            self.tally.counts.received += 1;
+            self.tally.totals.heard += 1;
         }
         if let Some(id) = id {
             self.say(index, Say::Ack { id });
@@ -472,10 +472,10 @@ impl Stage {
 
     fn delivered(&mut self, index: usize, identity: &Identity) {
         if identity.run != self.place.run {
-            self.tally.counts.foreign += 1;
+            self.tally.totals.foreign += 1;
             return;
         }
-        self.tally.counts.received += 1;
+        self.tally.totals.heard += 1;
         // Room 0 marks what was sent to no room: an answer, which nobody counts on.
         if identity.room == 0 {
             return;
@@ -483,8 +483,8 @@ impl Stage {
         let user = &mut self.users[index];
         let known = user.rooms.iter_mut().find(|m| m.room == identity.room);
         let Some(membership) = known else {
-            self.tally.counts.stray += 1;
-            self.tally.counts.outside += 1;
+            self.tally.totals.stray += 1;
+            self.tally.totals.outside += 1;
             return;
         };
         let Identity {
@@ -495,14 +495,14 @@ impl Stage {
             ..
         } = *identity;
         if publisher == user.number && membership.is_own(sequence) {
-            self.tally.counts.stray += 1;
+            self.tally.totals.stray += 1;
             return;
         }
         match membership.observe(worker, sequence, publisher, back) {
-            Arrival::Duplicate => self.tally.counts.duplicated += 1,
+            Arrival::Duplicate => self.tally.totals.duplicated += 1,
             arrival => {
-                self.tally.counts.echoes_received += u64::from(publisher == user.number);
-                self.tally.counts.reordered += u64::from(arrival == Arrival::Reordered);
+                self.tally.totals.echoes_received += u64::from(publisher == user.number);
+                self.tally.totals.reordered += u64::from(arrival == Arrival::Reordered);
                 self.tally.delivered(identity.due_ns, self.now_ns);
                 if publisher == user.number {
                     self.came_back(index);
@@ -532,7 +532,7 @@ impl Stage {
     pub(super) fn send_out(&mut self, index: usize) {
         let mut result = Ok(());
         if !self.scratch.out.is_empty() {
-            self.tally.counts.bytes_sent += self.scratch.out.len() as u64;
+            self.tally.totals.bytes_sent += self.scratch.out.len() as u64;
             result = self.users[index].ws.send(&self.scratch.out);
             self.scratch.out.clear();
         }

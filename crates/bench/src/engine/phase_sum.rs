@@ -1,8 +1,8 @@
 //! Owns one phase while it is added up, and the judgement whether its latencies are the server's or the generator's own.
 
-use super::tally::{Kinds, Report};
+use super::tally::Report;
 use crate::latency::Distribution;
-use crate::outcome::{Phase, Second};
+use crate::outcome::{Latencies, Phase, Second};
 
 /// A worker that works, or waits for a core, for more of its time than this hears everything late.
 pub const BUSY_CORES: f64 = 0.95;
@@ -22,7 +22,7 @@ pub struct PhaseSum {
     pub seconds: u64,
     pub lasts_s: f64,
     pub row: Phase,
-    pub latencies: Kinds,
+    pub latencies: Latencies,
     pub busy_seconds: u64,
     pub worker_seconds: u64,
     /// Seconds that the worker worst off was ready without a core.
@@ -45,7 +45,7 @@ impl PhaseSum {
                 from_s: first as f64,
                 ..Phase::default()
             },
-            latencies: Kinds::default(),
+            latencies: Latencies::default(),
             busy_seconds: 0,
             worker_seconds: 0,
             waited: 0.0,
@@ -87,11 +87,11 @@ impl PhaseSum {
     pub fn add_rest(&mut self, rest: &Report, open: u64) {
         let row = &mut self.row;
         row.connections = row.connections.max(open);
-        row.connects += rest.counts.connects_succeeded;
-        row.sent += rest.counts.sent;
-        row.received += rest.counts.received;
-        row.acked += rest.counts.acked;
-        row.errors += rest.error_count();
+        row.connects += rest.totals.connects_succeeded;
+        row.sent += rest.totals.sent;
+        row.received += rest.totals.heard;
+        row.acked += rest.totals.acked;
+        row.errors += rest.totals.fault_count();
     }
 
     /// Why this phase's latencies are the generator's own, if they are.

@@ -157,7 +157,7 @@ impl Stage {
     }
 
     fn connect(&mut self, index: usize, within: Duration) -> Next {
-        self.tally.counts.connects_attempted += 1;
+        self.tally.totals.connects_attempted += 1;
         let deadline_ns = self.deadline(within);
         self.users[index].wait(State::Connecting, deadline_ns);
         match self.begin_connect(index) {
@@ -175,7 +175,7 @@ impl Stage {
         user.ws.delay_acks();
         user.attempts = 0;
         self.tally.connections += 1;
-        self.tally.counts.connects_succeeded += 1;
+        self.tally.totals.connects_succeeded += 1;
         let latency = match std::mem::replace(&mut user.has_been, true) {
             false => &mut self.tally.latencies.connect,
             true => &mut self.tally.latencies.again,
@@ -230,8 +230,8 @@ impl Stage {
             user.rooms[at].leave_asked(now_ns);
         }
         user.wait(State::Answer { id, of }, deadline_ns);
-        self.tally.counts.acks_expected += 1;
-        self.tally.counts.joins_expected += 1;
+        self.tally.totals.acks_expected += 1;
+        self.tally.totals.joins_expected += 1;
         self.outstanding += 1;
         let room = &room;
         self.say(
@@ -276,7 +276,7 @@ impl Stage {
         );
         user.seq += 1;
         let id = emit.ack.then(|| user.take_id());
-        self.tally.counts.sent += 1;
+        self.tally.totals.sent += 1;
         let room = room.as_deref();
         self.say(
             index,
@@ -290,7 +290,7 @@ impl Stage {
         self.scratch.body = body;
         let deadline_ns = self.deadline(emit.within);
         if id.is_some() {
-            self.tally.counts.acks_expected += 1;
+            self.tally.totals.acks_expected += 1;
             self.outstanding += 1;
         }
         if emit.window.is_some() {
@@ -335,7 +335,7 @@ impl Stage {
             Some(membership) if !echo => {
                 membership.sent_own(identity.worker, identity.sequence);
             }
-            Some(membership) if membership.is_member() => self.tally.counts.echoes_expected += 1,
+            Some(membership) if membership.is_member() => self.tally.totals.echoes_expected += 1,
             _ => {}
         }
         identity
@@ -348,7 +348,7 @@ impl Stage {
         if let Some(flying) = flying.and_then(|at| user.flying.remove(at)) {
             let latency_ns = self.now_ns.saturating_sub(flying.due_ns);
             self.tally.latencies.ack.record(latency_ns);
-            self.tally.counts.acked += 1;
+            self.tally.totals.acked += 1;
             self.outstanding -= 1;
             return self.go_on_if_full(index);
         }
@@ -357,7 +357,7 @@ impl Stage {
             _ => (Request::Event, false),
         };
         if !is_awaited {
-            let counts = &mut self.tally.counts;
+            let counts = &mut self.tally.totals;
             match user.given_up.iter().position(|given_up| *given_up == id) {
                 // It comes after all.
                 Some(at) => {
@@ -375,14 +375,14 @@ impl Stage {
         }
         // A user that comes and goes may be the only one to see a server stand still.
         if of != Request::Event {
-            self.tally.counts.joined += 1;
+            self.tally.totals.joined += 1;
             self.tally.flights.record(user.due_ns, self.now_ns);
         }
         self.tally
             .latencies
             .ack
             .record(self.now_ns.saturating_sub(user.due_ns));
-        self.tally.counts.acked += 1;
+        self.tally.totals.acked += 1;
         self.outstanding -= 1;
         user.due_ns = user.due_ns.max(self.now_ns);
         user.step += 1;
@@ -605,8 +605,8 @@ impl Stage {
         let was_open = self.users[index].link == Link::Open;
         let reason = loss.to_string();
         let reasons = match was_open {
-            true => &mut self.tally.faults.drops,
-            false => &mut self.tally.faults.connect_failures,
+            true => &mut self.tally.totals.drops,
+            false => &mut self.tally.totals.connect_failures,
         };
         *reasons.entry(reason).or_default() += 1;
         self.forget_connection(index, true);

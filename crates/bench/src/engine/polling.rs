@@ -44,7 +44,7 @@ impl Stage {
         let target = self.target(index, &query);
         let mut request = Vec::new();
         http::write_get(&mut request, &self.server(index).host, &target, "");
-        self.tally.counts.bytes_sent += request.len() as u64;
+        self.tally.totals.bytes_sent += request.len() as u64;
         if let Some(http) = &mut self.users[index].http {
             http.polling = true;
         }
@@ -79,7 +79,7 @@ impl Stage {
         let target = self.target(index, &query);
         let mut request = Vec::new();
         http::write_post(&mut request, &self.server(index).host, &target, &body);
-        self.tally.counts.bytes_sent += request.len() as u64;
+        self.tally.totals.bytes_sent += request.len() as u64;
         if let Some(http) = &mut self.users[index].http {
             http.posting = true;
         }
@@ -182,7 +182,7 @@ impl Stage {
         let extra = format!("Accept: text/event-stream\r\nCache-Control: no-store\r\n{extra}");
         let mut request = Vec::new();
         http::write_get(&mut request, &self.server(index).host, &target, &extra);
-        self.tally.counts.bytes_sent += request.len() as u64;
+        self.tally.totals.bytes_sent += request.len() as u64;
         let mut get: Stream = self.open(index, Role::Get)?;
         get.queue(&request);
         let user = &mut self.users[index];

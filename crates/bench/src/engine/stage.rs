@@ -171,7 +171,7 @@ impl Stage {
                 (false, 0) => "no user was connected",
                 (false, _) => "every user was busy with earlier steps",
             };
-            *self.tally.faults.unbegun.entry(reason.into()).or_default() += owed;
+            *self.tally.totals.unbegun.entry(reason.into()).or_default() += owed;
         }
     }
 
@@ -258,7 +258,7 @@ impl Stage {
         let rounds = phase.rate.unwrap_or(0.0) * phase.duration.as_secs_f64();
         if !is_kept && rounds >= 1.0 {
             let reason = "no user has a loop with this pace";
-            *self.tally.faults.unbegun.entry(reason.into()).or_default() += rounds as u64;
+            *self.tally.totals.unbegun.entry(reason.into()).or_default() += rounds as u64;
         }
     }
 

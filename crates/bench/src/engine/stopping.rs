@@ -4,13 +4,12 @@ use super::membership::Account;
 use super::stage::Stage;
 use super::user::{Link, State, User};
 use crate::scenario::{Flow, Loop, Pace, Step};
-use serde::{Deserialize, Serialize};
 
 /// Why a connect failed that was still under way when the wait for stragglers was over.
 const NEVER_ANSWERED: &str = "never answered";
 
 /// What has not come and still may.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     pub deliveries: u64,
     pub answers: u64,
@@ -20,12 +19,6 @@ pub struct Missing {
 impl Missing {
     pub fn is_none(&self) -> bool {
         *self == Missing::default()
-    }
-
-    pub fn add(&mut self, other: &Missing) {
-        self.deliveries += other.deliveries;
-        self.answers += other.answers;
-        self.connects += other.connects;
     }
 }
 
@@ -42,7 +35,7 @@ impl Stage {
                 true => "the generator was too slow",
                 false => "a user was busy with earlier steps",
             };
-            *self.tally.faults.unbegun.entry(reason.into()).or_default() += late;
+            *self.tally.totals.unbegun.entry(reason.into()).or_default() += late;
         }
     }
 
@@ -51,7 +44,7 @@ impl Stage {
         let open = self.users.iter().filter(|user| user.link == Link::Open);
         let given_up: u64 = open.map(|user| user.given_up.len() as u64).sum();
         Missing {
-            deliveries: account.lost,
+            deliveries: account.totals.lost,
             answers: self.outstanding + given_up,
             connects: self.connecting().count() as u64,
         }
@@ -61,7 +54,7 @@ impl Stage {
     pub fn fail_connects(&mut self) {
         let count = self.connecting().count() as u64;
         if count > 0 {
-            let failures = &mut self.tally.faults.connect_failures;
+            let failures = &mut self.tally.totals.connect_failures;
             *failures.entry(NEVER_ANSWERED.into()).or_default() += count;
         }
     }

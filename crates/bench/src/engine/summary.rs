@@ -4,14 +4,13 @@
 use super::Target;
 use super::membership::Account;
 use super::phase_sum::{BUSY_CORES, PhaseSum};
-use super::stopping::Missing;
-use super::tally::{Counts, Faults, Kinds, Reasons, Report};
+use super::tally::Report;
 use super::watch::{Sample, Watch};
 use crate::clock::own_cpu_ns;
 use crate::latency::Distribution;
 use crate::machine::Machine;
 use crate::outcome::{
-    AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second, Totals,
+    AND_THEN, BothEnds, Generator, Latencies, Memory, Outcome, PROCESS_ENDED, Second,
 };
 use crate::scenario::Scenario;
 use anyhow::Result;
@@ -23,9 +22,7 @@ const SECOND_NS: f64 = 1e9;
 pub struct Summary {
     outcome: Outcome,
     sums: Vec<PhaseSum>,
-    counts: Counts,
-    faults: Faults,
-    latencies: Kinds,
+    latencies: Latencies,
     samples: Vec<Option<Sample>>,
     /// The last phase has ended; only stragglers come in.
     is_over: bool,
@@ -42,7 +39,6 @@ pub struct Summary {
 #[derive(Debug, Default)]
 pub struct Settled {
     pub account: Account,
-    pub not_waited_for: Missing,
     pub flight_ns: u64,
     pub rests: Vec<(usize, Report)>,
 }
@@ -68,9 +64,7 @@ impl Summary {
         Summary {
             outcome,
             sums: Vec::new(),
-            counts: Counts::default(),
-            faults: Faults::default(),
-            latencies: Kinds::default(),
+            latencies: Latencies::default(),
             samples: Vec::new(),
             is_over: false,
             ended_s: f64::INFINITY,
@@ -122,8 +116,9 @@ impl Summary {
         let note = "without every worker's account it is not known what should have arrived";
         self.note(note.into());
         let mut settled = Settled::default();
-        settled.account.received = self.counts.received;
-        settled.account.expected = self.counts.received;
+        let heard = self.outcome.totals.heard;
+        settled.account.totals.received = heard;
+        settled.account.totals.expected = heard;
         settled
     }
 
@@ -151,7 +146,7 @@ impl Summary {
             connections: reports.iter().map(|report| report.connections).sum(),
             ..Second::default()
         };
-        let mut latencies = Kinds::default();
+        let mut latencies = Latencies::default();
         for report in reports {
             fill_second(&mut second, report);
             latencies.merge(&report.latencies);
@@ -185,8 +180,7 @@ impl Summary {
 
     /// Adds counts and latencies of a report to the whole run.
     fn absorb(&mut self, report: &Report) {
-        self.counts.add(&report.counts);
-        self.faults.add(&report.faults);
+        self.outcome.totals.add(&report.totals);
         let (whole, more) = (&mut self.latencies, &report.latencies);
         whole.connect.merge(&more.connect);
         whole.again.merge(&more.again);
@@ -195,7 +189,7 @@ impl Summary {
     }
 
     /// Adds what was waited for to the whole run: only what belongs to a phase does.
-    fn absorb_waits(&mut self, more: &Kinds) {
+    fn absorb_waits(&mut self, more: &Latencies) {
         self.latencies.delivery.merge(&more.delivery);
         self.latencies.ack.merge(&more.ack);
     }
@@ -247,7 +241,7 @@ impl Summary {
         &mut self,
         number: u64,
         second: &mut Second,
-        latencies: &Kinds,
+        latencies: &Latencies,
         (busy, waited): (&[f64], f64),
     ) {
         second.phase = self.sums.len().saturating_sub(1);
@@ -303,7 +297,7 @@ impl Summary {
         self.close_totals(settled);
         self.close_phases();
         let totals = &self.outcome.totals;
-        let deliveries = self.counts.received + self.counts.acked;
+        let deliveries = totals.heard + totals.acked;
         let gone = watch.ended();
         self.outcome.processes = watch.finish(totals.connections_peak, deliveries);
         for pid in gone {
@@ -311,12 +305,10 @@ impl Summary {
                 "{PROCESS_ENDED} {pid}: its figures are those of a part"
             ));
         }
-        let whole = std::mem::take(&mut self.latencies);
         self.outcome.latency = Latencies {
-            delivery: whole.delivery,
-            ack: whole.ack,
-            connect: whole.connect,
-            again: whole.again,
+            turn_lag: Distribution::default(),
+            read_lag: Distribution::default(),
+            ..std::mem::take(&mut self.latencies)
         };
         self.close_errors();
         Ok(self.outcome)
@@ -376,7 +368,8 @@ impl Summary {
         }
         let conductor_ns = own_cpu_ns().saturating_sub(self.cpu_before_ns);
         let all_ns = cpu_ns.iter().sum::<u64>() + conductor_ns;
-        let heard = self.counts.received + self.counts.acked;
+        let totals = &self.outcome.totals;
+        let heard = totals.heard + totals.acked;
         let turn_lag = &self.latencies.turn_lag;
         let read_lag = &self.latencies.read_lag;
         let generator = &mut self.outcome.generator;
@@ -395,44 +388,10 @@ impl Summary {
     }
 
     fn close_totals(&mut self, settled: &Settled) {
-        let (counts, account) = (&self.counts, &settled.account);
-        let peak = self.outcome.totals.connections_peak;
-        self.outcome.totals = Totals {
-            connects_attempted: counts.connects_attempted,
-            connects_succeeded: counts.connects_succeeded,
-            connect_failures: self.faults.connect_failures.clone(),
-            drops: self.faults.drops.clone(),
-            failures: self.faults.errors.clone(),
-            unbegun: self.faults.unbegun.clone(),
-            foreign: counts.foreign,
-            heartbeats: counts.heartbeats,
-            connections_peak: peak,
-            sent: counts.sent,
-            expected: account.expected,
-            received: account.received,
-            either_allowed: account.either_allowed,
-            either_received: account.either_received,
-            lost: account.lost,
-            not_waited_for: settled.not_waited_for.deliveries,
-            acks_not_waited_for: settled.not_waited_for.answers,
-            connects_not_waited_for: settled.not_waited_for.connects,
-            duplicated: counts.duplicated,
-            reordered: counts.reordered,
-            stray: counts.stray + account.stray,
-            outside: counts.outside,
-            echoes_expected: counts.echoes_expected,
-            echoes_received: counts.echoes_received,
-            joins_expected: counts.joins_expected,
-            joined: counts.joined,
-            acks_expected: counts.acks_expected,
-            acked: counts.acked,
-            acked_late: counts.acked_late,
-            acks_duplicated: counts.acks_duplicated,
-            bytes_sent: counts.bytes_sent,
-            bytes_received: counts.bytes_received,
-        };
-        let deliveries = account.received + account.either_received;
-        let others = counts.received.saturating_sub(deliveries);
+        let (account, totals) = (&settled.account, &mut self.outcome.totals);
+        totals.add(&account.totals);
+        let deliveries = totals.received + totals.either_received;
+        let others = totals.heard.saturating_sub(deliveries);
         if others > 0 {
             self.outcome.notes.push(format!(
                 "{others} of the events in msgs/s were no deliveries: copies, strays, or what the server sent by itself"
@@ -443,11 +402,11 @@ impl Summary {
                 "more may have been out of order: too many publishers were, for all to be kept";
             self.outcome.notes.push(note.into());
         }
-        if account.either_allowed > 0 {
+        if totals.either_allowed > 0 {
             self.outcome.notes.push(format!(
                 "{} deliveries could go either way: their receiver was joining or leaving while they may have been \
                  under way, going by how long deliveries took about then (at most {} ms)",
-                account.either_allowed,
+                totals.either_allowed,
                 settled.flight_ns.div_ceil(1_000_000)
             ));
         }
@@ -484,20 +443,17 @@ impl Summary {
     }
 
     fn close_errors(&mut self) {
-        let errors = &mut self.outcome.errors;
+        let (errors, totals) = (&mut self.outcome.errors, &self.outcome.totals);
         for (prefix, reasons) in [
-            ("connect: ", &self.faults.connect_failures),
-            ("dropped: ", &self.faults.drops),
-            ("", &self.faults.errors),
+            ("connect: ", &totals.connect_failures),
+            ("dropped: ", &totals.drops),
+            ("", &totals.failures),
+            ("loop: rounds not begun, ", &totals.unbegun),
         ] {
             for (reason, count) in reasons {
                 *errors.entry(format!("{prefix}{reason}")).or_default() += count;
             }
         }
-        for (reason, count) in &self.faults.unbegun {
-            errors.insert(format!("loop: rounds not begun, {reason}"), *count);
-        }
-        let totals = &self.outcome.totals;
         for (what, count) in [
             ("lost", totals.lost),
             ("duplicated", totals.duplicated),
@@ -519,16 +475,15 @@ impl Summary {
 }
 
 fn fill_second(second: &mut Second, report: &Report) {
-    let counts = &report.counts;
-    let count = |reasons: &Reasons| reasons.values().sum::<u64>();
-    second.connects += counts.connects_succeeded;
-    second.drops += count(&report.faults.drops);
-    second.sent += counts.sent;
-    second.received += counts.received;
-    second.acked += counts.acked;
-    second.errors += report.error_count();
-    second.bytes_sent += counts.bytes_sent;
-    second.bytes_received += counts.bytes_received;
+    let totals = &report.totals;
+    second.connects += totals.connects_succeeded;
+    second.drops += totals.dropped();
+    second.sent += totals.sent;
+    second.received += totals.heard;
+    second.acked += totals.acked;
+    second.errors += totals.fault_count();
+    second.bytes_sent += totals.bytes_sent;
+    second.bytes_received += totals.bytes_received;
 }
 
 #[cfg(test)]

@@ -70,8 +70,6 @@ pub enum Notice {
     Settled {
         account: Box<Account>,
         rest: Box<Report>,
-        /// What nobody waited for, being told to hurry; none of it is in the account.
-        not_waited_for: Missing,
     },
     Failed(String),
 }
@@ -268,7 +266,7 @@ impl Worker {
             flights,
         };
         let account = stage.settle(&settling.others, &clockwork);
-        let received = account.received + account.either_received;
+        let received = account.totals.received + account.totals.either_received;
         let missing = stage.missing(&account);
         if (received, missing) != settling.seen {
             settling.seen = (received, missing);
@@ -310,13 +308,18 @@ impl Settling {
 
 /// `hurried`: what is missing and has not been waited for long enough to be called lost.
 fn settled(stage: &mut Stage, mut account: Account, hurried: Option<Missing>) -> Notice {
+    let totals = &mut account.totals;
     match hurried {
-        Some(_) => account.lost = 0,
+        Some(missing) => {
+            totals.lost = 0;
+            totals.not_waited_for = missing.deliveries;
+            totals.acks_not_waited_for = missing.answers;
+            totals.connects_not_waited_for = missing.connects;
+        }
         None => stage.fail_connects(),
     }
     Notice::Settled {
         account: Box::new(account),
         rest: Box::new(stage.tally.take(u64::MAX, own_cpu_ns())),
-        not_waited_for: hurried.unwrap_or_default(),
     }
 }

@@ -251,7 +251,9 @@ fn a_generator_with_time_to_spare_shows_its_latencies() {
 
 fn suite(out: &std::path::Path, more: &[&str]) -> bench::outcome::Suite {
     let output = bench()
-        .args(["suite", "--quick", "--no-node", "--out"])
+        .args(["suite", "--quick", "--no-node", "--benchmarks"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks"))
+        .arg("--out")
         .arg(out)
         .args(more)
         .output()
