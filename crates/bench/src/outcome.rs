@@ -6,9 +6,13 @@
 
 mod file;
 mod memory;
+mod several;
+mod totals;
 
 pub use file::{ResultFile, load, save};
 pub use memory::{BothEnds, Memory};
+pub use several::{CaseResult, Comparison, Contestant, Figure, Suite, middle};
+pub use totals::{Reasons, Totals};
 
 pub use crate::latency::{Distribution, Percentiles};
 use crate::machine::Machine;
@@ -168,90 +172,6 @@ fn whole() -> f64 {
 
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-/// Reasons with how often each occurred.
-pub type Reasons = BTreeMap<String, u64>;
-
-macro_rules! totals {
-    ($($(#[$about:meta])* $name:ident;)*) => {
-        /// What is counted: by a worker in a second, and settled of the whole run.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(default)]
-        pub struct Totals {
-            $($(#[$about])* pub $name: u64,)*
-            /// Of all workers together.
-            pub connections_peak: u64,
-            pub connect_failures: Reasons,
-            /// Connections that ended without the scenario asking for it, by reason.
-            pub drops: Reasons,
-            /// What else a user waited for in vain or was told, by reason: `expect: no "x" in time`.
-            pub failures: Reasons,
-            /// Rounds of loops that were due and not begun, by reason: load that was never offered.
-            pub unbegun: Reasons,
-        }
-
-        impl Totals {
-            /// Takes in another worker's or another second's; peaks do not add up.
-            pub fn add(&mut self, more: &Totals) {
-                $(self.$name += more.$name;)*
-                let own = [&mut self.connect_failures, &mut self.drops, &mut self.failures, &mut self.unbegun];
-                for (total, more) in own.into_iter().zip(more.reasons()) {
-                    for (reason, count) in more {
-                        *total.entry(reason.clone()).or_default() += count;
-                    }
-                }
-            }
-        }
-    };
-}
-
-totals! {
-    connects_attempted;
-    connects_succeeded;
-    /// Pings of the server that were answered.
-    heartbeats;
-    /// Messages of another run on the same server, counted nowhere else.
-    foreign;
-    sent;
-    /// Events that reached clients: deliveries, copies, strays, and what the server sent by itself.
-    heard;
-    /// Deliveries that had to arrive; always `received + lost + not_waited_for`.
-    expected;
-    /// Expected deliveries that arrived, each counted once.
-    received;
-    /// Deliveries that may arrive or not, because their receiver was joining, leaving or lost.
-    either_allowed;
-    /// How many of those arrived.
-    either_received;
-    lost;
-    duplicated;
-    /// Arrived after a later message of the same publisher.
-    reordered;
-    /// Arrived although nobody sent it, or at a connection outside its room.
-    stray;
-    /// How many of those arrived at users that never asked for the room.
-    outside;
-    /// Own messages that had to come back to their sender, and did. Both are among the deliveries.
-    echoes_expected;
-    echoes_received;
-    /// Joins and leaves asked for, and confirmed. Both are among the acknowledgements.
-    joins_expected;
-    joined;
-    acks_expected;
-    /// In time.
-    acked;
-    /// Answered after the step's `within`.
-    acked_late;
-    /// Deliveries, acknowledgements and connects that were under way or lost when somebody ended the
-    /// wait for stragglers: which of both is not known.
-    not_waited_for;
-    acks_not_waited_for;
-    connects_not_waited_for;
-    /// Answers to what had been answered before, or was never asked.
-    acks_duplicated;
-    bytes_sent;
-    bytes_received;
 }
 
 /// Latencies of the whole run by what was waited for.
@@ -508,172 +428,6 @@ fn main<'a>(delivery: &'a Distribution, ack: &'a Distribution) -> &'a Distributi
     if delivery.is_empty() { ack } else { delivery }
 }
 
-impl Totals {
-    fn reasons(&self) -> [&Reasons; 4] {
-        let Totals {
-            connect_failures,
-            drops,
-            failures,
-            unbegun,
-            ..
-        } = self;
-        [connect_failures, drops, failures, unbegun]
-    }
-
-    /// All that went wrong, as far as it is known before accounts are settled.
-    pub fn fault_count(&self) -> u64 {
-        let reasons = self.reasons().into_iter();
-        reasons.flat_map(|reasons| reasons.values()).sum()
-    }
-
-    pub fn failed_connects(&self) -> u64 {
-        self.connect_failures.values().sum()
-    }
-
-    pub fn dropped(&self) -> u64 {
-        self.drops.values().sum()
-    }
-
-    /// Answers and events that were waited for in vain, and complaints of the server.
-    pub fn failed(&self) -> u64 {
-        self.failures.values().sum()
-    }
-
-    /// Acknowledgements that were still waited for when the run ended; those that were given up
-    /// before are failures.
-    pub fn unanswered(&self) -> u64 {
-        let is_late = |(why, _): &(&String, &u64)| why.ends_with(NO_ANSWER);
-        let given_up: u64 = self.failures.iter().filter(is_late).map(|(_, n)| n).sum();
-        let missing = self.acks_expected.saturating_sub(self.acked);
-        missing.saturating_sub(given_up + self.acks_not_waited_for)
-    }
-
-    /// Acknowledgements that never came.
-    pub fn acks_missing(&self) -> u64 {
-        self.acks_expected
-            .saturating_sub(self.acked + self.acked_late + self.acks_not_waited_for)
-    }
-
-    /// Share of all deliveries that could go either way, so that their loss would not show.
-    pub fn unjudged(&self) -> f64 {
-        let all = (self.expected + self.either_allowed).max(1);
-        self.either_allowed as f64 / all as f64
-    }
-
-    pub fn rounds_unbegun(&self) -> u64 {
-        self.unbegun.values().sum()
-    }
-
-    /// Every expected delivery arrived exactly once and in order.
-    pub fn is_clean(&self) -> bool {
-        self.lost + self.not_waited_for + self.duplicated + self.reordered + self.stray == 0
-            && self.acked >= self.acks_expected
-    }
-}
-
-/// The same scenario on several servers in one run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Comparison {
-    pub scenario: String,
-    /// In the order of the command line; the first is what ratios are drawn to.
-    pub servers: Vec<Contestant>,
-    /// How the rounds were interleaved, for the reader.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-/// Several servers on many cases.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Suite {
-    pub cases: Vec<CaseResult>,
-}
-
-/// One case of the suite, with every round of every server.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CaseResult {
-    pub case: String,
-    pub about: String,
-    /// Subject of the case; `suite` says how it follows from a run.
-    pub figure: Figure,
-    pub servers: Vec<Contestant>,
-    /// Runs without any result.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<String>,
-}
-
-/// Kind of figure that a case yields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Figure {
-    BytesPerConnection,
-    CpuUsPerConnect,
-    CpuUsPerMessage,
-    P99Ms,
-}
-
-impl Suite {
-    /// Names in the order in which they first occur.
-    pub fn servers(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for server in self.cases.iter().flat_map(|case| &case.servers) {
-            if !names.contains(&server.name) {
-                names.push(server.name.clone());
-            }
-        }
-        names
-    }
-
-    pub fn runs(&self) -> Vec<&Outcome> {
-        let servers = self.cases.iter().flat_map(|case| &case.servers);
-        servers.flat_map(|server| &server.runs).collect()
-    }
-
-    /// Takes over the cases of `old` that were not measured again, in its order.
-    pub fn keep(&mut self, old: Suite) {
-        let mut fresh = std::mem::take(&mut self.cases);
-        for case in old.cases {
-            match fresh.iter().position(|own| own.case == case.case) {
-                Some(at) => self.cases.push(fresh.remove(at)),
-                None => self.cases.push(case),
-            }
-        }
-        self.cases.append(&mut fresh);
-    }
-}
-
-impl CaseResult {
-    pub fn server(&self, name: &str) -> Option<&Contestant> {
-        self.servers.iter().find(|server| server.name == name)
-    }
-}
-
-impl Contestant {
-    pub fn new(name: &str) -> Contestant {
-        Contestant {
-            name: name.to_owned(),
-            runs: Vec::new(),
-        }
-    }
-}
-
-/// The median.
-pub fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => None,
-        len if len % 2 == 1 => Some(values[half]),
-        _ => Some((values[half - 1] + values[half]) / 2.0),
-    }
-}
-
-/// One server of a comparison with its rounds.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Contestant {
-    pub name: String,
-    pub runs: Vec<Outcome>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -715,34 +469,6 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_an_even_count_is_between_the_two() {
-        assert_eq!(middle(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(middle(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(middle(vec![]), None);
-    }
-
-    #[test]
-    fn a_second_suite_replaces_its_cases_and_keeps_the_others() {
-        let suite = |cases: &[(&str, &str)]| Suite {
-            cases: cases
-                .iter()
-                .map(|(case, about)| CaseResult {
-                    case: (*case).into(),
-                    about: (*about).into(),
-                    figure: Figure::P99Ms,
-                    servers: Vec::new(),
-                    failures: Vec::new(),
-                })
-                .collect(),
-        };
-        let mut new = suite(&[("d", "new"), ("b", "new")]);
-        new.keep(suite(&[("a", "old"), ("b", "old"), ("c", "old")]));
-        let kept = new.cases.iter().map(|case| (&*case.case, &*case.about));
-        let expected = [("a", "old"), ("b", "new"), ("c", "old"), ("d", "new")];
-        assert_eq!(kept.collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
     fn a_process_that_kept_its_memory_needed_it_all_the_same() {
         let (first, mut later) = (run(10 * MIB, 12 * MIB), run(12 * MIB, 12 * MIB));
         assert_eq!(later.rss_per_connection_bytes(), None, "it did not grow");
@@ -761,18 +487,5 @@ mod tests {
             run(10 * MIB, 10 * MIB + 20_480).rss_per_connection_bytes(),
             None
         );
-    }
-
-    #[test]
-    fn answers_given_up_are_not_missing_twice() {
-        let mut totals = Totals {
-            acks_expected: 10,
-            acked: 4,
-            ..Totals::default()
-        };
-        assert_eq!(totals.unanswered(), 6);
-        totals.failures.insert(format!("emit: {NO_ANSWER}"), 5);
-        totals.failures.insert("expect: no \"x\" in time".into(), 3);
-        assert_eq!(totals.unanswered(), 1);
     }
 }
