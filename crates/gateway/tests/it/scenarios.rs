@@ -59,6 +59,7 @@ fn a_public_chat_loses_nothing() {
     let server = Secure::new(Gateway::start(&config));
     let text = Scenario::load("chat-public")
         .expect("a built-in scenario")
+        .source
         .text;
     let text = text.replace("10_427", "120").replace("2/s", "5/s");
     let scenario = Scenario::parse("chat-public", &text)
@@ -150,7 +151,10 @@ fn rooms_stay_together_when_users_are_spread_over_gateways() {
 
 /// The built-in scenario with phases of two seconds.
 fn shortened(name: &str, scale: f64) -> Scenario {
-    let text = Scenario::load(name).expect("a built-in scenario").text;
+    let text = Scenario::load(name)
+        .expect("a built-in scenario")
+        .source
+        .text;
     // Workers read the text again, so it is the text that changes.
     let lines = text
         .lines()
@@ -238,7 +242,10 @@ fn a_crowd_needs_one_command() {
 
 /// A scenario of nodes, its rates cut to what a busy machine does.
 fn over_nodes(name: &str, gateways: &[&Gateway]) -> Outcome {
-    let mut text = Scenario::load(name).expect("a built-in scenario").text;
+    let mut text = Scenario::load(name)
+        .expect("a built-in scenario")
+        .source
+        .text;
     for rate in ["1_000/s", "6_250/s", "9_375/s", "12_500/s", "1_600/s"] {
         text = text.replace(rate, "100/s");
     }
