@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync
 import { execFileSync } from "node:child_process";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gunzipSync, gzipSync } from "node:zlib";
+import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 
 const web = dirname(fileURLToPath(import.meta.url));
 
@@ -109,6 +109,7 @@ function clientBundles() {
     const script = readFileSync(join(from, "dist", name));
     files.set(name, script);
     files.set(`${name}.gz`, gzipSync(script, { level: 9 }));
+    files.set(`${name}.br`, brotliCompressSync(script));
     files.set(
       `${name}.map.gz`,
       gzipSync(readFileSync(join(from, "dist", `${name}.map`)), { level: 9 }),
@@ -117,10 +118,12 @@ function clientBundles() {
   return files;
 }
 
-/** Compressed files are compared by content: the bytes differ between builds of zlib. */
+/** Compressed files are compared by content: the bytes differ between builds of the compressors. */
 function sameContent(name, committed, fresh) {
-  if (!name.endsWith(".gz")) return committed.equals(fresh);
-  return gunzipSync(committed).equals(gunzipSync(fresh));
+  if (name.endsWith(".gz")) return gunzipSync(committed).equals(gunzipSync(fresh));
+  if (name.endsWith(".br"))
+    return brotliDecompressSync(committed).equals(brotliDecompressSync(fresh));
+  return committed.equals(fresh);
 }
 
 function staleFiles(folder, files) {

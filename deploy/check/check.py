@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm/sockeye"
 RENDERED = DEPLOY / "kubernetes/sockeye.yaml"
-SOCKEYE = os.environ["SOCKEYE"]
+SOCKEYE = os.environ["SOCKEYE_BIN"]
 # Helm made by `go install` knows no version of Kubernetes.
 VERSION = ["--kube-version", "1.31.0"]
 # Values with which the chart is rendered into RENDERED; everything optional is on.

@@ -16,4 +16,4 @@ if ! cmp -s requirements.txt .venv/.complete; then
   .venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
   cp requirements.txt .venv/.complete
 fi
-SOCKEYE="$sockeye" exec .venv/bin/python check.py
+SOCKEYE_BIN="$sockeye" exec .venv/bin/python check.py

@@ -11,4 +11,4 @@ if ! stamp | cmp -s - .venv/.complete; then
   .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
   stamp > .venv/.complete
 fi
-SOCKEYE="$sockeye" exec .venv/bin/python -m pytest --quiet tests
+SOCKEYE_BIN="$sockeye" exec .venv/bin/python -m pytest --quiet tests

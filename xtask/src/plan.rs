@@ -199,7 +199,7 @@ fn browser() -> Step {
 fn node_workers() -> Step {
     Step::new("node workers", "npm run --silent test")
         .in_folder("sdk/node")
-        .env("SOCKEYE", &built("ci/sockeye").display().to_string())
+        .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .takes("20 s")
 }
 

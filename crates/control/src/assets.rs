@@ -26,6 +26,32 @@ const BUNDLE_NAMES: [&str; 8] = [
     "socket.io.msgpack.min.js.map",
 ];
 
+/// How a file may be compressed on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    Gzip,
+    Brotli,
+}
+
+impl Coding {
+    /// `*` is what every browser has.
+    pub fn named(name: &str) -> Option<Coding> {
+        match name {
+            "gzip" | "*" => Some(Coding::Gzip),
+            "br" => Some(Coding::Brotli),
+            _ => None,
+        }
+    }
+
+    /// Of the file's name, and as in Content-Encoding.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Coding::Gzip => ("gz", "gzip"),
+            Coding::Brotli => ("br", "br"),
+        }
+    }
+}
+
 /// One file as it goes out.
 #[derive(Debug)]
 pub struct Asset {
@@ -37,37 +63,36 @@ pub struct Asset {
     pub etag: String,
 }
 
-/// A file of the chat page; `accepts_gzip` as the browser says.
-pub fn page(name: &str, accepts_gzip: bool) -> Option<Asset> {
+/// A file of the chat page; `accepted` as the browser says.
+pub fn page(name: &str, accepted: &[Coding]) -> Option<Asset> {
     let name = if name.is_empty() { "index.html" } else { name };
     if !is_plain_name(name) || name.ends_with(".gz") {
         return None;
     }
-    let content_type = content_type(name);
-    if accepts_gzip && let Some(file) = Page::get(&format!("{name}.gz")) {
-        return Some(asset(file, content_type, Some("gzip")));
-    }
-    Page::get(name).map(|file| asset(file, content_type, None))
+    packed::<Page>(name, accepted)
+        .or_else(|| Page::get(name).map(|file| asset(file, content_type(name), None)))
 }
 
 /// A client bundle or its source map. The tag is the version, as Socket.IO's server has it.
-pub fn bundle(name: &str, accepts_gzip: bool) -> Option<Asset> {
+pub fn bundle(name: &str, accepted: &[Coding]) -> Option<Asset> {
     if !BUNDLE_NAMES.contains(&name) {
         return None;
     }
-    let packed = Bundles::get(&format!("{name}.gz"));
-    let plain = Bundles::get(name);
+    let plain = || Bundles::get(name).map(|file| asset(file, content_type(name), None));
     // Source maps are kept compressed only: what asks for them are browsers, which all inflate.
-    let (file, encoding) = match (packed, plain) {
-        (Some(file), None) => (file, Some("gzip")),
-        (Some(file), Some(_)) if accepts_gzip => (file, Some("gzip")),
-        (_, Some(file)) => (file, None),
-        (None, None) => return None,
-    };
+    let found = packed::<Bundles>(name, accepted)
+        .or_else(plain)
+        .or_else(|| packed::<Bundles>(name, &[Coding::Gzip]))?;
     let etag = format!("\"{}\"", bundle_version());
-    Some(Asset {
-        etag,
-        ..asset(file, content_type(name), encoding)
+    Some(Asset { etag, ..found })
+}
+
+/// The first of its compressed forms that is there.
+fn packed<F: RustEmbed>(name: &str, accepted: &[Coding]) -> Option<Asset> {
+    accepted.iter().find_map(|coding| {
+        let (suffix, encoding) = coding.names();
+        let file = F::get(&format!("{name}.{suffix}"))?;
+        Some(asset(file, content_type(name), Some(encoding)))
     })
 }
 
@@ -120,20 +145,23 @@ mod tests {
     #[test]
     fn all_eight_bundles_are_embedded() {
         for name in BUNDLE_NAMES {
-            let packed = bundle(name, true).unwrap_or_else(|| panic!("{name} is missing"));
+            let packed =
+                bundle(name, &[Coding::Gzip]).unwrap_or_else(|| panic!("{name} is missing"));
             assert_eq!(packed.encoding, Some("gzip"), "{name}");
             assert!(packed.body.starts_with(&[0x1f, 0x8b]), "{name} is not gzip");
             assert_eq!(packed.etag, format!("\"{}\"", bundle_version()));
         }
-        let plain = bundle("socket.io.js", false).expect("bundle");
+        let plain = bundle("socket.io.js", &[]).expect("bundle");
         assert_eq!(plain.encoding, None);
-        assert!(bundle("VERSION", true).is_none());
-        assert!(bundle("socket.io.js.gz", true).is_none());
+        let small = bundle("socket.io.js", &[Coding::Brotli, Coding::Gzip]).expect("bundle");
+        assert_eq!(small.encoding, Some("br"));
+        assert!(bundle("VERSION", &[Coding::Gzip]).is_none());
+        assert!(bundle("socket.io.js.gz", &[Coding::Gzip]).is_none());
     }
 
     #[test]
     fn the_page_has_a_start_and_no_way_out() {
-        let index = page("", false).expect("index.html");
+        let index = page("", &[]).expect("index.html");
         assert_eq!(index.content_type, "text/html; charset=utf-8");
         for name in [
             "../bundles/VERSION",
@@ -143,7 +171,7 @@ mod tests {
             "index.html.gz",
             "no",
         ] {
-            assert!(page(name, false).is_none(), "{name}");
+            assert!(page(name, &[]).is_none(), "{name}");
         }
     }
 }

@@ -8,12 +8,12 @@ pub(crate) mod limiter;
 
 pub use limiter::PageRate;
 
-use crate::assets::{self, Asset};
+use crate::assets::{self, Asset, Coding};
 use crate::health::{self, Readiness};
 use crate::metrics::node::Node;
 use crate::replay::Replay;
 use axum::body::Body;
-use hub::config::PROBES;
+use hub::config::{Cors, PROBES};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
@@ -50,13 +50,17 @@ const CONTENT_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; i
 pub struct PageConfig {
     /// The chat page at `/`.
     pub chat_page: bool,
-    /// Path below which the client bundles are served, with both slashes; None for not at all.
-    pub client_path: Option<String>,
+    /// Serve the client bundles.
+    pub serve_client: bool,
+    /// Path of Socket.IO, with both slashes: the bundles are below it.
+    pub socketio_path: String,
+    /// Whose pages may load the bundles with credentials; all may without.
+    pub cors: Cors,
 }
 
 /// Whether this part answers the path, so that nothing else can be served there.
 pub fn is_reserved(path: &str, chat_page: bool) -> bool {
-    let is_file = |name: &str| !name.is_empty() && assets::page(name, false).is_some();
+    let is_file = |name: &str| !name.is_empty() && assets::page(name, &[]).is_some();
     PROBES.contains(&path) || (chat_page && path.strip_prefix('/').is_some_and(is_file))
 }
 
@@ -226,7 +230,7 @@ impl Site {
     fn count(&self, request: &Request<Incoming>) -> Option<Standing> {
         let (limiter, node) = self.limiter.as_ref()?;
         let path = request.uri().path();
-        if is_reserved(path, self.config.chat_page) || self.bundle(path, false).is_some() {
+        if is_reserved(path, self.config.chat_page) || self.bundle(path, &[]).is_some() {
             return None;
         }
         let ClientAddress(address) = request.extensions().get()?;
@@ -259,22 +263,27 @@ impl Site {
     }
 
     fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
-        let gzip = accepts_gzip(headers);
-        if let Some(asset) = self.bundle(path, gzip) {
-            return bundle_response(asset, headers);
+        let accepted = accepted(headers);
+        if let Some(asset) = self.bundle(path, &accepted) {
+            return bundle_response(asset, headers, &self.config.cors);
+        }
+        // What is no file there is a request of Engine.IO without its parameters.
+        if path.starts_with(&self.config.socketio_path) {
+            return no_transport();
         }
         let page = self
             .config
             .chat_page
             .then(|| path.strip_prefix('/'))
             .flatten();
-        let page = page.and_then(|name| assets::page(name, gzip));
+        let page = page.and_then(|name| assets::page(name, &accepted));
         page.map_or_else(not_found, |asset| page_response(asset, headers))
     }
 
-    fn bundle(&self, path: &str, gzip: bool) -> Option<Asset> {
-        let prefix = self.config.client_path.as_deref()?;
-        assets::bundle(path.strip_prefix(prefix)?, gzip)
+    fn bundle(&self, path: &str, accepted: &[Coding]) -> Option<Asset> {
+        let name = path.strip_prefix(&self.config.socketio_path)?;
+        let name = self.config.serve_client.then_some(name)?;
+        assets::bundle(name, accepted)
     }
 }
 
@@ -293,18 +302,26 @@ fn page_response(asset: Asset, headers: &HeaderMap) -> Response<Body> {
     response
 }
 
-/// Pages of any site may load the client from here, as module or as script.
-fn bundle_response(asset: Asset, headers: &HeaderMap) -> Response<Body> {
+/// Pages of any site may load the client from here, as module or as script; those of listed origins with credentials.
+fn bundle_response(asset: Asset, headers: &HeaderMap, cors: &Cors) -> Response<Body> {
     let mut response = asset_response(asset, headers);
     let out = response.headers_mut();
     out.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("public, max-age=0"),
     );
-    out.insert(
-        header::ACCESS_CONTROL_ALLOW_ORIGIN,
-        HeaderValue::from_static("*"),
-    );
+    let origin = headers.get(header::ORIGIN);
+    let listed = origin.filter(|origin| cors.names(origin.as_bytes()));
+    if listed.is_some() {
+        let allowed = HeaderValue::from_static("true");
+        out.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, allowed);
+    }
+    let any = HeaderValue::from_static("*");
+    let allowed = listed.cloned().unwrap_or(any);
+    out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+    if matches!(cors, Cors::Origins(_)) {
+        out.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
     response
 }
 
@@ -341,20 +358,22 @@ fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-/// RFC 9110 §12.5.3, as far as one coding needs it.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Codings that the client takes, the one that it likes best first (RFC 9110 §12.5.3). Of equals, the first is the best.
+fn accepted(headers: &HeaderMap) -> Vec<Coding> {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter();
     let codings = values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','));
-    codings.map(str::trim).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let refused = weight
-            .trim()
-            .strip_prefix("q=")
-            .is_some_and(|q| q.parse() == Ok(0.0));
-        matches!(name.trim(), "gzip" | "*") && !refused
-    })
+    let mut weighed: Vec<(f32, Coding)> = codings
+        .filter_map(|coding| {
+            let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+            let weight = weight.trim().strip_prefix("q=");
+            let weight = weight.map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            Some((weight, Coding::named(name.trim())?)).filter(|_| weight > 0.0)
+        })
+        .collect();
+    weighed.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    weighed.into_iter().map(|(_, coding)| coding).collect()
 }
 
 /// People who look at it get a sentence, programs a code.
@@ -377,6 +396,12 @@ fn too_many(standing: &Standing, headers: &HeaderMap) -> Response<Body> {
         .headers_mut()
         .insert(header::CONTENT_SECURITY_POLICY, policy);
     response
+}
+
+/// Engine.IO's error 0.
+fn no_transport() -> Response<Body> {
+    let body = serde_json::json!({ "code": 0, "message": "Transport unknown" }).to_string();
+    json(StatusCode::BAD_REQUEST, body)
 }
 
 fn not_found() -> Response<Body> {

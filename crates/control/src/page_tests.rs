@@ -9,6 +9,18 @@ struct Site {
     listener: TcpListener,
 }
 
+const NO_TRANSPORT: &str = r#"{"code":0,"message":"Transport unknown"}"#;
+
+/// `all`: the chat page and the bundles.
+fn config(all: bool, cors: Cors) -> PageConfig {
+    PageConfig {
+        chat_page: all,
+        serve_client: all,
+        socketio_path: "/socket.io/".to_owned(),
+        cors,
+    }
+}
+
 impl Site {
     fn start(config: PageConfig) -> (Site, Readiness) {
         let readiness = Readiness::default();
@@ -18,12 +30,7 @@ impl Site {
     }
 
     fn whole() -> Site {
-        let client_path = Some("/socket.io/".to_owned());
-        Site::start(PageConfig {
-            chat_page: true,
-            client_path,
-        })
-        .0
+        Site::start(config(true, Cors::Off)).0
     }
 
     /// Sends `request`; the first `read` bytes are read by the "shard" before it hands over.
@@ -178,30 +185,70 @@ async fn the_client_is_served_as_socketio_serves_it() {
         map.header("content-type"),
         Some("application/json; charset=utf-8")
     );
-    assert_eq!(site.get("/socket.io/VERSION", "").await.status(), 404);
+    for name in ["VERSION", "socket.io.esm.js", "socket.io.js.gz"] {
+        let answer = site.get(&format!("/socket.io/{name}"), "").await;
+        assert_eq!(
+            (answer.status(), &*answer.text()),
+            (400, NO_TRANSPORT),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn of_equal_codings_the_first_is_taken_as_socketio_takes_it() {
+    let site = Site::whole();
+    for (accepted, coding) in [
+        ("br", Some("br")),
+        ("gzip,br,deflate", Some("gzip")),
+        ("br;q=0.5, gzip;q=0.7", Some("gzip")),
+        ("gzip;q=0, br;q=0.1", Some("br")),
+        ("deflate", None),
+        ("*", Some("gzip")),
+    ] {
+        let headers = format!("Accept-Encoding: {accepted}\r\n");
+        let answer = site.get("/socket.io/socket.io.js", &headers).await;
+        assert_eq!(answer.header("content-encoding"), coding, "{accepted}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_listed_origins_could_not_load_the_client_with_credentials() {
+    let listed = "https://good.example";
+    let (site, _) = Site::start(config(true, Cors::Origins(vec![listed.to_owned()])));
+    for (origin, allowed, credentials) in [
+        (listed, listed, Some("true")),
+        ("https://other.example", "*", None),
+    ] {
+        let headers = format!("Origin: {origin}\r\n");
+        let answer = site.get("/socket.io/socket.io.js", &headers).await;
+        assert_eq!(answer.header("access-control-allow-origin"), Some(allowed));
+        assert_eq!(
+            answer.header("access-control-allow-credentials"),
+            credentials
+        );
+        assert!(answer.head.contains("vary: origin"), "{}", answer.head);
+    }
 }
 
 #[tokio::test]
 async fn what_is_switched_off_is_not_there() {
-    let config = PageConfig {
-        chat_page: false,
-        client_path: None,
-    };
-    let (site, _) = Site::start(config);
-    for path in ["/", "/app.js", "/socket.io/socket.io.js"] {
+    let (site, _) = Site::start(config(false, Cors::Off));
+    for path in ["/", "/app.js"] {
         let answer = site.get(path, "").await;
         assert_eq!(answer.status(), 404, "{path}");
         assert_eq!(answer.text(), r#"{"error":"NOT_FOUND"}"#);
     }
+    // As Socket.IO's server has it.
+    let answer = site.get("/socket.io/socket.io.js", "").await;
+    assert_eq!(answer.status(), 400);
+    assert_eq!(answer.text(), NO_TRANSPORT);
     assert_eq!(site.get("/health", "").await.status(), 200);
 }
 
 #[tokio::test]
 async fn readiness_ends_with_the_drain() {
-    let (site, readiness) = Site::start(PageConfig {
-        chat_page: false,
-        client_path: None,
-    });
+    let (site, readiness) = Site::start(config(false, Cors::Off));
     assert_eq!(site.get("/ready", "").await.status(), 200);
     readiness.drain();
     assert_eq!(site.get("/ready", "").await.status(), 503);

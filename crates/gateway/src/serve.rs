@@ -246,9 +246,9 @@ fn start_shards(
     let pages = Pages::new(
         PageConfig {
             chat_page: config.server.chat_page,
-            client_path: config
-                .serve_client
-                .then(|| config.hub.socketio_path.clone()),
+            serve_client: config.serve_client,
+            socketio_path: config.hub.socketio_path.clone(),
+            cors: config.hub.cors.clone(),
         },
         facts.readiness.clone(),
     );

@@ -4,6 +4,7 @@ import { Adapter } from "socket.io-adapter";
 import type { BroadcastOptions, Room, SocketId } from "socket.io-adapter";
 import { decode, encode } from "./codec.js";
 import { Connection } from "./connection.js";
+import type { Link } from "./link.js";
 import type { Answers, Found, Target } from "./messages.js";
 import type { Packet } from "./parser.js";
 import { only } from "./worker.js";
@@ -11,6 +12,7 @@ import type { Sum, Worker } from "./worker.js";
 
 const FETCH_TIMEOUT_MS = 5_000;
 const TELL_TIMEOUT_MS = 5_000;
+const COUNT_TIMEOUT_MS = 5_000;
 /** The gateway's answer comes a little before Socket.IO's own timer. */
 const EARLY_MS = 100;
 /** `setTimeout` takes no more. */
@@ -28,7 +30,12 @@ const FOUND: Sum<Found> = {
 
 interface LocalSocket {
   id: string;
+  acks: Map<number, (...answer: unknown[]) => void>;
+  flags: { timeout?: number };
+  emit(event: string, ...args: unknown[]): boolean;
+  emitWithAck(event: string, ...args: unknown[]): Promise<unknown>;
   data: unknown;
+  connected: boolean;
   recovered: boolean;
   handshake: { auth: unknown };
   listenersAnyOutgoing(): unknown[];
@@ -80,6 +87,7 @@ export class SockeyeAdapter extends Adapter {
     if (!member) return;
     socket.recovered = member.resume !== undefined;
     socket.handshake.auth = member.auth;
+    socket.emitWithAck = emitWithAck;
     for (const name of ["onAnyOutgoing", "prependAnyOutgoing"] as const) {
       const original = socket[name];
       const adapter = this;
@@ -109,6 +117,24 @@ export class SockeyeAdapter extends Adapter {
     for (const room of left) if (room !== id) super.del(id, room);
   }
 
+  /** Socket.IO's own timer tells those that gave a timeout; of the others, `emitWithAck` takes an error. */
+  waiting(id: SocketId, ack: number): ((error: Error) => void) | undefined {
+    const socket = this.#socket(id);
+    if (!socket) return undefined;
+    return (error) => {
+      const waiting: Ack | undefined = socket.acks.get(ack);
+      socket.acks.delete(ack);
+      waiting?.[FAILED]?.(error);
+    };
+  }
+
+  /** The sockets are other workers' now. */
+  clear(): void {
+    (this.nsp.sockets as Map<string, unknown>).clear();
+    this.rooms.clear();
+    this.sids.clear();
+  }
+
   failed(id: SocketId, error: Error): void {
     this.#socket(id)?._onerror(error);
   }
@@ -133,6 +159,12 @@ export class SockeyeAdapter extends Adapter {
     return found;
   }
 
+  /** Of these, those whose gateways took the command. */
+  #reached(opts: BroadcastOptions, refused: Link[] = []): SocketId[] {
+    const ids = this.#matching(opts).map(({ id }) => id);
+    return refused.length === 0 ? ids : ids.filter((id) => !refused.includes(this.#worker.member(id)?.link as Link));
+  }
+
   /** `undefined`: nobody is meant. */
   #target(opts: BroadcastOptions): Target | undefined {
     const namespace = this.nsp.name;
@@ -147,17 +179,19 @@ export class SockeyeAdapter extends Adapter {
     const member = this.#worker.member(id);
     const before = this.sids.get(id);
     const fresh = [...rooms].filter((room) => room !== id && !before?.has(room));
-    super.addAll(id, rooms);
     // Those of a socket that moves here were joined long ago.
     const moves = member?.resume !== undefined && before === undefined;
-    if (member && fresh.length > 0 && !moves) member.command({ join: { of: only(member), rooms: fresh.map(String) } });
+    const joins = member && fresh.length > 0 && !moves;
+    if (joins && member.command({ join: { of: only(member), rooms: fresh.map(String) } }) === undefined) return;
+    super.addAll(id, rooms);
   }
 
   override del(id: SocketId, room: Room): void {
     // A socket is addressed by its own room, which the gateway keeps.
     if (room === id) return;
     const member = this.#worker.member(id);
-    if (member && this.sids.get(id)?.has(room)) member.command({ leave: { of: only(member), rooms: [String(room)] } });
+    const known = member && this.sids.get(id)?.has(room);
+    if (known && member.command({ leave: { of: only(member), rooms: [String(room)] } }) === undefined) return;
     super.del(id, room);
   }
 
@@ -171,14 +205,14 @@ export class SockeyeAdapter extends Adapter {
 
   override addSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
-    if (of) this.#worker.everywhere(of, (of) => ({ join: { of, rooms: rooms.map(String) } }));
-    for (const { id } of this.#matching(opts)) super.addAll(id, new Set(rooms));
+    const refused = of && this.#worker.everywhere(of, (of) => ({ join: { of, rooms: rooms.map(String) } }));
+    for (const id of this.#reached(opts, refused)) super.addAll(id, new Set(rooms));
   }
 
   override delSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
-    if (of) this.#worker.everywhere(of, (of) => ({ leave: { of, rooms: rooms.map(String) } }));
-    for (const { id } of this.#matching(opts)) for (const room of rooms) if (room !== id) super.del(id, room);
+    const refused = of && this.#worker.everywhere(of, (of) => ({ leave: { of, rooms: rooms.map(String) } }));
+    for (const id of this.#reached(opts, refused)) for (const room of rooms) if (room !== id) super.del(id, room);
   }
 
   override disconnectSockets(opts: BroadcastOptions, close: boolean): void {
@@ -248,7 +282,7 @@ export class SockeyeAdapter extends Adapter {
     }
     return new Promise((resolve, reject) => {
       const done = ({ servers }: { servers: number }) => resolve(servers);
-      this.#worker.query((query) => ({ count: { query, namespace: this.nsp.name } }), done, reject);
+      this.#worker.query((query) => ({ count: { query, namespace: this.nsp.name } }), COUNT_TIMEOUT_MS, done, reject);
     });
   }
 
@@ -264,7 +298,8 @@ export class SockeyeAdapter extends Adapter {
       const text = `timeout reached: only ${answers.length} responses received out of ${answers.length + missing}`;
       done(Object.assign(new Error(text), { responses }), responses);
     };
-    this.#worker.query((query) => ({ tell: { ...tell, query } }), answered, done);
+    const failed = (error: Error) => done(Object.assign(error, { responses: [] }), []);
+    this.#worker.query((query) => ({ tell: { ...tell, query } }), TELL_TIMEOUT_MS, answered, failed);
   }
 
   /** Another server says something. */
@@ -289,6 +324,21 @@ export class SockeyeAdapter extends Adapter {
       this.#worker.inquire(of, (query, of) => ({ fetch: { query, of, timeout_ms } }), FOUND, timeout_ms, done, reject);
     });
   }
+}
+
+/** On callbacks for acks: takes the error, if none will come. */
+const FAILED = Symbol("failed");
+
+type Ack = ((...answer: unknown[]) => void) & { [FAILED]?: (error: Error) => void };
+
+/** Socket.IO's own never settles if the client goes, unless a timeout was given. */
+function emitWithAck(this: LocalSocket, event: string, ...args: unknown[]): Promise<unknown> {
+  if (!this.connected) return Promise.reject(new Error(`cannot ask "${event}": the socket has been disconnected`));
+  const timed = this.flags.timeout !== undefined;
+  return new Promise((resolve, reject) => {
+    const answered = timed ? (error: Error | null, answer: unknown) => (error ? reject(error) : resolve(answer)) : resolve;
+    this.emit(event, ...args, Object.assign(answered, { [FAILED]: reject }));
+  });
 }
 
 function timeoutOf(opts: BroadcastOptions): number | undefined {

@@ -14,6 +14,10 @@ const OF_HEADERS = ["initial_headers", "headers"];
 /** Header lines that are the gateway's own, or say how its answer is framed. */
 const RESERVED = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding|upgrade|sec-websocket-.*)$/i;
 
+/** What `connection_error` tells, as Engine.IO has it. */
+const MIDDLEWARE = { code: 3, message: "Bad request", context: { name: "MIDDLEWARE_FAILURE" } as object };
+const FORBIDDEN = { code: 4, message: "Forbidden", context: {} };
+
 export class Engine extends EventEmitter {
   readonly opts: { allowRequest?: AllowRequest };
   clientsCount = 0;
@@ -74,9 +78,11 @@ export class Engine extends EventEmitter {
     if (!this.asks) return done(undefined, []);
     const response = new ServerResponse(request);
     let ended = false;
+    let failure = MIDDLEWARE;
     const end = (error?: Error) => {
       if (ended) return;
       ended = true;
+      if (error) this.emit("connection_error", { req: request, ...failure, context: { ...failure.context, message: error.message } });
       let headers: Header[] = [];
       try {
         if (!error) headers = this.#headers(request, response);
@@ -96,7 +102,10 @@ export class Engine extends EventEmitter {
       }
     };
     const step = (at: number): void => {
-      if (at === this.#middlewares.length) return guard(() => this.#allow(request, end));
+      if (at === this.#middlewares.length) {
+        failure = FORBIDDEN;
+        return guard(() => this.#allow(request, end));
+      }
       guard(() => this.#middlewares[at](request, response, (error) => (error ? end(asError(error)) : step(at + 1))));
     };
     step(0);

@@ -14,18 +14,27 @@ const UNREACHABLE_AFTER = 4;
 const FAREWELL_MS = 30_000;
 const MESSAGE_BYTES_MAX = 64 << 20;
 
-/** Events and questions that the gateway has not got: while it is away, they wait here. */
+/** Commands that the gateway has not got: while it is away, they wait here. */
 const KEPT_BYTES_MAX = 64 << 20;
 /** What one costs beside its bytes. */
 const COMMAND_BYTES = 128;
+/** What a name costs beside its letters. */
+const NAME_BYTES = 16;
 
-/** Only what programs make any number of; the rest answers what the gateway sent. */
-function sizeOf({ emit, ask, tell, fetch, count }: Command): number {
-  if (fetch || count) return COMMAND_BYTES;
-  const message = emit ?? ask?.emit ?? tell;
-  if (!message) return 0;
-  let bytes = COMMAND_BYTES + message.args.length;
-  for (const attachment of message.attachments) bytes += attachment.length;
+function sizeOf(command: Command): number {
+  const emit = command.emit ?? command.ask?.emit;
+  const values = command.ack ?? emit ?? command.tell ?? command.reply;
+  let bytes = COMMAND_BYTES + (command.set_data?.data.length ?? 0) + (values?.args.length ?? 0);
+  if (values) for (const attachment of values.attachments) bytes += attachment.length;
+  const change = command.join ?? command.leave;
+  if (change) bytes += sizeOfNames(change.rooms);
+  const target = emit?.to ?? change?.of;
+  return target ? bytes + sizeOfNames(target.rooms) + sizeOfNames(target.except) : bytes;
+}
+
+function sizeOfNames(names: string[]): number {
+  let bytes = 0;
+  for (const name of names) bytes += NAME_BYTES + name.length;
   return bytes;
 }
 
@@ -34,6 +43,9 @@ function isShared({ emit, join, leave, disconnect }: Command): boolean {
   const target: Target | undefined = emit?.to ?? (join ?? leave ?? disconnect)?.of;
   return target?.here === true || target?.without !== undefined;
 }
+
+/** Programs make any number of the others; these answer what the gateway sent, and end sockets that it has. */
+const mayWait = ({ ack, decision, disconnect, reply, verdict }: Command): boolean => !(ack ?? decision ?? disconnect ?? reply ?? verdict);
 
 export interface Tls {
   /** Certificates that the gateway's is checked against; without it those of the system. */
@@ -108,7 +120,7 @@ export class Link {
   #commands = 0;
   /** Commands that the gateway may not have; the first has number `#commands - #kept.length + 1`. */
   #kept: Command[] = [];
-  /** Their events and questions. */
+  /** What they cost. */
   #keptBytes = 0;
   /** Commands refused since there was no room. */
   #refused = 0;
@@ -157,7 +169,7 @@ export class Link {
   command(command: Command): number | undefined {
     if (this.#closed) return undefined;
     const bytes = sizeOf(command);
-    if (bytes > 0 && this.#keptBytes + bytes > KEPT_BYTES_MAX) return this.#refuse();
+    if (this.#keptBytes + bytes > KEPT_BYTES_MAX && mayWait(command)) return this.#refuse();
     this.#keptBytes += bytes;
     const trace = traceparent();
     if (trace) command.traceparent = trace;

@@ -52,12 +52,12 @@ export class Member {
     });
   }
 
-  /** Sends a command about it: behind the one that lets it in. */
+  /** Sends a command about it: behind the one that lets it in, without a number (0) until then. Nothing: it is not sent. */
   command(command: Command): number | undefined {
     if (this.stage === "ended") return undefined;
     if (!this.#commands) return this.link.command(command);
     this.#commands.push(command);
-    return undefined;
+    return 0;
   }
 
   /** Middleware let it in. */

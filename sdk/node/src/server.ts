@@ -8,7 +8,7 @@ import type { Adapters } from "./adapter.js";
 import { Engine } from "./engine.js";
 import { home } from "./home.js";
 import { Link } from "./link.js";
-import type { Tls } from "./link.js";
+import type { Handlers, Tls } from "./link.js";
 import type { Member } from "./member.js";
 import type { Manners } from "./messages.js";
 import { Decoder, Encoder } from "./parser.js";
@@ -56,6 +56,12 @@ function compare(options: Options, manners: Manners): Error | undefined {
   return new Error(`cannot work with this gateway: the option \`${name}\` is ${own} here, and the gateway has ${theirs}; leave it out, or set socketio.${key} there`);
 }
 
+function refuse(options: Options): void {
+  for (const [name, why] of Object.entries(REFUSED)) {
+    if (options[name as keyof ServerOptions] !== undefined) throw new Unsupported(`the option \`${name}\``, why);
+  }
+}
+
 let warned = false;
 
 function warnOfServer(): void {
@@ -70,13 +76,12 @@ function needed(value: string | undefined, option: string, variable: string): st
   return found;
 }
 
-function links(options: Options): { gateways: string[]; key: string; backend: string; instance: string; weight: number; tls?: Tls; home: string } {
+function links(options: Options): { gateways: string[]; key: string; backend: string; weight: number; tls?: Tls; home: string } {
   const gateway = typeof options.gateway === "string" ? options.gateway : options.gateway?.join(",");
   return {
     gateways: needed(gateway, "gateway", "SOCKEYE_GATEWAY").split(",").map((address) => address.trim()).filter(Boolean),
     key: needed(options.key, "key", "SOCKEYE_KEY"),
     backend: needed(options.backend, "backend", "SOCKEYE_BACKEND"),
-    instance: randomUUID(),
     weight: options.weight ?? 1,
     tls: options.tls,
     home,
@@ -90,6 +95,9 @@ export class Server<
   SocketData = any,
 > extends SocketIoServer<ListenEvents, EmitEvents, ServerSideEvents, SocketData> {
   readonly #worker: Worker;
+  readonly #adapters: Adapters;
+  /** What was given here and to `attach`. */
+  readonly #options: Options;
   readonly #nodeGoneListeners: ((node: number) => void)[];
 
   constructor(options?: Options);
@@ -97,12 +105,11 @@ export class Server<
   constructor(first?: HttpServers | number | Options, second?: Options) {
     const isServer = typeof first === "number" || (typeof first === "object" && first !== null && "listen" in first);
     const options: Options = (isServer ? second : ((first as Options | undefined) ?? second)) ?? {};
-    for (const [name, why] of Object.entries(REFUSED)) {
-      if (options[name as keyof ServerOptions] !== undefined) throw new Unsupported(`the option \`${name}\``, why);
-    }
+    refuse(options);
     const adapters: Adapters = new Map();
     const nodeGoneListeners: ((node: number) => void)[] = [];
     const local = {
+      waiting: (namespace: string, id: string, ack: number) => adapters.get(namespace)?.waiting(id, ack),
       data: (namespace: string, id: string) => adapters.get(namespace)?.data(id),
       follow: (namespace: string, id: string, rooms: string[]) => adapters.get(namespace)?.follow(id, rooms),
       moved: (namespace: string, id: string, joined: string[], left: string[]) => adapters.get(namespace)?.moved(id, joined, left),
@@ -111,9 +118,14 @@ export class Server<
       nodeGone: (node: number) => nodeGoneListeners.forEach((listener) => listener(node)),
     };
     const { gateways, ...settings } = links(options);
-    const engine = new Engine({ transports: ["polling", "websocket"], ...options });
-    const worker = new Worker((handlers) => gateways.map((gateway, at) => new Link({ ...settings, gateway, away: at > 0 }, handlers)), engine, local);
-    worker.compare = (manners) => compare(options, manners);
+    const own: Options = { transports: ["polling", "websocket"], ...options };
+    const engine = new Engine(own);
+    const attach = (handlers: Handlers) => {
+      const instance = randomUUID();
+      return gateways.map((gateway, at) => new Link({ ...settings, instance, gateway, away: at > 0 }, handlers));
+    };
+    const worker = new Worker(attach, engine, local);
+    worker.compare = (manners) => compare(own, manners);
     worker.ousted = ({ namespace, id }: Member) => adapters.get(namespace)?.oust(id);
     class Adapter extends SockeyeAdapter {
       constructor(namespace: unknown) {
@@ -129,11 +141,11 @@ export class Server<
       connectionStateRecovery: { skipMiddlewares: false },
     });
     this.#worker = worker;
+    this.#adapters = adapters;
+    this.#options = own;
     this.#nodeGoneListeners = nodeGoneListeners;
-    if (isServer) {
-      warnOfServer();
-      if (typeof first === "object") this.httpServer = first as any;
-    }
+    if (isServer) this.#take(first as HttpServers | number);
+    (this as unknown as { eio: Engine }).eio = engine;
     this.bind(engine as any);
   }
 
@@ -142,7 +154,7 @@ export class Server<
     return this.#worker.ready;
   }
 
-  /** Events that were not sent: 64 MiB waited for a gateway that was away. */
+  /** Events, joins, leaves and the like that were not sent: 64 MiB waited for a gateway that was away. */
   get dropped(): number {
     return this.#worker.dropped;
   }
@@ -162,13 +174,24 @@ export class Server<
     return namespace;
   }
 
-  override attach(): this {
-    warnOfServer();
+  /** Clients connect to the gateway. After `close()`, this worker attaches to it again. */
+  override attach(server?: HttpServers | number, options: Partial<ServerOptions> = {}): this {
+    refuse(options);
+    Object.assign(this.#options, { ...options, ...this.#options });
+    const error = this.#worker.check();
+    if (error) throw error;
+    if (server !== undefined) this.#take(server);
+    this.#worker.reopen();
     return this;
   }
 
-  override listen(): this {
-    return this.attach();
+  override listen(server?: HttpServers | number, options?: Partial<ServerOptions>): this {
+    return this.attach(server, options);
+  }
+
+  #take(server: HttpServers | number): void {
+    warnOfServer();
+    if (typeof server === "object") this.httpServer = server as any;
   }
 
   override attachApp(): never {
@@ -179,7 +202,7 @@ export class Server<
   override async close(done?: (error?: Error) => void): Promise<void> {
     await this.#worker.close();
     // They are other workers' now.
-    for (const namespace of this._nsps.values()) (namespace.sockets as Map<string, unknown>).clear();
+    for (const adapter of this.#adapters.values()) adapter.clear();
     const server = this.httpServer as unknown as { close?(done: (error?: Error) => void): void } | undefined;
     const error = await new Promise<Error | undefined>((resolve) => (server?.close ? server.close(resolve) : resolve(undefined)));
     done?.(error);

@@ -16,8 +16,9 @@ import { traceparent, within } from "./trace.js";
 /** A client's answer without `socket.timeout()` is waited for so long. */
 const PATIENCE_MS = 60 * 60_000;
 
-/** A gateway that does not answer in time is given up by then. */
-const GRACE_MS = 1_000;
+/** The gateway answers in time if it can; so long after it nothing is waited for any more. */
+const LATE_MS = 1_000;
+const LOOK_MS = 500;
 
 /** A session that was let open is kept in mind for so long, and so many are. */
 const REQUEST_KEPT_MS = 60_000;
@@ -37,6 +38,8 @@ interface Query {
   command: number;
   /** The trace that asks. */
   trace: string;
+  /** Nothing is waited for after this moment. */
+  due: number;
   done(answer: Answers | Found | Counted): void;
   failed(error: Error): void;
 }
@@ -49,6 +52,8 @@ export interface Sum<A> {
 
 /** What the adapters of namespaces know of their sockets. */
 export interface Local {
+  /** To be told that no answer will come; `undefined`: nobody waits for one. */
+  waiting(namespace: string, id: string, ack: number): ((error: Error) => void) | undefined;
   /** The socket's data, to be sent if it changed; `undefined`: there is no such socket. */
   data(namespace: string, id: string): unknown;
   /** Rooms that the socket has by now. */
@@ -65,13 +70,17 @@ export interface Local {
 
 export class Worker implements Owner, Handlers {
   readonly engine: Engine;
-  readonly ready: Promise<void>;
-  readonly #links: Link[];
+  /** The gateway has welcomed this worker. */
+  ready: Promise<void>;
+  readonly #makeLinks: (handlers: Handlers) => Link[];
+  #links: Link[] = [];
   readonly #local: Local;
   readonly #connections = new Map<string, Connection>();
   readonly #members = new Map<string, Member>();
   readonly #touched = new Set<Member>();
   readonly #queries = new Map<number, Query>();
+  /** Looks for queries that are overdue. */
+  #clock?: NodeJS.Timeout;
   #numbers = 0;
   #farewell?: { promise: Promise<void>; resolve(): void };
   #settle!: { resolve(): void; reject(error: Error): void };
@@ -79,11 +88,17 @@ export class Worker implements Owner, Handlers {
   constructor(links: (handlers: Handlers) => Link[], engine: Engine, local: Local) {
     this.engine = engine;
     this.#local = local;
-    this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
-    // A refusal is on the console anyway.
-    this.ready.catch(() => {});
-    this.#links = links(this);
+    this.#makeLinks = links;
+    this.ready = this.#attach();
     engine.asking = () => this.#links.forEach((link) => link.refresh());
+  }
+
+  #attach(): Promise<void> {
+    const ready = new Promise<void>((resolve, reject) => (this.#settle = { resolve, reject }));
+    // A refusal is on the console anyway.
+    ready.catch(() => {});
+    this.#links = this.#makeLinks(this);
+    return ready;
   }
 
   // ---- for adapters and the server ----------------------------------------------------------------------------------------
@@ -104,9 +119,10 @@ export class Worker implements Owner, Handlers {
     return link && number !== undefined ? { link, number } : undefined;
   }
 
-  /** A command about sockets anywhere. */
-  everywhere(target: Target, make: (target: Target) => Command): void {
-    for (const { link, part } of this.#parts(target)) link.command(make(part));
+  /** A command about sockets anywhere. Returns the links that did not take it. */
+  everywhere(target: Target, make: (target: Target) => Command): Link[] {
+    const refused = this.#parts(target).filter(({ link, part }) => link.command(make(part)) === undefined);
+    return refused.map(({ link }) => link);
   }
 
   /** The gateways that are told of sockets anywhere, with their parts. Each does it for its own node, so that all commands of its link
@@ -123,7 +139,7 @@ export class Worker implements Owner, Handlers {
   }
 
   /** Asks about sockets anywhere, and adds up what the gateways answer; `missing` stands for one that does not. */
-  inquire<A>(of: Target, make: (query: number, of: Target) => Command, { missing, add }: Sum<A>, timeoutMs: number, done: (answer: A) => void, failed: (error: Error) => void): void {
+  inquire<A>(of: Target, make: (query: number, of: Target) => Command, { missing, add }: Sum<A>, timeout_ms: number, done: (answer: A) => void, failed: (error: Error) => void): void {
     const parts = this.#parts(of);
     let [open, failures, sum] = [parts.length, 0, undefined as A | undefined];
     const answered = (answer: A) => {
@@ -132,20 +148,32 @@ export class Worker implements Owner, Handlers {
     };
     const lost = (error: Error) => (++failures === Math.max(parts.length, 1) ? failed(error) : answered(missing));
     if (parts.length === 0) return lost(new Error("this worker has ended"));
-    for (const { link, part } of parts) {
-      const query = this.query((query) => make(query, part), answered, lost, link);
-      if (parts.length > 1) setTimeout(() => this.#queries.delete(query) && answered(missing), timeoutMs + GRACE_MS).unref();
-    }
+    for (const { link, part } of parts) this.query((query) => make(query, part), timeout_ms, answered, lost, link);
   }
 
-  /** Asks the gateway something; `make` puts the number into the command. */
-  query(make: (query: number) => Command, done: (answer: any) => void, failed: (error: Error) => void, via?: Link): number {
+  /** Asks the gateway something, which takes `timeout_ms` at most; `make` puts the number into the command. */
+  query(make: (query: number) => Command, timeout_ms: number, done: (answer: any) => void, failed: (error: Error) => void, via?: Link): void {
     const query = ++this.#numbers;
     const number = via?.command(make(query));
     const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
-    if (sent) this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", done, failed });
-    else failed(new Error("this worker has ended, or too much waits for the gateway already"));
-    return query;
+    if (!sent) return failed(new Error("this worker has ended, or too much waits for the gateway already"));
+    const due = Date.now() + timeout_ms + LATE_MS;
+    this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", due, done, failed });
+    this.#clock ??= setInterval(() => this.#look(), LOOK_MS).unref();
+  }
+
+  /** A gateway that is away answers nothing: whoever waits is told. */
+  #look(): void {
+    const now = Date.now();
+    for (const [query, { link, due, failed, trace }] of this.#queries) {
+      if (due > now) continue;
+      this.#queries.delete(query);
+      const why = link.welcomed ? "it has too much to do" : "the link to it is down, and is tried again";
+      within(trace, () => failed(new Error(`the gateway did not answer in time: ${why}`)));
+    }
+    if (this.#queries.size > 0) return;
+    clearInterval(this.#clock);
+    this.#clock = undefined;
   }
 
   /** It wants to decide about requests for sessions. */
@@ -161,10 +189,38 @@ export class Worker implements Owner, Handlers {
       this.#farewell = { promise, resolve };
       for (const member of this.#members.values()) this.#save(member);
       this.#links.forEach((link) => link.leave());
-      if (this.#links.every((link) => link.closed)) resolve();
+      // A link that was refused has ended already.
+      if (this.#links.every((link) => link.closed)) {
+        this.#leave();
+        resolve();
+      }
     }
     return this.#farewell.promise;
   }
+
+  /** The sockets are other workers' now. */
+  #leave(): void {
+    this.#connections.clear();
+    this.#members.clear();
+    this.#touched.clear();
+    this.#undecided.clear();
+    this.#requests.clear();
+    this.engine.clientsCount = 0;
+  }
+
+  /** Attaches again after `close()`, as soon as that is done. */
+  reopen(): void {
+    if (!this.#farewell || this.#reopening) return;
+    this.#reopening = true;
+    this.ready = this.#farewell.promise.then(() => {
+      this.#reopening = false;
+      this.#farewell = undefined;
+      return this.#attach();
+    });
+    this.ready.catch(() => {});
+  }
+
+  #reopening = false;
 
   // ---- from the gateway -----------------------------------------------------------------------------------------------------
 
@@ -413,13 +469,15 @@ export class Worker implements Owner, Handlers {
     this.#touched.add(member);
     const { id } = packet;
     if (id === undefined) return void member.command({ emit });
-    if (member.stage !== "in") return;
+    const timeout_ms = timeout ?? PATIENCE_MS;
+    const failed = this.#local.waiting(member.namespace, member.id, id) ?? (() => {});
+    if (member.stage !== "in") return failed(new Error("the socket is not connected"));
     const done = ({ answers: [answer] }: Answers) => {
-      if (!answer || member.stage !== "in") return;
+      if (!answer) return failed(new Error("the client did not answer, or has gone"));
+      if (member.stage !== "in") return failed(new Error("the socket has been disconnected"));
       member.connection.receive({ type: Type.Ack, nsp: member.namespace, id, data: decode(answer) });
     };
-    const failed = (error: Error) => console.error(`sockeye: ${error.message}`);
-    this.query((query) => ({ ask: { query, emit, timeout_ms: timeout ?? PATIENCE_MS } }), done, failed, member.link);
+    this.query((query) => ({ ask: { query, emit, timeout_ms } }), timeout_ms, done, failed, member.link);
   }
 
   #deny(member: Member, error: { message?: string; data?: unknown } | undefined): void {
@@ -436,7 +494,7 @@ export class Worker implements Owner, Handlers {
   #disconnect(member: Member): void {
     const command: Command = { disconnect: { of: only(member), close: false } };
     const number = member.command(command);
-    if (number !== undefined) member.ending = { command, number };
+    if (number) member.ending = { command, number };
     this.#drop(member);
   }
 
@@ -503,8 +561,7 @@ export class Worker implements Owner, Handlers {
     if (value === undefined) return;
     const data = JSON.stringify(value);
     if (data === member.said) return;
-    member.said = data;
-    member.link.command({ set_data: { socket: member.id, data } });
+    if (member.command({ set_data: { socket: member.id, data } }) !== undefined) member.said = data;
   }
 
   /** Adapters fetch after what was said before. */
@@ -531,12 +588,14 @@ export class Worker implements Owner, Handlers {
     this.#fail(link);
   }
 
-  /** Events that were not sent, because too much waited for the gateway. */
+  /** Commands that were not sent, because too much waited for the gateway. */
   dropped = 0;
 
   overflowed(_: Link, first: boolean): void {
     this.dropped += 1;
-    if (first) process.emitWarning("cannot send more events: 64 MiB wait for a gateway that does not take them; events are dropped until it does (io.dropped counts them)", "SockeyeWarning");
+    if (!first) return;
+    const text = "cannot send more: 64 MiB wait for a gateway that does not take them; events, joins and leaves are dropped until it does (io.dropped counts them)";
+    process.emitWarning(text, "SockeyeWarning");
   }
 
   refused(link: Link, error: Error): void {
@@ -547,7 +606,9 @@ export class Worker implements Owner, Handlers {
 
   ended(link: Link): void {
     this.#fail(link);
-    if (this.#links.every((link) => link.closed)) this.#farewell?.resolve();
+    if (!this.#farewell || !this.#links.every((link) => link.closed)) return;
+    this.#leave();
+    this.#farewell.resolve();
   }
 
   #fail(link: Link): void {
@@ -558,8 +619,16 @@ export class Worker implements Owner, Handlers {
     }
   }
 
+  #manners?: Manners;
+
+  /** Why this worker does not suit the gateway that it is attached to. */
+  check(): Error | undefined {
+    return this.#manners && this.compare(this.#manners);
+  }
+
   welcomed(_: Link, welcome: Welcome): Error | undefined {
-    const error = welcome.manners ? this.compare(welcome.manners) : undefined;
+    this.#manners = welcome.manners ?? undefined;
+    const error = this.check();
     if (!error) this.#settle.resolve();
     return error;
   }

@@ -1,4 +1,4 @@
-// The library against the real gateway, with stock clients. SOCKEYE names the binary.
+// The library against the real gateway, with stock clients. SOCKEYE_BIN names the binary.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ import { io as connect } from "socket.io-client";
 import { Server } from "@sockeye/server";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const BINARY = process.env.SOCKEYE ?? here("../../../target/debug/sockeye");
+const BINARY = process.env.SOCKEYE_BIN ?? here("../../../target/debug/sockeye");
 const [, KEY] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
 const digest = (await import("node:crypto")).createHash("sha256").update(KEY).digest("hex");
 const children = [];

@@ -1,4 +1,4 @@
-// Workers attach by TLS, to the real gateway. SOCKEYE names the binary.
+// Workers attach by TLS, to the real gateway. SOCKEYE_BIN names the binary.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -12,7 +12,7 @@ import { after, before, test } from "node:test";
 import { io as connect } from "socket.io-client";
 import { Server } from "@sockeye/server";
 
-const BINARY = process.env.SOCKEYE ?? fileURLToPath(new URL("../../../target/debug/sockeye", import.meta.url));
+const BINARY = process.env.SOCKEYE_BIN ?? fileURLToPath(new URL("../../../target/debug/sockeye", import.meta.url));
 const [, key] = execFileSync(BINARY, ["api-key", "cook"], { encoding: "utf8" }).match(/(sockeye_\S+)/);
 const folder = mkdtempSync(join(tmpdir(), "sockeye-tls-"));
 const file = (name) => join(folder, name);

@@ -1,4 +1,4 @@
-"""The real gateway, workers that are killed, stock clients, and a way to the gateway that can be cut. SOCKEYE names the binary."""
+"""The real gateway, workers that are killed, stock clients, and a way to the gateway that can be cut. SOCKEYE_BIN names the binary."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ import socketio
 from aiohttp import web
 
 HERE = Path(__file__).parent
-BINARY = os.environ.get("SOCKEYE", str(HERE / "../../../target/debug/sockeye"))
+BINARY = os.environ.get("SOCKEYE_BIN", str(HERE / "../../../target/debug/sockeye"))
 CONFIG = """profile = "socket.io"
 [workers]
 listen = "127.0.0.1:0"

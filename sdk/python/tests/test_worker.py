@@ -3,7 +3,8 @@
 import asyncio
 import unittest
 
-from sockeye import LinkRefused, Worker
+from sockeye import LinkRefused, TooMuchWaits, Worker
+from sockeye.worker_pb2 import Ack
 from stage import Collector, Stage, certificate, redis
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -142,10 +143,28 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
         worker = Worker("127.0.0.1:9", key="sockeye_none", backend="kitchen")
         running = asyncio.create_task(worker.run())
         await asyncio.sleep(0)
-        with self.assertRaisesRegex(Exception, "cannot keep command 65537: the gateway at 127.0.0.1:9 has not taken the last 65536"):
-            for _ in range(65_537):
-                worker.emit("news")
+        refusal = "cannot send `%s`: 64 MiB wait for the gateway at 127.0.0.1:9; the link to it is down, and is tried again"
+        long = "x" * (4 << 20)
+        with self.assertRaisesRegex(TooMuchWaits, refusal % "join"):
+            for n in range(16):
+                worker.join(long)
+        self.assertEqual(n, 15)
+        with self.assertRaisesRegex(TooMuchWaits, refusal % "emit"):
+            worker.emit("news", long)
+        # What the gateway waits for is sent in any case.
+        worker.command(ack=Ack(socket="a", ack=1, args=long.encode()))
         running.cancel()
+
+    async def test_callers_waited_for_ever_for_a_gateway_that_was_away(self):
+        worker = Worker("127.0.0.1:9", key="sockeye_none", backend="kitchen")
+        running = asyncio.create_task(worker.run())
+        await asyncio.sleep(0)
+        for asked in (worker.ask("ready?", timeout=0.1), worker.fetch(timeout=0.1), worker.servers.ask("load", timeout=0.1)):
+            with self.assertRaisesRegex(ConnectionError, "did not give one in 0.1 s; the link to it is down, and is tried again"):
+                await asked
+        # SIGTERM ended it never.
+        worker.stop()
+        await running
 
     async def test_a_second_handler_for_an_event_is_an_error(self):
         worker = Worker("127.0.0.1:9", key="", backend="kitchen")

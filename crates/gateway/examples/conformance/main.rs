@@ -284,7 +284,9 @@ impl Pager {
     fn new(runtime: &Handle, member: Option<&Member>, relays: Option<Relays>) -> Self {
         let page = PageConfig {
             chat_page: false,
-            client_path: Some("/socket.io/".into()),
+            serve_client: true,
+            socketio_path: "/socket.io/".into(),
+            cors: Cors::Any,
         };
         Self {
             pages: Pages::new(page, Readiness::default()),

@@ -86,6 +86,14 @@ pub fn origin_problem(text: &str) -> Option<String> {
     })
 }
 
+/// Why an entry of a list of header names can not be used (RFC 9110 §5.6.2: a token).
+pub fn header_problem(text: &str) -> Option<String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    (text.is_empty() || !text.bytes().all(is_token)).then(|| {
+        format!("cannot use header name {text:?}: a name is needed, such as \"content-type\"")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

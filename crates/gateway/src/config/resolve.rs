@@ -218,6 +218,13 @@ impl Resolver<'_> {
         key.to_vec()
     }
 
+    fn header_names(&mut self, key: &Field<Vec<String>>) -> Vec<String> {
+        for problem in key.iter().filter_map(|text| edges::header_problem(text)) {
+            self.problem(key, problem);
+        }
+        key.to_vec()
+    }
+
     fn admin(&mut self) -> Option<SocketAddr> {
         let text = &self.settings.server.admin;
         if **text == "off" {
@@ -284,6 +291,7 @@ impl Resolver<'_> {
             max_payload: socketio.max_http_buffer_size.get(),
             plain_max_payload: plain.max_payload.get(),
             cors: self.cors(),
+            cors_headers: self.header_names(&origins.cors_headers),
             cors_max_age: *origins.cors_max_age,
             origins: self.origins(&origins.origins),
             proxies: self.proxies(),

@@ -101,6 +101,7 @@ fn cors_is_off_any_or_a_list() {
     assert_eq!(config.hub.cors, Cors::Origins(vec![origin]));
     assert!(problem("[socketio]\ncors = [\"a.example\"]").contains("s.toml:2:1"));
     assert!(problem("[socketio]\ncors = [\"*\", \"https://a.example\"]").contains("no others"));
+    assert!(problem("[socketio]\ncors_headers = [\"a: b\"]").contains("header name \"a: b\""));
 }
 
 #[test]

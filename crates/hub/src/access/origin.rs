@@ -1,6 +1,8 @@
 //! Origins (RFC 6454) as lists of them are written: as browsers send them, `https://*.example.com` for every name below
 //! `example.com`, and `null` for pages that have none.
 
+use crate::books::config::Cors;
+
 /// Whether a text can stand in a list of origins.
 pub fn is_pattern(text: &str) -> bool {
     if text == "null" {
@@ -30,6 +32,13 @@ fn matches(pattern: &str, origin: &[u8]) -> bool {
 
 pub(crate) fn is_listed(list: &[String], origin: &[u8]) -> bool {
     list.iter().any(|pattern| matches(pattern, origin))
+}
+
+impl Cors {
+    /// Whether pages of this origin are named: then answers echo it, and allow credentials.
+    pub fn names(&self, origin: &[u8]) -> bool {
+        matches!(self, Cors::Origins(listed) if is_listed(listed, origin))
+    }
 }
 
 fn split_port(host: &str) -> (&str, Option<&str>) {

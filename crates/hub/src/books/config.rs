@@ -45,6 +45,8 @@ pub struct Config {
     pub plain_max_payload: usize,
     /// Header lines for browsers of other origins.
     pub cors: Cors,
+    /// Names of header lines that pages of other origins may send; empty = those that they ask for.
+    pub cors_headers: Vec<String>,
     /// How long browsers may keep the answer to a preflight.
     pub cors_max_age: Duration,
     /// Allow-list for the Origin header on WebSocket and polling (403 otherwise), see [`crate::access::origin`]; empty = any.
@@ -366,6 +368,7 @@ impl Default for Config {
             max_payload: 1_000_000,
             plain_max_payload: 64 * 1024,
             cors: Cors::Off,
+            cors_headers: Vec::new(),
             cors_max_age: Duration::from_secs(600),
             origins: Vec::new(),
             proxies: Proxies::default(),

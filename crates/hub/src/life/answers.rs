@@ -1,7 +1,6 @@
 //! What requests are answered: responses and what becomes of the connection behind them, the errors of Engine.IO (protocol 3.2), the
 //! header lines of CORS.
 
-use crate::access::origin;
 use crate::books::Books;
 use crate::books::config::{Config, Cors};
 use crate::books::metrics::Limit;
@@ -185,7 +184,12 @@ impl Answers<'_> {
         if max_age > 0 {
             extra.extend_from_slice(format!("Access-Control-Max-Age: {max_age}\r\n").as_bytes());
         }
-        if let Some(asked) = head.header("access-control-request-headers") {
+        let allowed = &self.books.config.cors_headers;
+        if !allowed.is_empty() {
+            extra.extend_from_slice(b"Access-Control-Allow-Headers: ");
+            extra.extend_from_slice(allowed.join(",").as_bytes());
+            extra.extend_from_slice(b"\r\n");
+        } else if let Some(asked) = head.header("access-control-request-headers") {
             extra.extend_from_slice(b"Access-Control-Allow-Headers: ");
             extra.extend_from_slice(asked);
             extra.extend_from_slice(b"\r\nVary: Access-Control-Request-Headers\r\n");
@@ -211,10 +215,10 @@ pub(crate) fn cors_headers(config: &Config, head: &Head<'_>) -> Vec<u8> {
     match &config.cors {
         Cors::Off => Vec::new(),
         Cors::Any => b"Access-Control-Allow-Origin: *\r\n".to_vec(),
-        Cors::Origins(allowed) => {
+        Cors::Origins(_) => {
             let mut extra = b"Vary: Origin\r\n".to_vec();
             let origin = head.header("origin").unwrap_or_default();
-            if origin::is_listed(allowed, origin) {
+            if config.cors.names(origin) {
                 extra.extend_from_slice(b"Access-Control-Allow-Origin: ");
                 extra.extend_from_slice(origin);
                 extra.extend_from_slice(b"\r\nAccess-Control-Allow-Credentials: true\r\n");

@@ -20,7 +20,14 @@ METHOD = "/sockeye.worker.v1.Workers/Attach"
 SIGN_OF_LIFE_S = 1.0
 RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 UNREACHABLE_AFTER = 4
-KEPT_MAX = 65_536
+# Commands that the gateway has not got: while it is away, they wait here.
+KEPT_BYTES_MAX = 64 << 20
+# What one costs beside its bytes.
+COMMAND_BYTES = 512
+# They answer what the gateway sent, and end sockets that it has. Programs make any number of the others.
+ANSWERS = ("ack", "decision", "disconnect", "reply", "verdict")
+# `leave()` waits so long for the end of what is under way.
+FAREWELL_S = 30.0
 BATCH_MAX = 1_000
 OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
@@ -65,7 +72,8 @@ class Link:
         self._take = take
         self._lost = lost
         self._known = False
-        self._leaving = False
+        self._leaving = asyncio.Event()
+        self._attached = False
         self._ended = False
         self._failures = 0
         self.welcomed = asyncio.Event()
@@ -77,16 +85,20 @@ class Link:
         self._commands = 0
         # Commands that the gateway may not have. The first has number `_commands - len(_kept) + 1`.
         self._kept = deque()
+        self._kept_bytes = 0
         self._sent = 0
 
     def command(self, command):
         """Gives the command's number."""
         if self._ended:
             raise ConnectionError("cannot send a command: this worker has ended")
-        if len(self._kept) >= KEPT_MAX:
-            raise TooMuchWaits(f"cannot keep command {self._commands + 1}: the gateway at {self._address} has not taken the last {KEPT_MAX}")
         command.traceparent = traceparent()
-        self._kept.append(command)
+        size = COMMAND_BYTES + command.ByteSize()
+        what = command.WhichOneof("what")
+        if self._kept_bytes + size > KEPT_BYTES_MAX and what not in ANSWERS:
+            raise TooMuchWaits(f"cannot send `{what}`: {KEPT_BYTES_MAX >> 20} MiB wait for the gateway at {self._address}; {self.state}")
+        self._kept.append((command, size))
+        self._kept_bytes += size
         self._commands += 1
         self._wake.set()
         return self._commands
@@ -94,19 +106,42 @@ class Link:
     def progressed(self):
         self._wake.set()
 
+    @property
+    def state(self):
+        return "the link to it is there" if self._attached else "the link to it is down, and is tried again"
+
     def leave(self):
-        """Finishes what it has and hands its sockets over; `run` ends then."""
-        self._leaving = True
+        """Finishes what it has and hands its sockets over; `run` ends then. It ends in half a minute also if the gateway does not
+        answer, and at once if it is away."""
+        self._leaving.set()
         self._wake.set()
 
     async def run(self):
         """Until the gateway has said goodbye. Raises `LinkRefused`."""
+        streams = asyncio.create_task(self._streams())
+        leaving = asyncio.create_task(self._leaving.wait())
+        try:
+            await asyncio.wait([streams, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if not streams.done() and self._attached:
+                await asyncio.wait([streams], timeout=FAREWELL_S)
+            if streams.done():
+                streams.result()
+        finally:
+            self._ended = True
+            for task in (streams, leaving):
+                task.cancel()
+            await asyncio.gather(streams, leaving, return_exceptions=True)
+
+    async def _streams(self):
         while not self._ended:
             try:
                 async with self._channel() as channel:
                     await self._stream(channel)
             except grpc.aio.AioRpcError as error:
                 self._broken(error)
+            self._attached = False
+            if self._leaving.is_set():
+                self._ended = True
             if not self._ended:
                 wait = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
                 self._failures += 1
@@ -149,6 +184,7 @@ class Link:
 
     def _welcome(self, welcome):
         self._failures = 0
+        self._attached = True
         if not welcome.resumed and self._known:
             self._begin()
             self._lost()
@@ -171,7 +207,7 @@ class Link:
         first = self._commands - len(self._kept) + 1
         known = min(len(self._kept), max(0, commands - first + 1))
         for _ in range(known):
-            self._kept.popleft()
+            self._kept_bytes -= self._kept.popleft()[1]
         self._sent = max(0, self._sent - known)
 
     async def _write(self, call):
@@ -188,8 +224,8 @@ class Link:
     def _next(self):
         """What came of the items handled so far, and the number up to which all are."""
         # The number is read first: commands of an item are there before it counts as handled, and go no later than it.
-        commands = list(islice(self._kept, self._sent, self._sent + BATCH_MAX))
+        commands = [command for command, _ in islice(self._kept, self._sent, self._sent + BATCH_MAX)]
         first = self._commands - len(self._kept) + self._sent + 1
         self._sent += len(commands)
         handled = self._progress.handled if self._sent == len(self._kept) else 0
-        return FromWorker(handled=handled, first=first, commands=commands, leaving=self._leaving)
+        return FromWorker(handled=handled, first=first, commands=commands, leaving=self._leaving.is_set())

@@ -24,10 +24,10 @@ class Servers:
         self._namespace.worker.command(tell=self._tell(event, args))
 
     async def ask(self, event, *args, timeout=ASK_TIMEOUT_S):
-        """The first argument of each answer; raises `AskTimeout` if some are missing."""
+        """The first argument of each answer; raises `AskTimeout` if some are missing, `ConnectionError` if the gateway does not answer."""
         tell = self._tell(event, args)
         tell.timeout_ms = round(timeout * 1000)
-        found = await self._namespace.worker.query(tell=tell)
+        found = await self._namespace.worker.query(timeout, tell=tell)
         answers = [(decode(answer.args, answer.attachments) or [None])[0] for answer in found.answers]
         if found.missing:
             raise AskTimeout(answers, found.missing)

@@ -20,6 +20,8 @@ from .servers import Servers
 log = logging.getLogger("sockeye")
 
 ASK_TIMEOUT_S = 10.0
+# The gateway answers in time if it can; so long after it nothing is waited for any more.
+LATE_S = 1.0
 
 
 class Operator:
@@ -61,18 +63,20 @@ class Operator:
         self._command(emit=self._emission(event, args))
 
     async def ask(self, event, *args, timeout=ASK_TIMEOUT_S):
-        """The first argument of each answer; raises `AskTimeout` if some are missing."""
+        """The first argument of each answer; raises `AskTimeout` if some are missing, `ConnectionError` if the gateway does not answer."""
         ask = proto.Ask(emit=self._emission(event, args), timeout_ms=round(timeout * 1000))
-        found = await self._namespace.worker.query(ask=ask)
+        found = await self._namespace.worker.query(timeout, ask=ask)
         answers = [(decode(answer.args, answer.attachments) or [None])[0] for answer in found.answers]
         if found.missing:
             raise AskTimeout(answers, found.missing)
         return answers
 
     async def fetch(self, timeout=ASK_TIMEOUT_S):
-        """The sockets that are meant, wherever their workers are."""
+        """The sockets that are meant, wherever their workers are. Raises `ConnectionError` if the gateway does not answer, or not for all."""
         fetch = proto.Fetch(of=self._target, timeout_ms=round(timeout * 1000))
-        found = await self._namespace.worker.query(fetch=fetch)
+        found = await self._namespace.worker.query(timeout, fetch=fetch)
+        if found.incomplete:
+            raise ConnectionError("cannot fetch all sockets: a node of the cluster did not answer in time")
         return [Member(self._namespace, member) for member in found.sockets]
 
     def join(self, *rooms):
@@ -242,13 +246,19 @@ class Worker(Namespace):
             raise ConnectionError("cannot send a command: call it from a handler, or after `run` has called `ready`")
         return self._link.command(proto.Command(**what))
 
-    async def query(self, **what):
+    async def query(self, timeout, **what):
+        """Waits little longer than the timeout, also for a gateway that is away."""
         [(name, message)] = what.items()
         message.query = next(self._numbers)
         answer = asyncio.get_running_loop().create_future()
         number = self.command(**{name: message})
         self._queries[message.query] = (number, answer)
-        return await answer
+        try:
+            return await asyncio.wait_for(answer, timeout + LATE_S)
+        except TimeoutError:
+            raise ConnectionError(f"cannot get an answer to `{name}`: the gateway did not give one in {timeout:g} s; {self._link.state}") from None
+        finally:
+            self._queries.pop(message.query, None)
 
     def _take(self, item, progress):
         what = item.WhichOneof("what")
@@ -300,17 +310,15 @@ class Worker(Namespace):
             del self._desks[desk.socket.id]
 
     def _answered(self, value):
-        _, answer = self._queries.pop(value.query, (0, None))
+        _, answer = self._queries.get(value.query, (0, None))
         if answer and not answer.done():
             answer.set_result(value)
 
     def _failed(self, failed):
         log.error("command %d failed: %s", failed.command, failed.message)
-        for query, (number, answer) in list(self._queries.items()):
-            if number == failed.command:
-                del self._queries[query]
-                if not answer.done():
-                    answer.set_exception(ValueError(failed.message))
+        for number, answer in self._queries.values():
+            if number == failed.command and not answer.done():
+                answer.set_exception(ValueError(failed.message))
 
     def _forget(self):
         """The gateway gave this worker up, and its sockets to others."""
@@ -322,4 +330,3 @@ class Worker(Namespace):
         for _, answer in self._queries.values():
             if not answer.done():
                 answer.set_exception(ConnectionError(why))
-        self._queries.clear()

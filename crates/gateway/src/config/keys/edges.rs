@@ -42,6 +42,8 @@ section! {
             "Origins that may poll from another site, with credentials: `https://chat.example.org`, \
              `https://*.example.org` for every name below, `null` for pages without one; `[\"*\"]` for any, \
              without credentials; empty for none.";
+        cors_headers: Vec<String> = EMPTY_LIST,
+            "Header lines that pages of those origins may send; empty for all that they ask for in a preflight.";
         cors_max_age: Duration = "10m",
             "How long a browser may keep the answer to a preflight.";
         origins: Vec<String> = EMPTY_LIST,

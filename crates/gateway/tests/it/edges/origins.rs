@@ -181,6 +181,20 @@ fn a_preflight_says_what_is_allowed_and_for_how_long() {
     );
 }
 
+/// A client library may ask without naming headers: the answer named none then.
+#[test]
+fn a_preflight_that_names_no_header_hears_of_the_configured_ones() {
+    let settings = format!("{SETTINGS}cors_headers = [\"content-type\", \"x-shout\"]\n");
+    let gateway = Gateway::start(&settings);
+    for asked in ["", "Access-Control-Request-Headers: x-whisper\r\n"] {
+        let request = options("/socket.io/default/?EIO=4&transport=polling", asked);
+        let answer = ask(&gateway, request, "https://chat.example");
+        assert_eq!(answer.status, 204);
+        let allowed = answer.header("access-control-allow-headers");
+        assert_eq!(allowed, Some("content-type,x-shout"), "{answer:?}");
+    }
+}
+
 #[test]
 fn any_origin_goes_without_credentials() {
     let gateway = Gateway::start("[server]\nshards = 1\npin = false\n[socketio]\ncors = [\"*\"]\n");
