@@ -4,7 +4,8 @@
 //! call that fails is made again, later and later; that holds up its own sockets only. Many failures in a row open a circuit:
 //! until it closes, one call at a time finds out whether the endpoint is well again.
 
-use crate::home::{Entry, Phase};
+use crate::entry::Entry;
+use crate::home::Phase;
 use crate::message::{Refusal, Why};
 use crate::name::Name;
 use crate::proto;
@@ -280,7 +281,7 @@ impl Backend {
         let about = entry.about.map(|name| name.as_str().to_owned());
         News {
             about: about.unwrap_or_default(),
-            item: entry.item.clone(),
+            item: entry.item(),
             namespace: connect.namespace,
             user: connect.user,
             decides: decides && entry.introduces(),
@@ -421,7 +422,7 @@ impl Backend {
     fn take_back_call(&mut self, now_ms: u64, entries: Vec<Entry>) {
         let mut names = BTreeSet::new();
         for mut entry in entries.into_iter().rev() {
-            entry.item.redelivered = true;
+            entry.redelivered = true;
             let home = entry.about.and_then(|name| self.homes.get_mut(&name));
             match home {
                 Some(home) => {

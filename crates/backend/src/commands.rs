@@ -1,7 +1,7 @@
 //! The commands of workers.
 
 use crate::home::Phase;
-use crate::message::{Down, Out, Refusal, To};
+use crate::message::{Ack, Down, Out, Refusal, To};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
@@ -66,7 +66,7 @@ fn is_json(text: &[u8]) -> bool {
 }
 
 pub(crate) fn are_elements(args: &[u8]) -> bool {
-    args.is_empty() || is_json(&[b"[", args, b"]"].concat())
+    std::str::from_utf8(args).is_ok() && json::validate_elements(args).is_ok()
 }
 
 impl Backend {
@@ -247,7 +247,7 @@ impl Backend {
         match home.and_then(|home| home.settle(ack.ack)) {
             Some(freed) => {
                 self.release_bytes(freed);
-                self.tell(name, Down::Ack(ack));
+                self.tell(name, Down::Ack(Ack::new(name, ack)));
             }
             None => self.counts.late += 1,
         }

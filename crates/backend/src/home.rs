@@ -1,90 +1,11 @@
 //! One socket as its backend knows it.
 
 use crate::calls::Turn;
-use crate::name::Name;
+use crate::entry::Entry;
 use crate::proto;
 use crate::proto::item::What;
 use prost::Message;
 use std::collections::{BTreeSet, VecDeque};
-
-/// Bytes that an entry costs beside its message.
-const ENTRY_BYTES: usize = 160;
-/// Bytes that a text or a header line costs beside its own.
-const PART_BYTES: usize = 48;
-
-/// An item on its way to a worker.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    /// The socket that it is about; `None` = the answer to a worker's query.
-    pub(crate) about: Option<Name>,
-    pub(crate) item: proto::Item,
-    pub(crate) bytes: usize,
-    /// When it came from the shard.
-    pub(crate) came_ms: u64,
-    /// Workers that ended while they had it.
-    pub(crate) deaths: u8,
-}
-
-impl Entry {
-    /// What one costs beyond the bytes that are counted for those that workers take at once: queues grow by halves.
-    pub(crate) const KEPT_BYTES: usize = (size_of::<Self>() * 3 / 2).saturating_sub(ENTRY_BYTES);
-
-    pub(crate) fn new(about: Option<Name>, what: What, now_ms: u64) -> Self {
-        let item = proto::Item {
-            what: Some(what),
-            ..proto::Item::default()
-        };
-        Self {
-            about,
-            bytes: ENTRY_BYTES + item.encoded_len() + parts(&item),
-            item,
-            came_ms: now_ms,
-            deaths: 0,
-        }
-    }
-
-    /// The number under which a client waits for its answer.
-    pub(crate) fn ack(&self) -> Option<u64> {
-        match &self.item.what {
-            Some(What::Event(event)) if event.ack != 0 => Some(event.ack),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_gone(&self) -> bool {
-        matches!(self.item.what, Some(What::Gone(_) | What::NodeGone(_)))
-    }
-
-    pub(crate) fn is_event(&self) -> bool {
-        matches!(self.item.what, Some(What::Event(_)))
-    }
-
-    pub(crate) fn is_failed(&self) -> bool {
-        matches!(self.item.what, Some(What::Failed(_)))
-    }
-
-    /// A client waits for what an endpoint makes of it: it has a call of its own.
-    pub(crate) fn stands_alone(&self, decides: bool) -> bool {
-        self.ack().is_some() || (decides && self.introduces())
-    }
-
-    /// A socket comes into a worker's hands by it.
-    pub(crate) fn introduces(&self) -> bool {
-        matches!(self.item.what, Some(What::Connect(_) | What::Resume(_)))
-    }
-}
-
-/// Memory of its own that its texts and lists have, beside their bytes. Events have few of them.
-fn parts(item: &proto::Item) -> usize {
-    match &item.what {
-        Some(What::Connect(connect)) => {
-            size_of::<proto::Connect>() + 2 * connect.headers.len() * PART_BYTES
-        }
-        Some(What::Opening(opening)) => 2 * opening.headers.len() * PART_BYTES,
-        Some(What::Gone(gone)) => gone.rooms.len() * PART_BYTES,
-        _ => 0,
-    }
-}
 
 /// How far a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,14 +141,10 @@ impl Home {
 
     /// Rooms at its end.
     pub(crate) fn last_rooms(&self) -> Vec<String> {
-        let last = self
-            .held
-            .iter()
-            .rev()
-            .find_map(|entry| match &entry.item.what {
-                Some(What::Gone(gone)) => Some(gone.rooms.clone()),
-                _ => None,
-            });
+        let last = self.held.iter().rev().find_map(|entry| match entry.what() {
+            Some(What::Gone(gone)) => Some(gone.rooms.clone()),
+            _ => None,
+        });
         last.unwrap_or_default()
     }
 }

@@ -1,13 +1,12 @@
 //! Links to workers: attaching, what goes down them, what comes up.
 
-use crate::home::Entry;
+use crate::entry::Entry;
 use crate::proto;
 use crate::proto::item::What;
 use crate::state::Backend;
 use crate::worker::Worker;
 use bytes::Bytes;
 use prost::Message;
-use prost::encoding::message;
 
 /// A connection of a worker. Its driver numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,7 +213,7 @@ impl Backend {
                 return false;
             };
             if let Some(entry) = worker.again() {
-                message::encode(ITEMS, &entry.item, frame);
+                entry.write(ITEMS, frame);
                 return true;
             }
             if !worker.has_window(window_bytes) {
@@ -227,8 +226,8 @@ impl Backend {
                 self.release(&entry);
                 continue;
             }
-            self.counts.redelivered += u64::from(entry.item.redelivered && entry.is_event());
-            message::encode(ITEMS, &entry.item, frame);
+            self.counts.redelivered += u64::from(entry.redelivered && entry.is_event());
+            entry.write(ITEMS, frame);
             if let Some(worker) = self.workers.get_mut(&id) {
                 worker.send(entry, now_ms);
             }

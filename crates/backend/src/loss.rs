@@ -1,6 +1,7 @@
 //! The sockets of a worker that is lost, and the events it had got.
 
-use crate::home::{Entry, Phase};
+use crate::entry::Entry;
+use crate::home::Phase;
 use crate::links::Stray;
 use crate::message::{Down, Refusal, Why};
 use crate::proto::item::What;
@@ -77,10 +78,11 @@ impl Backend {
 
     /// Items that the lost worker had got: one of them may have ended it.
     fn take_back_sent(&mut self, mut entry: Entry) {
-        entry.item.redelivered = true;
+        entry.redelivered = true;
         entry.deaths += 1;
         let name = entry.about.filter(|_| entry.deaths >= DEATHS_MAX);
-        let (Some(name), Some(What::Event(_) | What::Connect(_))) = (name, &entry.item.what) else {
+        let may_end_it = entry.is_event() || matches!(entry.what(), Some(What::Connect(_)));
+        let Some(name) = name.filter(|_| may_end_it) else {
             return self.take_back(entry);
         };
         self.release(&entry);
@@ -106,8 +108,8 @@ impl Backend {
 
     /// Of a worker that is lost. Another one is introduced anew to a socket that was let in.
     fn take_back(&mut self, entry: Entry) {
-        let node_gone = match entry.item.what {
-            Some(What::NodeGone(gone)) => Some(gone),
+        let node_gone = match entry.what() {
+            Some(What::NodeGone(gone)) => Some(*gone),
             _ => None,
         };
         let home = entry.about.and_then(|name| self.homes.get_mut(&name));

@@ -1,15 +1,17 @@
 //! What shards tell a backend, and what it has them do.
 
+use crate::event::Event;
 use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
+use bytes::Bytes;
 
 /// From a shard.
 #[derive(Clone, Debug)]
 pub enum Up {
     /// A client wants in; the shard waits for [`Down::Decide`].
     Connect(Box<proto::Connect>),
-    Event(proto::Event),
+    Event(Event),
     /// A request for a session, if workers want to decide about these; the shard waits for [`Down::Verdict`] or [`Down::Unavailable`].
     Opening(proto::Opening),
     /// Somebody moved a socket: `by` is what stood in [`Down::Move`], or 0.
@@ -37,7 +39,7 @@ pub enum Up {
     Found(proto::Found),
     Counted(proto::Counted),
     /// Another server says something; it waits for [`Down::Reply`] if `told` is not 0.
-    Told(proto::Told),
+    Told(Box<proto::Told>),
 }
 
 /// Why a client's event is not carried out.
@@ -77,6 +79,27 @@ impl Refusal {
     }
 }
 
+/// A worker's answer to an event. What a shard gets in great numbers is small: the socket's name is no text of its own.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    pub socket: Name,
+    pub ack: u64,
+    /// JSON elements without brackets.
+    pub args: Bytes,
+    pub attachments: Vec<Bytes>,
+}
+
+impl Ack {
+    pub(crate) fn new(socket: Name, ack: proto::Ack) -> Self {
+        Self {
+            socket,
+            ack: ack.ack,
+            args: ack.args,
+            attachments: ack.attachments,
+        }
+    }
+}
+
 /// A larger command goes to its shard alone.
 const SMALL_BYTES: usize = 4 << 10;
 
@@ -87,7 +110,7 @@ pub enum Down {
         socket: Name,
         decision: Result<(), Refusal>,
     },
-    Ack(proto::Ack),
+    Ack(Ack),
     /// `ack`: number under which the client waits; 0 = it does not.
     Refuse {
         socket: Name,
@@ -131,7 +154,7 @@ impl Down {
 
     /// Memory that its texts take while it waits for a shard.
     pub fn bytes(&self) -> usize {
-        let attached = |parts: &[bytes::Bytes]| parts.iter().map(|part| part.len()).sum::<usize>();
+        let attached = |parts: &[Bytes]| parts.iter().map(|part| part.len()).sum::<usize>();
         let emit = |emit: &proto::Emit| emit.args.len() + attached(&emit.attachments);
         match self {
             Self::Ack(ack) => ack.args.len() + attached(&ack.attachments),

@@ -1,6 +1,7 @@
 //! What becomes of a socket without its worker's doing: others move it into rooms, its client changes the transport, its node is gone.
 
-use crate::home::{Entry, Home, Introduction, Phase};
+use crate::entry::Entry;
+use crate::home::{Home, Introduction, Phase};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::item::What;
@@ -48,7 +49,7 @@ impl Backend {
             return;
         };
         let is_said =
-            |entry: &Entry| matches!(entry.item.what, Some(What::Moved(_) | What::Upgraded(_)));
+            |entry: &Entry| matches!(entry.what(), Some(What::Moved(_) | What::Upgraded(_)));
         if !home.held.iter().any(is_said) {
             return;
         }

@@ -1,6 +1,6 @@
 //! Requests for sessions, about which workers decide that want to.
 
-use crate::home::Entry;
+use crate::entry::Entry;
 use crate::message::{Down, Out, To};
 use crate::proto;
 use crate::proto::item::What;
@@ -176,7 +176,7 @@ impl Backend {
 
     /// A request whose client was told already that nobody decides is none.
     pub(crate) fn is_awaited(&self, entry: &Entry) -> bool {
-        let Some(What::Opening(opening)) = &entry.item.what else {
+        let Some(What::Opening(opening)) = entry.what() else {
             return true;
         };
         let known = self.openings.known.get(&opening.opening);

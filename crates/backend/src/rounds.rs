@@ -1,7 +1,7 @@
 //! Messages of servers to each other: the workers of a backend, other nodes, and Socket.IO servers in the cluster.
 
 use crate::commands::are_elements;
-use crate::home::Entry;
+use crate::entry::Entry;
 use crate::message::{Down, Out, To};
 use crate::proto;
 use crate::proto::command;

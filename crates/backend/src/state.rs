@@ -2,7 +2,9 @@
 
 use crate::awaited::Awaited;
 use crate::calls::Calls;
-use crate::home::{Entry, Home, Introduction, Phase};
+use crate::entry::Entry;
+use crate::event::Event;
+use crate::home::{Home, Introduction, Phase};
 use crate::links::{Link, Stray};
 use crate::message::{Down, Out, Refusal, To, Up, Why};
 use crate::name::Name;
@@ -111,6 +113,8 @@ const PROBE_MS: u64 = 1_000;
 pub(crate) const NODES_GONE_MAX: usize = 64;
 /// Without a tick for so long, the process was stopped, or its shards had too much to do.
 const STILL_MS: u64 = 1_000;
+/// Places for outputs that are kept while there are none, at most.
+const OUT_KEPT: usize = 1_024;
 /// How often sockets without a worker are looked at.
 const LOOK_MS: u64 = 250;
 
@@ -201,7 +205,9 @@ impl Backend {
 
     /// What shards are to do, in order.
     pub fn take_out(&mut self) -> Vec<Out> {
-        std::mem::take(&mut self.out)
+        // The next ones are often as many.
+        let places = self.out.len().min(OUT_KEPT);
+        std::mem::replace(&mut self.out, Vec::with_capacity(places))
     }
 
     /// Links for which `poll` may have something.
@@ -241,7 +247,7 @@ impl Backend {
             } => self.on_described(now_ms, socket, rooms, data),
             Up::NodeGone(gone) => self.on_node_gone(now_ms, gone),
             Up::Counted(counted) => self.on_counted(now_ms, counted),
-            Up::Told(told) => self.on_told(now_ms, told),
+            Up::Told(told) => self.on_told(now_ms, *told),
             Up::Answers(mut answers) => {
                 if self.is_full() {
                     answers.missing += answers.answers.len() as u64;
@@ -327,7 +333,10 @@ impl Backend {
 
     /// News of a socket.
     pub(crate) fn entry(&self, name: Name, what: What, now_ms: u64) -> Entry {
-        let mut entry = Entry::new(Some(name), what, now_ms);
+        self.kept(Entry::new(Some(name), what, now_ms))
+    }
+
+    fn kept(&self, mut entry: Entry) -> Entry {
         if self.calls.is_some() {
             // It may wait for long, and so may as many as there is room for.
             entry.bytes += Entry::KEPT_BYTES;
@@ -365,12 +374,9 @@ impl Backend {
         probes
     }
 
-    fn on_event(&mut self, now_ms: u64, event: proto::Event) {
-        let Some(name) = Name::parse(&event.socket) else {
-            return;
-        };
-        let ack = event.ack;
-        let entry = self.entry(name, What::Event(event), now_ms);
+    fn on_event(&mut self, now_ms: u64, event: Event) {
+        let (name, ack) = (event.socket, event.ack);
+        let entry = self.kept(Entry::event(event, now_ms));
         if ack != 0 && self.is_cut_off(now_ms) {
             return self.refuse(name, ack, Why::Absent);
         }
@@ -441,7 +447,7 @@ impl Backend {
             return;
         };
         home.sequence += 1;
-        entry.item.sequence = home.sequence;
+        entry.sequence = home.sequence;
         home.bytes += entry.bytes;
         self.bytes += entry.bytes;
         let worker = home.worker.and_then(|id| self.workers.get_mut(&id));

@@ -1,6 +1,6 @@
 //! One worker: what it has got, what waits for it.
 
-use crate::home::Entry;
+use crate::entry::Entry;
 use crate::links::Link;
 use crate::name::Name;
 use std::collections::{BTreeSet, VecDeque};

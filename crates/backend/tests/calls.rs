@@ -1,9 +1,9 @@
 //! An endpoint that is called: seeded histories in which it fails, refuses, is down for a minute, and comes back.
 
+use backend::proto;
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
-use backend::proto::{self, Event};
-use backend::{Backend, Call, Calling, Down, Name, Outcome, Settings, Up};
+use backend::{Backend, Call, Calling, Down, Event, Name, Outcome, Said, Settings, Up};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
@@ -21,12 +21,13 @@ fn connect(number: u64) -> Up {
 }
 
 fn event(number: u64, ack: u64) -> Up {
-    Up::Event(Event {
-        socket: name(number),
-        event: "e".to_owned(),
+    let said = Said {
+        event: "e",
         ack,
-        ..Event::default()
-    })
+        ..Said::default()
+    };
+    let socket = Name::parse(&name(number)).expect("a name");
+    Up::Event(Event::new(socket, &said))
 }
 
 fn gone(number: u64) -> Up {

@@ -6,8 +6,8 @@
 )]
 
 use backend::proto::command::What;
-use backend::proto::{Command, Connect, Decision, Event, FromWorker, Gone, Header, Hello};
-use backend::{Backend, Calling, Link, Outcome, Settings, Up};
+use backend::proto::{Command, Connect, Decision, FromWorker, Gone, Header, Hello};
+use backend::{Backend, Calling, Event, Link, Name, Outcome, Said, Settings, Up};
 use prost::Message;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -95,12 +95,13 @@ fn gone(number: u64) -> Up {
 }
 
 fn event(number: u64) -> Up {
-    Up::Event(Event {
-        socket: name(number),
-        event: "order".to_owned(),
-        args: br#"{"dish":"soup","table":17}"#.to_vec().into(),
-        ..Event::default()
-    })
+    let said = Said {
+        event: "order",
+        args: r#"{"dish":"soup","table":17}"#,
+        ..Said::default()
+    };
+    let socket = Name::parse(&name(number)).expect("a name");
+    Up::Event(Event::new(socket, &said))
 }
 
 /// Each header line of its client was three blocks of memory, too.

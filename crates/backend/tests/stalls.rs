@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
-use backend::{Backend, Down, Link, Settings, Stray, Up, Why};
+use backend::{Backend, Down, Event, Link, Name, Said, Settings, Stray, Up, Why};
 use prost::Message;
 
 const SOCKET: &str = "00000000000000000000";
@@ -72,12 +72,12 @@ impl Scene {
     }
 
     fn event(&mut self, ack: u64) {
-        let event = proto::Event {
-            socket: SOCKET.to_owned(),
-            event: "order".to_owned(),
+        let said = Said {
+            event: "order",
             ack,
-            ..proto::Event::default()
+            ..Said::default()
         };
+        let event = Event::new(Name::parse(SOCKET).expect("a name"), &said);
         self.backend.up(self.now_ms, Up::Event(event));
     }
 

@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
-use backend::{Backend, Denied, Down, Link, Settings, Stray, Up};
+use backend::{Backend, Denied, Down, Event, Link, Name, Said, Settings, Stray, Up};
 use prost::Message;
 
 const LINK: Link = Link(1);
@@ -28,6 +28,16 @@ fn says(first: u64, commands: Vec<Option<Order>>) -> FromWorker {
         commands: commands.collect(),
         ..FromWorker::default()
     }
+}
+
+fn event(socket: &str, event: &str, ack: u64) -> Up {
+    let said = Said {
+        event,
+        ack,
+        ..Said::default()
+    };
+    let socket = Name::parse(socket).expect("a name");
+    Up::Event(Event::new(socket, &said))
 }
 
 fn emit(event: &str) -> Box<proto::Emit> {
@@ -190,12 +200,7 @@ fn clients_of_a_worker_that_left_waited_for_each_other() {
     leaves.expect("in order");
     let mut moved = describe(&mut backend);
     assert!((1..200).contains(&moved), "{moved}");
-    let event = Up::Event(proto::Event {
-        socket: names[999].clone(),
-        event: "still".to_owned(),
-        ..proto::Event::default()
-    });
-    backend.up(1, event);
+    backend.up(1, event(&names[999], "still", 0));
     assert_eq!(items(&mut backend).len(), 1, "its worker still serves it");
     let takes = backend.received(1, LINK, handled(1_001, true));
     takes.expect("in order");
@@ -232,14 +237,7 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
     backend
         .received(1, LINK, says(1, vec![Some(admit)]))
         .expect("in order");
-    let event = |ack| {
-        Up::Event(proto::Event {
-            socket: name.clone(),
-            event: "survey".to_owned(),
-            ack,
-            ..proto::Event::default()
-        })
-    };
+    let event = |ack| event(&name, "survey", ack);
     backend.up(1, event(1));
     assert_eq!(items(&mut backend).len(), 2);
     let ask = Order::Ask(Box::new(proto::Ask {
@@ -386,15 +384,7 @@ fn an_event_that_ends_workers_was_given_to_all_of_them() {
         ..says(1, vec![Some(admit)])
     };
     backend.received(1, LINK, decided).expect("in order");
-    backend.up(
-        1,
-        Up::Event(proto::Event {
-            socket: name.clone(),
-            event: "deadly".to_owned(),
-            ack: 9,
-            ..proto::Event::default()
-        }),
-    );
+    backend.up(1, event(&name, "deadly", 9));
     for round in 0..3_u64 {
         let link = Link(round + 1);
         let has = |item: &What| matches!(item, What::Event(event) if event.ack == 9);

@@ -4,7 +4,7 @@ use crate::doorway::{self, Doorway};
 use crate::line::Line;
 use crate::trace::{Arrival, TraceParent};
 use backend::proto::command::What;
-use backend::{Down, Name, Up, Why, proto};
+use backend::{Down, Name, Said, Up, Why, proto};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hub::{
@@ -193,15 +193,16 @@ impl Desk {
         else {
             return refuse(socket, event.ack, Why::Absent);
         };
-        let up = proto::Event {
-            socket: name.as_str().to_owned(),
-            event: event.name.to_owned(),
-            args: Bytes::copy_from_slice(event.args.as_bytes()),
-            attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
+        let traceparent = context.map(|context| context.to_string());
+        let said = Said {
+            event: event.name,
+            args: event.args,
+            attachments: event.attachments,
             ack: event.ack.as_ref().map_or(0, |_| number),
-            traceparent: context.map_or_else(String::new, |context| context.to_string()),
+            traceparent: traceparent.as_deref().unwrap_or_default(),
         };
-        if !member.line.up(Up::Event(up)) {
+        let up = Up::Event(backend::Event::new(name, &said));
+        if !member.line.up(up) {
             return refuse(socket, event.ack, Why::Busy);
         }
         if let Some(ack) = event.ack {
@@ -372,9 +373,8 @@ impl Desk {
         member.arrival
     }
 
-    fn on_ack(&mut self, cx: &mut Context<'_>, ack: &proto::Ack) {
-        let name = Name::parse(&ack.socket);
-        let member = name.and_then(|name| self.members.get_mut(&name));
+    fn on_ack(&mut self, cx: &mut Context<'_>, ack: &backend::Ack) {
+        let member = self.members.get_mut(&ack.socket);
         if let Some(to) = member.and_then(|member| member.acks.remove(&ack.ack)) {
             let attachments = as_vecs(&ack.attachments);
             cx.ack(to, text(&ack.args), &attachments);
@@ -504,7 +504,7 @@ impl Desk {
             args: Bytes::copy_from_slice(event.args.as_bytes()),
             attachments: event.attachments.iter().cloned().map(Bytes::from).collect(),
         };
-        let taken = line.is_some_and(|line| line.up(Up::Told(told)));
+        let taken = line.is_some_and(|line| line.up(Up::Told(told.into())));
         match event.ack {
             Some(ack) if taken => {
                 self.servers.insert(number, ack);

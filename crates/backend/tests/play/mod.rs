@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, FromWorker, ToWorker};
-use backend::{Backend, Down, Link, Name, Settings, To, Up};
+use backend::{Backend, Down, Event, Link, Name, Said, Settings, To, Up};
 use fastrand::Rng;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -216,15 +216,14 @@ impl Play {
         if ack != 0 {
             client.waits.insert(ack, number);
         }
-        let event = proto::Event {
-            socket: name.as_str().to_owned(),
-            event: "n".to_owned(),
-            args: number.to_string().into(),
-            attachments: Vec::new(),
+        let said = Said {
+            event: "n",
+            args: &number.to_string(),
             ack,
-            ..proto::Event::default()
+            ..Said::default()
         };
-        self.backend.up(self.now, Up::Event(event));
+        self.backend
+            .up(self.now, Up::Event(Event::new(name, &said)));
         // A refusal without an ack names no event: it is the one just said.
         self.carry_out();
     }

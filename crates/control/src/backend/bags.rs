@@ -58,7 +58,8 @@ impl Bags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backend::{Name, Up, Why, proto};
+    use backend::{Ack, Name, Up, Why};
+    use prost::bytes::Bytes;
     use std::sync::Mutex;
     use std::time::Duration;
 
@@ -100,9 +101,11 @@ mod tests {
     }
 
     fn ack(number: u64) -> Down {
-        Down::Ack(proto::Ack {
+        Down::Ack(Ack {
+            socket: Name::parse("abcdefghijklmnopqrst").unwrap(),
             ack: number,
-            ..proto::Ack::default()
+            args: Bytes::new(),
+            attachments: Vec::new(),
         })
     }
 

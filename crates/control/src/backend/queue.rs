@@ -45,10 +45,7 @@ pub(super) fn open(settings: &Settings, figures: Arc<Figures>) -> (Inlet, Outlet
 impl Line for Inlet {
     fn up(&self, up: Up) -> bool {
         let (bytes, may_wait) = match &up {
-            Up::Event(event) => {
-                let attached: usize = event.attachments.iter().map(|bytes| bytes.len()).sum();
-                (event.event.len() + event.args.len() + attached, false)
-            }
+            Up::Event(event) => (event.bytes(), false),
             Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
             Up::Opening(opening) => {
                 let lines = opening.headers.iter();

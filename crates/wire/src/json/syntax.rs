@@ -31,6 +31,27 @@ pub fn validate(text: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// Checks that the text is what may stand between the brackets of an array: values separated by commas, or nothing.
+///
+/// # Errors
+/// [`Error`] at the first fault.
+pub fn validate_elements(list: &[u8]) -> Result<(), Error> {
+    let mut at = skip_space(list, 0);
+    if at == list.len() {
+        return Ok(());
+    }
+    loop {
+        // The brackets count.
+        let end = skip_nested::<{ DEPTH_MAX - 1 }>(list, at)?;
+        at = skip_space(list, end);
+        match list.get(at) {
+            None => return Ok(()),
+            Some(b',') => at += 1,
+            Some(_) => return Err(Error::Syntax),
+        }
+    }
+}
+
 /// Open containers: the lowest bit is the innermost one, set for an object.
 #[derive(Default)]
 struct Nesting<const DEPTH: usize> {
@@ -367,6 +388,42 @@ mod tests {
         ];
         for text in bad {
             assert_eq!(validate(text.as_bytes()), Err(Error::Syntax), "{text}");
+        }
+    }
+
+    #[test]
+    fn elements_are_judged_as_the_array_of_them() {
+        let deep = "[".repeat(DEPTH_MAX - 1) + &"]".repeat(DEPTH_MAX - 1);
+        let lists = [
+            "",
+            " ",
+            "1",
+            " 1 , \"a\"\t,[2,{}] ",
+            "1,",
+            ",1",
+            ",",
+            "1,,2",
+            "1 2",
+            "1]",
+            "[1",
+            "1],[2",
+            "]",
+            "}",
+            "{\"a\":1},null",
+            "{\"a\":1",
+            "\"a",
+            "tru",
+            &deep,
+            &format!("1,[{deep}]"),
+            &format!("1,{deep}"),
+        ];
+        for list in lists {
+            let array = validate(format!("[{list}]").as_bytes());
+            assert_eq!(
+                validate_elements(list.as_bytes()).is_ok(),
+                array.is_ok(),
+                "{list}"
+            );
         }
     }
 

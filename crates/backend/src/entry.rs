@@ -1,0 +1,199 @@
+//! One item on its way to a worker.
+
+use crate::event::Event;
+use crate::name::Name;
+use crate::proto;
+use crate::proto::item::What;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+
+/// Bytes that an entry costs beside its message.
+const ENTRY_BYTES: usize = 160;
+/// Bytes that a text or a header line costs beside its own.
+const PART_BYTES: usize = 48;
+
+/// Numbers of the fields of `Item` that events have. The keys are one byte each.
+const REDELIVERED: u32 = 1;
+const EVENT: u32 = 4;
+const SEQUENCE: u32 = 9;
+const KEY_BYTES: usize = 1;
+
+/// Events are the many, and entries are moved often: all else stands beside them.
+#[derive(Debug)]
+enum Body {
+    Event(Event),
+    Other(Box<What>),
+}
+
+/// An item on its way to a worker.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The socket that it is about; `None` = the answer to a worker's query.
+    pub(crate) about: Option<Name>,
+    body: Body,
+    pub(crate) redelivered: bool,
+    /// Its number among the items of its socket.
+    pub(crate) sequence: u64,
+    pub(crate) bytes: usize,
+    /// When it came from the shard.
+    pub(crate) came_ms: u64,
+    /// Workers that ended while they had it.
+    pub(crate) deaths: u8,
+}
+
+impl Entry {
+    /// What one costs beyond the bytes that are counted for those that workers take at once: queues grow by halves.
+    pub(crate) const KEPT_BYTES: usize = (size_of::<Self>() * 3 / 2).saturating_sub(ENTRY_BYTES);
+
+    pub(crate) fn new(about: Option<Name>, what: What, now_ms: u64) -> Self {
+        let bytes = what.encoded_len() + parts(&what);
+        Self::of(about, Body::Other(what.into()), bytes, now_ms)
+    }
+
+    pub(crate) fn event(event: Event, now_ms: u64) -> Self {
+        let bytes = event.field_len();
+        Self::of(Some(event.socket), Body::Event(event), bytes, now_ms)
+    }
+
+    fn of(about: Option<Name>, body: Body, bytes: usize, now_ms: u64) -> Self {
+        Self {
+            about,
+            body,
+            redelivered: false,
+            sequence: 0,
+            bytes: ENTRY_BYTES + bytes,
+            came_ms: now_ms,
+            deaths: 0,
+        }
+    }
+
+    /// The item, unless it is an event.
+    pub(crate) fn what(&self) -> Option<&What> {
+        match &self.body {
+            Body::Event(_) => None,
+            Body::Other(what) => Some(what),
+        }
+    }
+
+    /// As the protocol has it.
+    pub(crate) fn item(&self) -> proto::Item {
+        let what = match &self.body {
+            Body::Event(event) => What::Event(event.open()),
+            Body::Other(what) => (**what).clone(),
+        };
+        proto::Item {
+            redelivered: self.redelivered,
+            sequence: self.sequence,
+            what: Some(what),
+        }
+    }
+
+    /// Appends it as the field of a message.
+    pub(crate) fn write(&self, field: u32, out: &mut Vec<u8>) {
+        encode_key(field, WireType::LengthDelimited, out);
+        encode_varint(self.item_len() as u64, out);
+        if self.redelivered {
+            encode_key(REDELIVERED, WireType::Varint, out);
+            out.push(1);
+        }
+        match &self.body {
+            Body::Event(event) => event.write(EVENT, out),
+            Body::Other(what) => what.encode(out),
+        }
+        if self.sequence != 0 {
+            encode_key(SEQUENCE, WireType::Varint, out);
+            encode_varint(self.sequence, out);
+        }
+    }
+
+    fn item_len(&self) -> usize {
+        let redelivered = usize::from(self.redelivered) * (KEY_BYTES + 1);
+        let sequence = match self.sequence {
+            0 => 0,
+            sequence => KEY_BYTES + encoded_len_varint(sequence),
+        };
+        let what = match &self.body {
+            Body::Event(event) => event.field_len(),
+            Body::Other(what) => what.encoded_len(),
+        };
+        redelivered + what + sequence
+    }
+
+    /// The number under which a client waits for its answer.
+    pub(crate) fn ack(&self) -> Option<u64> {
+        match &self.body {
+            Body::Event(event) if event.ack != 0 => Some(event.ack),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.what(), Some(What::Gone(_) | What::NodeGone(_)))
+    }
+
+    pub(crate) fn is_event(&self) -> bool {
+        matches!(self.body, Body::Event(_))
+    }
+
+    pub(crate) fn is_failed(&self) -> bool {
+        matches!(self.what(), Some(What::Failed(_)))
+    }
+
+    /// A client waits for what an endpoint makes of it: it has a call of its own.
+    pub(crate) fn stands_alone(&self, decides: bool) -> bool {
+        self.ack().is_some() || (decides && self.introduces())
+    }
+
+    /// A socket comes into a worker's hands by it.
+    pub(crate) fn introduces(&self) -> bool {
+        matches!(self.what(), Some(What::Connect(_) | What::Resume(_)))
+    }
+}
+
+/// Memory of its own that its texts and lists have, beside their bytes.
+fn parts(what: &What) -> usize {
+    match what {
+        What::Connect(connect) => {
+            size_of::<proto::Connect>() + 2 * connect.headers.len() * PART_BYTES
+        }
+        What::Opening(opening) => 2 * opening.headers.len() * PART_BYTES,
+        What::Gone(gone) => gone.rooms.len() * PART_BYTES,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Said;
+    use prost::Message;
+
+    #[test]
+    fn an_entry_is_written_as_the_message_says() {
+        let socket = Name::parse("abcdefghijklmnopqrst").unwrap();
+        let args = "1".repeat(300);
+        let said = Said {
+            event: "e",
+            args: &args,
+            ack: 9,
+            ..Said::default()
+        };
+        let gone = proto::Gone {
+            socket: socket.as_str().to_owned(),
+            ..proto::Gone::default()
+        };
+        for (redelivered, sequence) in [(false, 0), (true, 1), (true, 300), (false, u64::MAX)] {
+            let event = Entry::event(Event::new(socket, &said), 1);
+            for mut entry in [event, Entry::new(Some(socket), What::Gone(gone.clone()), 1)] {
+                (entry.redelivered, entry.sequence) = (redelivered, sequence);
+                let mut written = Vec::new();
+                entry.write(3, &mut written);
+                let message = proto::ToWorker::decode(written.as_slice()).unwrap();
+                assert_eq!(message.items, [entry.item()]);
+                let item = &message.items[0];
+                assert_eq!((item.redelivered, item.sequence), (redelivered, sequence));
+                assert_eq!(entry.item_len(), item.encoded_len());
+                assert_eq!(entry.is_event(), matches!(item.what, Some(What::Event(_))));
+            }
+        }
+    }
+}
