@@ -10,7 +10,8 @@ use crate::message::{Refusal, Why};
 use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
-use crate::state::{Backend, Settings};
+use crate::settings::Settings;
+use crate::state::Backend;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In place of a worker's number.

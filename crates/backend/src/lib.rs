@@ -28,6 +28,7 @@ mod past;
 mod queries;
 mod rounds;
 mod scope;
+mod settings;
 mod state;
 mod worker;
 
@@ -39,7 +40,8 @@ pub use message::{Ack, Down, Out, Refusal, To, Up, Why};
 pub use name::Name;
 pub use openings::{OpeningCounts, opening_number};
 pub use scope::Scope;
-pub use state::{Backend, Counts, Settings};
+pub use settings::Settings;
+pub use state::{Backend, Counts};
 
 /// The messages of `proto/sockeye/worker/v1/worker.proto`.
 pub mod proto {
