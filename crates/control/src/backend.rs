@@ -13,7 +13,8 @@ mod webhook;
 
 use crate::admin::keys::ApiKeys;
 use crate::api::{Api, grpc};
-pub(crate) use accept::Peer;
+use crate::metrics::node::Node;
+use crate::vitals::Pulse;
 pub use accept::{Listener, Secured};
 use backend::proto::Manners;
 use backend::{Backend, Calling, Down, Settings};
@@ -144,6 +145,7 @@ impl Backends {
         shards: &Arc<dyn ToShards>,
         api: Arc<Api>,
         tracer: Option<&Arc<dyn Tracer>>,
+        node: &Arc<Node>,
     ) -> io::Result<()> {
         let mut desks = BTreeMap::new();
         let mut drivers = Vec::new();
@@ -163,6 +165,7 @@ impl Backends {
                         desk.letters.clone(),
                         tracer.cloned(),
                         Arc::clone(&open.figures),
+                        node.vitals.clone(),
                     );
                     (Backend::calling(settings, calling), Some(caller))
                 }
@@ -182,25 +185,31 @@ impl Backends {
                 tracer.cloned(),
             );
             let run = driver.run(open.outlet, letters, room);
+            let pulse = node.vitals.pulse("the driver of a backend");
+            let run = async move {
+                let _pulse = pulse;
+                run.await;
+            };
             match is_called {
                 true => drop(tokio::spawn(run)),
                 false => drivers.push(run),
             }
         }
-        let workers = Workers::new(desks);
+        let workers = Workers::new(desks, Arc::clone(node));
         let served = listener.map(|listener| (listener, workers, grpc::Service(api)));
-        start_thread(drivers, served)
+        start_thread(drivers, served, node.vitals.pulse("the thread for workers"))
     }
 }
 
 type Listening = (Listener, Workers, grpc::Service);
 
 /// Where workers are served, until the process ends.
-fn start_thread<D>(drivers: Vec<D>, listening: Option<Listening>) -> io::Result<()>
+fn start_thread<D>(drivers: Vec<D>, listening: Option<Listening>, pulse: Pulse) -> io::Result<()>
 where
     D: Future<Output = ()> + Send + 'static,
 {
     if drivers.is_empty() && listening.is_none() {
+        pulse.rest();
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -211,10 +220,80 @@ where
             tokio::spawn(driver);
         }
         if let Some((listener, workers, api)) = listening {
-            service::serve(listener, workers, api).await;
+            // It ends when it cannot go on.
+            return service::serve(listener, workers, api).await;
         }
         std::future::pending::<()>().await;
     };
     let thread = std::thread::Builder::new().name("workers".to_owned());
-    thread.spawn(move || runtime.block_on(live)).map(drop)
+    let thread = thread.spawn(move || {
+        let _pulse = pulse;
+        runtime.block_on(live);
+    });
+    thread.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api;
+    use std::time::{Duration, Instant};
+
+    /// Shards whose mailboxes have a bug.
+    struct Broken;
+
+    impl ToShards for Broken {
+        fn shards(&self) -> u16 {
+            1
+        }
+
+        fn send(&self, _: u16, _: &Arc<dyn Line>, _: Vec<Down>, _: bool) {}
+
+        fn shard_of(&self, _: &str) -> Option<u16> {
+            None
+        }
+
+        fn are_behind(&self) -> bool {
+            panic!("a bug");
+        }
+    }
+
+    impl api::ToShards for Broken {
+        fn send(&self, _: rules::Errand) {}
+    }
+
+    /// Its workers stayed attached, its clients waited for answers, and nobody heard of it.
+    #[test]
+    fn a_backend_whose_driver_had_a_bug_was_silent_for_ever() {
+        let kitchen = Kitchen {
+            keys: ApiKeys::default(),
+            settings: Settings::default(),
+            webhook: None,
+        };
+        let config = Config {
+            listen: None,
+            conns_max: 1,
+            kitchens: [("kitchen".to_owned(), kitchen)].into(),
+        };
+        let node = Arc::<Node>::default();
+        let settings = api::Settings {
+            keys: ApiKeys::default(),
+            rate: hub::config::Rate::new(1, Duration::from_secs(1)),
+            room_name_bytes_max: 1,
+        };
+        let api = Arc::new(Api::new(settings, Box::new(Broken)));
+        let served = Served {
+            node: 1,
+            manners: Manners::default(),
+        };
+        let shards: Arc<dyn ToShards> = Arc::new(Broken);
+        let backends = Backends::new(&config).expect("backends");
+        let opened = backends.serve(None, served, &shards, api, None, &node);
+        opened.expect("a thread");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while node.vitals.ended().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(node.vitals.ended(), Some("the driver of a backend"));
+    }
 }

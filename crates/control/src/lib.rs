@@ -17,4 +17,6 @@ mod process;
 pub mod relay;
 mod replay;
 pub mod schema;
+mod seats;
 pub mod traces;
+pub mod vitals;

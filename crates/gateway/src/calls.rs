@@ -23,6 +23,7 @@ struct Chosen {
     /// No members of this room; may be given several times.
     #[arg(long, value_name = "NAME")]
     except: Vec<String>,
+    /// The namespace of the sockets.
     #[arg(long, value_name = "NAME", default_value = "/")]
     namespace: String,
     /// Only sockets of the node that is asked.
@@ -32,6 +33,7 @@ struct Chosen {
 
 /// Send an event to clients, on whatever node they are. Without --room, --user and --socket: to all of the namespace.
 #[derive(Debug, Args)]
+#[command(after_help = "Example: sockeye emit news '\"hello\"' '{\"n\":1}' --room sports")]
 pub struct EmitArgs {
     /// Name of the event.
     event: String,
@@ -67,6 +69,7 @@ pub struct RoomsArgs {
     /// Only rooms whose names begin with this.
     #[arg(default_value = "")]
     prefix: String,
+    /// The namespace of the sockets.
     #[arg(long, value_name = "NAME", default_value = "/")]
     namespace: String,
     /// Only sockets of the node that is asked.

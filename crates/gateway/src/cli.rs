@@ -44,7 +44,7 @@ enum CommandArgs {
     #[command(subcommand)]
     Config(ConfigArgs),
     /// Ask the gateway of this configuration whether it is ready; ends with 0 if it is, else with 1.
-    Health(Overrides),
+    Health(Asked),
     /// Tell what this machine or container allows and what to change for a number of connections.
     ///
     /// Ends with 0 if all is well, 1 with warnings, 2 if something will fail.
@@ -59,31 +59,31 @@ enum CommandArgs {
         #[command(flatten)]
         args: Box<EmitArgs>,
         #[command(flatten)]
-        overrides: Overrides,
+        asked: Asked,
     },
     Sockets {
         #[command(flatten)]
         args: Box<SocketsArgs>,
         #[command(flatten)]
-        overrides: Overrides,
+        asked: Asked,
     },
     Rooms {
         #[command(flatten)]
         args: Box<RoomsArgs>,
         #[command(flatten)]
-        overrides: Overrides,
+        asked: Asked,
     },
     Disconnect {
         #[command(flatten)]
         args: Box<DisconnectArgs>,
         #[command(flatten)]
-        overrides: Overrides,
+        asked: Asked,
     },
     Nodes {
         #[command(flatten)]
         args: Box<NodesArgs>,
         #[command(flatten)]
-        overrides: Overrides,
+        asked: Asked,
     },
     /// Print a completion script: `sockeye completions bash > /etc/bash_completion.d/sockeye`.
     Completions {
@@ -150,7 +150,7 @@ struct DoctorArgs {
     from: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 struct Overrides {
     /// TOML file; without it `sockeye.toml` of the working directory, if there is one.
     #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
@@ -170,6 +170,27 @@ struct Overrides {
     /// Number of this node, `hostname` or `auto`.
     #[arg(long, value_name = "N")]
     node: Option<String>,
+}
+
+// The gateway that a command asks. (As documentation, this would be the help of each such command.)
+#[derive(Clone, Debug, Args)]
+struct Asked {
+    /// TOML file of the gateway that is asked; without it `sockeye.toml` of the working directory, if there is one.
+    #[arg(long, value_name = "FILE", env = "SOCKEYE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Address of its operators' listener (`server.admin`), if it is another than in the file.
+    #[arg(long, value_name = "IP:PORT")]
+    admin: Option<String>,
+}
+
+impl From<Asked> for Overrides {
+    fn from(asked: Asked) -> Self {
+        Self {
+            config: asked.config,
+            admin: asked.admin,
+            ..Self::default()
+        }
+    }
 }
 
 /// What is to be done.
@@ -217,20 +238,20 @@ impl Cli {
             Some(CommandArgs::Plan(args)) => Command::Plan(args),
             Some(CommandArgs::Bench(command)) => Command::Bench(command),
             Some(CommandArgs::Serve(own)) => Command::Serve(merged(own)),
-            Some(CommandArgs::Health(own)) => Command::Health(merged(own)),
+            Some(CommandArgs::Health(asked)) => Command::Health(merged(asked.into())),
             Some(CommandArgs::Doctor(args)) => Command::Doctor(args.order(merged)),
             Some(CommandArgs::Token(token)) => Command::Token(token),
             Some(CommandArgs::Completions { shell }) => Command::Completions(shell),
             Some(CommandArgs::Man { folder }) => Command::Man(folder),
-            Some(CommandArgs::Emit { args, overrides }) => Command::Emit(args, merged(overrides)),
-            Some(CommandArgs::Sockets { args, overrides }) => {
-                Command::Sockets(args, merged(overrides))
+            Some(CommandArgs::Emit { args, asked }) => Command::Emit(args, merged(asked.into())),
+            Some(CommandArgs::Sockets { args, asked }) => {
+                Command::Sockets(args, merged(asked.into()))
             }
-            Some(CommandArgs::Rooms { args, overrides }) => Command::Rooms(args, merged(overrides)),
-            Some(CommandArgs::Disconnect { args, overrides }) => {
-                Command::Disconnect(args, merged(overrides))
+            Some(CommandArgs::Rooms { args, asked }) => Command::Rooms(args, merged(asked.into())),
+            Some(CommandArgs::Disconnect { args, asked }) => {
+                Command::Disconnect(args, merged(asked.into()))
             }
-            Some(CommandArgs::Nodes { args, overrides }) => Command::Nodes(args, merged(overrides)),
+            Some(CommandArgs::Nodes { args, asked }) => Command::Nodes(args, merged(asked.into())),
             Some(CommandArgs::ApiKey { name, allow }) => Command::ApiKey(name, allow),
             Some(CommandArgs::Config(config)) => Command::Config(match config {
                 ConfigArgs::Check { overrides, online } => ConfigCommand::Check {
@@ -360,6 +381,31 @@ mod tests {
         for name in Profile::NAMES {
             let told = help.as_ref().is_some_and(|help| help.contains(name));
             assert!(told, "{name}: {help:?}");
+        }
+    }
+
+    /// `sockeye emit --help` had `--shards` and `--profile` in it, as if it began to serve.
+    #[test]
+    fn commands_that_ask_a_gateway_had_the_flags_of_one_that_serves() {
+        let command = <Cli as CommandFactory>::command();
+        let mut abouts = std::collections::BTreeSet::new();
+        for name in ["emit", "sockets", "rooms", "disconnect", "nodes", "health"] {
+            let asks = command.find_subcommand(name).expect(name);
+            let flags: Vec<&str> = asks
+                .get_arguments()
+                .filter_map(clap::Arg::get_long)
+                .collect();
+            for flag in ["listen", "shards", "profile", "node"] {
+                assert!(!flags.contains(&flag), "{name} --{flag}");
+            }
+            assert!(
+                flags.contains(&"config") && flags.contains(&"admin"),
+                "{name}"
+            );
+            let about = asks.get_about().map(ToString::to_string);
+            assert!(abouts.insert(about.clone()), "{name}: {about:?}");
+            let silent = asks.get_arguments().find(|arg| arg.get_help().is_none());
+            assert!(silent.is_none(), "{name}: {silent:?}");
         }
     }
 

@@ -9,11 +9,11 @@ use compat::verb::own_uid;
 use control::cluster::card::{Card, sessions, unix_seconds};
 use control::cluster::engine::{Server, Trouble};
 use control::cluster::foreign::{self, Ear};
-use control::cluster::gauges::Gauges;
 use control::cluster::redis::settings::{Login, Mode, Settings as Redis};
 use control::cluster::redis::{self, tls};
 use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
+use control::metrics::node::Node as Facts;
 use hub::Inbox;
 use shard::Shards;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -27,7 +27,7 @@ pub fn join(
     cluster: &Cluster,
     number: Option<u16>,
     hostname: &str,
-    gauges: &Arc<Gauges>,
+    facts: &Facts,
 ) -> Result<(Member, Option<Door>)> {
     let redis = engine(cluster)?;
     let door = Door::open(cluster, redis.addrs.first())?;
@@ -51,7 +51,9 @@ pub fn join(
             "a program that can publish to Redis can speak for every node: set cluster.secret"
         );
     }
-    let member = Member::join(settings, Arc::clone(gauges), move || redis::open(redis));
+    let gauges = Arc::clone(&facts.cluster);
+    let pulse = facts.vitals.pulse("the thread for the cluster");
+    let member = Member::join(settings, gauges, pulse, move || redis::open(redis));
     Ok((member?, door))
 }
 
@@ -150,7 +152,7 @@ pub fn hear_others(
     member: &Member,
     shards: &Shards,
     runtime: &Runtime,
-    gauges: &Arc<foreign::Gauges>,
+    facts: &Facts,
 ) -> Result<Option<Ear>> {
     if !cluster.compat.is_wanted() {
         return Ok(None);
@@ -162,7 +164,8 @@ pub fn hear_others(
         namespaces,
         inbox: Inbox::new(shards.process(), member.number(), count),
         postman: Box::new(shards.postman()),
-        gauges: Arc::clone(gauges),
+        gauges: Arc::clone(&facts.foreign),
+        pulse: facts.vitals.pulse("the bridge to servers of other kinds"),
     };
     let redis = engine(cluster)?;
     let ear = runtime.block_on(async {

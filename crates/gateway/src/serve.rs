@@ -148,7 +148,7 @@ fn join_cluster(loaded: &Loaded, facts: &Facts) -> Result<(Option<Member>, Optio
     // Ready as soon as the others can be reached.
     facts.readiness.set_cut_off(true);
     let hostname = config::hostname();
-    let (member, door) = cluster::join(cluster, config.server.node, &hostname, &facts.cluster)?;
+    let (member, door) = cluster::join(cluster, config.server.node, &hostname, facts)?;
     Ok((Some(member), door))
 }
 
@@ -178,8 +178,7 @@ fn open_to_others(
     };
     let gone = workers.map_or_else(|| Box::new(|_, _| {}) as Gone, Counter::nodes_gone);
     let namespaces = config.rules.namespaces.keys().cloned().collect();
-    let gauges = &facts.foreign;
-    let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, gauges)?;
+    let ear = cluster::hear_others(cluster, namespaces, member, shards, runtime, facts)?;
     cluster::open(member, shards, &facts.readiness, ear, gone);
     Ok(())
 }
@@ -357,7 +356,9 @@ fn serve_admin(
     let exporter = Arc::new(Exporter::new(shards.metrics(), Arc::clone(facts)));
     let readiness = facts.readiness.clone();
     let debugging = Debugging::new(Arc::new(Inside::new(shards, Arc::clone(&facts.log))));
+    let pulse = facts.vitals.pulse("the operators' listener");
     runtime.spawn(async move {
+        let _pulse = pulse;
         if let Err(error) =
             control::admin::serve(listener, exporter, readiness, gate, debugging).await
         {
@@ -431,6 +432,11 @@ impl Node<'_> {
         loop {
             if let Some(ended) = self.shards.wait_for(LOOK_INTERVAL) {
                 return ended.context("cannot go on");
+            }
+            if let Some(part) = self.facts.vitals.ended() {
+                bail!(
+                    "cannot go on: {part} has ended, and that is a bug: the lines before this one say more"
+                );
             }
             let pressure = &self.shards.process().pressure;
             pressure.set_memory_percent(kept.look(memory_max, bound));

@@ -59,7 +59,7 @@ impl Counter {
         config: &Resolved,
         node: u16,
         shards: &Shards,
-        facts: &Facts,
+        facts: &Arc<Facts>,
         api: &Arc<Api>,
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Result<Option<SocketAddr>> {
@@ -82,7 +82,7 @@ impl Counter {
         };
         let api = Arc::clone(api);
         self.backends
-            .serve(listener, served, &handlers, api, tracer.as_ref())
+            .serve(listener, served, &handlers, api, tracer.as_ref(), facts)
             .context("cannot start the thread for workers")?;
         Ok(addr)
     }

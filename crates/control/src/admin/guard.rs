@@ -5,6 +5,7 @@ use super::{Gate, reply};
 use crate::api::http;
 use crate::api::problem::{Kind, Problem};
 use crate::flood::Flood;
+use crate::seats::Peer;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -78,6 +79,11 @@ pub(crate) async fn check(
 ) -> Response {
     let access = &guard.gate.access;
     let caller = access.keys.find(request.headers()).cloned();
+    if caller.is_some()
+        && let Some(peer) = request.extensions().get::<Peer>()
+    {
+        peer.trust();
+    }
     let path = request.uri().path();
     if access.is_open(path) {
         if let Some(caller) = caller {

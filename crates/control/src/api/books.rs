@@ -70,36 +70,72 @@ impl Durations {
     }
 }
 
+/// The way by which a call comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    Http,
+    Grpc,
+}
+
+/// In the order of the variants.
+const DOORS: [&str; 2] = ["http", "grpc"];
+const OUTCOMES: [&str; 3] = ["done", "refused", "failed"];
+
+/// The figures of one call.
+#[derive(Debug, Default)]
+struct Page {
+    /// By door and outcome.
+    calls: [[AtomicU64; OUTCOMES.len()]; DOORS.len()],
+    durations: Durations,
+}
+
 /// The figures of both doors.
 #[derive(Debug, Default)]
 pub struct Books {
-    calls: [AtomicU64; Call::ROWS.len()],
+    pages: [Page; Call::ROWS.len()],
     problems: [AtomicU64; Kind::ALL.len()],
-    pub(crate) durations: Durations,
 }
 
 impl Books {
-    pub(super) fn note(&self, call: Call, problem: Option<Kind>, took: Duration) {
-        self.calls[call as usize].fetch_add(1, Ordering::Relaxed);
-        self.durations.note(took);
+    pub(super) fn note(&self, call: Call, door: Door, problem: Option<Kind>, took: Duration) {
+        let outcome = match problem {
+            None => 0,
+            Some(kind) if kind.status() < 500 => 1,
+            Some(_) => 2,
+        };
+        let page = &self.pages[call as usize];
+        page.calls[door as usize][outcome].fetch_add(1, Ordering::Relaxed);
+        page.durations.note(took);
         if let Some(kind) = problem {
             self.problems[kind as usize].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn by_call(&self) -> Vec<(String, f64)> {
-        let names = Call::ROWS.map(|(name, _, _)| name);
-        counted(&names, &self.calls)
+    /// By call, door and outcome, whose names are separated by commas.
+    pub(crate) fn by_outcome(&self) -> Vec<(String, f64)> {
+        let mut rows = Vec::new();
+        for ((call, _, _), page) in Call::ROWS.iter().zip(&self.pages) {
+            for (door, cells) in DOORS.iter().zip(&page.calls) {
+                let named = OUTCOMES
+                    .iter()
+                    .map(|outcome| format!("{call},{door},{outcome}"));
+                rows.extend(named.zip(cells).map(counted));
+            }
+        }
+        rows
     }
 
     pub(crate) fn by_problem(&self) -> Vec<(String, f64)> {
-        let names = Kind::ALL.map(Kind::name);
-        counted(&names, &self.problems)
+        let named = Kind::ALL.map(Kind::name).map(str::to_owned);
+        named.into_iter().zip(&self.problems).map(counted).collect()
+    }
+
+    pub(crate) fn durations(&self) -> impl Iterator<Item = (&'static str, &Durations)> {
+        let names = Call::ROWS.iter().map(|(name, _, _)| *name);
+        names.zip(self.pages.iter().map(|page| &page.durations))
     }
 }
 
-fn counted(names: &[&str], cells: &[AtomicU64]) -> Vec<(String, f64)> {
-    let cells = cells.iter().map(|cell| cell.load(Ordering::Relaxed) as f64);
-    let names = names.iter().map(|name| (*name).to_owned());
-    names.zip(cells).collect()
+fn counted((name, cell): (String, &AtomicU64)) -> (String, f64) {
+    (name, cell.load(Ordering::Relaxed) as f64)
 }

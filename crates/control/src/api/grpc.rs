@@ -5,7 +5,7 @@ use super::model::{self, Ack, Disconnect, Done, Emit, Join, Leave, Order, Whom};
 use super::problem::{Kind, Problem};
 use super::{Api, BODY_BYTES_MAX, books, once, proto};
 use crate::admin::keys::Caller;
-use crate::backend::Peer;
+use crate::seats::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message;
@@ -410,7 +410,8 @@ impl tonic::codegen::Service<HttpRequest<Body>> for Service {
                 books::Call::ListRooms => api.run(request, list_rooms).await,
                 books::Call::CountRoom => api.run(request, count_room).await,
             };
-            books.note(what, problem_of(&answer), began.elapsed());
+            let problem = problem_of(&answer);
+            books.note(what, books::Door::Grpc, problem, began.elapsed());
             Ok(answer)
         })
     }

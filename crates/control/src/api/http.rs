@@ -1,6 +1,6 @@
 //! The HTTP door: paths under `/v1`, and the document that describes them.
 
-use super::books::Call;
+use super::books::{Call, Door};
 use super::model::{
     Accepted, Collected, Count, Disconnect, Done, Emit, Join, Leave, Order, Rooms, Selection,
     Sockets,
@@ -151,7 +151,7 @@ async fn admit(
     };
     if let Some(call) = call {
         let problem = response.extensions().get().copied();
-        api.books.note(call, problem, began.elapsed());
+        api.books.note(call, Door::Http, problem, began.elapsed());
     }
     if let Some(standing) = standing {
         standing.write(response.headers_mut());

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Calls that wait for shards at once. One more is refused.
+/// Calls that wait for shards at once, and events that wait for the answers of clients. One more is refused.
 const CALLS_MAX: usize = 64;
 /// Beyond the time that answers of clients or nodes have. A shard that does not answer by then hangs.
 const GRACE: Duration = Duration::from_secs(5);
@@ -68,6 +68,7 @@ pub struct Api {
     room_name_bytes_max: usize,
     rates: Windows<String>,
     calls: Semaphore,
+    questions: Semaphore,
     lists: Semaphore,
     once: Once,
     books: Arc<Books>,
@@ -87,6 +88,7 @@ impl Api {
             room_name_bytes_max: settings.room_name_bytes_max,
             rates: Windows::new(settings.rate),
             calls: Semaphore::new(CALLS_MAX),
+            questions: Semaphore::new(CALLS_MAX),
             lists: Semaphore::new(lists::LISTS_MAX),
             once: Once::default(),
             books: Arc::default(),
@@ -217,8 +219,13 @@ impl Api {
 
     /// Sends an errand and waits for what comes of it; `within`: what others have for their answers.
     async fn ask(&self, of: Chosen, what: Wanted, within: Duration) -> Result<Outcome, Problem> {
-        let Ok(_call) = self.calls.try_acquire() else {
-            let detail = format!("{CALLS_MAX} calls wait for answers already");
+        // Clients may take a minute: calls that need none of them do not wait behind those that do.
+        let (places, waiting) = match what {
+            Wanted::Ask(..) => (&self.questions, "events wait for the answers of clients"),
+            _ => (&self.calls, "calls wait for shards"),
+        };
+        let Ok(_place) = places.try_acquire() else {
+            let detail = format!("{CALLS_MAX} {waiting} already");
             return Err(Problem::new(Kind::Busy, detail));
         };
         let (answer, answered) = oneshot::channel();

@@ -10,10 +10,11 @@ use tokio::sync::watch;
 
 /// How long an answer is remembered.
 pub const REMEMBERED: Duration = Duration::from_secs(600);
-/// Orders that are remembered. One more is refused: forgetting an old one would break a promise.
-pub const KEYS_MAX: usize = 10_000;
-/// Bytes of the answers that are remembered.
-pub const BYTES_MAX: usize = 16 << 20;
+/// Orders that are remembered. One more is refused: forgetting an old one would break a promise. One caller has half of them, so
+/// that none shuts out the others.
+pub const KEYS_MAX: usize = 100_000;
+/// Bytes of the answers that are remembered, of which one caller has half as well.
+const BYTES_MAX: usize = 32 << 20;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const KEY_BYTES_MAX: usize = 255;
 
@@ -39,10 +40,19 @@ pub(super) struct Once {
 
 #[derive(Debug, Default)]
 struct Memory {
-    orders: HashMap<Name, Remembered>,
+    /// By the name of the API key.
+    callers: HashMap<String, Orders>,
+    len: usize,
     bytes: usize,
     /// When it was looked through last.
     swept: Option<Instant>,
+}
+
+/// Of one caller.
+#[derive(Debug, Default)]
+struct Orders {
+    by_key: HashMap<String, Remembered>,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -72,7 +82,7 @@ impl Once {
     ) -> Result<Turn, Problem> {
         let mut memory = self.memory();
         memory.forget(&name, now);
-        if let Some(known) = memory.orders.get(&name) {
+        if let Some(known) = memory.get_mut(&name) {
             if known.digest != digest {
                 return Err(Problem::new(
                     Kind::KeyReused,
@@ -84,10 +94,10 @@ impl Once {
             }
             return Ok(Turn::Repeated(known.slot.clone()));
         }
-        if memory.orders.len() >= KEYS_MAX || memory.bytes >= BYTES_MAX {
+        if memory.is_full_for(&name.0) {
             return Err(Problem::new(
                 Kind::Busy,
-                "the gateway remembers as many Idempotency-Keys as it may: leave the header out, or come back later",
+                "the gateway remembers as many Idempotency-Keys of this caller as it may: leave the header out, or come back later",
             ));
         }
         let (sender, slot) = watch::channel(None);
@@ -97,7 +107,10 @@ impl Once {
             slot,
             bytes: 0,
         };
-        memory.orders.insert(name, remembered);
+        memory.len += 1;
+        let (caller, key) = name;
+        let orders = memory.callers.entry(caller).or_default();
+        orders.by_key.insert(key, remembered);
         Ok(Turn::First(sender))
     }
 
@@ -108,11 +121,17 @@ impl Once {
             Ok(_) => true,
             Err(problem) => problem.kind() == Kind::NoAnswer,
         };
+        let (caller, key) = name;
+        let Some(orders) = memory.callers.get_mut(caller) else {
+            return;
+        };
         if !carried_out {
-            memory.orders.remove(name);
-        } else if let Some(known) = memory.orders.get_mut(name) {
+            let forgotten = orders.by_key.remove(key).is_some();
+            memory.len -= usize::from(forgotten);
+        } else if let Some(known) = orders.by_key.get_mut(key) {
             known.bytes = bytes(answer);
             let bytes = known.bytes;
+            orders.bytes += bytes;
             memory.bytes += bytes;
         }
     }
@@ -129,25 +148,37 @@ impl Remembered {
 }
 
 impl Memory {
-    /// Entries that are over go: about once a second, and whenever one is in the way.
+    fn get_mut(&mut self, (caller, key): &Name) -> Option<&mut Remembered> {
+        self.callers.get_mut(caller)?.by_key.get_mut(key)
+    }
+
+    fn is_full_for(&self, caller: &str) -> bool {
+        let own = self.callers.get(caller);
+        let own = own.map_or((0, 0), |orders| (orders.by_key.len(), orders.bytes));
+        self.len.max(2 * own.0) >= KEYS_MAX || self.bytes.max(2 * own.1) >= BYTES_MAX
+    }
+
+    /// Entries that are over go: about once a second, and when one is in the way.
     fn forget(&mut self, wanted: &Name, now: Instant) {
         let recent = |swept: Instant| now.saturating_duration_since(swept) < SWEEP_INTERVAL;
-        let is_full = self.orders.len() >= KEYS_MAX;
         let is_over = self
-            .orders
-            .get(wanted)
+            .get_mut(wanted)
             .is_some_and(|known| !known.is_kept(now));
-        if self.swept.is_some_and(recent) && !is_full && !is_over {
+        if self.swept.is_some_and(recent) && !is_over {
             return;
         }
         self.swept = Some(now);
-        let mut freed = 0;
-        self.orders.retain(|_, known| {
-            let keeps = known.is_kept(now);
-            freed += if keeps { 0 } else { known.bytes };
-            keeps
+        self.callers.retain(|_, orders| {
+            orders.by_key.retain(|_, known| known.is_kept(now));
+            orders.bytes = orders.by_key.values().map(|known| known.bytes).sum();
+            !orders.by_key.is_empty()
         });
-        self.bytes -= freed;
+        self.len = self
+            .callers
+            .values()
+            .map(|orders| orders.by_key.len())
+            .sum();
+        self.bytes = self.callers.values().map(|orders| orders.bytes).sum();
     }
 }
 
@@ -210,25 +241,52 @@ mod tests {
         }
     }
 
+    /// One of them might use up all that there was, and the others were refused for ten minutes.
     #[test]
-    fn one_key_too_many_is_refused_and_none_is_forgotten_early() {
+    fn a_caller_with_many_keys_shut_out_the_others() {
         let (once, now) = (Once::default(), Instant::now());
-        for n in 0..KEYS_MAX {
-            once.begin(name(&n.to_string()), [1; 32], now)
-                .expect("there is room");
+        let begin = |caller: &str, key: usize, at| {
+            let name = (caller.to_owned(), key.to_string());
+            once.begin(name, [1; 32], at)
+        };
+        for n in 0..KEYS_MAX / 2 {
+            begin("shop", n, now).expect("there is room");
         }
-        let one_more = once
-            .begin(name("one more"), [1; 32], now)
-            .expect_err("full");
-        assert_eq!(one_more.kind(), Kind::Busy);
-        assert!(matches!(
-            once.begin(name("0"), [1; 32], now),
-            Ok(Turn::Repeated(_))
-        ));
-        let later = now + REMEMBERED;
-        assert!(matches!(
-            once.begin(name("one more"), [1; 32], later),
-            Ok(Turn::First(_))
-        ));
+        let full = |told: Result<Turn, Problem>| told.err().map(|problem| problem.kind());
+        assert_eq!(full(begin("shop", KEYS_MAX, now)), Some(Kind::Busy));
+        assert!(
+            matches!(begin("shop", 0, now), Ok(Turn::Repeated(_))),
+            "none is forgotten early"
+        );
+        assert!(matches!(begin("bank", 0, now), Ok(Turn::First(_))));
+        // The answers are bounded in the same way.
+        let answer = super::super::model::Answer {
+            args: serde_json::value::RawValue::from_string(format!(
+                "[\"{}\"]",
+                "x".repeat(BYTES_MAX / 2)
+            ))
+            .expect("JSON"),
+            attachments: Vec::new(),
+        };
+        let collected = super::super::model::Collected {
+            acked: 1,
+            timed_out: 0,
+            gone: 0,
+            undelivered: 0,
+            complete: true,
+            answers: vec![answer],
+        };
+        once.end(
+            &("bank".to_owned(), "0".to_owned()),
+            &Ok(Done::Collected(collected)),
+        );
+        assert_eq!(full(begin("bank", 1, now)), Some(Kind::Busy));
+        assert!(matches!(begin("post", 0, now), Ok(Turn::First(_))));
+        for caller in ["shop", "bank"] {
+            assert!(matches!(
+                begin(caller, KEYS_MAX, now + REMEMBERED),
+                Ok(Turn::First(_))
+            ));
+        }
     }
 }

@@ -1,19 +1,17 @@
 //! Connections of the workers' listener: TLS, and how many there may be.
 
 use crate::flood::Flood;
+use crate::seats::{Peer, Seat, Seats};
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
-use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::codegen::tokio_stream::Stream;
@@ -49,6 +47,26 @@ pub struct Listener {
     pub conns_max: usize,
 }
 
+/// Lines of the log that strangers cause.
+#[derive(Clone)]
+pub(super) struct Lines(Arc<Mutex<Flood>>);
+
+impl Default for Lines {
+    fn default() -> Self {
+        let flood = Flood::new("connections of workers refused or ended");
+        Self(Arc::new(Mutex::new(flood)))
+    }
+}
+
+impl Lines {
+    /// There may be one more now.
+    pub(super) fn admit(&self) -> bool {
+        let mut flood = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        flood.pass_time(Instant::now());
+        flood.admits()
+    }
+}
+
 /// Connections that may speak, one after the other.
 pub(super) struct Incoming(Receiver<Conn>);
 
@@ -63,8 +81,8 @@ impl Listener {
 }
 
 async fn accept(tcp: TcpListener, secured: Option<Secured>, conns_max: usize, ready: Sender<Conn>) {
-    let seats = Seats::default();
-    for id in 0.. {
+    let (seats, lines) = (Seats::default(), Lines::default());
+    loop {
         let stream = match tcp.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -75,23 +93,36 @@ async fn accept(tcp: TcpListener, secured: Option<Secured>, conns_max: usize, re
         };
         // Small frames go both ways: none waits for the next. A failure costs time only.
         let _ = stream.set_nodelay(true);
-        let seat = seats.take(id, conns_max);
-        tokio::spawn(welcome(stream, seat, secured.clone(), ready.clone()));
+        let (seat, taken) = seats.take(conns_max);
+        if taken && lines.admit() {
+            tracing::warn!(
+                conns_max,
+                "a worker's connection gives its place to another (workers.conns_max)"
+            );
+        }
+        let lines = lines.clone();
+        tokio::spawn(welcome(stream, seat, secured.clone(), ready.clone(), lines));
     }
 }
 
 /// Nobody waits for another's handshake.
-async fn welcome(stream: TcpStream, mut seat: Seat, secured: Option<Secured>, ready: Sender<Conn>) {
+async fn welcome(
+    stream: TcpStream,
+    mut seat: Seat,
+    secured: Option<Secured>,
+    ready: Sender<Conn>,
+    lines: Lines,
+) {
     let peer = stream.peer_addr().ok();
     let shaken = tokio::select! {
         shaken = shake_hands(stream, secured) => shaken,
         // Its place is another's: none is open without one.
-        _ = &mut seat.end => return,
+        () = seat.lost() => return,
     };
     match shaken {
         // The server is gone: so is the process.
         Ok(bytes) => drop(ready.send(Conn { bytes, seat }).await),
-        Err(error) if seat.seats.lock().logs() => {
+        Err(error) if lines.admit() => {
             tracing::warn!(?peer, %error, "worker refused: the TLS handshake failed");
         }
         Err(_) => {}
@@ -116,133 +147,6 @@ impl Stream for Incoming {
     }
 }
 
-#[derive(Clone, Default)]
-struct Seats(Arc<Mutex<Room>>);
-
-/// Connections, and when each was heard last.
-struct Room {
-    taken: HashMap<u64, Taken>,
-    /// Strangers cause its lines.
-    flood: Flood,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        Self {
-            taken: HashMap::new(),
-            flood: Flood::new("connections of workers refused or ended"),
-        }
-    }
-}
-
-impl Room {
-    /// There may be one more line now.
-    fn logs(&mut self) -> bool {
-        self.flood.pass_time(Instant::now());
-        self.flood.admits()
-    }
-}
-
-struct Taken {
-    heard: Arc<Heard>,
-    /// Ends the connection when it is dropped.
-    _end: oneshot::Sender<()>,
-}
-
-#[derive(Debug)]
-struct Heard {
-    since: Instant,
-    /// Milliseconds behind it.
-    last: AtomicU64,
-    /// Somebody showed a key there.
-    trusted: AtomicBool,
-}
-
-/// The connection by which a request came.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer(Arc<Heard>);
-
-impl Peer {
-    /// It showed a key: no stranger takes its place.
-    pub(crate) fn trust(&self) {
-        self.0.trusted.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Heard {
-    fn now(&self) {
-        let millis = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(millis, Ordering::Relaxed);
-    }
-
-    fn at(&self) -> Instant {
-        self.since + Duration::from_millis(self.last.load(Ordering::Relaxed))
-    }
-
-    /// The lowest gives its place away.
-    fn rank(&self) -> (bool, Instant) {
-        (self.trusted.load(Ordering::Relaxed), self.at())
-    }
-}
-
-/// A connection's seat. It is free when this is dropped.
-struct Seat {
-    id: u64,
-    seats: Seats,
-    heard: Arc<Heard>,
-    end: oneshot::Receiver<()>,
-}
-
-impl Seats {
-    /// A seat for a new connection. When all are taken, one that has shown no key goes, the one that was silent for longest. Where all
-    /// have shown one, it is the most silent of them.
-    fn take(&self, id: u64, conns_max: usize) -> Seat {
-        let mut room = self.lock();
-        if room.taken.len() >= conns_max {
-            let oldest = room
-                .taken
-                .iter()
-                .min_by_key(|(_, taken)| taken.heard.rank());
-            if let Some(id) = oldest.map(|(id, _)| *id) {
-                room.taken.remove(&id);
-            }
-            if room.logs() {
-                tracing::warn!(
-                    conns_max,
-                    "a worker's connection gives its place to another (workers.conns_max)"
-                );
-            }
-        }
-        let (sender, end) = oneshot::channel();
-        let heard = Arc::new(Heard {
-            since: Instant::now(),
-            last: AtomicU64::new(0),
-            trusted: AtomicBool::new(false),
-        });
-        let taken = Taken {
-            heard: Arc::clone(&heard),
-            _end: sender,
-        };
-        room.taken.insert(id, taken);
-        Seat {
-            id,
-            seats: self.clone(),
-            heard,
-            end,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Room> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.seats.lock().taken.remove(&self.id);
-    }
-}
-
 enum Bytes {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
@@ -258,7 +162,7 @@ impl Connected for Conn {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        Peer(Arc::clone(&self.seat.heard))
+        self.seat.peer().clone()
     }
 }
 
@@ -268,15 +172,14 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let end = &mut self.seat.end;
-        if end.is_terminated() || Pin::new(end).poll(cx).is_ready() {
+        if self.seat.is_lost(cx) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         let read = ready!(match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Bytes::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         });
-        self.seat.heard.now();
+        self.seat.peer().heard();
         Poll::Ready(read)
     }
 }

@@ -4,6 +4,7 @@ use super::driver::Letter;
 use super::figures::Figures;
 use super::webhook::{Endpoint, parent};
 use crate::flood::Flood;
+use crate::vitals::Vitals;
 use backend::{Call, Outcome};
 use rules::{Doing, TraceParent, Tracer};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(super) struct Caller {
     letters: Sender<Letter>,
     tracer: Option<Arc<dyn Tracer>>,
     figures: Arc<Figures>,
+    vitals: Vitals,
     well: bool,
     flood: Flood,
 }
@@ -36,6 +38,7 @@ impl Caller {
         letters: Sender<Letter>,
         tracer: Option<Arc<dyn Tracer>>,
         figures: Arc<Figures>,
+        vitals: Vitals,
     ) -> Self {
         Self {
             name,
@@ -43,6 +46,7 @@ impl Caller {
             letters,
             tracer,
             figures,
+            vitals,
             well: true,
             flood: Flood::new("call failed"),
         }
@@ -52,6 +56,7 @@ impl Caller {
         let (endpoint, letters) = (Arc::clone(&self.endpoint), self.letters.clone());
         let (tracer, name) = (self.tracer.clone(), self.name.clone());
         let figures = Arc::clone(&self.figures);
+        let pulse = self.vitals.pulse("a call of an endpoint");
         tokio::spawn(async move {
             let span = tracer
                 .as_ref()
@@ -73,6 +78,7 @@ impl Caller {
             };
             // The driver ends with the process.
             let _ = letters.send(Letter::Called(called)).await;
+            pulse.rest();
         });
     }
 

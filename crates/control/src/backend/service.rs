@@ -1,9 +1,11 @@
 //! The gRPC side: keys, the first message, and each stream's frames on their way to the driver.
 
-use super::accept::{Listener, Peer};
+use super::accept::{Lines, Listener};
 use super::driver::{Desk, Letter, Outbox, outbox};
 use super::intake::{Frames, Intake};
 use crate::api::grpc;
+use crate::metrics::node::Node;
+use crate::seats::Peer;
 use backend::proto::Hello;
 use backend::{Denied, Link};
 use prost::bytes::{BufMut, Bytes};
@@ -11,6 +13,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
@@ -33,14 +36,30 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Workers {
     desks: Arc<BTreeMap<String, Desk>>,
     intake: Intake,
+    lines: Lines,
+    node: Arc<Node>,
 }
 
 impl Workers {
-    pub(super) fn new(desks: BTreeMap<String, Desk>) -> Self {
+    pub(super) fn new(desks: BTreeMap<String, Desk>, node: Arc<Node>) -> Self {
         Self {
             desks: Arc::new(desks),
             intake: Intake::default(),
+            lines: Lines::default(),
+            node,
         }
+    }
+
+    /// `backend`: the one that was named, if anything was read.
+    fn refuse(&self, backend: &str, why: &str) -> Status {
+        self.node.refused.workers.fetch_add(1, Ordering::Relaxed);
+        match self.lines.admit() {
+            true => tracing::warn!(backend, "worker refused: {why}"),
+            false => drop(self.node.log.suppressed.fetch_add(1, Ordering::Relaxed)),
+        }
+        Status::unauthenticated(
+            "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
+        )
     }
 
     async fn attach(self, request: HttpRequest<Body>) -> Result<Messages, Status> {
@@ -52,13 +71,12 @@ impl Workers {
             .values()
             .any(|desk| desk.keys.identify(&headers).is_some());
         if !known {
-            tracing::warn!("worker refused: no backend has its key");
-            return Err(unknown());
+            return Err(self.refuse("", "no backend has its key"));
         }
         if let Some(peer) = request.extensions.get::<Peer>() {
             peer.trust();
         }
-        let mut frames = Frames::new(body, self.intake);
+        let mut frames = Frames::new(body, self.intake.clone());
         let first = tokio::time::timeout(HELLO_TIMEOUT, frames.next()).await;
         let first = first.map_err(|_| {
             Status::deadline_exceeded("cannot attach: the first message did not come within 5 s")
@@ -70,25 +88,14 @@ impl Workers {
         let desk = self.desks.get(&hello.backend);
         // A key of one backend tells nothing about the names of others.
         let desk = desk.filter(|desk| desk.keys.identify(&headers).is_some());
-        let desk = desk.cloned().ok_or_else(|| {
-            tracing::warn!(
-                backend = hello.backend,
-                "worker refused: its key is for another backend"
-            );
-            unknown()
-        })?;
+        let other = || self.refuse(&hello.backend, "its key is for another backend");
+        let desk = desk.cloned().ok_or_else(other)?;
         let (outbox, messages) = outbox();
         let link = introduce(&desk, hello, outbox).await?;
         let room = Arc::clone(&desk.room);
         tokio::spawn(read(desk, link, frames));
         Ok(Messages { messages, room })
     }
-}
-
-fn unknown() -> Status {
-    Status::unauthenticated(
-        "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
-    )
 }
 
 async fn introduce(desk: &Desk, hello: Hello, outbox: Outbox) -> Result<Link, Status> {

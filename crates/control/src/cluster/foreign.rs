@@ -9,6 +9,7 @@ pub use gauges::Gauges;
 
 use super::engine::{self, Engine, Kind, Message, Name, News, Opened, StreamNews};
 use super::feed::Feed;
+use crate::vitals::Pulse;
 use compat::classic;
 use compat::plane::{
     Counted, Counters, Dialect, Membership, Plane, Reply, Round, Settings, Task, Told, Topic, Way,
@@ -173,6 +174,7 @@ pub struct Plan {
     pub postman: Postman,
     /// Where to tell what happens.
     pub gauges: Arc<Gauges>,
+    pub pulse: Pulse,
 }
 
 /// Starts the task on the runtime that is entered; it ends with the engine, or when the last [`Ear`] goes.
@@ -207,7 +209,10 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
     // As if they had a socket, always.
     let namespaces = plan.namespaces.iter();
     namespaces.for_each(|name| bridge.namespace(name, true));
-    tokio::spawn(bridge.run(heard, (feed, entries), counted));
+    tokio::spawn(async move {
+        bridge.run(heard, (feed, entries), counted).await;
+        plan.pulse.rest();
+    });
     Ear {
         letters,
         bell,

@@ -8,6 +8,7 @@ use super::gauges::Gauges;
 use super::number::Number;
 use super::roster::Roster;
 use crate::health::Readiness;
+use crate::vitals::Pulse;
 use cluster::node::Limits;
 use hub::{Inbox, Letter, Parcel, Uplink};
 use std::sync::Arc;
@@ -103,6 +104,7 @@ impl Member {
     pub fn join<F>(
         settings: Settings,
         gauges: Arc<Gauges>,
+        pulse: Pulse,
         open: impl FnOnce() -> F + Send + 'static,
     ) -> Result<Self, Trouble>
     where
@@ -141,6 +143,7 @@ impl Member {
         let thread = std::thread::Builder::new().name("cluster".to_owned());
         let spawned = thread.spawn(move || {
             let how = runtime.block_on(seed.live(open));
+            pulse.rest();
             let _ = end.send(how);
         });
         spawned.map_err(start)?;

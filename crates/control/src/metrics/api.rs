@@ -7,37 +7,47 @@ use crate::api::{BOUNDS, Books, Durations};
 pub(super) const API: &[Metric] = &[
     counter(
         "sockeye_api_calls_total",
-        "Calls of the server API by both doors, failed ones included.",
-        |v| Samples::Labelled(books(v).map_or_else(|| Books::default().by_call(), Books::by_call)),
+        "Calls of the server API: `done`, `refused` (4xx: the caller is to change something), or `failed` (5xx). Requests by HTTP without a \
+         known key are in `sockeye_http_refused_total`.",
+        |v| Samples::Labelled(of_books(v, Books::by_outcome)),
     )
-    .by("call"),
+    .by("call,door,outcome"),
     counter(
         "sockeye_api_problems_total",
-        "Calls that failed, by the type of the problem. Requests by HTTP without a known key are in `sockeye_http_refused_total`.",
-        |v| Samples::Labelled(books(v).map_or_else(|| Books::default().by_problem(), Books::by_problem)),
+        "Calls that were refused or failed, by the type of the problem.",
+        |v| Samples::Labelled(of_books(v, Books::by_problem)),
     )
     .by("problem"),
     histogram(
         "sockeye_api_call_duration_seconds",
         "Time from a call to its answer. An event with `ack` waits for the answers of its receivers.",
-        |v| durations(books(v).map(|books| &books.durations)),
-    ),
+        |v| {
+            Samples::Histograms(of_books(v, |books| {
+                let calls = books.durations().map(|(call, spent)| (call.to_owned(), buckets([spent])));
+                calls.collect()
+            }))
+        },
+    )
+    .by("call"),
 ];
 
-fn books<'a>(view: &View<'a>) -> Option<&'a Books> {
-    view.node.api.get().map(|books| &**books)
+/// Zeros until somebody can call.
+fn of_books<T>(view: &View<'_>, read: impl Fn(&Books) -> T) -> T {
+    let books = view.node.api.get();
+    books.map_or_else(|| read(&Books::default()), |books| read(books))
 }
 
-pub(super) fn durations<'a>(all: impl IntoIterator<Item = &'a Durations>) -> Samples {
+/// Of all these durations.
+pub(super) fn buckets<'a>(all: impl IntoIterator<Item = &'a Durations>) -> Buckets {
     let (mut counts, mut total_us) = (vec![0; BOUNDS.len() + 1], 0);
     for durations in all {
         let cells = counts.iter_mut().zip(&durations.counts);
         cells.for_each(|(count, cell)| *count += load(cell));
         total_us += load(&durations.total_us);
     }
-    Samples::Histogram(Buckets {
+    Buckets {
         bounds: BOUNDS.to_vec(),
         counts,
         sum: total_us as f64 / 1e6,
-    })
+    }
 }

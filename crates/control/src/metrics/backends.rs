@@ -112,7 +112,7 @@ pub(super) const BACKENDS: &[Metric] = &[
         |v| {
             let backends = v.node.backends.get();
             let all = backends.into_iter().flat_map(|backends| backends.values());
-            super::api::durations(all.map(|figures| &figures.call_durations))
+            Samples::Histogram(super::api::buckets(all.map(|figures| &figures.call_durations)))
         },
     ),
     counter(

@@ -85,9 +85,11 @@ struct View<'a> {
 enum Samples {
     /// One value, or none if it is not known here.
     One(Option<f64>),
-    /// A value for each value of the metric's label.
+    /// A value for each value of the metric's label. Of several labels, the values are separated by commas, as the labels are.
     Labelled(Vec<(String, f64)>),
     Histogram(Buckets),
+    /// The same for each value of its label.
+    Histograms(Vec<(String, Buckets)>),
 }
 
 /// A histogram whose counts are not cumulative; the last is for what passes all bounds.

@@ -9,6 +9,7 @@ use crate::health::Readiness;
 use crate::identity::Verifier;
 use crate::relay;
 use crate::traces;
+use crate::vitals::Vitals;
 use hub::addresses::Addresses;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,6 +28,8 @@ pub struct Bounds {
 #[derive(Debug, Default)]
 pub struct Node {
     pub readiness: Readiness,
+    /// Without which it ends.
+    pub vitals: Vitals,
     pub bounds: OnceLock<Bounds>,
     /// Connections by address.
     pub addresses: OnceLock<Arc<Addresses>>,
@@ -56,6 +59,8 @@ pub struct Node {
 pub struct Refused {
     /// On the operators' listener: without a valid API key.
     pub admin: AtomicU64,
+    /// Streams of workers: without the key of their backend.
+    pub workers: AtomicU64,
     /// Pages: more than one address may ask for.
     pub pages: AtomicU64,
 }

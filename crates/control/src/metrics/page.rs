@@ -34,9 +34,12 @@ fn row(page: &mut String, metric: &Metric) {
     let labels = match label_values(metric) {
         None if metric.label.is_empty() => String::new(),
         None => format!("`{}`", metric.label),
-        Some(values) => {
-            let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
-            format!("`{}`: {}", metric.label, values.join(", "))
+        Some(labels) => {
+            let labels = labels.iter().map(|(name, values)| {
+                let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+                format!("`{name}`: {}", values.join(", "))
+            });
+            labels.collect::<Vec<_>>().join("; ")
         }
     };
     let (name, kind) = (metric.name, metric.kind.name());

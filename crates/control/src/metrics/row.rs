@@ -24,7 +24,7 @@ pub(super) struct Metric {
     /// As it is queried: counters with `_total`.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Name of its label; empty if it has none.
+    /// Names of its labels, separated by commas; empty if it has none.
     pub(super) label: &'static str,
     pub(super) help: &'static str,
     pub(super) read: fn(&View<'_>) -> Samples,

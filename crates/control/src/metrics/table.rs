@@ -600,8 +600,8 @@ const ERRORS: &[CloseReason] = &[
 ];
 
 #[cfg(test)]
-/// The values of a metric's label, unless they depend on the machine or the build.
-pub(super) fn label_values(metric: &Metric) -> Option<Vec<String>> {
+/// A metric's labels and the values of each, unless they depend on the machine or the build.
+pub(super) fn label_values(metric: &Metric) -> Option<Vec<(&'static str, Vec<String>)>> {
     if matches!(metric.label, "" | "shard" | "version") {
         return None;
     }
@@ -613,8 +613,20 @@ pub(super) fn label_values(metric: &Metric) -> Option<Vec<String>> {
         accept_rate: 0.0,
         stalled: Vec::new(),
     };
-    match (metric.read)(&view) {
-        Samples::Labelled(values) => Some(values.into_iter().map(|(value, _)| value).collect()),
-        _ => None,
-    }
+    let rows: Vec<String> = match (metric.read)(&view) {
+        Samples::Labelled(rows) => rows.into_iter().map(|(values, _)| values).collect(),
+        Samples::Histograms(rows) => rows.into_iter().map(|(values, _)| values).collect(),
+        _ => return None,
+    };
+    let names = metric.label.split(',').enumerate();
+    let labels = names.map(|(at, name)| {
+        let mut values: Vec<String> = Vec::new();
+        for value in rows.iter().filter_map(|row| row.split(',').nth(at)) {
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
+        (name, values)
+    });
+    Some(labels.collect())
 }

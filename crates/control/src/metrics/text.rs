@@ -79,19 +79,38 @@ fn write_samples(out: &mut String, metric: &Metric, samples: &Samples, format: F
         }
         Samples::Labelled(values) => {
             for (label, value) in values {
-                let _ = writeln!(out, "{name}{{{}=\"{label}\"}} {value}", metric.label);
+                let _ = writeln!(out, "{name}{{{}}} {value}", labels(metric, label));
             }
         }
-        Samples::Histogram(buckets) => histogram(out, name, buckets, format),
+        Samples::Histogram(buckets) => histogram(out, name, "", buckets, format),
+        Samples::Histograms(all) => {
+            for (label, buckets) in all {
+                histogram(out, name, &labels(metric, label), buckets, format);
+            }
+        }
     }
 }
 
-fn histogram(out: &mut String, name: &str, buckets: &Buckets, format: Format) {
+/// `call="emit",door="http"`
+fn labels(metric: &Metric, values: &str) -> String {
+    let pairs = metric.label.split(',').zip(values.split(','));
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
+    pairs.join(",")
+}
+
+fn histogram(out: &mut String, name: &str, labels: &str, buckets: &Buckets, format: Format) {
+    let (own, before_le) = match labels {
+        "" => (String::new(), String::new()),
+        _ => (format!("{{{labels}}}"), format!("{labels},")),
+    };
     let bounds = buckets.bounds.iter().map(|bound| format.bound(*bound));
     let mut count = 0;
     for (le, n) in bounds.chain(["+Inf".to_owned()]).zip(&buckets.counts) {
         count += n;
-        let _ = writeln!(out, "{name}_bucket{{le=\"{le}\"}} {count}");
+        let _ = writeln!(out, "{name}_bucket{{{before_le}le=\"{le}\"}} {count}");
     }
-    let _ = write!(out, "{name}_sum {}\n{name}_count {count}\n", buckets.sum);
+    let sum = buckets.sum;
+    let _ = write!(out, "{name}_sum{own} {sum}\n{name}_count{own} {count}\n");
 }

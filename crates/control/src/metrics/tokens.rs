@@ -33,10 +33,15 @@ pub(super) const AUTH: &[Metric] = &[
     ),
     counter(
         "sockeye_http_refused_total",
-        "Requests refused outside the data plane: to operators' paths without a valid API key, for pages above `pages.rate`.",
+        "Requests refused outside the data plane: to operators' paths without a valid API key, for pages above `pages.rate`, and streams of workers \
+         without the key of their backend.",
         |v| {
             let refused = &v.node.refused;
-            let counts = [("admin", &refused.admin), ("pages", &refused.pages)];
+            let counts = [
+                ("admin", &refused.admin),
+                ("pages", &refused.pages),
+                ("workers", &refused.workers),
+            ];
             Samples::Labelled(counts.map(|(name, cell)| (name.to_owned(), load(cell) as f64)).into())
         },
     )

@@ -12,6 +12,7 @@ use control::cluster::redis::settings::{Mode, Settings as Redis};
 use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
 use control::relay::{Relays, Secrets};
+use control::vitals::Vitals;
 use hub::Inbox;
 use shard::Shards;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -104,6 +105,7 @@ impl Seat {
         let count = shards.metrics().len() as u16;
         let inbox = || Inbox::new(shards.process(), self.member.number(), count);
         let plan = foreign::Plan {
+            pulse: Vitals::default().pulse("the bridge"),
             settings: self.wanted.compat(self.member.number()),
             stream: PREFIX.to_owned(),
             namespaces: ["/", "/custom", "/forbidden", "/lab"]
@@ -163,7 +165,8 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
         names_rooms: true,
     };
     let engine = redis.clone();
-    let member = Member::join(settings, Arc::default(), move || redis::open(engine))?;
+    let pulse = Vitals::default().pulse("the cluster");
+    let member = Member::join(settings, Arc::default(), pulse, move || redis::open(engine))?;
     Ok((member, redis))
 }
 

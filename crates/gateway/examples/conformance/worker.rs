@@ -118,7 +118,7 @@ impl Counter {
             limits: config.limits.clone(),
         });
         self.backends
-            .serve(Some(listener), served, &ways, api, None)?;
+            .serve(Some(listener), served, &ways, api, None, &Arc::default())?;
         Ok(address)
     }
 }

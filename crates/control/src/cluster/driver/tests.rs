@@ -5,6 +5,7 @@ use crate::cluster::card::Card as Description;
 use crate::cluster::member::{Member, Settings};
 use crate::cluster::memory::Broker;
 use crate::health::Readiness;
+use crate::vitals::Vitals;
 use hub::{Inbox, Process};
 use std::sync::atomic::AtomicBool;
 
@@ -36,7 +37,13 @@ fn member(broker: &Broker, gauges: &Arc<Gauges>) -> Member {
     };
     let broker = broker.clone();
     let open = || async move { Ok(broker.open()) };
-    let mut member = Member::join(settings, Arc::clone(gauges), open).expect("joined");
+    let mut member = Member::join(
+        settings,
+        Arc::clone(gauges),
+        Vitals::default().pulse("the cluster"),
+        open,
+    )
+    .expect("joined");
     member.open(Office {
         inbox: Inbox::new(&Process::default(), 7, 1),
         shards: 1,

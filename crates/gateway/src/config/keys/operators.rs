@@ -16,7 +16,8 @@ section! {
         metrics_need_key: bool = "false",
             "`/metrics` asks for one too.";
         conns_max: Whole<1, 1_024> = "64",
-            "Connections of operators at once; one more takes the place of the one that was silent for longest.";
+            "Connections of operators at once. One more takes the place of one that has shown no key, of these the one that was silent for \
+             longest; if all have shown one, of the most silent of all.";
     }
 }
 

@@ -9,13 +9,13 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
-struct Client {
+pub(super) struct Client {
     addr: SocketAddr,
     key: String,
 }
 
 impl Client {
-    fn of(gateway: &Gateway, key: &str) -> Client {
+    pub(super) fn of(gateway: &Gateway, key: &str) -> Client {
         let log = gateway.log();
         let line = log.iter().find(|line| line.contains("\"listening\""));
         let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
@@ -65,7 +65,7 @@ impl Client {
         })
     }
 
-    fn call<Q, A>(&self, method: &str, message: Q) -> Result<A, Status>
+    pub(super) fn call<Q, A>(&self, method: &str, message: Q) -> Result<A, Status>
     where
         Q: prost::Message + Default + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
@@ -271,7 +271,14 @@ fn a_failed_grpc_call_says_why() {
     assert_eq!(over.expect("the rate ends").code(), Code::ResourceExhausted);
     let problems =
         |kind: &str| gateway.metric(&format!("sockeye_api_problems_total{{problem=\"{kind}\"}}"));
-    assert!(gateway.metric("sockeye_api_calls_total{call=\"emit\"}") > 10.0);
+    let calls = |outcome: &str| {
+        let labels = format!("call=\"emit\",door=\"grpc\",outcome=\"{outcome}\"");
+        gateway.metric(&format!("sockeye_api_calls_total{{{labels}}}"))
+    };
+    assert!(calls("done") >= 2.0 && calls("refused") >= 8.0);
+    assert_eq!(calls("failed"), 0.0);
+    let timed = "sockeye_api_call_duration_seconds_count{call=\"emit\"}";
+    assert_eq!(gateway.metric(timed), calls("done") + calls("refused"));
     assert_eq!(
         (problems("unauthorized"), problems("forbidden")),
         (1.0, 1.0)

@@ -7,6 +7,7 @@ mod lists;
 mod openapi;
 mod orders;
 mod page;
+mod siege;
 
 use crate::harness::{Gateway, Response};
 use ::client::full::{SocketIo, request};

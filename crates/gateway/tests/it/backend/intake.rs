@@ -105,6 +105,27 @@ impl Link {
     }
 }
 
+/// Opens streams without a key on one connection, one after the other; how many were refused.
+pub async fn strangers(workers: SocketAddr, count: usize) -> usize {
+    let stream = TcpStream::connect(workers).await.expect("a connection");
+    let (client, conn) = h2::client::handshake(stream).await.expect("HTTP/2");
+    tokio::spawn(conn);
+    let mut client = client.ready().await.expect("ready");
+    let mut refused = 0;
+    for _ in 0..count {
+        let request = Request::post("http://gateway/sockeye.worker.v1.Workers/Attach")
+            .header("content-type", "application/grpc");
+        let (answer, _) = client
+            .send_request(request.body(()).expect("a request"), true)
+            .expect("a stream");
+        let answer = answer.await.expect("an answer");
+        let unauthenticated = (tonic::Code::Unauthenticated as i32).to_string();
+        refused += usize::from(answer.headers()["grpc-status"] == *unauthenticated);
+        client = client.ready().await.expect("ready");
+    }
+    refused
+}
+
 /// 64 of them might wait, of 16 MiB each, and one of each link besides.
 #[test]
 fn messages_of_workers_were_bounded_in_number_and_not_in_bytes() {

@@ -347,3 +347,27 @@ fn a_worker_that_leaves_hands_over_and_nothing_is_done_twice() {
     });
     assert!(!marked, "nothing was in doubt");
 }
+
+/// Each request of a stranger was a line of the log: it filled disks.
+#[test]
+fn strangers_wrote_a_line_of_the_log_for_each_stream() {
+    let kitchen = Kitchen::open("");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let refused = runtime
+        .expect("a runtime")
+        .block_on(super::intake::strangers(kitchen.workers, 2_000));
+    assert_eq!(refused, 2_000);
+    let part = "sockeye_http_refused_total{part=\"workers\"}";
+    assert_eq!(kitchen.gateway.reaches(part, 2_000.0), 2_000.0);
+    let written = kitchen
+        .gateway
+        .log()
+        .into_iter()
+        .filter(|line| line.contains("worker refused"));
+    let suppressed = kitchen.metric("sockeye_log_lines_suppressed_total");
+    // A hundred in each second that it took, and one that tells of the others.
+    assert_eq!(written.count() as f64 + suppressed, 2_000.0);
+    assert!(suppressed > 0.0, "{suppressed}");
+}

@@ -1,0 +1,176 @@
+//! Places for connections, of which there are only so many. When all are taken, a stranger's goes first: somebody that only holds
+//! places keeps no caller out, and ends no call.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seats(Arc<Mutex<Room>>);
+
+#[derive(Debug, Default)]
+struct Room {
+    made: u64,
+    taken: HashMap<u64, Taken>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    peer: Peer,
+    /// Ends the connection when it is dropped.
+    _end: oneshot::Sender<()>,
+}
+
+/// A connection's seat. It is free when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    id: u64,
+    seats: Seats,
+    peer: Peer,
+    end: oneshot::Receiver<()>,
+}
+
+/// The other end of a connection, as far as it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer(Arc<Heard>);
+
+#[derive(Debug)]
+struct Heard {
+    since: Instant,
+    /// Milliseconds behind it.
+    last: AtomicU64,
+    /// Somebody showed a key there.
+    trusted: AtomicBool,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Self(Arc::new(Heard {
+            since: Instant::now(),
+            last: AtomicU64::new(0),
+            trusted: AtomicBool::new(false),
+        }))
+    }
+
+    /// It showed a key: no stranger takes its place.
+    pub(crate) fn trust(&self) {
+        self.0.trusted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn heard(&self) {
+        let millis = u64::try_from(self.0.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.last.store(millis, Ordering::Relaxed);
+    }
+
+    /// The lowest gives its place away.
+    fn rank(&self) -> (bool, Instant) {
+        let last = Duration::from_millis(self.0.last.load(Ordering::Relaxed));
+        (self.0.trusted.load(Ordering::Relaxed), self.0.since + last)
+    }
+}
+
+impl Seats {
+    /// A seat for a new connection, and whether another one lost its own: one that has shown no key, the one that was silent for
+    /// longest. Where all have shown one, it is the most silent of them.
+    pub(crate) fn take(&self, seats_max: usize) -> (Seat, bool) {
+        let mut room = self.lock();
+        let full = room.taken.len() >= seats_max;
+        if full {
+            let taken = room.taken.iter();
+            let lowest = taken.min_by_key(|(_, taken)| taken.peer.rank());
+            if let Some(id) = lowest.map(|(id, _)| *id) {
+                room.taken.remove(&id);
+            }
+        }
+        let (sender, end) = oneshot::channel();
+        let peer = Peer::new();
+        let taken = Taken {
+            peer: peer.clone(),
+            _end: sender,
+        };
+        room.made += 1;
+        let id = room.made;
+        room.taken.insert(id, taken);
+        let seats = self.clone();
+        let seat = Seat {
+            id,
+            seats,
+            peer,
+            end,
+        };
+        (seat, full)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Room> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Ready when the seat is another's: the connection is to end.
+    pub(crate) async fn lost(&mut self) {
+        if !self.end.is_terminated() {
+            let _ = (&mut self.end).await;
+        }
+    }
+
+    /// The same, for those that poll.
+    pub(crate) fn is_lost(&mut self, cx: &mut Context<'_>) -> bool {
+        self.end.is_terminated() || matches!(Pin::new(&mut self.end).poll(cx), Poll::Ready(_))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().taken.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of these, those that still have their seats.
+    fn seated(all: &mut [Seat]) -> Vec<usize> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let all = all.iter_mut().enumerate();
+        let seated = all.filter_map(|(at, seat)| (!seat.is_lost(&mut cx)).then_some(at));
+        seated.collect()
+    }
+
+    #[test]
+    fn strangers_lose_their_seats_before_callers() {
+        let seats = Seats::default();
+        let mut all: Vec<Seat> = (0..3).map(|_| seats.take(3).0).collect();
+        all[0].peer().trust();
+        for n in 0..10 {
+            let (seat, full) = seats.take(3);
+            assert!(full, "{n}");
+            all.push(seat);
+        }
+        let left = seated(&mut all);
+        assert_eq!((left.len(), left[0]), (3, 0), "{left:?}");
+        drop(all);
+        assert!(!seats.take(3).1, "those that ended left theirs");
+    }
+
+    #[test]
+    fn the_one_that_was_silent_for_longest_goes() {
+        let seats = Seats::default();
+        let mut all: Vec<Seat> = (0..3).map(|_| seats.take(3).0).collect();
+        all.iter().for_each(|seat| seat.peer().trust());
+        std::thread::sleep(Duration::from_millis(2));
+        all[0].peer().heard();
+        all[2].peer().heard();
+        all.push(seats.take(3).0);
+        assert_eq!(seated(&mut all), [0, 2, 3]);
+    }
+}

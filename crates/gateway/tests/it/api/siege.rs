@@ -1,0 +1,134 @@
+//! Callers that take what others need: places, connections, keys.
+
+use super::{KEY, accepted, call_with, config, gateway, key, members, post};
+use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
+use serde_json::{Value, json};
+
+/// A call that waits for the answers of the room's members, which it has reached.
+fn question(node: &Gateway, key: &str, header: &str) -> RawConn {
+    let body = json!({"event": "q", "rooms": ["room"], "ack": {"timeout_ms": 60_000}}).to_string();
+    let mut conn = RawConn::connect(node.admin);
+    conn.send(format!(
+        "POST /v1/emit HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n{header}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    conn
+}
+
+/// 64 of them, and nobody could send anything for a minute.
+#[test]
+fn calls_waited_behind_questions_that_no_client_answered() {
+    let gateway = Gateway::start(&config("conns_max = 256"));
+    let mut clients = members(&gateway, "room", 1);
+    let mut questions: Vec<RawConn> = (0..64).map(|_| question(&gateway, &KEY.0, "")).collect();
+    let asked: Vec<_> = (0..64).map(|_| clients[0].next_named("q").ack).collect();
+    assert!(asked.iter().all(Option::is_some));
+    let one_more = question(&gateway, &KEY.0, "").response();
+    assert_eq!(one_more.status, 503, "{}", one_more.body);
+    let news = json!({"event": "news", "rooms": ["room"]});
+    assert_eq!(post(&gateway, "/v1/emit", &news), accepted());
+    clients[0].next_named("news");
+    for ack in asked.into_iter().flatten() {
+        clients[0].answer(ack, &[]);
+    }
+    for question in &mut questions {
+        assert_eq!(question.response().status, 200);
+    }
+    let failed = "sockeye_api_calls_total{call=\"emit\",door=\"http\",outcome=\"failed\"}";
+    assert_eq!(gateway.metric(failed), 1.0);
+}
+
+/// A newcomer took the place of the one that was silent for longest, whether it had shown a key or not.
+#[test]
+fn strangers_ended_a_call_that_waited_for_answers() {
+    let gateway = Gateway::start(&config("conns_max = 4"));
+    let mut clients = members(&gateway, "room", 1);
+    let mut waiting = question(&gateway, &KEY.0, "");
+    let ack = clients[0].next_named("q").ack.expect("an ack is wanted");
+    let strangers: Vec<RawConn> = (0..20)
+        .map(|_| {
+            let mut stranger = RawConn::connect(gateway.admin);
+            stranger.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(stranger.response().status, 200);
+            stranger
+        })
+        .collect();
+    clients[0].answer(ack, &[json!(1)]);
+    let answer = waiting.response();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    drop(strangers);
+}
+
+/// The order of 16 calls under one key is not known; that it is carried out once is.
+#[test]
+fn one_order_under_one_key_from_many_callers_at_once_is_carried_out_once() {
+    let gateway = gateway();
+    let mut clients = members(&gateway, "room", 1);
+    let header = "Idempotency-Key: storm\r\n";
+    let order = |body: &Value| {
+        let body = body.to_string();
+        let (answer, told) = call_with(&gateway, &KEY.0, header, "POST", "/v1/emit", &body);
+        (answer.status, told)
+    };
+    let same = json!({"event": "n", "args": [1], "rooms": ["room"]});
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..16).map(|_| scope.spawn(|| order(&same))).collect();
+        calls
+            .into_iter()
+            .map(|call| call.join().expect("an answer"))
+            .collect()
+    });
+    assert!(
+        answers.iter().all(|answer| *answer == accepted()),
+        "{answers:?}"
+    );
+    let other = order(&json!({"event": "n", "args": [2], "rooms": ["room"]}));
+    assert_eq!(other.0, 422, "{}", other.1);
+    post(&gateway, "/v1/emit", &json!({"event": "last"}));
+    let heard = clients[0].until("last");
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    // The names of keys are each caller's own.
+    let (other, entry) = key("other", &[]);
+    drop(gateway);
+    let gateway =
+        Gateway::start(&config("").replace("api_keys = [", &format!("api_keys = [{entry:?}, ")));
+    for (key, status) in [(&KEY.0, 202), (&other, 202)] {
+        let body = json!({"event": key}).to_string();
+        let (answer, told) = call_with(&gateway, key, header, "POST", "/v1/emit", &body);
+        assert_eq!(answer.status, status, "{told}");
+    }
+}
+
+/// Connections without a request, on both listeners, as many as a process may open.
+#[test]
+fn a_crowd_without_requests_kept_out_no_caller() {
+    let gateway = Gateway::start(&config(
+        "[workers]\nlisten = \"127.0.0.1:0\"\nconns_max = 64",
+    ));
+    let log = gateway.log();
+    let line = log.iter().find(|line| line.contains("\"listening\""));
+    let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
+    let workers = line["workers"]
+        .as_str()
+        .expect("an address")
+        .parse()
+        .expect("an address");
+    let before = gateway.descriptors();
+    let crowd: Vec<RawConn> = (0..2_000)
+        .map(|n| RawConn::connect(if n % 2 == 0 { gateway.admin } else { workers }))
+        .collect();
+    // Both have their bounds.
+    let bounded = || gateway.descriptors() <= before + 64 + 64 + 8;
+    assert!(eventually(PATIENCE, bounded), "{}", gateway.descriptors());
+    assert_eq!(
+        post(&gateway, "/v1/emit", &json!({"event": "a"})),
+        accepted()
+    );
+    let client = super::grpc::Client::of(&gateway, &KEY.0);
+    let rooms: Result<control::api::proto::Rooms, _> = client.call(
+        "ListRooms",
+        control::api::proto::ListRoomsRequest::default(),
+    );
+    assert!(rooms.is_ok(), "{rooms:?}");
+    drop(crowd);
+}
