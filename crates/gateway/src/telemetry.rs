@@ -306,7 +306,7 @@ mod tests {
         for _ in 0..QUEUE_LINES + 100 {
             sink.write_all(b"line\n").expect("never fails");
         }
-        assert!(sink.dropped.load(Ordering::Relaxed) >= 99);
+        // `dropped` begins anew when the log's thread takes its first line, which may be late.
         assert!(sink.loss.dropped.load(Ordering::Relaxed) >= 99);
         drop(stopped);
         // The queue drains; then the loss is told.
