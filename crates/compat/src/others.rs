@@ -5,7 +5,8 @@ use crate::verb::{Answer, Args, Fetched, Letter, Verb};
 use crate::writing::{name_bytes, socket_bytes};
 use std::collections::{BTreeSet, HashMap};
 
-/// Questions that may be open at once; above that they are answered with nobody.
+/// Questions that may be open at once. Those above it are not carried out and not answered: their servers report a timeout, and do not
+/// believe that nobody is here.
 const OPEN_MAX: usize = 65_536;
 /// Node waits for 5 s for lists of sockets. An answer without some is better than none.
 const LIST_MS: u64 = 4_000;
@@ -95,6 +96,8 @@ pub(crate) struct OtherQuestions {
     bytes: usize,
     /// Lists that were not sent.
     pub(crate) cut: u64,
+    /// Questions that were not carried out, because too many are open.
+    pub(crate) refused: u64,
 }
 
 impl OtherQuestions {
@@ -105,19 +108,16 @@ impl OtherQuestions {
             list_bytes_max,
             bytes: 0,
             cut: 0,
+            refused: 0,
         }
     }
 
     /// Opens a question for our hubs: its number, and what they are asked. `None`: too many are open.
-    pub(crate) fn open(
-        &mut self,
-        to: Asker,
-        letter: Letter,
-        now_ms: u64,
-    ) -> Result<(u64, Verb), Answer> {
+    pub(crate) fn open(&mut self, to: Asker, letter: Letter, now_ms: u64) -> Option<(u64, Verb)> {
         let (want, wait_ms, verb) = wanted(letter.verb);
         if self.open.len() == OPEN_MAX {
-            return Err(answer(want, 0, List::default()));
+            self.refused += 1;
+            return None;
         }
         self.number += 1;
         let question = Question {
@@ -130,7 +130,7 @@ impl OtherQuestions {
             deadline_ms: now_ms.saturating_add(wait_ms),
         };
         self.open.insert(self.number, question);
-        Ok((self.number, verb))
+        Some((self.number, verb))
     }
 
     /// A shard of ours says something; the answers to write.

@@ -37,6 +37,8 @@ impl Ours {
 pub(crate) struct OurQuestions {
     asked: Asked<Ours>,
     number: u64,
+    /// Questions that were not asked, because too many are open.
+    pub(crate) refused: u64,
     /// What our hubs are to be told.
     replies: Vec<Reply>,
 }
@@ -83,6 +85,7 @@ impl OurQuestions {
 
     fn open_one(&mut self, request: &str, ours: Ours, wait: Wait, now_ms: u64) -> bool {
         let opened = self.asked.open(request.to_owned(), ours, wait, now_ms);
+        self.refused += u64::from(opened.is_err());
         opened.is_ok()
     }
 

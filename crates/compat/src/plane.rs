@@ -226,6 +226,8 @@ pub struct Tally {
     pub withheld: u64,
     /// Lists that were not sent because they were too large, or incomplete.
     pub cut: u64,
+    /// Questions that were not put, because too many were open: of other servers, and of ours.
+    pub unasked: [u64; 2],
 }
 
 const PYTHON: usize = 3;
@@ -275,6 +277,7 @@ impl Plane {
     pub fn tally(&self) -> Tally {
         Tally {
             cut: self.others.cut,
+            unasked: [self.others.refused, self.ours.refused],
             ..self.tally
         }
     }

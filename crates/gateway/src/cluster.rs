@@ -44,7 +44,7 @@ pub fn join(
         queue_bytes: cluster.queue_bytes,
         flood_always: cluster.flood_always,
         join_wait: cluster.join_wait,
-        names_rooms: cluster.compat.is_wanted(),
+        naming: cluster.compat.naming(),
     };
     if cluster.secret.is_none() {
         tracing::warn!(

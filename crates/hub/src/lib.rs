@@ -60,6 +60,7 @@ pub use seam::servers::Servers;
 pub use seam::told::Collected;
 pub use tables::clock::Now;
 pub use tables::id::{Entropy, Identity, Place};
+pub use tables::interest::Naming;
 pub use tables::slot::{AskId, AskKey, ConnId, Key, SessionId, SessionKey, SocketId, SocketKey};
 pub use transport::input::Moved;
 pub use transport::tick::Spent;

@@ -116,16 +116,15 @@ impl Plane {
 
     fn carry_question(&mut self, to: Asker, letter: Letter, now_ms: u64) {
         let (from, namespace) = (letter.from.clone(), letter.namespace.clone());
-        match self.others.open(to.clone(), letter, now_ms) {
-            Ok((number, verb)) => self.tasks.push(Task::Carry {
+        if let Some((number, verb)) = self.others.open(to, letter, now_ms) {
+            self.tasks.push(Task::Carry {
                 letter: Letter {
                     from,
                     namespace,
                     verb,
                 },
                 question: Some(number),
-            }),
-            Err(answer) => self.answer(&to, answer),
+            });
         }
     }
 }

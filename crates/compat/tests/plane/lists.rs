@@ -1,8 +1,8 @@
 //! Lists of sockets and rooms that other servers ask for.
 
-use super::{hear, plane};
+use super::{ask, hear, plane};
 use compat::classic::Publish;
-use compat::plane::{Part, Task};
+use compat::plane::{Part, Plane, Task};
 use compat::verb::{Fetched, Selection, Verb};
 
 #[test]
@@ -105,4 +105,18 @@ fn a_shard_that_is_silent_does_not_make_other_servers_wait_in_vain() {
             .iter()
             .any(|task| matches!(task, Task::Publish(_)))
     );
+}
+
+/// Above this number they were answered "nobody", so the server that asked believed that all had answered.
+#[test]
+fn questions_above_the_bound_were_answered_as_if_nobody_were_here() {
+    let mut plane = plane();
+    let question = |plane: &mut Plane| {
+        hear(plane, ask(), 1);
+        plane.take()
+    };
+    let carried = (0..65_536).filter(|_| !question(&mut plane).is_empty());
+    assert_eq!(carried.count(), 65_536);
+    assert_eq!(question(&mut plane), [], "its server reports a timeout");
+    assert_eq!(plane.tally().unasked, [1, 0]);
 }

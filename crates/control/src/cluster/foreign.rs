@@ -204,7 +204,8 @@ pub async fn start((engine, feed): Opened, plan: Plan) -> Ear {
         stream: name(&plan.stream),
         stream_is_down: false,
         is_full: false,
-        cut: Cut::default(),
+        cut: Trouble::default(),
+        unasked: Trouble::default(),
     };
     // As if they had a socket, always.
     let namespaces = plan.namespaces.iter();
@@ -241,14 +242,14 @@ async fn has_sharded_channels(engine: &Engine) -> bool {
     false
 }
 
-/// Lists that were not sent, as far as the log told of them.
+/// What could not be done, as far as the log told of it.
 #[derive(Debug, Default)]
-struct Cut {
+struct Trouble {
     count: u64,
     told: Option<Instant>,
 }
 
-impl Cut {
+impl Trouble {
     fn is_worth_telling(&mut self, count: u64) -> bool {
         let is_new = count > std::mem::replace(&mut self.count, count);
         let is_due = self.told.is_none_or(|told| told.elapsed() >= TELL_AGAIN);
@@ -274,7 +275,8 @@ struct Bridge {
     /// Of servers with the streams adapter.
     stream: Name,
     stream_is_down: bool,
-    cut: Cut,
+    cut: Trouble,
+    unasked: Trouble,
 }
 
 impl Bridge {
@@ -529,6 +531,12 @@ impl Bridge {
             tracing::warn!(
                 "a list of sockets or rooms for a Node server was too large and was not sent: the server that asked reports a timeout. \
                  Have it ask for smaller rooms, or raise compat.list_bytes_max, and in Redis client-output-buffer-limit pubsub"
+            );
+        }
+        if self.unasked.is_worth_telling(tally.unasked.iter().sum()) {
+            tracing::warn!(
+                "a question was not put, because 65,536 questions between Node servers and this node are open: a broadcast with ack, or one \
+                 for servers, did not reach all. Use shorter timeouts, or fewer broadcasts with ack"
             );
         }
         let last = self.gauges.tally.lock();

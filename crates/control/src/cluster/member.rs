@@ -10,7 +10,7 @@ use super::roster::Roster;
 use crate::health::Readiness;
 use crate::vitals::Pulse;
 use cluster::node::Limits;
-use hub::{Inbox, Letter, Parcel, Uplink};
+use hub::{Inbox, Letter, Naming, Parcel, Uplink};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -49,8 +49,8 @@ pub struct Settings {
     pub queue_bytes: usize,
     /// How long the ack of a join waits for other nodes.
     pub join_wait: Duration,
-    /// Servers of other kinds want to know rooms by their names.
-    pub names_rooms: bool,
+    /// What servers of other kinds want to know by name.
+    pub naming: Naming,
 }
 
 /// What is there once the shards run.
@@ -111,7 +111,7 @@ impl Member {
         F: Future<Output = Result<Opened, Trouble>>,
     {
         let uplink = Uplink::new(settings.queue_bytes, settings.join_wait);
-        let uplink = Arc::new(uplink.naming_rooms(settings.names_rooms));
+        let uplink = Arc::new(uplink.naming(settings.naming));
         let roster = Arc::new(Roster::new(
             Arc::clone(&uplink),
             settings.card.relay.is_some(),

@@ -71,6 +71,16 @@ pub(super) const FOREIGN: &[Metric] = &[
         |v| one(v.node.foreign.tally().cut),
     ),
     counter(
+        "sockeye_foreign_unasked_total",
+        "Questions that were not put because 65,536 were open: `theirs`, whose server reports a timeout, and `ours`, whose result is not complete.",
+        |v| {
+            let whose = ["theirs", "ours"].map(str::to_owned).into_iter();
+            let counts = v.node.foreign.tally().unasked;
+            Samples::Labelled(whose.zip(counts.map(|count| count as f64)).collect())
+        },
+    )
+    .by("of"),
+    counter(
         "sockeye_foreign_stream_cuts_total",
         "Times that entries of the stream of servers with the streams adapter were cut off before this node had read them.",
         |v| one(v.node.foreign.missed()),

@@ -13,7 +13,7 @@ use control::cluster::{Gone, Member, Office, Settings};
 use control::health::Readiness;
 use control::relay::{Relays, Secrets};
 use control::vitals::Vitals;
-use hub::Inbox;
+use hub::{Inbox, Naming};
 use shard::Shards;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -35,6 +35,9 @@ pub(crate) struct Wanted {
     /// The adapter of Node servers in the same cluster. By default all that can be told apart are spoken with.
     #[arg(long, requires = "redis")]
     adapter: Option<Adapter>,
+    /// The `subscriptionMode` of servers with the sharded adapter.
+    #[arg(long, requires = "redis", default_value = "dynamic")]
+    sharded_mode: ShardedMode,
     /// This node's number. By default any that is free.
     #[arg(long, requires = "redis", value_parser = clap::value_parser!(u16).range(..1024))]
     node: Option<u16>,
@@ -49,6 +52,12 @@ enum Adapter {
     Sharded,
     /// `@socket.io/redis-streams-adapter`.
     Streams,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ShardedMode {
+    Dynamic,
+    DynamicPrivate,
 }
 
 /// A member of the cluster, whose shards do not run yet.
@@ -162,7 +171,10 @@ fn join(wanted: &Wanted, mode: Mode, door: SocketAddr) -> Result<(Member, Redis)
         queue_bytes: 32 << 20,
         flood_always: false,
         join_wait: Duration::from_millis(50),
-        names_rooms: true,
+        naming: match wanted.sharded_mode {
+            ShardedMode::Dynamic => Naming::Rooms,
+            ShardedMode::DynamicPrivate => Naming::RoomsAndSockets,
+        },
     };
     let engine = redis.clone();
     let pulse = Vitals::default().pulse("the cluster");
@@ -187,7 +199,10 @@ impl Wanted {
             uid: own_uid(node, epoch),
             membership: [Adapter::Classic, Adapter::Sharded, Adapter::Streams]
                 .map(|adapter| self.membership(adapter)),
-            mode: Rooms::Dynamic,
+            mode: match self.sharded_mode {
+                ShardedMode::Dynamic => Rooms::Dynamic,
+                ShardedMode::DynamicPrivate => Rooms::DynamicPrivate,
+            },
             python: false,
             list_bytes_max: 8 << 20,
         }

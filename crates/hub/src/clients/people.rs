@@ -135,7 +135,7 @@ impl People {
     // ---- sockets ------------------------------------------------------------------------------------------------------
 
     pub(crate) fn insert_socket(&mut self, socket: Socket) -> SocketKey {
-        let (id, session) = (socket.id, socket.session);
+        let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
         let key = self.sockets.insert(socket);
         let sockets = &self.sockets;
         self.socket_ids
@@ -144,6 +144,9 @@ impl People {
             });
         if let Some(session) = self.sessions.get_mut(session) {
             session.sockets.push(key.id());
+        }
+        if let Some(namespace) = self.namespaces.get(namespace) {
+            self.interest.note_socket(&namespace.name, &id, true);
         }
         key
     }
@@ -159,6 +162,10 @@ impl People {
         }
         if let Some(session) = self.sessions.get_mut(socket.session) {
             session.sockets.retain(|other| *other != index);
+        }
+        if let Some(namespace) = self.namespaces.get(socket.namespace) {
+            self.interest
+                .note_socket(&namespace.name, &socket.id, false);
         }
     }
 

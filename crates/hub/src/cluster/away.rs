@@ -5,7 +5,7 @@ use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Response, RoundId, Target};
 use crate::cluster::wire::{self, Ask};
 use crate::tables::id::{self, Identity};
-use crate::tables::interest::{Change, Interest, RoomChange, Subject, Watch, key};
+use crate::tables::interest::{Change, Interest, Naming, RoomChange, Subject, Watch, key};
 use ::wire::base64url::Id20;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Uplink {
     nodes: AtomicU64,
     /// Servers of other kinds, by namespace.
     foreign: papaya::HashMap<Box<str>, u64>,
-    names_rooms: bool,
+    naming: Naming,
 }
 
 /// Node numbers that an id has room for.
@@ -73,23 +73,17 @@ impl Uplink {
             relays: Numbers::none(),
             nodes: AtomicU64::new(0),
             foreign: papaya::HashMap::new(),
-            names_rooms: false,
+            naming: Naming::Nothing,
         }
     }
 
-    /// Has hubs tell the names of the namespaces and rooms that they have members of, in [`Piece::Room`].
-    pub fn naming_rooms(self, names_rooms: bool) -> Self {
-        Self {
-            names_rooms,
-            ..self
-        }
+    /// Has hubs tell the names of what they have members of, in [`Piece::Room`].
+    pub fn naming(self, naming: Naming) -> Self {
+        Self { naming, ..self }
     }
 
     pub(crate) fn watch(&self) -> Watch {
-        match self.names_rooms {
-            true => Watch::NodesAndOthers,
-            false => Watch::Nodes,
-        }
+        Watch::Nodes(self.naming)
     }
 
     /// A node is there: ids may be those of its sockets, also after it went.

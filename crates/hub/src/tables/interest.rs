@@ -1,6 +1,7 @@
 //! What changed in whom this hub has members for. Other nodes are told by keys, so that they send only what somebody here wants.
 
 use crate::tables::slot::SocketKey;
+use wire::base64url::Id20;
 
 /// What a key names.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +42,25 @@ pub(crate) struct RoomChange {
     pub(crate) room: Option<Box<str>>,
 }
 
+/// What servers of other kinds are told by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// Namespaces and rooms.
+    Rooms,
+    /// The same, and the ids of sockets: each is the name of a room that holds it alone.
+    RoomsAndSockets,
+}
+
 /// Who is told of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Watch {
     #[default]
     Nobody,
-    /// Other nodes, by keys.
-    Nodes,
-    /// The same, and servers of other kinds by the names of namespaces and rooms.
-    NodesAndOthers,
+    /// Other nodes, by keys; others, by names.
+    Nodes(Naming),
 }
 
 /// The changes that nobody was told of yet. A node that is alone notes none.
@@ -86,22 +97,35 @@ impl Interest {
         }
         let change = change(key(namespace, subject, name));
         self.changes.push(change);
-        if self.watch == Watch::NodesAndOthers {
+        if self.watch != Watch::Nodes(Naming::Nothing) {
             match subject {
-                Subject::Room => self.name(namespace, Some(name), change),
-                Subject::Namespace => self.name(namespace, None, change),
+                Subject::Room => self.changed(namespace, Some(name), change),
+                Subject::Namespace => self.changed(namespace, None, change),
                 Subject::User | Subject::Server => {}
             }
         }
     }
 
     #[cold]
-    fn name(&mut self, namespace: &str, room: Option<&str>, change: Change) {
-        let came = match change {
-            Change::Came(_) => true,
-            Change::Went(_) => false,
-            Change::Joined(..) => return,
-        };
+    fn changed(&mut self, namespace: &str, room: Option<&str>, change: Change) {
+        match change {
+            Change::Came(_) => self.name(namespace, room, true),
+            Change::Went(_) => self.name(namespace, room, false),
+            Change::Joined(..) => {}
+        }
+    }
+
+    /// A socket came or went.
+    #[inline]
+    pub(crate) fn note_socket(&mut self, namespace: &str, id: &Id20, came: bool) {
+        if self.watch == Watch::Nodes(Naming::RoomsAndSockets) {
+            let id = id.encode();
+            self.name(namespace, std::str::from_utf8(&id).ok(), came);
+        }
+    }
+
+    #[cold]
+    fn name(&mut self, namespace: &str, room: Option<&str>, came: bool) {
         let (namespace, room) = (namespace.into(), room.map(Into::into));
         self.rooms.push(RoomChange {
             came,

@@ -6,7 +6,7 @@ use crate::cluster::member::{Member, Settings};
 use crate::cluster::memory::Broker;
 use crate::health::Readiness;
 use crate::vitals::Vitals;
-use hub::{Inbox, Process};
+use hub::{Inbox, Naming, Process};
 use std::sync::atomic::AtomicBool;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ fn member(broker: &Broker, gauges: &Arc<Gauges>) -> Member {
         queue_bytes: 1 << 20,
         flood_always: false,
         join_wait: Duration::from_millis(50),
-        names_rooms: false,
+        naming: Naming::Nothing,
     };
     let broker = broker.clone();
     let open = || async move { Ok(broker.open()) };

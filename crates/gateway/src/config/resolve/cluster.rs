@@ -8,6 +8,7 @@ use compat::clustered::Mode;
 use compat::plane::Membership;
 use control::cluster::redis::settings;
 use control::identity::Secret;
+use hub::Naming;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,6 +64,15 @@ impl Compat {
         let hears = |membership| membership != Membership::Never;
         let wanted = [self.classic, self.sharded, self.streams];
         wanted.into_iter().any(hears) || self.python
+    }
+
+    /// What they are to know by name: servers of the sharded adapter may have a channel for each socket.
+    pub fn naming(&self) -> Naming {
+        match self.mode {
+            _ if !self.is_wanted() => Naming::Nothing,
+            Mode::DynamicPrivate if self.sharded != Membership::Never => Naming::RoomsAndSockets,
+            _ => Naming::Rooms,
+        }
     }
 }
 

@@ -359,6 +359,14 @@ fn every_operation_does_the_same_beside_the_sharded_adapter_in_static_mode() {
     every_operation(lab("sharded", &[], &["--sharded-mode", "static"]));
 }
 
+/// There each socket has a channel: what a Node server sent to the id of one socket of a gateway did not arrive.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn every_operation_does_the_same_beside_the_sharded_adapter_in_private_mode() {
+    let mode = ["--sharded-mode", "dynamic-private"];
+    every_operation(lab("sharded", &mode, &mode));
+}
+
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn every_operation_does_the_same_from_each_server_beside_the_streams_adapter() {
