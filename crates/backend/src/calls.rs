@@ -525,12 +525,10 @@ impl Backend {
             };
             entry.came_ms + for_ms <= now_ms
         };
-        if !home.held.iter().any(is_late) {
+        let late = home.take_held(is_late);
+        if late.is_empty() {
             return;
         }
-        let held = std::mem::take(&mut home.held);
-        let (late, kept): (Vec<_>, Vec<_>) = held.into_iter().partition(is_late);
-        home.held = kept.into();
         for entry in late {
             self.give_up(name, &entry);
         }
@@ -549,7 +547,7 @@ impl Backend {
     }
 
     fn give_up(&mut self, name: Name, entry: &Entry) {
-        self.release(entry);
+        self.release_bytes(entry.bytes);
         if !entry.is_event() {
             self.counts.dead_letters += 1;
             return;

@@ -122,7 +122,10 @@ impl Backend {
                 if set.data.len() > DATA_BYTES_MAX {
                     return Err("set_data.data has more than 16 KiB");
                 }
-                self.order(To::Socket(name), What::SetData(set));
+                // One that has left is nobody's, and so is another backend's.
+                if self.homes.contains_key(&name) {
+                    self.order(To::Socket(name), What::SetData(set));
+                }
             }
             What::Ask(mut ask) => {
                 let to = ask.emit.as_ref().and_then(|emit| emit.to.as_ref());

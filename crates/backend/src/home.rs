@@ -139,6 +139,19 @@ impl Home {
         Some(self.pay(|entry| entry.ack() == Some(ack)))
     }
 
+    /// Takes such entries out of those that wait, wherever they stand among them.
+    pub(crate) fn take_held(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        if !self.held.iter().any(&is_meant) {
+            return Vec::new();
+        }
+        let held = std::mem::take(&mut self.held).into_iter();
+        let (taken, kept): (Vec<Entry>, Vec<Entry>) = held.partition(is_meant);
+        self.held = kept.into();
+        let bytes: usize = taken.iter().map(|entry| entry.bytes).sum();
+        self.bytes = self.bytes.saturating_sub(bytes);
+        taken
+    }
+
     /// Rooms at its end.
     pub(crate) fn last_rooms(&self) -> Vec<String> {
         let last = self.held.iter().rev().find_map(|entry| match entry.what() {

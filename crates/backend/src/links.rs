@@ -59,6 +59,8 @@ pub enum Stray {
     Number,
     /// Too many of its commands failed, and it has not handled the news of it.
     Failures,
+    /// A message is none, or has more bytes than one may have.
+    Garbled,
     /// Its worker attached by another one.
     Replaced,
     /// Its worker said nothing for too long.
@@ -81,6 +83,7 @@ impl Stray {
             Self::Failures => {
                 "cannot go on: 16384 commands failed, and `handled` does not cover these `Failed` items; attach again and begin anew"
             }
+            Self::Garbled => "cannot go on: a message cannot be read; begin anew",
             Self::Replaced => "cannot go on: this worker attached again, by another link",
             Self::Silent => {
                 "cannot go on: this worker said nothing for `silent_after`; send a message once a second"
@@ -165,6 +168,13 @@ impl Backend {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.link = None;
             worker.heard_ms = now_ms;
+        }
+    }
+
+    /// The worker said what cannot be read. It would say the same again by its next link: it is lost.
+    pub fn garbled(&mut self, now_ms: u64, link: Link) {
+        if let Some(id) = self.links.get(&link) {
+            self.lose(now_ms, *id, Stray::Garbled);
         }
     }
 

@@ -17,7 +17,7 @@ impl Backend {
         *match why {
             Stray::Silent => &mut counts.lost_silent,
             Stray::Stalled => &mut counts.lost_stalled,
-            Stray::Failures => &mut counts.lost_failing,
+            Stray::Failures | Stray::Garbled => &mut counts.lost_failing,
             _ => &mut counts.lost_away,
         } += 1;
         if let Some(worker) = self.workers.get(&id) {

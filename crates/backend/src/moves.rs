@@ -50,13 +50,12 @@ impl Backend {
         };
         let is_said =
             |entry: &Entry| matches!(entry.what(), Some(What::Moved(_) | What::Upgraded(_)));
-        if !home.held.iter().any(is_said) {
-            return;
-        }
-        let held = std::mem::take(&mut home.held).into_iter();
-        let (said, held): (Vec<Entry>, _) = held.partition(is_said);
-        home.held = held.into();
-        said.iter().for_each(|entry| self.release(entry));
+        let said: usize = home
+            .take_held(is_said)
+            .iter()
+            .map(|entry| entry.bytes)
+            .sum();
+        self.release_bytes(said);
     }
 
     /// An endpoint is not told.

@@ -26,7 +26,7 @@ pub struct Counts {
     pub redelivered: u64,
     /// Sockets that moved to another worker.
     pub moved: u64,
-    /// Workers that were lost: they did not come back in time, or began anew; said nothing; handled nothing; had too many commands fail.
+    /// Workers that were lost: they did not come back in time, or began anew; said nothing; handled nothing; had too many commands fail, or cannot be read.
     pub lost_away: u64,
     pub lost_silent: u64,
     pub lost_stalled: u64,
@@ -624,10 +624,15 @@ impl Backend {
         if home.phase == Phase::Gone && tired {
             return self.forget(name);
         }
-        let mut refused = Vec::new();
         let late = |entry: &Entry| entry.is_event() && entry.came_ms + patience_ms <= now_ms;
-        while let Some(entry) = home.held.pop_front_if(|entry| late(entry)) {
-            home.bytes = home.bytes.saturating_sub(entry.bytes);
+        // Events are in the order in which they came: the first one tells whether any is late.
+        let first = home.held.iter().find(|entry| entry.is_event());
+        let taken = match first.is_some_and(late) {
+            true => home.take_held(late),
+            false => Vec::new(),
+        };
+        let mut refused = Vec::new();
+        for entry in taken {
             self.bytes -= entry.bytes;
             let waits = entry.ack().is_none_or(|ack| home.open.remove(&ack));
             if waits {

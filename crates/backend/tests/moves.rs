@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
-use backend::{Backend, Link, Name, Settings, Up};
+use backend::{Backend, Down, Link, Name, Settings, Up, Why};
 use prost::Message;
 
 const SOCKET: &str = "00000000000000000000";
@@ -111,4 +111,30 @@ fn the_next_worker_of_a_socket_heard_of_rooms_of_before_it_came() {
     };
     backend.received(1_004, Link(2), handled).expect("in order");
     assert_eq!(backend.bytes(), 0);
+}
+
+/// The upgrade stood before them, and they were looked at only from the front.
+#[test]
+fn events_behind_an_upgrade_waited_for_a_worker_for_ever() {
+    let mut backend = one();
+    loses_its_worker(&mut backend);
+    backend.up(1_001, Up::Upgraded { socket: name() });
+    let event = |ack| proto::Event {
+        socket: SOCKET.to_owned(),
+        event: "order".to_owned(),
+        ack,
+        ..proto::Event::default()
+    };
+    backend.up(1_002, Up::Event(event(7)));
+    backend.up(30_000, Up::Event(event(8)));
+    backend.take_out();
+    backend.tick(1_002 + Settings::default().park_timeout_ms);
+    let out = backend.take_out();
+    let [refused] = out.as_slice() else {
+        panic!("{out:?}");
+    };
+    let Down::Refuse { ack, why, .. } = refused.down else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((ack, why), (7, Why::Absent));
 }

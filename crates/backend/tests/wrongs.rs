@@ -99,6 +99,20 @@ fn a_command_of_an_unknown_kind_was_dropped_in_silence() {
     assert_eq!(backend.take_out().len(), 1, "the other one is carried out");
 }
 
+/// The shard that it names may have it, for another backend.
+#[test]
+fn a_worker_changed_the_data_of_another_backends_socket() {
+    let mut backend = attached();
+    let set = proto::SetData {
+        socket: "00000000000000000000".to_owned(),
+        data: "{}".to_owned(),
+    };
+    let said = says(1, vec![Some(Order::SetData(set))]);
+    backend.received(1, LINK, said).expect("in order");
+    assert!(backend.take_out().is_empty());
+    assert!(failures(&mut backend).is_empty(), "it may just have left");
+}
+
 #[test]
 fn an_event_that_no_client_may_get_was_dropped_in_silence() {
     let mut backend = attached();

@@ -401,7 +401,7 @@ impl Desk {
         match what {
             What::Emit(emit) => {
                 let attachments = as_vecs(&emit.attachments);
-                let one = self.only(emit.to.as_ref());
+                let one = self.only(cx, emit.to.as_ref());
                 let message = as_emit(&emit, &attachments);
                 match one {
                     Some(key) => cx.socket(key).emit(&message),
@@ -409,7 +409,7 @@ impl Desk {
                 }
             }
             What::Disconnect(end) if end.drop => {
-                if let Some(key) = self.only(end.of.as_ref()) {
+                if let Some(key) = self.only(cx, end.of.as_ref()) {
                     cx.socket(key).drop_transport();
                 }
             }
@@ -455,7 +455,7 @@ impl Desk {
         let attachments = as_vecs(&emit.attachments);
         let message = as_emit(emit, &attachments);
         let timeout = millis(ask.timeout_ms);
-        match self.only(emit.to.as_ref()) {
+        match self.only(cx, emit.to.as_ref()) {
             Some(key) => {
                 if !cx.socket(key).ask(&message, timeout, token) {
                     self.answer(token, Vec::new(), 1);
@@ -526,13 +526,15 @@ impl Desk {
         }
     }
 
-    /// The one socket that is meant, if it is here.
-    fn only(&self, target: Option<&proto::Target>) -> Option<SocketKey> {
+    /// The one socket that is meant, if it is here. In another namespace its id means nobody.
+    fn only(&self, cx: &mut Context<'_>, target: Option<&proto::Target>) -> Option<SocketKey> {
         let target = target.filter(|target| target.except.is_empty())?;
-        match target.rooms.as_slice() {
-            [only] => self.key(&Name::parse(only)?),
-            _ => None,
-        }
+        let [only] = target.rooms.as_slice() else {
+            return None;
+        };
+        let key = self.key(&Name::parse(only)?)?;
+        let is_there = cx.socket(key).namespace() == Some(target.namespace.as_str());
+        is_there.then_some(key)
     }
 }
 

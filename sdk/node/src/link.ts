@@ -21,10 +21,15 @@ const COMMAND_BYTES = 128;
 /** What a name costs beside its letters. */
 const NAME_BYTES = 16;
 
+/** The gateway takes 16 MiB in one message, and nothing larger comes through: a command must fit. */
+const COMMAND_BYTES_MAX = 12 << 20;
+/** A message that has so much goes: what is behind it goes with the next one. */
+const MESSAGE_BYTES = 1 << 20;
+
 function sizeOf(command: Command): number {
   const emit = command.emit ?? command.ask?.emit;
   const values = command.ack ?? emit ?? command.tell ?? command.reply;
-  let bytes = COMMAND_BYTES + (command.set_data?.data.length ?? 0) + (values?.args.length ?? 0);
+  let bytes = COMMAND_BYTES + ((command.set_data ?? command.decision)?.data?.length ?? 0) + (values?.args.length ?? 0);
   if (values) for (const attachment of values.attachments) bytes += attachment.length;
   const change = command.join ?? command.leave;
   if (change) bytes += sizeOfNames(change.rooms);
@@ -80,6 +85,8 @@ export interface Handlers {
   sending(link: Link): void;
   /** A command is refused, because too much waits for the gateway already; `first` of a row. */
   overflowed(link: Link, first: boolean): void;
+  /** A command is refused, because no message has room for it. */
+  oversized(link: Link, command: Command, bytes: number): void;
   refused(link: Link, error: Error): void;
   ended(link: Link): void;
 }
@@ -124,8 +131,9 @@ export class Link {
   #keptBytes = 0;
   /** Commands refused since there was no room. */
   #refused = 0;
-  /** How many of them were sent on this stream. */
+  /** How many of them were sent on this stream, and the bytes of the others. */
   #sent = 0;
+  #unsentBytes = 0;
   #scheduled = false;
   /** The number in the last `handled`. */
   #told = 0;
@@ -169,8 +177,10 @@ export class Link {
   command(command: Command): number | undefined {
     if (this.#closed) return undefined;
     const bytes = sizeOf(command);
+    if (bytes > COMMAND_BYTES_MAX) return void this.#handlers.oversized(this, command, bytes);
     if (this.#keptBytes + bytes > KEPT_BYTES_MAX && mayWait(command)) return this.#refuse();
     this.#keptBytes += bytes;
+    this.#unsentBytes += bytes;
     const trace = traceparent();
     if (trace) command.traceparent = trace;
     this.#kept.push(command);
@@ -308,6 +318,7 @@ export class Link {
     this.#confirm(welcome.commands);
     // What the gateway has not got goes again, under the same numbers.
     this.#sent = 0;
+    this.#unsentBytes = this.#kept.reduce((bytes, command) => bytes + sizeOf(command), 0);
     this.#flush(true);
   }
 
@@ -334,14 +345,25 @@ export class Link {
     if (!this.#stream || !this.#welcomed || this.#closed) return;
     // The turn's first command began this, and what is said now is of all of them.
     within("", () => this.#handlers.sending(this));
-    const commands = this.#kept.slice(this.#sent);
     const [oldest] = this.#open;
     const handled = oldest === undefined ? this.#received : oldest - 1;
-    if (commands.length === 0 && handled === this.#told && !always) return;
-    this.#told = handled;
-    const first = this.#commands - commands.length + 1;
-    this.#sent = this.#kept.length;
+    if (this.#sent === this.#kept.length && handled === this.#told && !always) return;
     this.turn += 1;
-    this.#stream.write({ handled, first, commands, leaving: this.#leaving, openings: this.#handlers.asks });
+    const head = { openings: this.#handlers.asks };
+    while (this.#unsentBytes > MESSAGE_BYTES) this.#stream.write({ ...this.#next(), ...head, handled: this.#told });
+    // Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
+    this.#told = handled;
+    this.#stream.write({ ...this.#next(), ...head, handled, leaving: this.#leaving });
+  }
+
+  /** The next commands, as many as one message should have. */
+  #next(): { first: number; commands: Command[] } {
+    const first = this.#commands - this.#kept.length + this.#sent + 1;
+    let [end, bytes] = [this.#kept.length, this.#unsentBytes];
+    if (bytes > MESSAGE_BYTES) for ([end, bytes] = [this.#sent, 0]; end < this.#kept.length && bytes < MESSAGE_BYTES; end++) bytes += sizeOf(this.#kept[end]);
+    const commands = this.#kept.slice(this.#sent, end);
+    this.#sent = end;
+    this.#unsentBytes = end === this.#kept.length ? 0 : this.#unsentBytes - bytes;
+    return { first, commands };
   }
 }

@@ -156,7 +156,7 @@ export class Worker implements Owner, Handlers {
     const query = ++this.#numbers;
     const number = via?.command(make(query));
     const sent = via && number !== undefined ? { link: via, number } : via ? undefined : this.command(make(query));
-    if (!sent) return failed(new Error("this worker has ended, or too much waits for the gateway already"));
+    if (!sent) return failed(new Error("this worker has ended, too much waits for the gateway already, or this is too large for it"));
     const due = Date.now() + timeout_ms + LATE_MS;
     this.#queries.set(query, { link: sent.link, command: sent.number, trace: traceparent() ?? "", due, done, failed });
     this.#clock ??= setInterval(() => this.#look(), LOOK_MS).unref();
@@ -588,7 +588,7 @@ export class Worker implements Owner, Handlers {
     this.#fail(link);
   }
 
-  /** Commands that were not sent, because too much waited for the gateway. */
+  /** Commands that were not sent, because too much waited for the gateway, or one was too large. */
   dropped = 0;
 
   overflowed(_: Link, first: boolean): void {
@@ -596,6 +596,16 @@ export class Worker implements Owner, Handlers {
     if (!first) return;
     const text = "cannot send more: 64 MiB wait for a gateway that does not take them; events, joins and leaves are dropped until it does (io.dropped counts them)";
     process.emitWarning(text, "SockeyeWarning");
+  }
+
+  /** What no message has room for. A client or server that waits for it gets an error in its place. */
+  oversized(link: Link, { ack, decision, reply }: Command, bytes: number): void {
+    this.dropped += 1;
+    console.error(`sockeye: cannot send ${bytes} bytes in one command: the gateway takes 12 MiB`);
+    const error = () => encode([{ error: "The answer is too large" }]);
+    if (ack) link.command({ ack: { socket: ack.socket, ack: ack.ack, ...error() } });
+    if (reply) link.command({ reply: { told: reply.told, ...error() } });
+    if (decision) link.command({ decision: { ...decision, data: "" } });
   }
 
   refused(link: Link, error: Error): void {

@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 import socketio
-from aiohttp import web
+from aiohttp import ClientSession, web
+from sockeye import Worker
 
 HERE = Path(__file__).parent
 BINARY = os.environ.get("SOCKEYE_BIN", str(HERE / "../../../target/debug/sockeye"))
@@ -128,6 +129,25 @@ class Stage:
         await client.connect(url, namespaces=[namespace], auth=auth or {}, transports=["websocket"], wait_timeout=20, **options)
         self._clients.append(client)
         return client
+
+    @contextlib.asynccontextmanager
+    async def own_worker(self):
+        """A worker in this process."""
+        worker, ready = Worker(self.workers, key=self.key, backend="kitchen"), asyncio.Event()
+        running = asyncio.create_task(worker.run(ready.set))
+        await ready.wait()
+        yield worker
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def raw(self, first):
+        """A WebSocket of Engine.IO that has said this."""
+        async with ClientSession() as session:
+            async with session.ws_connect(self.url + "/socket.io/?EIO=4&transport=websocket") as raw:
+                await raw.receive_str()
+                await raw.send_str(first)
+                yield raw
 
     async def refusal(self, auth):
         """What a client is told that is not let in."""

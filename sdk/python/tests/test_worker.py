@@ -3,7 +3,7 @@
 import asyncio
 import unittest
 
-from sockeye import LinkRefused, TooMuchWaits, Worker
+from sockeye import LinkRefused, Refused, TooLarge, TooMuchWaits, Worker
 from sockeye.worker_pb2 import Ack
 from stage import Collector, Stage, certificate, redis
 
@@ -132,6 +132,64 @@ class WorkerTest(unittest.IsolatedAsyncioTestCase):
             # Not assertEqual: its message about such lists takes a minute.
             self.assertTrue(await asyncio.gather(*answers) == expected)
             self.assertEqual([guest.lost for guest in guests], [[]] * 3)
+
+    async def test_a_client_that_left_before_it_was_refused_held_up_all_others(self):
+        async with Stage() as stage, stage.own_worker() as worker:
+            asked, left = asyncio.Event(), asyncio.Event()
+
+            @worker.connect
+            async def decide(socket):
+                if socket.auth.get("late"):
+                    asked.set()
+                    await left.wait()
+                    raise Refused("too late")
+
+            worker.on("echo")(lambda socket, *args: args)
+            async with stage.raw('40{"late":true}'):
+                await asked.wait()
+            # The news of its end waits behind the decision.
+            while all(desk._items.empty() for desk in worker._desks.values()):
+                await asyncio.sleep(0.005)
+            left.set()
+            guest = await stage.client()
+            # More than a worker may have without having handled it.
+            for _ in range(30):
+                self.assertEqual(len(await guest.call("echo", "x" * 100_000)), 100_000)
+
+    async def test_a_number_that_python_does_not_read_ended_the_worker(self):
+        async with Stage() as stage:
+            await stage.worker()
+            guest = await stage.guest()
+            async with stage.raw('40{"n":%s}' % ("1" * 5_000)) as raw:
+                self.assertEqual(await raw.receive_str(), '44{"message":"cannot read the payload of CONNECT"}')
+            async with stage.raw("40{}") as raw:
+                await raw.receive_str()
+                await raw.send_str('421["echo",%s]' % ("1" * 5_000))
+                while not (said := await raw.receive_str()).startswith("43"):
+                    pass
+                self.assertEqual(said, '431[{"error":"The handler failed"}]')
+            self.assertEqual(await guest.call("echo", "well"), "well")
+
+    async def test_more_than_16_mib_at_once_ended_the_service_of_all_clients(self):
+        async with Stage(more='[limits]\noutbox_bytes_max = "64MiB"') as stage, stage.own_worker() as worker:
+
+            @worker.on("flood")
+            def flood(socket):
+                for n in range(40):
+                    socket.emit("part", n, "x" * (1 << 19))
+                return "all"
+
+            @worker.on("huge")
+            def huge(socket):
+                with self.assertRaises(TooLarge):
+                    socket.emit("part", -1, "x" * (17 << 20))
+                return "x" * (17 << 20)
+
+            guest, parts = await stage.client(), []
+            guest.on("part", lambda n, _: parts.append(n))
+            self.assertEqual(await guest.call("flood"), "all")
+            self.assertEqual(await guest.call("huge"), {"error": "The handler failed"})
+            self.assertEqual(parts, list(range(40)))
 
     async def test_a_worker_that_is_refused_says_so(self):
         async with Stage() as stage:

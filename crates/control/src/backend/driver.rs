@@ -197,10 +197,11 @@ impl Driver {
                 }
             }
             Letter::Detached(link, fault) => {
-                match fault {
-                    Some(fault) => self.end(link, fault),
-                    None => drop(self.links.remove(&link)),
+                if let Some(fault) = fault {
+                    self.end(link, fault);
+                    self.backend.garbled(now_ms, link);
                 }
+                self.links.remove(&link);
                 self.backend.detached(now_ms, link);
             }
             Letter::Called(called) => {

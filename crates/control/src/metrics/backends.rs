@@ -44,7 +44,7 @@ pub(super) const BACKENDS: &[Metric] = &[
     counter(
         "sockeye_backend_workers_lost_total",
         "Workers that were given up: `away` (the link did not come back in time, or the process began anew), `silent`, `stalled` (it spoke, \
-         and handled nothing while more waited), `failing` (it does not hear that its commands fail).",
+         and handled nothing while more waited), `failing` (it does not hear that its commands fail, or its messages cannot be read).",
         |v| {
             let reasons: [(&str, Read); 4] = [
                 ("away", |f| &f.lost_away),

@@ -1,7 +1,7 @@
 """Logic for Socket.IO clients whose sockets the gateway holds."""
 
 from .errors import AskTimeout, Refused
-from .link import LinkRefused, Tls, TooMuchWaits
+from .link import LinkRefused, Tls, TooLarge, TooMuchWaits
 from .servers import Servers
 from .trace import traceparent
 from .worker import Member, Namespace, Operator, Socket, Worker
@@ -16,6 +16,7 @@ __all__ = [
     "Servers",
     "Socket",
     "Tls",
+    "TooLarge",
     "TooMuchWaits",
     "Worker",
     "traceparent",

@@ -46,19 +46,26 @@ class Desk:
                 log.warning("a handler of %s went on after the end: %s", self.socket.id, error)
             except Exception:
                 log.exception("cannot handle %s of %s", what, self.socket.id)
-            if progress:
-                progress.done = True
-                self._link.progressed()
+            self._done(progress)
         self._closed(self)
+        # The end of a client that left while it was being refused.
+        while not self._items.empty():
+            self._done(self._items.get_nowait()[-1])
+
+    def _done(self, progress):
+        if progress:
+            progress.done = True
+            self._link.progressed()
 
     async def _connect(self, connect, _):
         socket, decision = self.socket, proto.Decision(socket=self.socket.id)
         try:
-            await socket.namespace.call("connect", socket)
-            decision.admit = True
-        except Refused as refused:
-            decision.message = refused.message
-            decision.data = "" if refused.data is None else dump(refused.data)
+            try:
+                await socket.namespace.call("connect", socket)
+                decision.admit = True
+            except Refused as refused:
+                decision.message = refused.message
+                decision.data = "" if refused.data is None else dump(refused.data)
         except Exception:
             log.exception("cannot decide whether %s comes in", socket.id)
             decision.message = "internal error"

@@ -29,6 +29,10 @@ ANSWERS = ("ack", "decision", "disconnect", "reply", "verdict")
 # `leave()` waits so long for the end of what is under way.
 FAREWELL_S = 30.0
 BATCH_MAX = 1_000
+# The gateway takes 16 MiB in one message, and nothing larger comes through: a command must fit.
+COMMAND_BYTES_MAX = 12 << 20
+# A message that has so much goes: what is behind it goes with the next one.
+MESSAGE_BYTES = 1 << 20
 OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.max_send_message_length", 64 << 20),
@@ -57,6 +61,10 @@ class LinkRefused(Exception):
 
 class TooMuchWaits(Exception):
     """The gateway does not take commands, and no more can be kept."""
+
+
+class TooLarge(ValueError):
+    """No message has room for this command."""
 
 
 class Link:
@@ -94,6 +102,8 @@ class Link:
             raise ConnectionError("cannot send a command: this worker has ended")
         command.traceparent = traceparent()
         size = COMMAND_BYTES + command.ByteSize()
+        if size > COMMAND_BYTES_MAX:
+            raise TooLarge(f"cannot send {size} bytes in one command: the gateway takes 12 MiB")
         what = command.WhichOneof("what")
         if self._kept_bytes + size > KEPT_BYTES_MAX and what not in ANSWERS:
             raise TooMuchWaits(f"cannot send `{what}`: {KEPT_BYTES_MAX >> 20} MiB wait for the gateway at {self._address}; {self.state}")
@@ -224,8 +234,15 @@ class Link:
     def _next(self):
         """What came of the items handled so far, and the number up to which all are."""
         # The number is read first: commands of an item are there before it counts as handled, and go no later than it.
-        commands = [command for command, _ in islice(self._kept, self._sent, self._sent + BATCH_MAX)]
+        commands, size = [], 0
+        for command, bytes_ in islice(self._kept, self._sent, self._sent + BATCH_MAX):
+            commands.append(command)
+            size += bytes_
+            if size >= MESSAGE_BYTES:
+                break
         first = self._commands - len(self._kept) + self._sent + 1
         self._sent += len(commands)
-        handled = self._progress.handled if self._sent == len(self._kept) else 0
-        return FromWorker(handled=handled, first=first, commands=commands, leaving=self._leaving.is_set())
+        # Items are handled when all that came of them is said, and a worker that leaves says nothing behind that.
+        last = self._sent == len(self._kept)
+        handled = self._progress.handled if last else 0
+        return FromWorker(handled=handled, first=first, commands=commands, leaving=last and self._leaving.is_set())

@@ -296,14 +296,26 @@ class Worker(Namespace):
         if what in ("connect", "resume"):
             # Clients may choose names: only those of the program are kept.
             namespace = self._namespaces.get(connect.namespace) or Namespace(self, connect.namespace)
-            socket = Socket(namespace, connect)
-            self._desks[socket.id] = Desk(socket, self._link, self._closed)
+            try:
+                socket = Socket(namespace, connect)
+            except (ValueError, RecursionError) as error:
+                # Such as a number of 5000 digits in `auth`: JSON, but not for Python.
+                log.warning("cannot read what %s said when it connected: %s", connect.socket, error)
+                self._turn_away(what, connect, namespace)
+            else:
+                self._desks[socket.id] = Desk(socket, self._link, self._closed)
         desk = self._desks.get(connect.socket)
         if desk:
             desk.put(what, value, redelivered, progress)
         else:
             progress.done = True
             self._link.progressed()
+
+    def _turn_away(self, what, connect, namespace):
+        if what == "connect":
+            self.command(decision=proto.Decision(socket=connect.socket, message="cannot read the payload of CONNECT"))
+        else:
+            Operator(namespace, [connect.socket]).disconnect()
 
     def _closed(self, desk):
         if self._desks.get(desk.socket.id) is desk:

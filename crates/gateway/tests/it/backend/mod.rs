@@ -303,6 +303,38 @@ fn attachments_that_do_not_stand_in_the_arguments_break_no_client() {
     assert!(failed[7].message.contains("more than 10"), "{failed:?}");
 }
 
+/// An id of another namespace stood for its socket, also where another backend holds its logic.
+#[test]
+fn a_worker_spoke_to_a_socket_of_another_namespace_by_its_id() {
+    let config = "\n[namespaces.\"/cellar\"]\nbackend = \"kitchen\"";
+    let kitchen = Kitchen::open(config);
+    let worker = kitchen.worker("a");
+    let mut other = ::client::full::SocketIo::websocket(kitchen.gateway.addr, "/cellar", json!({}));
+    let id = other.id.clone();
+    worker.say(emit(&[&id], "wrong", &json!([1])));
+    worker.say(Order::Ask(Box::new(proto::Ask {
+        query: 7,
+        emit: match emit(&[&id], "question", &json!([])) {
+            Order::Emit(emit) => Some(*emit),
+            other => panic!("{other:?}"),
+        },
+        timeout_ms: 5_000,
+    })));
+    worker.say(Order::Disconnect(proto::Disconnect {
+        of: Some(target(&[&id])),
+        close: false,
+        drop: true,
+    }));
+    let mut right = target(&[&id]);
+    "/cellar".clone_into(&mut right.namespace);
+    worker.say(Order::Emit(Box::new(proto::Emit {
+        to: Some(right),
+        event: "right".to_owned(),
+        ..proto::Emit::default()
+    })));
+    assert_eq!(other.next().name, "right");
+}
+
 #[test]
 fn a_worker_without_the_key_is_sent_away() {
     let kitchen = Kitchen::open("");
@@ -332,6 +364,50 @@ fn a_worker_without_the_key_is_sent_away() {
     assert_eq!(code(attempt(&KEY.0, "cellar", "a")), wrong);
     let invalid = Some(tonic::Code::InvalidArgument);
     assert_eq!(code(attempt(&KEY.0, "kitchen", "")), invalid);
+}
+
+/// Its link ended, and it was welcomed as the one that it was, with the same message to say.
+#[test]
+fn a_worker_that_said_more_than_a_message_may_have_came_back_with_it_for_ever() {
+    let kitchen = Kitchen::open("rehome_after = \"60s\"");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let hello = FromWorker {
+        hello: Some(Hello {
+            backend: "kitchen".to_owned(),
+            instance: "a".to_owned(),
+            ..Hello::default()
+        }),
+        ..FromWorker::default()
+    };
+    let text = format!("\"{}\"", "x".repeat(17 << 20));
+    let large = FromWorker {
+        first: 1,
+        commands: vec![proto::Command {
+            what: Some(Order::Emit(Box::new(proto::Emit {
+                to: Some(target(&[])),
+                event: "x".to_owned(),
+                args: text.into(),
+                ..proto::Emit::default()
+            }))),
+            ..proto::Command::default()
+        }],
+        ..FromWorker::default()
+    };
+    runtime.expect("a runtime").block_on(async {
+        let stream = open(kitchen.workers, &KEY.0, hello.clone()).await;
+        let (frames, mut messages) = stream.expect("attached");
+        assert!(messages.message().await.expect("a message").is_some());
+        frames.send(large).await.expect("room");
+        let told = messages.message().await.expect_err("it is sent away");
+        assert_eq!(told.code(), tonic::Code::OutOfRange, "{told}");
+        let again = open(kitchen.workers, &KEY.0, hello).await;
+        let (_frames, mut messages) = again.expect("attached");
+        let first = messages.message().await.expect("a message");
+        let welcome = first.and_then(|message| message.welcome);
+        assert!(!welcome.expect("a welcome").resumed, "it begins anew");
+    });
 }
 
 /// Up to 16 MiB were read from anybody before the key was looked at, and the name in it went to the log.
