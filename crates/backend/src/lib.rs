@@ -23,6 +23,7 @@ mod message;
 mod moves;
 mod name;
 mod openings;
+mod parked;
 mod parting;
 mod past;
 mod queries;
