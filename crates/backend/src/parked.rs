@@ -1,6 +1,7 @@
 //! Sockets without a worker.
 
-use crate::home::{Entry, Phase};
+use crate::entry::Entry;
+use crate::home::Phase;
 use crate::message::{Down, Why};
 use crate::name::Name;
 use crate::state::Backend;

@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
-use backend::{Backend, Down, Link, Name, Settings, Up, Why};
+use backend::{Backend, Down, Event, Link, Name, Said, Settings, Up, Why};
 use prost::Message;
 
 const SOCKET: &str = "00000000000000000000";
@@ -119,14 +119,16 @@ fn events_behind_an_upgrade_waited_for_a_worker_for_ever() {
     let mut backend = one();
     loses_its_worker(&mut backend);
     backend.up(1_001, Up::Upgraded { socket: name() });
-    let event = |ack| proto::Event {
-        socket: SOCKET.to_owned(),
-        event: "order".to_owned(),
-        ack,
-        ..proto::Event::default()
+    let event = |ack| {
+        let said = Said {
+            event: "order",
+            ack,
+            ..Said::default()
+        };
+        Up::Event(Event::new(name(), &said))
     };
-    backend.up(1_002, Up::Event(event(7)));
-    backend.up(30_000, Up::Event(event(8)));
+    backend.up(1_002, event(7));
+    backend.up(30_000, event(8));
     backend.take_out();
     backend.tick(1_002 + Settings::default().park_timeout_ms);
     let out = backend.take_out();
