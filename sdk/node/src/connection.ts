@@ -4,12 +4,14 @@ import { IncomingMessage } from "node:http";
 import type { Socket as NetSocket } from "node:net";
 import type { Member } from "./member.js";
 import { encode } from "./codec.js";
+import type { Engine } from "./engine.js";
 import type { Connect, Header } from "./messages.js";
 import { Type } from "./parser.js";
 import type { Packet } from "./parser.js";
 
 /** What a connection tells of itself, and asks for. */
 export interface Owner {
+  readonly engine: Engine;
   written(connection: Connection, packet: Packet, options: { volatile?: boolean }): void;
   closed(connection: Connection): void;
 }
@@ -43,6 +45,19 @@ function queryOf(text: string): Record<string, string | string[]> {
   }
   return query;
 }
+
+/** A packet as it is on the wire: the text, then each attachment. */
+function partsOf({ type, nsp, id, data }: Packet): (string | Buffer)[] {
+  const binary = type === Type.Event || type === Type.Ack ? encode(data) : undefined;
+  const attachments = binary?.attachments ?? [];
+  const kind = attachments.length > 0 ? `${type + 3}${attachments.length}-` : `${type}`;
+  const text = binary ? `[${binary.args}]` : data === undefined ? "" : JSON.stringify(data);
+  return [`${kind}${nsp === "/" ? "" : `${nsp},`}${id ?? ""}${text}`, ...attachments];
+}
+
+const NOTHING: readonly Packet[] = Object.freeze([]);
+/** Events of what is written. */
+const OF_WRITES = ["packetCreate", "drain"];
 
 class Transport extends EventEmitter {
   /** Else Socket.IO drops volatile events by itself: the gateway knows better whether the client can take one. */
@@ -92,33 +107,38 @@ export class Connection extends EventEmitter {
 
   /** A packet from the client. */
   receive(packet: Packet): void {
-    this.emit("packet", { type: "message", data: packet });
+    if (this.listenerCount("packet") > 0) for (const data of partsOf(packet)) this.emit("packet", { type: "message", data });
     this.emit("data", packet);
   }
 
+  /** What is written waits in the gateway. */
+  get writeBuffer(): readonly Packet[] {
+    return NOTHING;
+  }
+
+  get server(): Engine {
+    return this.#owner.engine;
+  }
+
   override on(event: string, listener: (...args: any[]) => void): this {
-    if (event === "packetCreate") Connection.watched = true;
+    if (OF_WRITES.includes(event)) Connection.watched = true;
     return super.on(event, listener);
   }
 
   override once(event: string, listener: (...args: any[]) => void): this {
-    if (event === "packetCreate") Connection.watched = true;
+    if (OF_WRITES.includes(event)) Connection.watched = true;
     return super.once(event, listener);
   }
 
   /** Some connection's packets are looked at. */
   static watched = false;
 
-  /** Tells those that look at packets of this one, as Engine.IO does: the text, then each attachment. */
-  created({ type, nsp, id, data }: Packet, flags: { compress?: boolean; volatile?: boolean } = {}): void {
+  /** Tells those that look at packets of this one, as Engine.IO does. */
+  created(packet: Packet, flags: { compress?: boolean; volatile?: boolean } = {}): void {
+    if (this.listenerCount("drain") > 0) setImmediate(() => this.emit("drain"));
     if (this.listenerCount("packetCreate") === 0) return;
     const options = { ...flags, compress: flags.compress !== false };
-    const binary = type === Type.Event || type === Type.Ack ? encode(data) : undefined;
-    const attachments = binary?.attachments ?? [];
-    const kind = attachments.length > 0 ? `${type + 3}${attachments.length}-` : `${type}`;
-    const text = binary ? `[${binary.args}]` : data === undefined ? "" : JSON.stringify(data);
-    const head = `${kind}${nsp === "/" ? "" : `${nsp},`}${id ?? ""}${text}`;
-    for (const part of [head, ...attachments]) this.emit("packetCreate", { type: "message", options, data: part });
+    for (const data of partsOf(packet)) this.emit("packetCreate", { type: "message", options, data });
   }
 
   write(packet: Packet, options: { volatile?: boolean; compress?: boolean } = {}, done?: () => void): this {

@@ -2,6 +2,8 @@
 import { EventEmitter } from "node:events";
 import { ServerResponse } from "node:http";
 import type { IncomingMessage } from "node:http";
+import type { Socket as NetSocket } from "node:net";
+import { Writable } from "node:stream";
 import type { Header } from "./messages.js";
 import { Unsupported } from "./unsupported.js";
 
@@ -77,19 +79,25 @@ export class Engine extends EventEmitter {
   admit(request: IncomingMessage, done: (error: Error | undefined, headers: Header[]) => void): void {
     if (!this.asks) return done(undefined, []);
     const response = new ServerResponse(request);
+    // What middleware writes reaches nobody, and it hears that it was written.
+    response.assignSocket(new Writable({ write: (_chunk, _encoding, done) => done() }) as unknown as NetSocket);
     let ended = false;
     let failure = MIDDLEWARE;
     const end = (error?: Error) => {
       if (ended) return;
       ended = true;
-      if (error) this.emit("connection_error", { req: request, ...failure, context: { ...failure.context, message: error.message } });
+      // What middleware ended by itself, it has answered.
+      if (error && !response.writableEnded) this.emit("connection_error", { req: request, ...failure, context: { ...failure.context, message: error.message } });
       let headers: Header[] = [];
       try {
         if (!error) headers = this.#headers(request, response);
       } catch (thrown) {
         error = asError(thrown);
       }
-      done(error, headers);
+      if (error || response.writableEnded || isUpgrade(request)) return done(error, headers);
+      // Sessions are stored at the end of an answer: the client's next request needs them.
+      response.on("finish", () => done(undefined, headers));
+      response.end();
     };
     response.on("finish", () => end(new Error("refused by a middleware of the engine")));
     const guard = (act: () => void) => {
@@ -129,5 +137,8 @@ export class Engine extends EventEmitter {
       .flatMap(([name, value]) => [value].flat().map((line) => ({ name, value: Buffer.from(String(line)) })));
   }
 }
+
+/** Its answer has no end. */
+const isUpgrade = ({ headers }: IncomingMessage): boolean => headers.upgrade !== undefined;
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

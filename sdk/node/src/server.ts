@@ -134,7 +134,6 @@ export class Server<
     }
     super({
       ...options,
-      serveClient: false,
       parser: { Encoder, Decoder } as any,
       adapter: Adapter as any,
       // Sockets get the gateway's ids, and those of lost workers their state, by the hook of connection state recovery.
@@ -165,12 +164,15 @@ export class Server<
     return this;
   }
 
-  override of(name: any, listener?: any): any {
+  override of(
+    name: Parameters<SocketIoServer["of"]>[0],
+    listener?: (socket: Socket<ListenEvents, EmitEvents, ServerSideEvents, SocketData>) => void,
+  ): Namespace<ListenEvents, EmitEvents, ServerSideEvents, SocketData> {
     const known = typeof name === "string" && this._nsps.has(name.startsWith("/") ? name : `/${name}`);
     const namespace = super.of(name);
     // Before all middleware of the program. A namespace made after a pattern has that of the pattern.
     if (!known) namespace.use(introduce as any);
-    if (listener) namespace.on("connect", listener);
+    if (listener) namespace.on("connect", listener as any);
     return namespace;
   }
 

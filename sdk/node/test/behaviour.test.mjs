@@ -72,6 +72,27 @@ test("packetCreate tells what is written, with the flag compress", async () => {
   await end(io);
 });
 
+test("admin-ui ended the worker: packets from the client were objects; it asks for drain, writeBuffer and server as well", async () => {
+  const io = await here.server();
+  const packets = [];
+  const drained = new Promise((resolve) => {
+    io.on("connection", (socket) => {
+      const { conn } = socket;
+      conn.on("packet", ({ type, data }) => packets.push([type, data]));
+      conn.on("drain", () => resolve([conn.writeBuffer.length, conn.server === io.engine]));
+      socket.on("bytes", (_, done) => done());
+    });
+  });
+  const client = open("/", { transports: ["websocket"] });
+  await client.emitWithAck("bytes", Buffer.from([1]));
+  const [[type, text], bytes] = packets;
+  assert.equal(type, "message");
+  assert.match(text, /^51-\d+\["bytes",{"_placeholder":true,"num":0}\]$/);
+  assert.deepEqual(bytes, ["message", Buffer.from([1])]);
+  assert.deepEqual(await drained, [0, true]);
+  await end(io);
+});
+
 test("a volatile event behind another one of the same turn is dropped, as the transport is busy", async () => {
   const io = await here.server();
   io.on("connection", (socket) => {

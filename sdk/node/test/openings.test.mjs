@@ -62,6 +62,42 @@ test("listeners and middleware of the engine add headers to the answer that open
   await io.close();
 });
 
+test("a session that middleware stores at the end of an answer was not there for the next request", async () => {
+  const sessions = new Set();
+  const seen = [];
+  const io = await here.server({}, (io) => {
+    io.engine.use((request, response, next) => {
+      const { end } = response;
+      // As express-session does.
+      response.end = (...args) => setImmediate(() => (sessions.add("a"), end.apply(response, args)));
+      response.setHeader("set-cookie", "session=a");
+      next();
+    });
+    io.on("connection", ({ request }) => seen.push(sessions.has(request.headers.cookie)));
+  });
+  const answer = await poll(here.url);
+  assert.equal(answer.headers.get("set-cookie"), "session=a");
+  assert.deepEqual([...sessions], ["a"]);
+  const client = here.open("/", { extraHeaders: { cookie: "a" } });
+  await once(client, "connect");
+  assert.deepEqual(seen, [true]);
+  client.disconnect();
+  await io.close();
+});
+
+test("middleware that ends an answer by itself refuses, and is told that it is written", async () => {
+  let finished = 0;
+  const io = await here.server({}, ({ engine }) => {
+    engine.use((_, response) => {
+      response.on("finish", () => (finished += 1));
+      response.writeHead(401).end("no");
+    });
+  });
+  assert.equal((await poll(here.url)).status, 403);
+  assert.equal(finished, 1);
+  await io.close();
+});
+
 test("a client waits for the first worker, and nobody slips in while there is none", async () => {
   const waits = poll(here.url);
   const io = await here.server({ allowRequest: (_, done) => done(null, false) });

@@ -47,7 +47,14 @@ io.on("connection", (socket) => {
   socket.to("kitchen").emit("order", "soup");
   // @ts-expect-error: it takes a string
   socket.emit("order", 1);
-});`;
+});
+// Namespaces had no types.
+io.of(/^\\/dish-/).on("connection", (socket) => {
+  socket.on("order", (dish, done) => done(dish.length));
+  // @ts-expect-error: nobody knows this event
+  socket.on("bill", () => {});
+});
+io.listen(3000).attach(3001, { pingTimeout: 20_000 });`;
   for (const name of ["b.mts", "b.cts"]) writeFileSync(join(project, name), text);
   const tsc = here("../node_modules/typescript/bin/tsc");
   run(process.execPath, tsc, "--noEmit", "--strict", "--skipLibCheck", "--module", "node16", "--target", "es2022", "b.mts", "b.cts");
