@@ -3,7 +3,7 @@
 use crate::scenario::Protocol;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +29,8 @@ pub struct Server {
 }
 
 const PORT: &str = "{port}";
+/// Stands for a free port that answers `/ready`.
+const ADMIN: &str = "{admin}";
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -61,7 +63,8 @@ impl Contender {
             shards => format!("sockeye-{shards}"),
         };
         let config = config.display();
-        let args = format!("serve --listen 127.0.0.1:{PORT} --admin off --shards {shards}");
+        let args =
+            format!("serve --listen 127.0.0.1:{PORT} --admin 127.0.0.1:{ADMIN} --shards {shards}");
         let args = args.split(' ').map(str::to_owned);
         let args = args.chain([format!("--config={config}")]);
         Contender::new(&name, bin, &args.collect::<Vec<_>>(), None)
@@ -73,12 +76,13 @@ impl Contender {
     }
 
     fn try_start(&self) -> Result<Server> {
-        let port = free_port()?;
+        let (port, admin) = (free_port()?, free_port()?);
         let is_told = self.args.iter().any(|arg| arg.contains(PORT));
         let args = self
             .args
             .iter()
-            .map(|arg| arg.replace(PORT, &port.to_string()));
+            .map(|arg| arg.replace(PORT, &port.to_string()))
+            .map(|arg| arg.replace(ADMIN, &admin.to_string()));
         let mut command = Command::new(&self.program);
         command.args(args).envs(self.settings.iter().cloned());
         command.stdin(Stdio::null()).stdout(match is_told {
@@ -100,9 +104,21 @@ impl Contender {
                 said.port
             }
         };
+        if self.args.iter().any(|arg| arg.contains(ADMIN)) {
+            server.await_ready(admin)?;
+        }
         server.url = format!("http://127.0.0.1:{port}");
         Ok(server)
     }
+}
+
+fn is_ready(admin: u16) -> Result<bool> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, admin))?;
+    stream.set_read_timeout(Some(START_TIMEOUT))?;
+    stream.write_all(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut status = String::new();
+    BufReader::new(stream).read_line(&mut status)?;
+    Ok(status.starts_with("HTTP/1.1 200"))
 }
 
 fn free_port() -> Result<u16> {
@@ -132,6 +148,18 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(port)
+    }
+
+    /// A node of a cluster listens before the others know it, and what it is sent then waits.
+    fn await_ready(&mut self, admin: u16) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !is_ready(admin).unwrap_or(false) {
+            if Instant::now() > deadline || !self.is_alive() {
+                bail!("it does not answer /ready with 200 on port {admin} after {START_TIMEOUT:?}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// `false` when the process has ended by itself.

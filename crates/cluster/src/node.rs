@@ -3,7 +3,7 @@
 use crate::frame::{self, Epoch, Frame, Known, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
-use crate::outlet::{self, Channel, Outlet, Publish, Refused};
+use crate::outlet::{self, Channel, Outlet, Publish};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Microseconds between heartbeats.
@@ -118,6 +118,7 @@ pub struct Node {
     interest: Interest,
     events: VecDeque<Event>,
     probe_back_us: Option<u64>,
+    probes_back: u64,
     heartbeat_us: u64,
     /// Heartbeats so far.
     beats: u64,
@@ -140,6 +141,7 @@ impl Node {
             interest: Interest::default(),
             events: VecDeque::new(),
             probe_back_us: None,
+            probes_back: 0,
             heartbeat_us: 0,
             beats: 0,
             digest_us: 0,
@@ -181,6 +183,11 @@ impl Node {
     fn hears(&self) -> bool {
         self.probe_back_us
             .is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
+    }
+
+    /// How many of its own probes this node has heard. Others that are there speak as often.
+    pub fn probes_back(&self) -> u64 {
+        self.probes_back
     }
 
     fn tick(&mut self, node: NodeId, passed_us: u64) {
@@ -285,6 +292,7 @@ impl Node {
             self.events.push_back(Event::Superseded(peer));
         } else if peer == self.me && matches!(frame, Frame::Probe) {
             self.probe_back_us = Some(self.now_us);
+            self.probes_back += 1;
         }
     }
 
@@ -465,7 +473,9 @@ impl Node {
 
     /// A control letter to a peer. If the engine takes nothing the peer asks again, or its digest tells.
     fn tell(&mut self, node: NodeId, letter: &[u8]) {
-        let _ = self.outlet.send(&[node], letter, self.now_us);
+        if self.outlet.has_room(letter.len()) {
+            self.outlet.send(&[node], letter, self.now_us);
+        }
     }
 
     fn send_snapshot(&mut self, node: NodeId) {
@@ -478,28 +488,21 @@ impl Node {
             let mut letter = vec![SNAPSHOT, flags];
             keys.iter()
                 .for_each(|key| letter.extend_from_slice(&key.to_le_bytes()));
-            if self.outlet.send(&[node], &letter, self.now_us).is_err() {
+            if !self.outlet.has_room(letter.len()) {
                 // Without the last part the peer knows that keys are missing, and asks again.
                 return;
             }
+            self.outlet.send(&[node], &letter, self.now_us);
         }
     }
 
     // ---- what local members do ----------------------------------------------------------------------------------------
 
-    /// A local member of a key more. `Some(position)`: it is the first, and a client may be told of its join once
-    /// [`Self::is_confirmed`] says so of that position.
-    ///
-    /// # Errors
-    /// [`Refused::Full`]: the engine is away; the key is announced when it is back.
-    pub fn hold(&mut self, key: u64) -> Result<Option<u64>, Refused> {
-        if !self.interest.hold(key) {
-            return Ok(None);
-        }
-        self.tell_changes();
-        match self.told() {
-            Some(position) => Ok(Some(position)),
-            None => Err(Refused::Full),
+    /// A local member of a key more. A client may be told of its join once [`Self::is_confirmed`] says so of the position that
+    /// [`Self::told`] names then. While the engine is away there is none: the key is told when it is back.
+    pub fn hold(&mut self, key: u64) {
+        if self.interest.hold(key) {
+            self.tell_changes();
         }
     }
 
@@ -531,23 +534,21 @@ impl Node {
                 letter.extend_from_slice(&key.to_le_bytes());
                 letter.push(u8::from(on));
             }
-            let _ = self.outlet.flood(&letter, self.now_us);
+            self.outlet.flood(&letter, self.now_us);
         }
     }
 
     fn flood_digest(&mut self) {
         self.tell_changes();
         let (count, digest) = self.interest.digest();
-        let _ = self
-            .outlet
-            .flood(&tagged(DIGEST, &[count, digest]), self.now_us);
+        let letter = tagged(DIGEST, &[count, digest]);
+        if self.outlet.has_room(letter.len()) {
+            self.outlet.flood(&letter, self.now_us);
+        }
     }
 
-    /// Sends a letter to the nodes that hold any of the keys. Returns those.
-    ///
-    /// # Errors
-    /// [`Refused::Full`]: nothing was sent.
-    pub fn send(&mut self, keys: &[u64], letter: &[u8]) -> Result<Vec<NodeId>, Refused> {
+    /// Sends a letter to the nodes that hold any of the keys. Returns those. See [`Self::has_room`].
+    pub fn send(&mut self, keys: &[u64], letter: &[u8]) -> Vec<NodeId> {
         let to = Address {
             keys,
             ..Address::default()
@@ -555,11 +556,8 @@ impl Node {
         self.send_to(&to, letter)
     }
 
-    /// Sends a letter to these nodes, as far as they are up. Returns those.
-    ///
-    /// # Errors
-    /// [`Refused::Full`]: nothing was sent.
-    pub fn send_to(&mut self, to: &Address<'_>, letter: &[u8]) -> Result<Vec<NodeId>, Refused> {
+    /// Sends a letter to these nodes, as far as they are up. Returns those. See [`Self::has_room`].
+    pub fn send_to(&mut self, to: &Address<'_>, letter: &[u8]) -> Vec<NodeId> {
         let mut tagged = Vec::with_capacity(letter.len() + 1);
         tagged.push(PAYLOAD);
         tagged.extend_from_slice(letter);
@@ -572,19 +570,25 @@ impl Node {
         let everyone = self.limits.flood_always && !to.keys.is_empty() && to.without.is_empty();
         match self.interest.route(&to, self.now_us) {
             Route::Nodes(nodes) if nodes.is_empty() || !everyone => {
-                self.outlet.send(&nodes, &tagged, self.now_us)?;
-                Ok(nodes)
+                self.outlet.send(&nodes, &tagged, self.now_us);
+                nodes
             }
             _ => {
-                self.outlet.flood(&tagged, self.now_us)?;
-                Ok(self.peers().map(|peer| peer.node).collect())
+                self.outlet.flood(&tagged, self.now_us);
+                self.peers().map(|peer| peer.node).collect()
             }
         }
     }
 
+    /// Whether more letters are wanted. Nothing is refused here: above the bound their sender keeps them, and tells those behind it.
+    pub fn has_room(&self) -> bool {
+        self.outlet.has_room(1)
+    }
+
     /// Sends an order to the process of a node. A node that does not know it ignores it.
     pub fn order(&mut self, node: NodeId, order: &[u8]) {
-        self.tell(node, &[&[ORDER], order].concat());
+        let letter = [&[ORDER], order].concat();
+        self.outlet.send(&[node], &letter, self.now_us);
     }
 
     /// These nodes were asked to let sockets join rooms: until they have said so themselves, they count as holders of the keys.

@@ -22,7 +22,7 @@ pub struct Limits {
     pub linger_us: u64,
     /// Bytes of sent frames kept for repair, over all receivers.
     pub ring_bytes: usize,
-    /// Bytes of frames that wait for the engine; above it letters are refused.
+    /// Bytes of frames that wait for the engine. See [`Outlet::has_room`].
     pub queue_bytes: usize,
     /// Bytes of repairs in one batch, so that repairs do not hold up new letters.
     pub repair_bytes: usize,
@@ -61,15 +61,6 @@ pub struct Publish {
     number: u64,
     /// It is not worth a second try: a later one says more, or it is asked for again.
     once: bool,
-}
-
-/// The letter was not taken: too much waits for the engine, or the receiver is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// [`Limits::queue_bytes`] are waiting: the engine is slow or away.
-    Full,
-    /// No such peer.
-    UnknownPeer,
 }
 
 /// A sent frame, kept for repair.
@@ -261,17 +252,9 @@ impl Outlet {
         self.answered.retain(|answered| answered.asker != node);
     }
 
-    /// Sends a letter to some peers: to all of them or, with an error, to none.
-    ///
-    /// # Errors
-    /// See [`Refused`].
-    pub fn send(&mut self, to: &[NodeId], letter: &[u8], now_us: u64) -> Result<(), Refused> {
-        self.admit(letter)?;
-        if !to.iter().all(|node| self.lanes.contains_key(node)) {
-            return Err(Refused::UnknownPeer);
-        }
+    /// Sends a letter to some peers; one that is not known is passed over. See [`Self::has_room`].
+    pub fn send(&mut self, to: &[NodeId], letter: &[u8], now_us: u64) {
         to.iter().for_each(|node| self.post(*node, letter, now_us));
-        Ok(())
     }
 
     fn post(&mut self, to: NodeId, letter: &[u8], now_us: u64) {
@@ -292,12 +275,8 @@ impl Outlet {
         }
     }
 
-    /// Sends a letter to all nodes. Returns its position.
-    ///
-    /// # Errors
-    /// [`Refused::Full`]; nothing was sent then.
-    pub fn flood(&mut self, letter: &[u8], now_us: u64) -> Result<u64, Refused> {
-        self.admit(letter)?;
+    /// Sends a letter to all nodes. Returns its position. See [`Self::has_room`].
+    pub fn flood(&mut self, letter: &[u8], now_us: u64) -> u64 {
         self.close_inboxes(Closed::Order, now_us);
         let position = self.flood.next();
         self.flood.push(letter, now_us);
@@ -305,19 +284,12 @@ impl Outlet {
         if is_full(&self.flood, &self.limits) {
             self.close_flood(Closed::Full, now_us);
         }
-        Ok(position)
+        position
     }
 
-    fn admit(&self, letter: &[u8]) -> Result<(), Refused> {
-        match self.has_room(letter.len()) {
-            true => Ok(()),
-            false => Err(Refused::Full),
-        }
-    }
-
-    /// Whether a letter of so many bytes would be taken. One larger than the bound is when nothing else waits: it could never be sent
-    /// otherwise.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+    /// Whether a letter of so many bytes keeps the bound. Its sender asks before: here nothing is refused, so nothing that was let in
+    /// gets lost. A letter larger than the bound has room when nothing else waits: it could never be sent otherwise.
+    pub fn has_room(&self, bytes: usize) -> bool {
         self.queued_bytes == 0 || self.queued_bytes + bytes <= self.limits.queue_bytes
     }
 

@@ -124,7 +124,7 @@ impl World {
         let mut node = Node::new(peer, limits);
         node.begin(self.now_us);
         for room in (0..STEADY_ROOMS).filter(|room| holds(number, *room)) {
-            node.hold(room).expect("an empty queue");
+            node.hold(room);
         }
         Life {
             node,
@@ -247,7 +247,8 @@ impl World {
         let mut letter = number.to_le_bytes().to_vec();
         letter.extend_from_slice(&room.to_le_bytes());
         letter.resize(16 + self.rng.usize(..200), 0);
-        if self.lives[life].node.send(&[room], &letter).is_ok() {
+        if self.lives[life].node.has_room() {
+            self.lives[life].node.send(&[room], &letter);
             self.lives[life].sent = number;
             if room < STEADY_ROOMS {
                 self.letters.push((self.lives[life].peer, number, room));
@@ -264,8 +265,7 @@ impl World {
                 self.lives[life].node.release(room);
             }
             None => {
-                // A refused announcement is made up for when the engine is back.
-                let _ = self.lives[life].node.hold(room);
+                self.lives[life].node.hold(room);
                 self.lives[life].churn.push(room);
             }
         }

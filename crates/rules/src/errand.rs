@@ -122,8 +122,7 @@ impl Errands {
         if of.local {
             group = group.local();
         }
-        let reach = group.reach();
-        match what {
+        let reach = match what {
             Wanted::Ask(message, timeout) => {
                 let token = self.wait(answer);
                 return group.collect(&as_emit(&message), timeout, token);
@@ -132,11 +131,11 @@ impl Errands {
                 let token = self.wait(answer);
                 return group.fetch(timeout, token);
             }
-            Wanted::Emit(message) => drop(group.emit(&as_emit(&message))),
+            Wanted::Emit(message) => group.emit(&as_emit(&message)),
             Wanted::Join(names) => group.join(&borrowed(&names)),
             Wanted::Leave(names) => group.leave(&borrowed(&names)),
             Wanted::Disconnect { close } => group.disconnect(close),
-        }
+        };
         answer(Outcome::Done {
             everywhere: reach == Reach::Everyone,
         });

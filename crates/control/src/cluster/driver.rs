@@ -17,7 +17,7 @@ use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish as Frame};
 use hub::foreign::ELSEWHERE;
 use hub::{Letter, Parcel, Piece, Tidings, Uplink};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ use tokio::time::sleep_until;
 const TAKEN_AT_ONCE: usize = 256;
 /// While a lone server is away, it is looked at what waits so often.
 const PAUSE: Duration = Duration::from_millis(50);
+/// After so many probes of its own a node has heard all others that speak: they do so as often.
+const PROBES_ALONE: u64 = 8;
 /// A node that leaves waits so long for its last frames to be taken.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
 
@@ -72,8 +74,12 @@ struct Driver {
     me: NodeId,
     started: Instant,
     batches: JoinSet<Batch>,
+    /// Parcels whose letters wait.
+    waiting: VecDeque<Parcel>,
     joins: Joins,
     up: bool,
+    /// The nodes that were there at the start know this one.
+    is_met: bool,
     /// A message was refused.
     refuses: bool,
     ended: Option<Ended>,
@@ -107,7 +113,7 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
             Some(order) = driver.rig.orders.recv() => driver.on_order(order),
             Some(batch) = driver.batches.join_next() => driver.on_batch(batch),
             Some(news) = driver.rig.feed.next() => driver.on_news(news),
-            Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(&parcel),
+            Some(parcel) = driver.rig.parcels.recv() => driver.on_parcel(parcel),
             () = sleep_until(due.into()) => {}
         }
     }
@@ -128,8 +134,10 @@ impl Driver {
             // The node's clock must not begin with 0.
             started: now - Duration::from_millis(1),
             batches: JoinSet::new(),
+            waiting: VecDeque::new(),
             joins: Joins::default(),
             up: false,
+            is_met: false,
             refuses: false,
             ended: None,
             gone: HashSet::new(),
@@ -163,12 +171,29 @@ impl Driver {
                 break;
             }
             news.into_iter().for_each(|news| self.on_news(news));
-            parcel.iter().for_each(|parcel| self.on_parcel(parcel));
+            parcel.into_iter().for_each(|parcel| self.on_parcel(parcel));
         }
         self.hand_on();
+        self.meet();
+        self.send();
         self.confirm_joins();
         self.publish();
         self.count();
+    }
+
+    /// At the start nobody knows this node, and it knows nobody: what it sent then would reach no one. A node whose lease stands
+    /// without a heartbeat is dead or frozen; it is not waited for.
+    fn meet(&mut self) {
+        let heard_enough = self.node.probes_back() >= PROBES_ALONE;
+        if !self.is_met && self.up && (self.rig.roster.is_whole() || heard_enough) {
+            self.is_met = true;
+            self.tell_up();
+        }
+    }
+
+    fn tell_up(&self) {
+        let up = self.up && self.is_met;
+        self.rig.gauges.up.store(up, Ordering::Relaxed);
     }
 
     fn now_us(&self) -> u64 {
@@ -216,8 +241,7 @@ impl Driver {
             }
             News::Heard(_) | News::Unheard(_) => {}
         }
-        let up = self.up;
-        self.rig.gauges.up.store(up, Ordering::Relaxed);
+        self.tell_up();
     }
 
     /// A message of another secret than ours. The first one is told: nodes of two secrets do not see each other.
@@ -304,7 +328,8 @@ impl Driver {
                     self.look();
                     tracing::info!(node = peer.node.0, "a node came");
                     if self.gone.remove(&peer.node) {
-                        self.tell_all(&Arc::new(Tidings::Missed.into()));
+                        let node = peer.node.0;
+                        self.tell_all(&Arc::new(Tidings::Missed { node }.into()));
                     }
                 }
                 Event::Down(peer) => {
@@ -363,12 +388,12 @@ impl Driver {
             }
         }
         // Counts of rooms may have been among them.
-        self.tell_all(&Arc::new(Tidings::Missed.into()));
+        self.tell_all(&Arc::new(Tidings::Missed { node }.into()));
     }
 
     /// Joins that all nodes know of by now.
     fn confirm_joins(&mut self) {
-        let (told, node) = (self.node.told(), &self.node);
+        let (told, node) = (self.node.told().filter(|_| self.is_met), &self.node);
         let confirmed = self.joins.confirmed(told, |at| node.is_confirmed(at));
         for (shard, ticket) in confirmed {
             self.tell(shard, Tidings::Confirmed { ticket });
@@ -386,13 +411,13 @@ impl Driver {
 
     // ---- from the shards ----------------------------------------------------------------------------------------------------
 
-    fn on_parcel(&mut self, parcel: &Parcel) {
-        self.rig.uplink.took(parcel);
+    /// Keys come and go at once, so that they cancel out while the engine is away; letters keep their order.
+    fn on_parcel(&mut self, parcel: Parcel) {
         for piece in parcel.pieces() {
             match piece {
                 Piece::Hold { key, ticket } => {
                     // A full queue is no loss: the key is told of when there is room, and the join waits for that.
-                    let _ = self.node.hold(key);
+                    self.node.hold(key);
                     self.joins.wait(parcel.shard(), ticket);
                 }
                 Piece::Release { key } => self.node.release(key),
@@ -405,39 +430,58 @@ impl Driver {
                         ear.room(came, namespace, room);
                     }
                 }
-                Piece::Letter {
-                    keys,
-                    nodes,
-                    without,
-                    expected,
-                    round,
-                    bytes,
-                } => {
-                    let foreign = self.rig.office.foreign.as_ref();
-                    let elsewhere = foreign.map_or(Passed::By, |ear| {
-                        ear.hear(parcel.shard(), keys, nodes, round.is_some(), bytes)
-                    });
-                    let (nodes, without) = (numbered(nodes), numbered(without));
-                    let to = Address {
-                        keys,
-                        nodes: &nodes,
-                        without: &without,
-                    };
-                    let sent = self.node.send_to(&to, bytes);
-                    if let Ok(to) = &sent {
-                        self.node.expect(to, expected);
-                    } else {
-                        Gauges::add(&self.rig.gauges.refused, 1);
-                    }
-                    if let Some(round) = round {
-                        // First, or the round could end as a whole one before.
-                        if elsewhere == Passed::Dropped {
-                            self.tell(parcel.shard(), Tidings::Refused { round });
-                        }
-                        self.tell(parcel.shard(), posted(round, sent.ok(), elsewhere));
-                    }
-                }
+                Piece::Letter { .. } => {}
             }
+        }
+        self.waiting.push_back(parcel);
+        self.send();
+    }
+
+    /// Letters leave the shards' parcels while there is room for them. What has none waits here: publishers are told when that is
+    /// too much, and nothing that they were promised is dropped behind their backs.
+    fn send(&mut self) {
+        while self.is_met
+            && self.node.has_room()
+            && let Some(parcel) = self.waiting.pop_front()
+        {
+            self.rig.uplink.took(&parcel);
+            let shard = parcel.shard();
+            parcel
+                .pieces()
+                .for_each(|piece| self.on_piece(shard, &piece));
+        }
+    }
+
+    fn on_piece(&mut self, shard: u16, piece: &Piece<'_>) {
+        let Piece::Letter {
+            keys,
+            nodes,
+            without,
+            expected,
+            round,
+            bytes,
+        } = *piece
+        else {
+            return;
+        };
+        let foreign = self.rig.office.foreign.as_ref();
+        let elsewhere = foreign.map_or(Passed::By, |ear| {
+            ear.hear(shard, keys, nodes, round.is_some(), bytes)
+        });
+        let (nodes, without) = (numbered(nodes), numbered(without));
+        let to = Address {
+            keys,
+            nodes: &nodes,
+            without: &without,
+        };
+        let to = self.node.send_to(&to, bytes);
+        self.node.expect(&to, expected);
+        if let Some(round) = round {
+            // First, or the round could end as a whole one before.
+            if elsewhere == Passed::Dropped {
+                self.tell(shard, Tidings::Refused { round });
+            }
+            self.tell(shard, posted(round, to, elsewhere));
         }
     }
 
@@ -500,21 +544,14 @@ impl Driver {
     /// The peers are told, what waits leaves, and the number is free.
     async fn leave(mut self) -> Ended {
         let deadline = Instant::now() + LAST_WORDS;
-        self.step();
-        // A step takes only some of what the shards left.
-        while !self.rig.parcels.is_empty() && Instant::now() < deadline {
-            self.step();
-        }
+        self.leave_until(deadline, |driver| {
+            driver.rig.parcels.is_empty() && driver.waiting.is_empty()
+        })
+        .await;
         self.node.leave();
-        while self.node.queued_bytes() > 0 && Instant::now() < deadline {
-            self.step();
-            tokio::select! {
-                Some(batch) = self.batches.join_next() => self.on_batch(batch),
-                Some(news) = self.rig.feed.next() => self.on_news(news),
-                () = sleep_until(deadline.into()) => {}
-            }
-        }
-        let bytes = self.node.queued_bytes();
+        self.leave_until(deadline, |driver| driver.node.queued_bytes() == 0)
+            .await;
+        let bytes = self.rig.uplink.waiting();
         if bytes > 0 {
             tracing::warn!(
                 bytes,
@@ -523,6 +560,19 @@ impl Driver {
         }
         let _ = self.rig.engine.release(&self.rig.number.lease).await;
         Ended::Left
+    }
+
+    async fn leave_until(&mut self, deadline: Instant, is_done: impl Fn(&Self) -> bool) {
+        self.step();
+        while !is_done(self) && Instant::now() < deadline {
+            let due = self.due().min(deadline);
+            tokio::select! {
+                Some(batch) = self.batches.join_next() => self.on_batch(batch),
+                Some(news) = self.rig.feed.next() => self.on_news(news),
+                () = sleep_until(due.into()) => {}
+            }
+            self.step();
+        }
     }
 }
 
@@ -536,14 +586,11 @@ fn numbered(nodes: &[u64]) -> Vec<NodeId> {
 }
 
 /// `elsewhere`: servers of other kinds were asked as well.
-fn posted(round: u64, to: Option<Vec<NodeId>>, elsewhere: Passed) -> Tidings {
+fn posted(round: u64, to: Vec<NodeId>, elsewhere: Passed) -> Tidings {
     let elsewhere = (elsewhere == Passed::Asked).then_some(ELSEWHERE);
-    match to {
-        Some(to) => Tidings::Posted {
-            round,
-            nodes: to.into_iter().map(|node| node.0).chain(elsewhere).collect(),
-        },
-        None => Tidings::Refused { round },
+    Tidings::Posted {
+        round,
+        nodes: to.into_iter().map(|node| node.0).chain(elsewhere).collect(),
     }
 }
 

@@ -11,7 +11,7 @@ macro_rules! gauges {
             $($(#[$doc])* pub $name: AtomicU64,)*
             /// Frames of letters sent, by the reason why they were closed: [`cluster::outlet::Closed`].
             pub frames: [AtomicU64; 4],
-            /// The engine answers and the channels are heard.
+            /// The engine answers, the channels are heard, and the nodes that are there know this one.
             pub up: AtomicBool,
             /// From handing a batch to the engine to its answer.
             pub lag: Lag,
@@ -48,8 +48,6 @@ gauges! {
     ring_us,
     /// Bytes that wait for the engine, parcels included.
     queued_bytes,
-    /// Letters refused because too much waited.
-    refused,
     /// Batches that the engine did not take.
     failed,
     /// Messages with another secret, and letters that nobody can read.

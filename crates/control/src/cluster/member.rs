@@ -267,8 +267,7 @@ impl Seed {
         };
         limits.outlet.frame_letters = settings.frame_letters;
         limits.outlet.ring_bytes = settings.ring_bytes;
-        // Publishers are refused before, and are told.
-        limits.outlet.queue_bytes = settings.queue_bytes.saturating_mul(2);
+        limits.outlet.queue_bytes = settings.queue_bytes;
         let Ok(office) = self.office.await else {
             return Ended::Left;
         };

@@ -5,6 +5,7 @@ use super::engine::Holder;
 use hub::Uplink;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -12,6 +13,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Roster {
     nodes: Mutex<BTreeMap<u16, Entry>>,
+    /// The leases were read.
+    was_read: AtomicBool,
     uplink: Arc<Uplink>,
     /// This node relays requests.
     relays: bool,
@@ -69,6 +72,7 @@ impl Roster {
     pub(super) fn new(uplink: Arc<Uplink>, relays: bool) -> Self {
         Self {
             nodes: Mutex::default(),
+            was_read: AtomicBool::new(false),
             uplink,
             relays,
         }
@@ -123,6 +127,12 @@ impl Roster {
             known.card = Some(Card::read(&holder.payload));
             self.tell_hubs(number, Some(known));
         }
+        self.was_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether every node that has a number was heard.
+    pub(super) fn is_whole(&self) -> bool {
+        self.was_read.load(Ordering::Relaxed) && self.nodes().values().all(|entry| entry.heard)
     }
 
     /// Where requests for a node's sessions go.

@@ -12,7 +12,7 @@ fn one(view: &View<'_>, cell: fn(&Gauges) -> &AtomicU64) -> Samples {
 pub(super) const CLUSTER: &[Metric] = &[
     gauge(
         "sockeye_cluster_up",
-        "1 while the engine answers and this node's channels are heard; 0 also for a node that is alone.",
+        "1 while the engine answers, this node's channels are heard, and the other nodes were heard once; 0 also without `[cluster]`.",
         |v| {
             let up = v.node.cluster.up.load(Ordering::Relaxed);
             Samples::One(Some(f64::from(u8::from(up))))
@@ -107,10 +107,7 @@ pub(super) const CLUSTER: &[Metric] = &[
     counter(
         "sockeye_cluster_refused_total",
         "Letters that were refused because too much waited for the engine (`cluster.queue_bytes`).",
-        |v| {
-            let late = load(&v.node.cluster.refused);
-            Samples::One(Some(v.total(|c| &c.away_refused) + late as f64))
-        },
+        |v| v.sum(|c| &c.away_refused),
     ),
     counter(
         "sockeye_cluster_failed_batches_total",

@@ -7,7 +7,7 @@ use crate::cluster::letter::{
     Tidings,
 };
 use crate::cluster::rounds::{Acked, News, Question};
-use crate::cluster::send;
+use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
 use crate::parts::Parts;
@@ -113,7 +113,11 @@ pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
 pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
     match tidings {
         Tidings::Confirmed { ticket } => return send::joins_confirmed(parts, *ticket),
-        Tidings::Missed if parts.counts_nodes => parts.rooms.tell_all_again(),
+        // It may have told that it has no members of a room any more.
+        Tidings::Missed { node } if parts.counts_nodes => {
+            parts.rooms.node_down(*node);
+            parts.rooms.tell_all_again();
+        }
         Tidings::Down { node } => parts.rooms.node_down(*node),
         _ => {}
     }
@@ -185,7 +189,7 @@ pub(crate) fn collect(
 
 /// Other nodes are asked, or the round is told that they cannot be.
 fn ask_away(parts: &mut Parts, target: &Target<'_>, ask: Ask<'_>, round: RoundId) {
-    if !send::send_away(parts, target, ask) {
+    if send::send_away(parts, target, ask) == Reach::ThisNode {
         let round = round.number;
         on_tidings(parts, &Tidings::Refused { round });
     }

@@ -296,7 +296,7 @@ pub enum Tidings {
     /// A node is gone.
     Down { node: u16 },
     /// Something that a node said was missed, or it comes back: what rooms it has members of is not known.
-    Missed,
+    Missed { node: u16 },
     /// Other nodes know the keys up to this ticket.
     Confirmed { ticket: u64 },
 }

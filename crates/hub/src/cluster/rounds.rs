@@ -294,7 +294,7 @@ impl Rounds {
         let round = match tidings {
             Tidings::Down { node } => return self.node_down(*node),
             Tidings::Posted { round, .. } | Tidings::Refused { round } => *round,
-            Tidings::Confirmed { .. } | Tidings::Missed => return Vec::new(),
+            Tidings::Confirmed { .. } | Tidings::Missed { .. } => return Vec::new(),
         };
         let abroad = self.waits.get_mut(&round).and_then(Wait::abroad);
         match (abroad, tidings) {

@@ -109,28 +109,37 @@ pub(crate) fn on_node<R>(parts: &mut Parts, act: impl FnOnce(&mut Parts) -> R) -
     done
 }
 
-/// How far a publication gets now.
-pub(crate) fn reach(parts: &Parts) -> Reach {
-    match &parts.away {
-        Some(away) if away.is_full() && !away.is_local => Reach::ThisNode,
-        _ => Reach::Everyone,
-    }
+/// Whether letters to other nodes are taken now.
+pub(crate) fn has_room(parts: &Parts) -> bool {
+    !parts.away.as_ref().is_some_and(|away| away.is_full())
 }
 
-/// Asks the sockets that a target means on other nodes for something. `false`: too much waits for them already.
-pub(crate) fn send_away(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) -> bool {
-    let Some(away) = parts.away.as_mut().filter(|away| !away.is_local) else {
-        return true;
-    };
-    // At a room's home the publisher's shard has asked already, and told the publisher.
-    if away.is_full() && !matches!(ask, Ask::Kept(..) | Ask::Count { .. }) {
+/// How far a publication gets now; one that does not reach other nodes is counted.
+pub(crate) fn reach(parts: &mut Parts) -> Reach {
+    if has_away(parts) && !has_room(parts) {
         parts.books.counts.away_refused += 1;
-        return false;
+        return Reach::ThisNode;
     }
-    let bytes = away.ask(to, ask, parts.clock.now.wall_ms);
-    parts.line.budget.post(bytes);
-    parts.books.counts.sent_away += 1;
-    true
+    Reach::Everyone
+}
+
+/// Asks the sockets that a target means on other nodes for something, unless too much waits for them already.
+#[must_use = "somebody must be told that other nodes were not asked"]
+pub(crate) fn send_away(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) -> Reach {
+    let reach = reach(parts);
+    if reach == Reach::Everyone {
+        let_in(parts, to, ask);
+    }
+    reach
+}
+
+/// The same, after the question whether there is room.
+pub(crate) fn let_in(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) {
+    if let Some(away) = parts.away.as_mut().filter(|away| !away.is_local) {
+        let bytes = away.ask(to, ask, parts.clock.now.wall_ms);
+        parts.line.budget.post(bytes);
+        parts.books.counts.sent_away += 1;
+    }
 }
 
 /// An answer to another node always leaves: its asker waits, and there are no more answers than were asked for.

@@ -32,8 +32,10 @@ pub(crate) struct Room {
     members: Vec<SocketId>,
     following: u32,
     card: Option<Arc<Card>>,
-    /// Members here when the other shards were told last that their number changed.
+    /// Members here when the other shards and nodes were told last that their number changed.
     announced: u32,
+    /// In the list of rooms of which nodes were not told.
+    owed: bool,
     /// When the handler was last told the count, monotonic milliseconds.
     told_ms: u64,
 }
@@ -80,6 +82,11 @@ impl Room {
         self.changed
     }
 
+    /// Other nodes believe in members that they were told of, and could not be told yet what has changed.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed && self.announced != 0
+    }
+
     /// Members on all shards.
     pub(crate) fn total(&self) -> u64 {
         let here = self.members.len() as u64;
@@ -112,6 +119,8 @@ pub(crate) struct Rooms {
     by_name: HashTable<RoomId>,
     hasher: RandomState,
     changed: Vec<RoomId>,
+    /// Rooms whose news found no room on the way to other nodes; `None`: they are taken.
+    owed: Option<Vec<RoomId>>,
     /// Members that wait for their room's history, and for which answer.
     tickets: HashMap<(RoomId, SocketId), u64>,
     given: u64,
@@ -121,6 +130,9 @@ pub(crate) struct Rooms {
     pub(crate) kept: Log,
 }
 
+/// Places that lists and tables keep for later.
+const SPARE: usize = 1024;
+
 impl Rooms {
     pub(crate) fn new(me: Identity, directory: &Arc<Directory>) -> Self {
         Self {
@@ -129,6 +141,7 @@ impl Rooms {
             by_name: HashTable::default(),
             hasher: RandomState::default(),
             changed: Vec::new(),
+            owed: None,
             tickets: HashMap::new(),
             given: 0,
             directory: Arc::clone(directory),
@@ -179,6 +192,7 @@ impl Rooms {
             following: 0,
             card,
             announced: 0,
+            owed: false,
             asks: true,
             told_ms: 0,
         };
@@ -195,7 +209,7 @@ impl Rooms {
     /// Forgets a room without members here; returns it.
     pub(crate) fn remove_if_empty(&mut self, index: RoomId) -> Option<Room> {
         let room = self.slots.get(index)?;
-        if !room.members.is_empty() || room.changed {
+        if !room.members.is_empty() || room.changed || room.is_owed() {
             return None;
         }
         self.elsewhere.forget(index);
@@ -267,7 +281,25 @@ impl Rooms {
     }
 
     pub(crate) fn has_changes(&self) -> bool {
-        !self.changed.is_empty()
+        !self.changed.is_empty() || self.owed.as_ref().is_some_and(|owed| !owed.is_empty())
+    }
+
+    /// Whether there is room on the way to other nodes for news of rooms. What had none is told as soon as there is: only rooms
+    /// that they know of, or that have members, so that those that come and go in between make nothing grow.
+    pub(crate) fn nodes_take_counts(&mut self, take: bool) {
+        if !take {
+            let (owed, slots) = (self.owed.get_or_insert_default(), &self.slots);
+            if owed.len() > 2 * slots.len() + SPARE {
+                owed.retain(|room| slots.get(*room).is_some_and(|room| room.owed));
+            }
+            return;
+        }
+        for room in self.owed.take().unwrap_or_default() {
+            if let Some(slot) = self.slots.get_mut(room) {
+                slot.owed = false;
+                self.mark_changed(room);
+            }
+        }
     }
 
     /// The changes that are told now. The larger a room, the less often: telling its members costs at most about a thousand
@@ -293,9 +325,19 @@ impl Rooms {
                 announce.remove(self.me.shard);
             }
             let is_news = named && slot.announced != here;
-            let away = is_news.then(|| (here, std::mem::take(&mut slot.asks)));
             slot.told_ms = now_ms;
-            slot.announced = here;
+            let away = match &mut self.owed {
+                Some(owed) if is_news => {
+                    if !std::mem::replace(&mut slot.owed, true) {
+                        owed.push(room);
+                    }
+                    None
+                }
+                _ => {
+                    slot.announced = here;
+                    is_news.then(|| (here, std::mem::take(&mut slot.asks)))
+                }
+            };
             changes.push(Change {
                 room,
                 tell: named,
@@ -308,7 +350,6 @@ impl Rooms {
 
     /// Rooms that come and go by the thousands leave tables of that size: what is free is given back.
     pub(crate) fn shrink(&mut self) {
-        const SPARE: usize = 1024;
         let len = self.slots.len();
         if self.slots.free() <= 4 * len + SPARE {
             return;

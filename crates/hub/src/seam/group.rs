@@ -160,26 +160,13 @@ impl<'a, 't> Group<'a, 't> {
 }
 
 impl Group<'_, '_> {
-    /// Whether what is done with them now is done on other nodes, too.
-    pub fn reach(&self) -> Reach {
-        let _inside = Inside::enter();
-        match self.local {
-            true => Reach::Everyone,
-            false => send::reach(self.parts),
-        }
-    }
-
     /// Sends them an event, and says whether other nodes will do it, too. HOT PATH.
     pub fn emit(self, event: &Emit<'_>) -> Reach {
         let _inside = Inside::enter();
         if !may_emit(&mut self.parts.outbound, event) {
             return Reach::Everyone;
         }
-        self.with(|parts, to, record| {
-            let reach = send::reach(parts);
-            publish::publish_by(parts, to, event, record);
-            reach
-        })
+        self.with(|parts, to, record| publish::publish_by(parts, to, event, record))
     }
 
     /// Sends them an event that wants an ack; `Handler::collected` follows.
@@ -216,21 +203,21 @@ impl Group<'_, '_> {
     }
 
     /// Lets them join rooms.
-    pub fn join(self, rooms: &[&str]) {
+    pub fn join(self, rooms: &[&str]) -> Reach {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| orders::join_all(parts, of, rooms));
+        self.with(|parts, of, _| orders::join_all(parts, of, rooms))
     }
 
     /// Lets them leave rooms.
-    pub fn leave(self, rooms: &[&str]) {
+    pub fn leave(self, rooms: &[&str]) -> Reach {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| orders::leave_all(parts, of, rooms));
+        self.with(|parts, of, _| orders::leave_all(parts, of, rooms))
     }
 
     /// Ends their memberships in the namespace; with `close` their sessions.
-    pub fn disconnect(self, close: bool) {
+    pub fn disconnect(self, close: bool) -> Reach {
         let _inside = Inside::enter();
-        self.with(|parts, of, _| orders::disconnect_all(parts, of, close));
+        self.with(|parts, of, _| orders::disconnect_all(parts, of, close))
     }
 }
 
@@ -294,7 +281,8 @@ impl Away<'_, '_> {
     }
 
     fn ask(self, ask: Ask<'_>) {
-        self.0.with(|parts, to, _| send::send_away(parts, to, ask));
+        // What finds no room is counted; nobody waits to be told.
+        let _ = self.0.with(|parts, to, _| send::send_away(parts, to, ask));
     }
 }
 

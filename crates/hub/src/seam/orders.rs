@@ -1,7 +1,7 @@
 //! What is done to all sockets of a target, on this shard and elsewhere.
 
 use crate::cluster::letter::{Address, Order, Target, owned};
-use crate::cluster::send;
+use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::life::ending;
 use crate::parts::Parts;
@@ -58,38 +58,41 @@ fn elsewhere(
     of: &Target<'_>,
     ask: Ask<'_>,
     order: impl FnOnce(&Parts, Address) -> Order,
-) {
+) -> Reach {
     let shards = send::shards_of(parts, of);
     if !shards.is_empty() {
         let order = order(parts, Address::from(of));
         send::send_all(parts, shards, order);
     }
-    send::send_away(parts, of, ask);
+    send::send_away(parts, of, ask)
 }
 
 /// Lets all sockets of a target join rooms, wherever they are.
-pub(crate) fn join_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
+pub(crate) fn join_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) -> Reach {
     let namespace = of.namespace;
-    elsewhere(parts, of, Ask::Join(rooms), |parts, of| Order::Join {
+    let reach = elsewhere(parts, of, Ask::Join(rooms), |parts, of| Order::Join {
         of,
         rooms: owned(rooms),
         expected: parts.rooms.expect(namespace, rooms),
     });
     join_selected(parts, of, rooms, 0);
+    reach
 }
 
 /// Lets all sockets of a target leave rooms, wherever they are.
-pub(crate) fn leave_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) {
-    elsewhere(parts, of, Ask::Leave(rooms), |_, of| Order::Leave {
+pub(crate) fn leave_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) -> Reach {
+    let reach = elsewhere(parts, of, Ask::Leave(rooms), |_, of| Order::Leave {
         of,
         rooms: owned(rooms),
     });
     leave_selected(parts, of, rooms, 0);
+    reach
 }
 
 /// Ends the memberships of all sockets of a target, wherever they are; with `close` their sessions.
-pub(crate) fn disconnect_all(parts: &mut Parts, of: &Target<'_>, close: bool) {
+pub(crate) fn disconnect_all(parts: &mut Parts, of: &Target<'_>, close: bool) -> Reach {
     let ask = Ask::Disconnect { close };
-    elsewhere(parts, of, ask, |_, of| Order::Disconnect { of, close });
+    let reach = elsewhere(parts, of, ask, |_, of| Order::Disconnect { of, close });
     ending::disconnect_selected(parts, of, close);
+    reach
 }

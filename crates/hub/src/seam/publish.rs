@@ -7,7 +7,7 @@
 
 use crate::books::faults::{self, Fault};
 use crate::cluster::letter::{Broadcast, Order, RoomNews, Target};
-use crate::cluster::send;
+use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
 use crate::dialect::speech::Emit;
 use crate::life::stream;
@@ -47,7 +47,12 @@ impl Member<'_> {
 }
 
 /// Sends an event to everyone the target means, and keeps it for clients that join its rooms later. HOT PATH.
-pub(crate) fn publish_by(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, record: Record<'_>) {
+pub(crate) fn publish_by(
+    parts: &mut Parts,
+    to: &Target<'_>,
+    event: &Emit<'_>,
+    record: Record<'_>,
+) -> Reach {
     let kept = match record {
         Record::Nothing => return publish(parts, to, event),
         Record::Passing => None,
@@ -56,6 +61,7 @@ pub(crate) fn publish_by(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, r
     if to.rooms.is_empty() || !to.users.is_empty() {
         return publish(parts, to, event);
     }
+    let reach = send::reach(parts);
     for (n, room) in to.rooms.iter().enumerate() {
         // A socket in several of the rooms gets the event by the first of them.
         let except = [to.except, &to.rooms[..n]].concat();
@@ -64,13 +70,17 @@ pub(crate) fn publish_by(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, r
             except: &except,
             ..*to
         };
-        sequence(parts, &one, event, kept);
+        sequence(parts, &one, event, kept, reach);
     }
+    reach
 }
 
 /// Tells the other shards of counts that changed; returns what the handler is to be told.
 pub(crate) fn announce_changes(parts: &mut Parts) -> Vec<NewCount> {
     let now_ms = parts.clock.now.mono_ms;
+    if parts.counts_nodes {
+        parts.rooms.nodes_take_counts(send::has_room(parts));
+    }
     let counts = parts.rooms.new_counts(&mut parts.people, now_ms);
     if parts.counts_nodes {
         counts.iter().for_each(|count| tell_nodes(parts, count));
@@ -97,11 +107,12 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
         members,
         asks,
     };
-    send::send_away(parts, &to, ask);
+    // Rooms whose news find no room wait: [`Rooms::nodes_take_counts`](crate::rooms::room::Rooms::nodes_take_counts).
+    send::let_in(parts, &to, ask);
 }
 
 /// Sends an event to all shards and nodes with receivers, this one included.
-pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
+pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Reach {
     let shards = send::shards_of(parts, to);
     if !shards.is_empty() {
         send::send_all(
@@ -110,10 +121,11 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
             Order::Broadcast(Broadcast::new(to, event), None),
         );
     }
-    send::send_away(parts, to, Ask::Event(event));
+    let reach = send::send_away(parts, to, Ask::Event(event));
     parts
         .audience()
         .fan_out(to, &mut Outgoing::event(to, event));
+    reach
 }
 
 fn home_of(parts: &Parts, namespace: &str, room: &str) -> u16 {
@@ -121,25 +133,34 @@ fn home_of(parts: &Parts, namespace: &str, room: &str) -> u16 {
 }
 
 /// Brings an event for one room to the room's home.
-fn sequence(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
+fn sequence(
+    parts: &mut Parts,
+    to: &Target<'_>,
+    event: &Emit<'_>,
+    kept: Option<&str>,
+    reach: Reach,
+) {
     let home = home_of(parts, to.namespace, to.rooms[0]);
     if faults::is_back(Fault::RecordApart) {
         publish(parts, to, event);
     }
-    if home == parts.ids.me.shard {
-        return append(parts, to, event, kept);
+    match (home == parts.ids.me.shard, reach) {
+        (true, Reach::Everyone) => return append(parts, to, event, kept),
+        (true, Reach::ThisNode) => return append_here(parts, to, event, kept),
+        (false, _) => {}
     }
-    let kept = kept.map(str::to_owned);
-    send::send_to(
-        parts,
-        home,
-        RoomNews::Append(Broadcast::new(to, event), kept),
-    );
+    let (event, kept) = (Broadcast::new(to, event), kept.map(str::to_owned));
+    let news = match reach {
+        Reach::Everyone => RoomNews::Append(event, kept),
+        Reach::ThisNode => RoomNews::Arrived(event, kept),
+    };
+    send::send_to(parts, home, news);
 }
 
 /// At the home: the event is kept and sent to all members in one step, so that no other comes between.
 pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, kept: Option<&str>) {
-    send::send_away(parts, to, Ask::Kept(event, kept));
+    // The publisher's shard has asked whether there is room, and told the publisher.
+    send::let_in(parts, to, Ask::Kept(event, kept));
     append_here(parts, to, event, kept);
 }
 

@@ -178,7 +178,7 @@ impl Handler for Doer {
         match event.name {
             "join" => assert!(cx.socket(socket).join("x").is_ok()),
             "leave" => cx.socket(socket).leave("x"),
-            "join all" => cx.of("/").join(&["x"]),
+            "join all" => drop(cx.of("/").join(&["x"])),
             "say" => {
                 cx.of("/").to(&["x"]).emit(&Emit::new("said", ""));
             }

@@ -54,6 +54,19 @@ impl Nodes {
         self.0[node].cut_off = cut_off;
     }
 
+    /// Bytes that wait for other nodes.
+    pub fn waiting(&self, node: usize) -> usize {
+        self.0[node].uplink.waiting()
+    }
+
+    /// What a node has for others now reaches nobody.
+    pub fn loses(&mut self, node: usize) {
+        self.net(node).settle();
+        for parcel in self.net(node).parcels() {
+            self.0[node].uplink.took(&parcel);
+        }
+    }
+
     /// A client of a hub of a node, and all that its coming brings.
     pub fn client(&mut self, node: usize, at: usize) -> Client {
         let client = self.net(node).client(at);
@@ -90,7 +103,8 @@ impl Nodes {
     pub fn comes_back(&mut self, node: usize) {
         self.cut_off(node, false);
         for other in (0..self.0.len()).filter(|other| *other != node) {
-            let missed = Letter::from(Tidings::Missed);
+            let number = node as u16 + 1;
+            let missed = Letter::from(Tidings::Missed { node: number });
             (0..SHARDS).for_each(|shard| self.net(other).deliver(shard, &missed));
         }
         self.settle();

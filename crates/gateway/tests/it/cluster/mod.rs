@@ -14,7 +14,7 @@ mod questions;
 mod relay;
 mod roam;
 
-use crate::harness::{Gateway, PATIENCE, RawConn, eventually};
+use crate::harness::{Alone, Gateway, PATIENCE, RawConn, eventually};
 use client::full::SocketIo;
 use serde_json::{Value, json};
 use servers::Redis;
@@ -340,4 +340,39 @@ fn a_client_of_another_node_joined_the_room_of_a_socket() {
     let mut stranger = member(&nodes[1], "room");
     let answer = stranger.ask("join", &[json!(victim.id)]);
     assert_eq!(answer, [json!({"error": "Invalid room name"})]);
+}
+
+/// A node published before it knew who else was there: nobody got that, and nobody was told.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
+    let _alone = Alone::wait();
+    let redis = Redis::start();
+    let first = Gateway::start(&config(&redis, ""));
+    assert!(eventually(PATIENCE, || is_ready(&first)), "ready");
+    let mut there = member(&first, "room");
+    // It has a number, and says nothing for now.
+    first.signal(rustix::process::Signal::STOP);
+    let second = Gateway::start(&config(&redis, ""));
+    let mut here = member(&second, "room");
+    assert!(!is_ready(&second), "the other node was not heard yet");
+    let taken = here.ask("n", &[json!(1)]);
+    first.signal(rustix::process::Signal::CONT);
+    assert_eq!(taken, [] as [Value; 0], "it is promised");
+    assert_eq!(numbers(&mut there, 1), [1]);
+    assert!(eventually(PATIENCE, || is_ready(&second)), "ready");
+}
+
+/// A node that died leaves its number for a while, and never speaks: others that start then do not wait for it for long.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_starts_beside_the_number_of_a_dead_one() {
+    let redis = Redis::start();
+    let mut dead = Gateway::start(&config(&redis, ""));
+    assert!(eventually(PATIENCE, || is_ready(&dead)), "ready");
+    dead.kill();
+    let node = Gateway::start(&config(&redis, ""));
+    let mut here = member(&node, "room");
+    assert_eq!(here.ask("n", &[json!(1)]), [] as [Value; 0]);
+    assert!(eventually(PATIENCE, || is_ready(&node)), "ready");
 }
