@@ -279,6 +279,25 @@ impl Second {
 }
 
 impl Outcome {
+    /// All phases as if they were one.
+    pub fn whole(&self, name: &str) -> Phase {
+        let phases = self.phases.iter();
+        let cpu_s: Vec<f64> = phases.clone().filter_map(|p| p.server_cpu_s).collect();
+        Phase {
+            name: name.to_owned(),
+            duration_s: self.duration_s,
+            connections: self.totals.connections_peak,
+            received: phases.clone().map(|phase| phase.received).sum(),
+            acked: phases.map(|phase| phase.acked).sum(),
+            errors: self.error_count(),
+            delivery: self.latency.delivery.clone(),
+            ack: self.latency.ack.clone(),
+            server_cpu_s: (!cpu_s.is_empty()).then(|| cpu_s.iter().sum()),
+            server_rss_bytes: self.server_rss_peak_bytes(),
+            ..Phase::default()
+        }
+    }
+
     /// CPU time of all server processes; `None` when none was watched.
     pub fn server_cpu_s(&self) -> Option<f64> {
         (!self.processes.is_empty()).then(|| self.processes.iter().map(|p| p.cpu_s).sum())
@@ -298,19 +317,7 @@ impl Outcome {
     /// Deliveries and acknowledgements that reached clients, per second of the phases. What users
     /// did while others were still brought in is in the totals, and in no rate.
     pub fn received_per_s(&self) -> f64 {
-        let received: u64 = self.phases.iter().map(|p| p.received + p.acked).sum();
-        if self.duration_s > 0.0 {
-            received as f64 / self.duration_s
-        } else {
-            0.0
-        }
-    }
-
-    /// Cores that all server processes used during the phases; `None` when none was watched.
-    pub fn server_cores(&self) -> Option<f64> {
-        let used: Vec<f64> = self.phases.iter().filter_map(|p| p.server_cpu_s).collect();
-        let is_measured = self.duration_s > 0.0 && !used.is_empty();
-        is_measured.then(|| used.iter().sum::<f64>() / self.duration_s)
+        self.whole("").rate().unwrap_or(0.0)
     }
 
     /// CPU of all server processes by delivery or acknowledgement.
@@ -417,6 +424,12 @@ impl Phase {
     pub fn rate(&self) -> Option<f64> {
         let received = self.received + self.acked;
         (self.duration_s > 0.0).then(|| received as f64 / self.duration_s)
+    }
+
+    /// Cores that all server processes used; `None` when none was watched.
+    pub fn server_cores(&self) -> Option<f64> {
+        let is_measured = self.duration_s > 0.0;
+        Some(self.server_cpu_s? / self.duration_s).filter(|_| is_measured)
     }
 
     pub fn main_latency(&self) -> &Distribution {

@@ -189,16 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn a_second_round_of_connecting_is_shown_again() {
-        let text = shown(|lines| {
-            for done in [5, 10, 5, 10] {
-                lines.connecting(progress(done, 0, 10));
-            }
-        });
-        assert_eq!(text.lines().count(), 3, "{text}");
-    }
-
-    #[test]
     fn who_failed_is_not_connected() {
         let text = shown(|lines| lines.connecting(progress(50, 20, 50)));
         assert_eq!(text, "connected 30 of 50, 20 failed\n");

@@ -46,11 +46,7 @@ impl ResultFile {
         match self {
             ResultFile::Run(outcome) => vec![outcome],
             ResultFile::Suite(suite) => suite.runs(),
-            ResultFile::Comparison(comparison) => comparison
-                .servers
-                .iter()
-                .flat_map(|server| &server.runs)
-                .collect(),
+            ResultFile::Comparison(comparison) => comparison.runs().collect(),
         }
     }
 

@@ -73,6 +73,12 @@ impl Suite {
     }
 }
 
+impl Comparison {
+    pub fn runs(&self) -> impl Iterator<Item = &Outcome> {
+        self.servers.iter().flat_map(|server| &server.runs)
+    }
+}
+
 impl CaseResult {
     pub fn server(&self, name: &str) -> Option<&Contestant> {
         self.servers.iter().find(|server| server.name == name)

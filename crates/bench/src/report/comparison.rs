@@ -3,152 +3,148 @@
 
 use super::document::{Badge, Block, Document, Level, Section, Verdict};
 use super::number::{bytes, digits, short};
-use super::run::origin;
+use super::run::{notes, origins};
 use super::table::Table;
 use super::{course, figures, rounds, verdict};
-use crate::outcome::{Comparison, Contestant, Outcome, middle};
+use crate::outcome::{Comparison, Contestant, Outcome, Percentiles};
 
-const NONE: &str = "–";
-
-/// A figure of the ratio table.
+/// A row of the ratio table.
 struct Metric {
     name: &'static str,
+    /// What the headline calls it: one of those that people ask for first.
+    asked: Option<&'static str>,
     of: fn(&Outcome) -> Option<f64>,
     write: fn(f64) -> String,
-    /// Latencies are not compared when one of them was the generator's own.
-    is_latency: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Figure,
+    /// Not compared when one of them was the generator's own.
+    Latency,
     /// Counts of faults are shown, but a ratio to none says nothing.
-    has_ratio: bool,
+    Faults,
 }
 
 const METRICS: [Metric; 14] = [
-    figure(
-        "connections held",
-        |run| Some(run.totals.connections_peak as f64),
-        short,
-    ),
-    figure(
-        "messages received/s",
-        |run| positive(run.received_per_s()),
-        short,
-    ),
-    latency("p50 ms", |run| {
-        run.main_latency().percentiles().map(|p| p.p50_ms)
+    figure("connections held", |run| {
+        Some(run.totals.connections_peak as f64)
     }),
-    latency("p95 ms", |run| {
-        run.main_latency().percentiles().map(|p| p.p95_ms)
+    figure("messages received/s", |run| {
+        Some(run.received_per_s()).filter(|rate| *rate > 0.0)
     }),
-    latency("p99 ms", |run| {
-        run.main_latency().percentiles().map(|p| p.p99_ms)
-    }),
-    latency("p99.9 ms", |run| {
-        run.main_latency().percentiles().map(|p| p.p999_ms)
-    }),
+    latency("p50 ms", |run| main(run, |p| p.p50_ms)),
+    latency("p95 ms", |run| main(run, |p| p.p95_ms)),
+    latency("p99 ms", |run| main(run, |p| p.p99_ms)).asked("p99 latency"),
+    latency("p99.9 ms", |run| main(run, |p| p.p999_ms)),
     latency("first connect p99 ms", |run| {
-        run.latency.connect.percentiles().map(|p| p.p99_ms)
+        Some(run.latency.connect.percentiles()?.p99_ms)
     }),
     latency("return p99 ms", |run| {
-        run.latency.again.percentiles().map(|p| p.p99_ms)
+        Some(run.latency.again.percentiles()?.p99_ms)
     }),
-    figure("server CPU s", Outcome::server_cpu_s, short),
-    figure(
-        "server CPU us per message",
-        Outcome::cpu_us_per_delivery,
-        short,
-    ),
-    figure(
-        "server memory, most",
-        |run| run.server_rss_peak_bytes().map(|b| b as f64),
-        bytes,
-    ),
-    figure(
-        "memory per connection",
-        Outcome::rss_per_connection_bytes,
-        bytes,
-    ),
-    count("lost or duplicated", |run| {
+    figure("server CPU s", Outcome::server_cpu_s),
+    figure("server CPU us per message", Outcome::cpu_us_per_delivery).asked("CPU per message"),
+    memory("server memory, most", |run| {
+        run.server_rss_peak_bytes().map(|b| b as f64)
+    }),
+    memory("memory per connection", Outcome::rss_per_connection_bytes)
+        .asked("memory per connection"),
+    faults("lost or duplicated", |run| {
         Some((run.totals.lost + run.totals.duplicated) as f64)
     }),
-    count("errors", |run| Some(run.error_count() as f64)),
+    faults("errors", |run| Some(run.error_count() as f64)),
 ];
 
-/// What the headline says of the ratio table, and in which words.
-const ASKED_FIRST: [(&str, &str); 3] = [
-    ("p99 ms", "p99 latency"),
-    ("server CPU us per message", "CPU per message"),
-    ("memory per connection", "memory per connection"),
-];
-
-const fn figure(
-    name: &'static str,
-    of: fn(&Outcome) -> Option<f64>,
-    write: fn(f64) -> String,
-) -> Metric {
+const fn metric(name: &'static str, of: fn(&Outcome) -> Option<f64>, kind: Kind) -> Metric {
     Metric {
         name,
+        asked: None,
         of,
-        write,
-        is_latency: false,
-        has_ratio: true,
+        write: short,
+        kind,
     }
+}
+
+const fn figure(name: &'static str, of: fn(&Outcome) -> Option<f64>) -> Metric {
+    metric(name, of, Kind::Figure)
 }
 
 const fn latency(name: &'static str, of: fn(&Outcome) -> Option<f64>) -> Metric {
+    metric(name, of, Kind::Latency)
+}
+
+const fn memory(name: &'static str, of: fn(&Outcome) -> Option<f64>) -> Metric {
     Metric {
-        name,
-        of,
-        write: short,
-        is_latency: true,
-        has_ratio: true,
+        write: bytes,
+        ..metric(name, of, Kind::Figure)
     }
 }
 
-const fn count(name: &'static str, of: fn(&Outcome) -> Option<f64>) -> Metric {
+const fn faults(name: &'static str, of: fn(&Outcome) -> Option<f64>) -> Metric {
     Metric {
-        name,
-        of,
         write: |count| digits(count as u64),
-        is_latency: false,
-        has_ratio: false,
+        ..metric(name, of, Kind::Faults)
     }
+}
+
+fn main(run: &Outcome, of: fn(Percentiles) -> f64) -> Option<f64> {
+    run.main_latency().percentiles().map(of)
+}
+
+impl Metric {
+    const fn asked(self, words: &'static str) -> Metric {
+        Metric {
+            asked: Some(words),
+            ..self
+        }
+    }
+
+    fn values(&self, server: &Contestant) -> Vec<f64> {
+        server.runs.iter().filter_map(self.of).collect()
+    }
+}
+
+/// Those that can be compared.
+fn metrics(comparison: &Comparison) -> impl Iterator<Item = &'static Metric> {
+    let is_refused = refused(comparison).is_some();
+    let metrics = METRICS.iter();
+    metrics.filter(move |metric| !(is_refused && metric.kind == Kind::Latency))
 }
 
 /// The report of `comparison`, read from the file called `source`.
 pub fn document(comparison: &Comparison, source: &str) -> Document {
-    let lines: Vec<(String, &Outcome)> = comparison
-        .servers
-        .iter()
+    let servers = &comparison.servers;
+    let lines: Vec<(String, &Outcome)> = (servers.iter())
         .filter_map(|server| Some((server.name.clone(), middle_run(server)?)))
         .collect();
+    let first = lines.first().map(|(_, run)| *run);
     let mut sections = vec![Section::new("Ratios", ratio_blocks(comparison))];
     if !lines.is_empty() {
-        sections.push(Section::new("Summary", summary(&lines)));
+        let rows = lines
+            .iter()
+            .map(|(name, run)| figures::whole_row(name, run));
+        sections.push(Section::new("Summary", figures::summary_of("server", rows)));
         let plots = course::of_servers(&lines, refused(comparison).is_none());
         sections.push(Section::new("Side by side", vec![Block::Plots(plots)]));
     }
-    if !comparison.notes.is_empty() {
-        let notes = comparison.notes.iter().cloned().map(Block::Text).collect();
-        sections.push(Section::new("Notes", notes));
-    }
-    let names: Vec<&str> = comparison
-        .servers
-        .iter()
-        .map(|server| server.name.as_str())
-        .collect();
+    sections.extend(notes(&comparison.notes));
+    let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
+    let rounds = |server: &Contestant| format!("{} ({} rounds)", server.name, server.runs.len());
+    let badges = servers.iter().map(|server| Badge::fact(rounds(server)));
     Document {
         title: format!("{}: {}", comparison.scenario, names.join(" and ")),
-        description: lines
-            .first()
-            .map_or(String::new(), |(_, run)| run.description.clone()),
-        badges: badges(comparison, &lines),
-        verdict: verdict(comparison),
+        description: first.map_or(String::new(), |run| run.description.clone()),
+        badges: first
+            .map_or(Vec::new(), verdict::scale_badges)
+            .into_iter()
+            .chain(badges)
+            .collect(),
+        verdict: judgement(comparison),
         tiles: Vec::new(),
         sections,
-        origin: lines
-            .first()
-            .map(|(_, run)| origin(&run.machine, source))
-            .into_iter()
-            .collect(),
+        origin: origins(first, source),
     }
 }
 
@@ -158,39 +154,19 @@ fn middle_run(server: &Contestant) -> Option<&Outcome> {
     rounds::middle_run(server, figure)
 }
 
-fn summary(lines: &[(String, &Outcome)]) -> Vec<Block> {
-    let mut table = Table::new(figures::summary_header("server"));
-    for (name, run) in lines {
-        table.push(figures::summary_row(name, run));
-    }
-    vec![
-        Block::Table(table),
-        Block::Text(figures::SUMMARY_LEGEND.into()),
-    ]
-}
-
 fn ratio_blocks(comparison: &Comparison) -> Vec<Block> {
     let mut blocks = vec![Block::Table(ratio_table(comparison))];
-    let rounds = comparison
-        .servers
-        .iter()
-        .map(|server| server.runs.len())
-        .max()
-        .unwrap_or(0);
-    if rounds > 1 {
+    let rounds = comparison.servers.iter().map(|server| server.runs.len());
+    if let Some(rounds) = rounds.max().filter(|rounds| *rounds > 1) {
         let text = format!("Middle of {rounds} rounds, range in brackets; ratios of the middles.");
         blocks.push(Block::Text(text));
     }
-    let runs = comparison.servers.iter().flat_map(|server| &server.runs);
-    if runs
-        .into_iter()
-        .any(|run| run.rss_per_connection_bytes().is_some())
-    {
+    let has_memory = |run: &Outcome| run.rss_per_connection_bytes().is_some();
+    if comparison.runs().any(has_memory) {
         blocks.push(Block::Text(figures::MEMORY_LEGEND.into()));
     }
-    if let Some(why) = refused(comparison) {
-        blocks.push(Block::Refusal(format!("latencies, because {why}.")));
-    }
+    let why = refused(comparison);
+    blocks.extend(why.map(|why| Block::Refusal(format!("latencies, because {why}."))));
     blocks
 }
 
@@ -198,11 +174,7 @@ fn ratio_table(comparison: &Comparison) -> Table {
     let servers = &comparison.servers;
     let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
     let mut table = Table::new([vec![String::new()], rounds::columns(&names)].concat());
-    let is_refused = refused(comparison).is_some();
-    for metric in METRICS
-        .iter()
-        .filter(|metric| !(metric.is_latency && is_refused))
-    {
+    for metric in metrics(comparison) {
         let values: Vec<Vec<f64>> = servers.iter().map(|server| metric.values(server)).collect();
         if values.iter().all(Vec::is_empty) {
             continue;
@@ -213,45 +185,32 @@ fn ratio_table(comparison: &Comparison) -> Table {
                 .iter()
                 .map(|values| rounds::spread(values, metric.write)),
         );
-        row.extend(match metric.has_ratio {
-            true => rounds::ratios(&values),
-            false => vec![NONE.into(); servers.len() - 1],
+        row.extend(match metric.kind {
+            Kind::Faults => rounds::no_ratios(&values),
+            _ => rounds::ratios(&values),
         });
         table.push(row);
     }
     table
 }
 
-impl Metric {
-    fn values(&self, server: &Contestant) -> Vec<f64> {
-        server.runs.iter().filter_map(self.of).collect()
-    }
-}
-
-fn verdict(comparison: &Comparison) -> Verdict {
+fn judgement(comparison: &Comparison) -> Verdict {
     let mut level = Level::Good;
     let mut reasons = Vec::new();
     for server in &comparison.servers {
-        for (number, run) in server.runs.iter().enumerate() {
+        let name = &server.name;
+        for (number, run) in (1..).zip(&server.runs) {
             let own = verdict::verdict(run);
             level = level.max(own.level);
             if own.level != Level::Good {
-                reasons.push(format!(
-                    "{}, round {}: {}",
-                    server.name,
-                    number + 1,
-                    own.headline
-                ));
-                reasons.extend(
-                    own.reasons
-                        .into_iter()
-                        .map(|why| format!("{}: {why}", server.name)),
-                );
+                reasons.push(format!("{name}, round {number}: {}", own.headline));
+                let more = own.reasons.iter();
+                reasons.extend(more.map(|why| format!("{name}: {why}")));
             }
         }
         if server.runs.is_empty() {
             level = level.max(Level::Doubtful);
-            reasons.push(format!("{} has no result", server.name));
+            reasons.push(format!("{name} has no result"));
         }
     }
     Verdict {
@@ -266,61 +225,30 @@ fn headline(comparison: &Comparison) -> String {
     let Some((first, others)) = comparison.servers.split_first() else {
         return "No server was compared".into();
     };
-    let is_refused = refused(comparison).is_some();
-    let told = METRICS.iter().filter_map(|metric| {
-        let (_, words) = ASKED_FIRST.iter().find(|(name, _)| *name == metric.name)?;
-        (!(metric.is_latency && is_refused)).then_some((metric, *words))
-    });
-    let told: Vec<(&Metric, &str)> = told.collect();
     let sentence = |other: &Contestant| {
-        let ratios = told.iter().filter_map(|(metric, words)| {
-            let own = middle(metric.values(first)).filter(|&own| own > 0.0)?;
-            let ratio = middle(metric.values(other))? / own;
-            Some(format!("{} x the {words}", short(ratio)))
+        let ratios = metrics(comparison).filter_map(|metric| {
+            let ratio = rounds::ratio(&metric.values(first), &metric.values(other))?;
+            Some(format!("{} x the {}", short(ratio), metric.asked?))
         });
-        let ratios: Vec<String> = ratios.collect();
+        let (ratios, own) = (ratios.collect::<Vec<_>>().join(", "), &first.name);
         match ratios.is_empty() {
-            true => format!("{} has no figure to set beside {}", other.name, first.name),
-            false => format!(
-                "{} takes {} of {}",
-                other.name,
-                ratios.join(", "),
-                first.name
-            ),
+            true => format!("{} has no figure to set beside {own}", other.name),
+            false => format!("{} takes {ratios} of {own}", other.name),
         }
     };
+    let rounds = first.runs.len();
     match others.is_empty() {
-        true => format!(
-            "Only {} was measured, with {} rounds",
-            first.name,
-            digits(first.runs.len() as u64)
-        ),
+        true => format!("Only {} was measured, with {rounds} rounds", first.name),
         false => others.iter().map(sentence).collect::<Vec<_>>().join("; "),
     }
 }
 
-fn badges(comparison: &Comparison, lines: &[(String, &Outcome)]) -> Vec<Badge> {
-    let scale = lines
-        .first()
-        .map_or(Vec::new(), |(_, run)| verdict::scale_badges(run));
-    let names = comparison.servers.iter().map(|server| Badge {
-        text: format!("{} ({} rounds)", server.name, server.runs.len()),
-        is_warning: false,
-    });
-    scale.into_iter().chain(names).collect()
-}
-
 fn refused(comparison: &Comparison) -> Option<String> {
-    let runs = comparison.servers.iter().flat_map(|server| &server.runs);
-    runs.into_iter().find_map(|run| {
-        let why = run.latency_refused()?;
+    let mut runs = comparison.runs();
+    runs.find_map(|run| {
+        let (why, server) = (run.latency_refused()?, &run.server);
         Some(format!(
-            "the generator was saturated against {}: {why}",
-            run.server
+            "the generator was saturated against {server}: {why}"
         ))
     })
-}
-
-fn positive(value: f64) -> Option<f64> {
-    (value > 0.0).then_some(value)
 }

@@ -4,115 +4,146 @@
 use super::plot::{Horizontal, Kind, Line, Look, Plot, Reduce};
 use crate::outcome::{Distribution, Outcome, Percentiles, Second};
 
-const MIB: f64 = 1024.0 * 1024.0;
 /// Further out than 99.999 nobody reads.
 const NINES_MAX: u32 = 5;
 
-const PER_SECOND: &str = "per second";
+/// Something that each second has.
+#[derive(Clone, Copy)]
+struct Series {
+    name: &'static str,
+    look: Look,
+    reduce: Reduce,
+    of: Of,
+}
 
-/// A figure of a second.
-type OfSecond = fn(&Second) -> Option<f64>;
+#[derive(Clone, Copy)]
+enum Of {
+    Count(fn(&Second) -> u64),
+    Figure(fn(&Second) -> Option<f64>),
+}
 
-/// What stands beside each other whatever was measured.
-const BESIDE: [(&str, &str, &str, Reduce, OfSecond); 4] = [
-    (
-        "throughput",
-        "Messages received",
-        PER_SECOND,
-        Reduce::Mean,
-        |s| Some((s.received + s.acked) as f64),
-    ),
-    (
-        "connections",
-        "Open connections",
-        "connections",
-        Reduce::Max,
-        connections,
-    ),
-    ("cpu", "Server CPU", "% of a core", Reduce::Level, |s| {
-        s.server_cpu_percent
-    }),
-    (
-        "memory",
-        "Server memory",
-        "MiB resident",
-        Reduce::Level,
-        memory_mib,
-    ),
+/// Plot, title, unit and lines of one run beside its latencies. A line that is zero throughout is left out.
+const COURSE: [(&str, &str, &str, &[Series]); 5] = [
+    ("throughput", "Messages", "per second", &THROUGHPUT),
+    ("connections", "Open connections", "connections", &[OPEN]),
+    ("connects", "Connects and drops", "per second", &CONNECTS),
+    ("cpu", "CPU", "% of a core", &[SERVER_CPU, GENERATOR_CPU]),
+    ("memory", "Server memory", "MiB resident", &[MEMORY]),
 ];
+/// The same of several servers, with a line for each.
+const BESIDE: [(&str, &str, &str, Series); 4] = [
+    ("throughput", "Messages received", "per second", RECEIVED),
+    ("connections", "Open connections", "connections", OPEN),
+    ("cpu", "Server CPU", "% of a core", SERVER_CPU),
+    ("memory", "Server memory", "MiB resident", MEMORY),
+];
+const THROUGHPUT: [Series; 4] = [
+    mean("sent", 4, |s| s.sent),
+    mean("received", 0, |s| s.received),
+    Series {
+        look: Look::Dashed(1),
+        ..mean("expected", 1, |s| s.expected)
+    },
+    mean("acknowledged", 2, |s| s.acked),
+];
+const CONNECTS: [Series; 3] = [
+    mean("connects", 0, |s| s.connects),
+    mean("drops", 3, |s| s.drops),
+    mean("errors", 1, |s| s.errors),
+];
+const RECEIVED: Series = mean("received", 0, |s| s.received + s.acked);
+const OPEN: Series = Series {
+    reduce: Reduce::Max,
+    ..mean("open", 0, |s| s.connections)
+};
+const SERVER_CPU: Series = level("server", |s| s.server_cpu_percent);
+const GENERATOR_CPU: Series = Series {
+    look: Look::Plain(2),
+    reduce: Reduce::Mean,
+    ..level("generator", |s| Some(s.generator_cpu_percent))
+};
+const MEMORY: Series = level("resident", |s| {
+    s.server_rss_bytes.map(|rss| rss as f64 / 1024.0 / 1024.0)
+});
 
-/// Picks one of the percentiles.
-type Percentile = fn(Percentiles) -> f64;
+const fn mean(name: &'static str, colour: usize, of: fn(&Second) -> u64) -> Series {
+    Series {
+        name,
+        look: Look::Plain(colour),
+        reduce: Reduce::Mean,
+        of: Of::Count(of),
+    }
+}
+
+const fn level(name: &'static str, of: fn(&Second) -> Option<f64>) -> Series {
+    Series {
+        name,
+        look: Look::Plain(0),
+        reduce: Reduce::Level,
+        of: Of::Figure(of),
+    }
+}
+
+impl Series {
+    fn line(&self, run: &Outcome) -> Line {
+        let value = |second: &Second| match self.of {
+            Of::Count(of) => Some(of(second) as f64),
+            Of::Figure(of) => of(second),
+        };
+        let points = run.timeline.iter().map(|s| (s.t_s, value(s)));
+        Line::over_time(self.name, self.look, self.reduce, points)
+    }
+}
 
 /// Plots of one run.
-pub fn of_run(outcome: &Outcome) -> Vec<Plot> {
-    let open = line(outcome, "open", 0, Reduce::Max, connections);
-    let resident = line(outcome, "resident", 0, Reduce::Level, memory_mib);
-    let server = line(outcome, "server", 0, Reduce::Level, |s| {
-        s.server_cpu_percent
-    });
-    let generator = line(outcome, "generator", 2, Reduce::Mean, |s| {
-        Some(s.generator_cpu_percent)
-    });
-    let latencies = [
-        latency(outcome, "latency", "Delivery latency", |s| s.delivery),
-        latency(outcome, "ack-latency", "Acknowledgement latency", |s| s.ack),
-        latency(outcome, "connect-latency", "Connect latency", |s| s.connect),
+pub fn of_run(run: &Outcome) -> Vec<Plot> {
+    let mut plots = vec![
+        latency(run, "latency", "Delivery latency", |s| s.delivery),
+        latency(run, "ack-latency", "Acknowledgement latency", |s| s.ack),
+        latency(run, "connect-latency", "Connect latency", |s| s.connect),
     ];
-    let others = [
-        ("throughput", "Messages", PER_SECOND, throughput(outcome)),
-        ("connections", "Open connections", "connections", vec![open]),
-        (
-            "connects",
-            "Connects and drops",
-            PER_SECOND,
-            connects(outcome),
-        ),
-        ("cpu", "CPU", "% of a core", vec![server, generator]),
-        ("memory", "Server memory", "MiB resident", vec![resident]),
-    ];
-    let others = others
-        .into_iter()
-        .map(|(id, title, unit, lines)| over_time(&[outcome], id, title, unit, lines));
-    let plots = latencies.into_iter().chain(others);
-    plots.filter(|plot| !plot.is_empty()).collect()
+    plots.extend(COURSE.map(|(id, title, unit, series)| {
+        let mut lines: Vec<Line> = series.iter().map(|series| series.line(run)).collect();
+        lines.retain(|line| line.points.iter().any(|point| point.1 > Some(0.0)));
+        over_time(&[run], (id, title, unit), lines)
+    }));
+    plots.retain(|plot| !plot.is_empty());
+    plots
 }
 
 /// Latency over the percentiles; without lines when it is refused.
 pub fn latency_by_percentile(outcome: &Outcome) -> Plot {
-    let kinds = match outcome.latency_refused() {
+    distribution(&match outcome.latency_refused() {
         Some(_) => Vec::new(),
         None => outcome.latency.kinds(),
-    };
-    distribution(&kinds, "Latency by percentile")
+    })
 }
 
 /// The same plots with one line for each server; without latencies when those of any round are
 /// refused.
 pub fn of_servers(runs: &[(String, &Outcome)], has_latencies: bool) -> Vec<Plot> {
+    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, run)| *run).collect();
+    let beside = |about, series: Series| {
+        let lines = runs.iter().enumerate().map(|(index, (name, run))| Line {
+            name: name.clone(),
+            look: Look::Plain(index),
+            ..series.line(run)
+        });
+        over_time(&outcomes, about, lines.collect())
+    };
     let mut plots = Vec::new();
     if has_latencies {
-        let p99 = |s: &Second| s.latency().map(|latency| latency.p99_ms);
-        plots.push(beside(
-            runs,
-            "latency",
-            "p99 latency",
-            "ms",
-            Reduce::Max,
-            p99,
-        ));
-        let all: Vec<(&str, &Distribution)> = runs
-            .iter()
-            .map(|(name, run)| (name.as_str(), run.main_latency()))
-            .collect();
-        plots.push(distribution(&all, "Latency by percentile"));
+        let p99 = level("p99", |s| s.latency().map(|latency| latency.p99_ms));
+        let reduce = Reduce::Max;
+        let p99 = beside(("latency", "p99 latency", "ms"), Series { reduce, ..p99 });
+        plots.push(Plot {
+            y: Kind::Log,
+            ..p99
+        });
+        let all = runs.iter().map(|(name, run)| (&**name, run.main_latency()));
+        plots.push(distribution(&all.collect::<Vec<_>>()));
     }
-    for (id, title, unit, reduce, figure) in BESIDE {
-        plots.push(beside(runs, id, title, unit, reduce, figure));
-    }
-    if let Some(latency) = plots.first_mut().filter(|plot| plot.id == "latency") {
-        latency.y = Kind::Log;
-    }
+    plots.extend(BESIDE.map(|(id, title, unit, series)| beside((id, title, unit), series)));
     plots.retain(|plot| !plot.is_empty());
     plots
 }
@@ -123,7 +154,7 @@ fn latency(
     title: &str,
     figure: fn(&Second) -> Option<Percentiles>,
 ) -> Plot {
-    let percentiles: [(&str, Look, Percentile); 5] = [
+    let percentiles: [(&str, Look, fn(Percentiles) -> f64); 5] = [
         ("max", Look::Faint, |p| p.max_ms),
         ("p99.9", Look::Plain(3), |p| p.p999_ms),
         ("p99", Look::Plain(1), |p| p.p99_ms),
@@ -132,35 +163,32 @@ fn latency(
     ];
     let lines = percentiles.map(|(name, look, percentile)| {
         let points = outcome.timeline.iter().map(|second| {
-            let phase = outcome.phases.get(second.phase);
-            let is_shown = phase.map_or(outcome.latency_refused().is_none(), |phase| {
-                !outcome.is_refused_in(phase)
-            });
-            let shown = figure(second).filter(|_| is_shown).map(percentile);
-            (second.t_s, shown)
+            let is_refused = match outcome.phases.get(second.phase) {
+                Some(phase) => outcome.is_refused_in(phase),
+                None => outcome.latency_refused().is_some(),
+            };
+            let shown = figure(second).filter(|_| !is_refused);
+            (second.t_s, shown.map(percentile))
         });
         Line::over_time(name, look, Reduce::Max, points)
     });
-    let mut plot = over_time(&[outcome], id, title, "ms", lines.into());
-    plot.y = Kind::Log;
-    plot
+    Plot {
+        y: Kind::Log,
+        ..over_time(&[outcome], (id, title, "ms"), lines.into())
+    }
 }
 
 /// Latency over the percentiles, with as many nines as there are values for.
-fn distribution(all: &[(&str, &Distribution)], title: &str) -> Plot {
+fn distribution(all: &[(&str, &Distribution)]) -> Plot {
     const STEPS_PER_NINE: u32 = 32;
-    let most = all
-        .iter()
-        .map(|(_, latency)| latency.count())
-        .max()
-        .unwrap_or(0);
-    let nines = most.checked_ilog10().unwrap_or(0).clamp(1, NINES_MAX);
+    let nines_of = |latency: &Distribution| latency.count().checked_ilog10().unwrap_or(0);
+    let nines = all.iter().map(|(_, latency)| nines_of(latency)).max();
+    let nines = nines.unwrap_or(0).clamp(1, NINES_MAX);
     let lines = all.iter().enumerate().map(|(index, (name, latency))| {
-        let own_nines = f64::from(latency.count().checked_ilog10().unwrap_or(0));
         let points = (0..=nines * STEPS_PER_NINE).map(|step| {
             let x = f64::from(step) / f64::from(STEPS_PER_NINE);
-            let value = latency.at_ms(1.0 - 10f64.powf(-x));
-            (x, (!latency.is_empty() && x <= own_nines).then_some(value))
+            let is_known = !latency.is_empty() && x <= f64::from(nines_of(latency));
+            (x, is_known.then(|| latency.at_ms(1.0 - 10f64.powf(-x))))
         });
         Line {
             name: (*name).into(),
@@ -170,7 +198,7 @@ fn distribution(all: &[(&str, &Distribution)], title: &str) -> Plot {
     });
     Plot {
         id: "distribution",
-        title: title.into(),
+        title: "Latency by percentile".into(),
         unit: "ms".into(),
         y: Kind::Log,
         x: Horizontal::Nines { nines },
@@ -179,105 +207,26 @@ fn distribution(all: &[(&str, &Distribution)], title: &str) -> Plot {
     }
 }
 
-/// Connects, and what went wrong as far as anything did.
-fn connects(outcome: &Outcome) -> Vec<Line> {
-    let drops = line(outcome, "drops", 3, Reduce::Mean, |s| Some(s.drops as f64));
-    let errors = line(outcome, "errors", 1, Reduce::Mean, |s| {
-        Some(s.errors as f64)
-    });
-    let happened = |line: &Line| line.points.iter().any(|point| point.1 > Some(0.0));
-    let faults = [drops, errors].into_iter().filter(happened);
-    let connects = line(outcome, "connects", 0, Reduce::Mean, |s| {
-        Some(s.connects as f64)
-    });
-    [connects].into_iter().chain(faults).collect()
-}
-
-fn throughput(outcome: &Outcome) -> Vec<Line> {
-    let mut lines = vec![
-        line(outcome, "sent", 4, Reduce::Mean, |s| Some(s.sent as f64)),
-        line(outcome, "received", 0, Reduce::Mean, |s| {
-            Some(s.received as f64)
-        }),
-    ];
-    let mut expected = line(outcome, "expected", 1, Reduce::Mean, |s| {
-        Some(s.expected as f64)
-    });
-    expected.look = Look::Dashed(1);
-    lines.push(expected);
-    if outcome.totals.acks_expected > 0 {
-        lines.push(line(outcome, "acknowledged", 2, Reduce::Mean, |s| {
-            Some(s.acked as f64)
-        }));
-    }
-    let is_quiet = outcome
-        .timeline
-        .iter()
-        .all(|s| s.sent + s.received + s.acked == 0);
-    if is_quiet { Vec::new() } else { lines }
-}
-
-fn connections(second: &Second) -> Option<f64> {
-    Some(second.connections as f64)
-}
-
-fn memory_mib(second: &Second) -> Option<f64> {
-    second.server_rss_bytes.map(|rss| rss as f64 / MIB)
-}
-
-fn line(
-    outcome: &Outcome,
-    name: &str,
-    colour: usize,
-    reduce: Reduce,
-    figure: impl Fn(&Second) -> Option<f64>,
-) -> Line {
-    let points = outcome
-        .timeline
-        .iter()
-        .map(|second| (second.t_s, figure(second)));
-    Line::over_time(name, Look::Plain(colour), reduce, points)
-}
-
 /// Over the time of the longest run; phases are those of the first.
-fn over_time(
-    runs: &[&Outcome],
-    id: &'static str,
-    title: &str,
-    unit: &str,
-    lines: Vec<Line>,
-) -> Plot {
+fn over_time(runs: &[&Outcome], about: (&'static str, &str, &str), lines: Vec<Line>) -> Plot {
+    let (id, title, unit) = about;
     let phases = runs.first().map_or(&[][..], |run| &run.phases);
     let marks = phases
         .iter()
         .map(|phase| (phase.from_s, phase.name.clone()));
-    let end_s = runs.iter().map(|run| end_s(run)).fold(0.0, f64::max);
+    let end_s = |run: &&Outcome| {
+        let last = run.timeline.last().map_or(0.0, |second| second.t_s);
+        last.max(run.duration_s)
+    };
     Plot {
         id,
         title: title.into(),
         unit: unit.into(),
         y: Kind::Linear,
-        x: Horizontal::Seconds { end_s },
+        x: Horizontal::Seconds {
+            end_s: runs.iter().map(end_s).fold(0.0, f64::max),
+        },
         lines,
         marks: marks.collect(),
     }
-}
-
-fn beside(
-    runs: &[(String, &Outcome)],
-    id: &'static str,
-    title: &str,
-    unit: &str,
-    reduce: Reduce,
-    figure: OfSecond,
-) -> Plot {
-    let lines = runs.iter().enumerate();
-    let lines = lines.map(|(index, (name, run))| line(run, name, index, reduce, figure));
-    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, run)| *run).collect();
-    over_time(&outcomes, id, title, unit, lines.collect())
-}
-
-fn end_s(outcome: &Outcome) -> f64 {
-    let last = outcome.timeline.last().map_or(0.0, |second| second.t_s);
-    last.max(outcome.duration_s)
 }

@@ -114,11 +114,12 @@ impl Document {
         }
         let headline = escaped(&self.verdict.headline);
         let _ = writeln!(out, "**{}: {headline}**\n", self.verdict.level.word());
-        for reason in &self.verdict.reasons {
-            let _ = writeln!(out, "- {}", escaped(reason));
-        }
-        if !self.verdict.reasons.is_empty() {
-            out.push('\n');
+        let reasons = self.verdict.reasons.iter();
+        let reasons: String = reasons
+            .map(|reason| format!("- {}\n", escaped(reason)))
+            .collect();
+        if !reasons.is_empty() {
+            out += &(reasons + "\n");
         }
         for section in &self.sections {
             section.write_markdown(&mut out, level + 1, image);
@@ -129,12 +130,20 @@ impl Document {
 }
 
 impl Badge {
+    pub fn fact(text: String) -> Badge {
+        let is_warning = false;
+        Badge { text, is_warning }
+    }
+
+    pub fn warning(text: String) -> Badge {
+        let is_warning = true;
+        Badge { text, is_warning }
+    }
+
     fn markdown(&self) -> String {
-        let text = escaped(&self.text);
-        if self.is_warning {
-            format!("**{text}**")
-        } else {
-            text
+        match self.is_warning {
+            true => format!("**{}**", escaped(&self.text)),
+            false => escaped(&self.text),
         }
     }
 }
@@ -146,19 +155,11 @@ impl Section {
         level: usize,
         image: &dyn Fn(&Plot) -> Option<String>,
     ) {
-        let parts: Vec<String> = self
-            .blocks
-            .iter()
-            .filter_map(|block| block.markdown(image))
-            .collect();
+        let parts = self.blocks.iter().filter_map(|block| block.markdown(image));
+        let parts: Vec<String> = parts.collect();
         if !parts.is_empty() {
-            let title = escaped(&self.title);
-            let _ = writeln!(
-                out,
-                "{} {title}\n\n{}\n",
-                "#".repeat(level),
-                parts.join("\n")
-            );
+            let (hashes, title) = ("#".repeat(level), escaped(&self.title));
+            let _ = writeln!(out, "{hashes} {title}\n\n{}\n", parts.join("\n"));
         }
     }
 }

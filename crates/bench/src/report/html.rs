@@ -1,10 +1,9 @@
 //! Owns the report as one HTML file that needs nothing else: style, plots and the script for
 //! values under the pointer stand in the page.
 
-use super::document::{Badge, Block, Document, Section, Verdict};
+use super::document::{Block, Document, Section, Verdict};
 use super::plot::{self, Plot, Use};
 use super::table::Table;
-use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -13,29 +12,41 @@ const PLOT_WIDTH: u32 = 460;
 
 /// The whole page.
 pub fn page(document: &Document) -> String {
-    let mut out = format!(
+    let title = escape(&document.title);
+    let tiles = document
+        .tiles
+        .iter()
+        .map(|(name, figure)| tag("div", "", &(text("dt", "", name) + &text("dd", "", figure))));
+    let tiles: String = tiles.collect();
+    let tiles = match tiles.is_empty() {
+        true => tiles,
+        false => tag("dl", " class=\"tiles\"", &tiles) + "\n",
+    };
+    let sections: String = document.sections.iter().map(section).collect();
+    let origin: String = document
+        .origin
+        .iter()
+        .map(|line| text("p", "", line))
+        .collect();
+    format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <meta name=\"color-scheme\" content=\"light dark\"/>\
-         <title>{}</title>\n<style>\n{STYLE}{}</style></head>\n<body><main>\n",
-        escape(&document.title),
-        plot::STYLE
-    );
-    write_header(&mut out, document);
-    write_tiles(&mut out, &document.tiles);
-    for section in &document.sections {
-        write_section(&mut out, section);
-    }
-    out.push_str("<footer>");
-    for line in &document.origin {
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(out, "<p>{}</p>", escape(line));
-    }
-    let _ = write!(
-        out,
-        "</footer>\n</main>\n<script>\n{SCRIPT}</script></body></html>\n"
-    );
-    out
+         <title>{title}</title>\n<style>\n{STYLE}{}</style></head>\n<body><main>\n\
+         {}{tiles}{sections}<footer>{origin}</footer>\n</main>\n<script>\n{SCRIPT}</script></body></html>\n",
+        plot::STYLE,
+        header(document),
+    )
+}
+
+/// An element around what is HTML already.
+fn tag(name: &str, attributes: &str, inner: &str) -> String {
+    format!("<{name}{attributes}>{inner}</{name}>")
+}
+
+/// An element around text.
+fn text(name: &str, attributes: &str, text: &str) -> String {
+    tag(name, attributes, &escape(text))
 }
 
 /// Text as it may stand in elements and attributes. Characters that XML has no place for become
@@ -57,109 +68,84 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-fn write_header(out: &mut String, document: &Document) {
-    let _ = write!(out, "<header><h1>{}</h1>", escape(&document.title));
+fn header(document: &Document) -> String {
+    let mut inner = text("h1", "", &document.title);
     if !document.description.is_empty() {
-        let _ = write!(
-            out,
-            "<p class=\"lead\">{}</p>",
-            escape(&document.description)
-        );
+        inner += &text("p", " class=\"lead\"", &document.description);
     }
-    out.push_str("<p class=\"badges\">");
-    for Badge { text, is_warning } in &document.badges {
-        let class = if *is_warning {
-            "badge warning"
-        } else {
-            "badge"
+    let badges = document.badges.iter().map(|badge| {
+        let class = match badge.is_warning {
+            true => " class=\"badge warning\"",
+            false => " class=\"badge\"",
         };
-        let _ = write!(out, "<span class=\"{class}\">{}</span> ", escape(text));
-    }
-    out.push_str("</p></header>\n");
-    write_verdict(out, &document.verdict);
+        text("span", class, &badge.text) + " "
+    });
+    inner += &tag("p", " class=\"badges\"", &badges.collect::<String>());
+    tag("header", "", &inner) + "\n" + &verdict(&document.verdict)
 }
 
-fn write_verdict(out: &mut String, verdict: &Verdict) {
+fn verdict(verdict: &Verdict) -> String {
     let word = verdict.level.word();
-    let _ = write!(
-        out,
-        "<section class=\"verdict {}\"><p class=\"headline\"><strong>{word}</strong> {}</p>",
-        word.to_lowercase(),
-        escape(&verdict.headline)
-    );
-    if !verdict.reasons.is_empty() {
-        out.push_str("<ul>");
-        for reason in &verdict.reasons {
-            let _ = write!(out, "<li>{}</li>", escape(reason));
-        }
-        out.push_str("</ul>");
+    let headline = format!("<strong>{word}</strong> {}", escape(&verdict.headline));
+    let mut inner = tag("p", " class=\"headline\"", &headline);
+    let reasons: String = verdict
+        .reasons
+        .iter()
+        .map(|why| text("li", "", why))
+        .collect();
+    if !reasons.is_empty() {
+        inner += &tag("ul", "", &reasons);
     }
-    out.push_str("</section>\n");
+    let class = format!(" class=\"verdict {}\"", word.to_lowercase());
+    tag("section", &class, &inner) + "\n"
 }
 
-fn write_tiles(out: &mut String, tiles: &[(String, String)]) {
-    if tiles.is_empty() {
-        return;
-    }
-    out.push_str("<dl class=\"tiles\">");
-    for (name, figure) in tiles {
-        let (name, figure) = (escape(name), escape(figure));
-        let _ = write!(out, "<div><dt>{name}</dt><dd>{figure}</dd></div>");
-    }
-    out.push_str("</dl>\n");
-}
-
-fn write_section(out: &mut String, section: &Section) {
+fn section(section: &Section) -> String {
     let class = if section.is_half {
         " class=\"half\""
     } else {
         ""
     };
-    let _ = writeln!(out, "<section{class}><h2>{}</h2>", escape(&section.title));
-    for block in &section.blocks {
-        match block {
-            Block::Text(text) => {
-                let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(text));
-            }
-            Block::Refusal(text) => {
-                let text = escape(text);
-                let _ = writeln!(
-                    out,
-                    "<p class=\"refusal\"><strong>Not shown:</strong> {text}</p>"
-                );
-            }
-            Block::Table(table) => write_table(out, table),
-            Block::Plots(plots) => write_plots(out, plots),
+    let blocks = section.blocks.iter().map(|block| match block {
+        Block::Text(note) => text("p", " class=\"note\"", note),
+        Block::Refusal(why) => {
+            let why = format!("<strong>Not shown:</strong> {}", escape(why));
+            tag("p", " class=\"refusal\"", &why)
         }
-    }
-    out.push_str("</section>\n");
+        Block::Table(table) => tabular(table),
+        Block::Plots(plots) => {
+            let plots: String = plots.iter().map(figure).collect();
+            tag("div", " class=\"plots\"", &("\n".to_owned() + &plots))
+        }
+    });
+    let blocks: String = blocks.map(|block| block + "\n").collect();
+    let title = text("h2", "", &section.title);
+    tag("section", class, &format!("{title}\n{blocks}")) + "\n"
 }
 
-fn write_plots(out: &mut String, plots: &[Plot]) {
-    out.push_str("<div class=\"plots\">\n");
-    for plot in plots {
-        let svg = plot.svg(PLOT_WIDTH, Use::Inline);
-        let _ = writeln!(out, "<figure id=\"{}\">{svg}</figure>", plot.id);
-    }
-    out.push_str("</div>\n");
+fn figure(plot: &Plot) -> String {
+    let id = format!(" id=\"{}\"", plot.id);
+    tag("figure", &id, &plot.svg(PLOT_WIDTH, Use::Inline)) + "\n"
 }
 
-fn write_table(out: &mut String, table: &Table) {
-    out.push_str("<div class=\"scroll\"><table><thead><tr>");
-    for cell in table.header() {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
-    }
-    out.push_str("</tr></thead><tbody>\n");
-    for row in table.rows() {
-        out.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let cell = escape(cell);
-            let _ = match column {
-                0 => write!(out, "<th scope=\"row\">{cell}</th>"),
-                _ => write!(out, "<td>{cell}</td>"),
-            };
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
+fn tabular(table: &Table) -> String {
+    let head = table.header().iter();
+    let head: String = head
+        .map(|cell| text("th", " scope=\"col\"", cell))
+        .collect();
+    let row = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| match column {
+            0 => text("th", " scope=\"row\"", cell),
+            _ => text("td", "", cell),
+        });
+        tag("tr", "", &cells.collect::<String>()) + "\n"
+    };
+    let rows: String = table.rows().iter().map(row).collect();
+    let head = tag("thead", "", &tag("tr", "", &head));
+    let body = tag("tbody", "", &("\n".to_owned() + &rows));
+    tag(
+        "div",
+        " class=\"scroll\"",
+        &tag("table", "", &(head + &body)),
+    )
 }

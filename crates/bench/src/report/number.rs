@@ -1,7 +1,12 @@
 //! Owns how figures are written: three significant digits, grouped thousands, units of memory and
 //! time that fit the size.
 
-const NONE: &str = "–";
+pub const NONE: &str = "–";
+
+/// A figure as `write` has it, or a dash.
+pub fn told<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
+    value.map_or(NONE.into(), write)
+}
 
 /// Three significant digits are more than the noise allows.
 pub fn short(value: f64) -> String {
@@ -19,21 +24,22 @@ pub fn digits(value: impl Into<u64>) -> String {
     units::grouped(value.into())
 }
 
+/// The same, rounded.
+pub fn whole(value: f64) -> String {
+    digits(value.round() as u64)
+}
+
 /// Bytes in the largest binary unit that leaves at least one.
 pub fn bytes(value: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = value;
-    let mut unit = UNITS[0];
-    for &larger in &UNITS[1..] {
-        if value.abs() < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = larger;
-    }
-    match unit {
-        "B" => format!("{} {unit}", value.round()),
-        _ => format!("{} {unit}", short(value)),
+    let steps = (value.abs().max(1.0).log2() / 10.0) as usize;
+    match steps.min(UNITS.len() - 1) {
+        0 => format!("{} B", value.round()),
+        step => format!(
+            "{} {}",
+            short(value / 1024f64.powi(step as i32)),
+            UNITS[step]
+        ),
     }
 }
 
@@ -85,10 +91,8 @@ mod tests {
     #[test]
     fn units_fit_the_size() {
         let written = [0.0, 1_023.0, 1_536.0, 88_290_000.0, 3.0e12].map(bytes);
-        assert_eq!(
-            written,
-            ["0 B", "1023 B", "1.50 KiB", "84.2 MiB", "2.73 TiB"]
-        );
+        let expected = ["0 B", "1023 B", "1.50 KiB", "84.2 MiB", "2.73 TiB"];
+        assert_eq!(written, expected);
         assert_eq!([7.2, 185.0, 3_600.0].map(clock), ["7 s", "3:05", "1:00:00"]);
     }
 

@@ -118,7 +118,7 @@ fn overview(contents: &[(String, ResultFile)]) -> Option<String> {
 }
 
 fn overview_row(run: &Outcome) -> Vec<String> {
-    let mut row = figures::summary_row(&run.scenario, run);
+    let mut row = figures::whole_row(&run.scenario, run);
     row.insert(1, run.scale.to_string());
     row.push(verdict::verdict(run).level.word().into());
     row

@@ -1,15 +1,12 @@
 //! Owns how several rounds on several servers are told: the middle, the range, and ratios to the first server.
 
-use super::number::short;
+use super::number::{NONE, short, told};
 use crate::outcome::{Contestant, Outcome, middle};
-
-const NONE: &str = "–";
 
 /// A column for each server, and one for the ratio of each other server to the first.
 pub fn columns(names: &[&str]) -> Vec<String> {
     let first = names.first().copied().unwrap_or_default();
-    let ratios = names.iter().skip(1);
-    let ratios = ratios.map(|name| format!("{name} ÷ {first}"));
+    let ratios = names.iter().skip(1).map(|name| format!("{name} ÷ {first}"));
     names
         .iter()
         .map(ToString::to_string)
@@ -19,26 +16,30 @@ pub fn columns(names: &[&str]) -> Vec<String> {
 
 /// The middle of the rounds, and their range where they differ.
 pub fn spread(values: &[f64], write: fn(f64) -> String) -> String {
-    let Some(middle) = middle(values.to_vec()) else {
-        return NONE.into();
-    };
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    match low == high {
+    told(middle(values.to_vec()), |middle| match low == high {
         true => write(middle),
         false => format!("{} ({}–{})", write(middle), write(low), write(high)),
-    }
+    })
+}
+
+/// How many times the middle of the first the other one's is.
+pub fn ratio(first: &[f64], other: &[f64]) -> Option<f64> {
+    let first = middle(first.to_vec()).filter(|own| *own > 0.0)?;
+    Some(middle(other.to_vec())? / first)
 }
 
 /// The middle of each other server by that of the first.
 pub fn ratios(values: &[Vec<f64>]) -> Vec<String> {
-    let middles: Vec<Option<f64>> = values.iter().cloned().map(middle).collect();
-    let first = middles.first().copied().flatten().filter(|own| *own > 0.0);
-    let ratio = |other: &Option<f64>| match (other, first) {
-        (Some(other), Some(first)) => format!("{} x", short(other / first)),
-        _ => NONE.into(),
-    };
-    middles.iter().skip(1).map(ratio).collect()
+    let others = values.iter().skip(1);
+    let ratios = others.map(|other| told(ratio(&values[0], other), |x| short(x) + " x"));
+    ratios.collect()
+}
+
+/// No ratios, for as many servers.
+pub fn no_ratios(values: &[Vec<f64>]) -> Vec<String> {
+    vec![NONE.into(); values.len() - 1]
 }
 
 /// The round with the middle figure.

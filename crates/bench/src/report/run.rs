@@ -3,7 +3,6 @@
 use super::document::{Block, Document, Section};
 use super::verdict::{badges, verdict};
 use super::{course, figures};
-use crate::machine::Machine;
 use crate::outcome::Outcome;
 
 /// The report of `outcome`, read from the file called `source`.
@@ -19,20 +18,13 @@ pub fn document(outcome: &Outcome, source: &str) -> Document {
     }
     sections.push(Section::half("Connections", figures::connections(outcome)));
     sections.push(Section::half("Generator", figures::generator(outcome)));
-    sections.push(Section::new(
-        "Server processes",
-        figures::processes(outcome),
-    ));
-    if let Some(crowd) = figures::crowd(outcome) {
-        sections.push(Section::half("Crowd", crowd));
-    }
-    if let Some(errors) = figures::errors(outcome) {
-        sections.push(Section::half("Errors by kind", vec![errors]));
-    }
-    if !outcome.notes.is_empty() {
-        let notes = outcome.notes.iter().cloned().map(Block::Text).collect();
-        sections.push(Section::new("Notes", notes));
-    }
+    let processes = figures::processes(outcome);
+    sections.push(Section::new("Server processes", processes));
+    let crowd = figures::crowd(outcome);
+    sections.extend(crowd.map(|crowd| Section::half("Crowd", crowd)));
+    let errors = figures::errors(outcome);
+    sections.extend(errors.map(|errors| Section::half("Errors by kind", vec![errors])));
+    sections.extend(notes(&outcome.notes));
     Document {
         title: format!("{} on {}", outcome.scenario, outcome.server),
         description: outcome.description.clone(),
@@ -40,7 +32,7 @@ pub fn document(outcome: &Outcome, source: &str) -> Document {
         verdict: verdict(outcome),
         tiles: figures::tiles(outcome),
         sections,
-        origin: vec![origin(&outcome.machine, source)],
+        origin: origins(Some(outcome), source),
     }
 }
 
@@ -50,21 +42,26 @@ fn latency(outcome: &Outcome) -> Vec<Block> {
     figures::latency(outcome).into_iter().chain(plot).collect()
 }
 
+pub fn notes(notes: &[String]) -> Option<Section> {
+    let blocks = notes.iter().cloned().map(Block::Text).collect();
+    (!notes.is_empty()).then(|| Section::new("Notes", blocks))
+}
+
 /// Where figures come from, in a sentence.
-pub fn origin(machine: &Machine, source: &str) -> String {
-    let commit = machine
-        .commit
-        .as_deref()
-        .map(|c| format!(" at commit {c}"))
-        .unwrap_or_default();
-    format!(
-        "Measured {}{commit} on {} ({} cores, {:.0} GiB), kernel {}; load average before the run \
-         {:.1}. Figures: {source}.",
-        machine.date(),
-        machine.cpu,
-        machine.cores,
-        machine.memory_gib,
-        machine.kernel,
-        machine.load_before,
-    )
+pub fn origins(run: Option<&Outcome>, source: &str) -> Vec<String> {
+    let origin = run.map(|Outcome { machine, .. }| {
+        let commit = machine.commit.as_deref();
+        let commit = commit.map_or(String::new(), |commit| format!(" at commit {commit}"));
+        format!(
+            "Measured {}{commit} on {} ({} cores, {:.0} GiB), kernel {}; load average before the run \
+             {:.1}. Figures: {source}.",
+            machine.date(),
+            machine.cpu,
+            machine.cores,
+            machine.memory_gib,
+            machine.kernel,
+            machine.load_before,
+        )
+    });
+    origin.into_iter().collect()
 }

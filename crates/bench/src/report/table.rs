@@ -16,6 +16,15 @@ impl Table {
         }
     }
 
+    pub fn of(
+        header: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let mut table = Table::new(header.into_iter().collect());
+        rows.into_iter().for_each(|row| table.push(row));
+        table
+    }
+
     pub fn push(&mut self, row: Vec<String>) {
         debug_assert_eq!(row.len(), self.header.len());
         self.rows.push(row);
@@ -66,16 +75,8 @@ impl fmt::Display for Table {
         write_row(f, &self.header, &widths)?;
         for (column, width) in widths.iter().enumerate() {
             // Labels to the left, figures to the right.
-            let rule = "-".repeat(width + 1);
-            write!(
-                f,
-                "|{}",
-                if column == 0 {
-                    format!("{rule}-")
-                } else {
-                    format!("{rule}:")
-                }
-            )?;
+            let end = if column == 0 { "-" } else { ":" };
+            write!(f, "|{}{end}", "-".repeat(width + 1))?;
         }
         writeln!(f, "|")?;
         self.rows

@@ -3,7 +3,7 @@
 
 use super::document::{Badge, Level, Verdict};
 use super::number::{clock, digits, percent, short};
-use crate::outcome::{AND_THEN, INTERRUPTED, Outcome, Phase, Totals};
+use crate::outcome::{AND_THEN, INTERRUPTED, Outcome, Phase, Reasons, Totals};
 
 /// Kinds of failures that the reasons name; the table of errors has the rest.
 const KINDS_NAMED: usize = 3;
@@ -23,9 +23,7 @@ const OFTEN: u64 = 10;
 const UNJUDGED_MAX: f64 = 0.1;
 
 pub fn verdict(outcome: &Outcome) -> Verdict {
-    let mut faults = delivery_faults(&outcome.totals);
-    faults.extend(connection_faults(&outcome.totals));
-    faults.extend(other_faults(outcome));
+    let faults = faults(outcome);
     let doubts = doubts(outcome);
     let mismatches = mismatches(&outcome.totals);
     if !mismatches.is_empty() {
@@ -102,24 +100,16 @@ fn mismatched(mismatches: &[String], faults: Vec<String>) -> Verdict {
 
 /// What stands beside the title.
 pub fn badges(outcome: &Outcome) -> Vec<Badge> {
-    let mut badges = Vec::new();
-    badges.extend(scale_badges(outcome));
-    if let Some(why) = &outcome.partial {
-        badges.push(warning(format!(
-            "partial: {why} after {}",
-            clock(outcome.duration_s)
-        )));
-    }
-    let facts = [&outcome.server, &outcome.protocol];
-    badges.extend(
-        facts
-            .into_iter()
-            .filter(|text| !text.is_empty())
-            .cloned()
-            .map(fact),
-    );
-    badges.extend(outcome.targets.iter().cloned().map(fact));
-    badges.push(fact(clock(outcome.duration_s)));
+    let lasted = clock(outcome.duration_s);
+    let mut badges = scale_badges(outcome);
+    let partial = outcome.partial.as_ref();
+    badges.extend(partial.map(|why| Badge::warning(format!("partial: {why} after {lasted}"))));
+    let facts = [&outcome.server, &outcome.protocol].into_iter();
+    let facts = facts
+        .filter(|text| !text.is_empty())
+        .chain(&outcome.targets)
+        .chain([&lasted]);
+    badges.extend(facts.cloned().map(Badge::fact));
     badges
 }
 
@@ -132,7 +122,7 @@ pub fn scale_badges(outcome: &Outcome) -> Vec<Badge> {
     let changed = scales.into_iter().filter(|(_, scale, _)| *scale != 1.0);
     let badges = changed.map(|(name, scale, of)| {
         let percent = (scale * 1e5).round() / 1e3;
-        warning(format!(
+        Badge::warning(format!(
             "{name} {scale}: {percent} % of the scenario's full {of}"
         ))
     });
@@ -148,57 +138,34 @@ fn counted(kinds: &[(u64, &str)]) -> String {
     told.join(", ")
 }
 
-fn delivery_faults(totals: &Totals) -> Vec<String> {
-    let expected = digits(totals.expected);
+/// Loss first, then connections, what users waited for in vain, and workers that are gone.
+fn faults(outcome: &Outcome) -> Vec<String> {
+    let totals = &outcome.totals;
     let mut faults = Vec::new();
-    let kinds = [
+    let counted = counted(&[
         (totals.lost, "lost"),
         (totals.duplicated, "duplicated"),
         (totals.reordered, "out of order"),
         (totals.stray, "that nobody should have got"),
-    ];
-    let counted = counted(&kinds);
+    ]);
     if !counted.is_empty() {
+        let expected = digits(totals.expected);
         faults.push(format!("of {expected} expected deliveries {counted}"));
     }
+    let acks = format!(" of {} acknowledgements", digits(totals.acks_expected));
+    let connects = format!(" of {} connects failed", digits(totals.connects_attempted));
     let kinds = [
-        (totals.acks_missing(), "missing"),
-        (totals.acked_late, "too late"),
-        (totals.acks_duplicated, "duplicated"),
+        (totals.acks_missing(), acks.clone() + " missing"),
+        (totals.acked_late, acks.clone() + " too late"),
+        (totals.acks_duplicated, acks + " duplicated"),
+        (totals.failed_connects(), connects),
+        (totals.dropped(), " connections dropped".into()),
+        (totals.failed(), " steps failed".into()),
     ];
-    for (count, what) in kinds.iter().filter(|(count, _)| *count > 0) {
-        let all = digits(totals.acks_expected);
-        faults.push(format!(
-            "{} of {all} acknowledgements {what}",
-            digits(*count)
-        ));
-    }
-    faults
-}
-
-fn connection_faults(totals: &Totals) -> Vec<String> {
-    let (failed, dropped) = (totals.failed_connects(), totals.dropped());
-    let mut faults = Vec::new();
-    if failed > 0 {
-        let all = digits(totals.connects_attempted);
-        faults.push(format!("{} of {all} connects failed", digits(failed)));
-    }
-    if dropped > 0 {
-        faults.push(format!("{} connections dropped", digits(dropped)));
-    }
-    faults
-}
-
-/// What users waited for in vain, and workers that are gone.
-fn other_faults(outcome: &Outcome) -> Vec<String> {
-    let failed = outcome.totals.failed();
-    let mut faults = Vec::new();
-    if failed > 0 {
-        faults.push(format!("{} steps failed", digits(failed)));
-    }
-    if let Some(why) = outcome.partial.as_deref().filter(|why| !is_wanted(why)) {
-        faults.push(format!("the run broke off: {why}"));
-    }
+    let some = kinds.into_iter().filter(|(count, _)| *count > 0);
+    faults.extend(some.map(|(count, what)| digits(count) + &what));
+    let broken = outcome.partial.as_deref().filter(|why| !is_wanted(why));
+    faults.extend(broken.map(|why| format!("the run broke off: {why}")));
     faults
 }
 
@@ -210,116 +177,105 @@ fn is_wanted(partial: &str) -> bool {
 }
 
 fn named_failures(totals: &Totals) -> Vec<String> {
-    let mut kinds: Vec<(u64, String)> = Vec::new();
-    kinds.extend(totals.failures.iter().map(|(why, n)| (*n, why.clone())));
-    kinds.extend(
-        totals
-            .connect_failures
-            .iter()
-            .map(|(why, n)| (*n, format!("connect failed: {why}"))),
-    );
-    kinds.extend(
-        totals
-            .drops
-            .iter()
-            .map(|(why, n)| (*n, format!("dropped: {why}"))),
-    );
+    let kinds = [
+        ("", &totals.failures),
+        ("connect failed: ", &totals.connect_failures),
+        ("dropped: ", &totals.drops),
+    ];
+    let named = |(prefix, reasons): (&'static str, &Reasons)| {
+        let reasons = reasons.clone().into_iter();
+        reasons.map(move |(why, count)| (count, format!("{prefix}{why}")))
+    };
+    let mut kinds: Vec<(u64, String)> = kinds.into_iter().flat_map(named).collect();
     kinds.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let named = kinds.into_iter().take(KINDS_NAMED);
-    named
+    let kinds = kinds.into_iter().take(KINDS_NAMED);
+    kinds
         .map(|(count, why)| format!("{} × {why}", digits(count)))
         .collect()
 }
 
 fn doubts(outcome: &Outcome) -> Vec<String> {
-    let mut doubts = Vec::new();
-    if let Some(why) = outcome.latency_refused() {
-        doubts.push(format!(
-            "the generator was saturated, so no latency is shown: {why}"
-        ));
-    }
-    if let Some(why) = &outcome.partial {
-        let seconds = clock(outcome.duration_s);
-        doubts.push(format!("partial result: {why} after {seconds}"));
-    }
     let totals = &outcome.totals;
-    doubts.extend(not_waited_for(totals));
-    let unbegun = totals.rounds_unbegun();
-    if unbegun > 0 {
+    let refused = outcome.latency_refused();
+    let is_shown = refused.is_none();
+    let partial = outcome.partial.as_ref().map(|why| {
+        let seconds = clock(outcome.duration_s);
+        format!("partial result: {why} after {seconds}")
+    });
+    let unbegun = (totals.rounds_unbegun() > 0).then(|| {
         let reasons: Vec<&str> = totals.unbegun.keys().map(String::as_str).collect();
-        doubts.push(format!(
-            "{} rounds were due and not begun ({}): that load was never offered, and no latency \
-             has it",
-            digits(unbegun),
-            reasons.join(", ")
-        ));
-    }
-    if totals.unjudged() >= UNJUDGED_MAX {
-        doubts.push(format!(
+        let (rounds, why) = (digits(totals.rounds_unbegun()), reasons.join(", "));
+        format!("{rounds} rounds were due and not begun ({why}): that load was never offered, and no latency has it")
+    });
+    let unjudged = (totals.unjudged() >= UNJUDGED_MAX).then(|| {
+        format!(
             "{} of {} deliveries could go either way ({} did arrive), because their receiver was joining or leaving \
              while they may have been under way: what was lost of them is not known",
             digits(totals.either_allowed),
             digits(totals.expected + totals.either_allowed),
             digits(totals.either_received)
-        ));
-    }
-    if totals.foreign > 0 {
-        doubts.push(format!(
-            "{} messages of another run arrived: the server served two at once",
-            digits(totals.foreign)
-        ));
-    }
-    let waited = |phase: &Phase| phase.generator_waited;
-    let waited = outcome.phases.iter().map(waited).fold(0.0, f64::max);
-    if waited >= WAITED_MAX && outcome.latency_refused().is_none() {
-        doubts.push(format!(
-            "a worker of the generator was ready and waited for a core {:.0} % of the time: every latency has some of that \
-             in it",
-            waited * 100.0
-        ));
-    }
-    doubts.extend(starved(outcome));
-    doubts.extend(outcome.ended_processes());
-    if totals.connects_succeeded == 0 {
-        doubts.push("nothing was connected, so nothing was measured".into());
-    }
+        )
+    });
+    let foreign = (totals.foreign > 0).then(|| {
+        let foreign = digits(totals.foreign);
+        format!("{foreign} messages of another run arrived: the server served two at once")
+    });
+    let waited = waited(outcome, |phase| phase.generator_waited).filter(|_| is_shown);
+    let waited = waited.map(|percent| {
+        format!("a worker of the generator was ready and waited for a core {percent} of the time: every latency has some of that in it")
+    });
+    let nothing = (totals.connects_succeeded == 0)
+        .then(|| "nothing was connected, so nothing was measured".to_owned());
+    let refused =
+        refused.map(|why| format!("the generator was saturated, so no latency is shown: {why}"));
+    let own = [
+        refused,
+        partial,
+        not_waited_for(totals),
+        unbegun,
+        unjudged,
+        foreign,
+        waited,
+    ];
+    let doubts = own.into_iter().flatten().chain(starved(outcome, is_shown));
     doubts
+        .chain(outcome.ended_processes())
+        .chain(nothing)
+        .collect()
+}
+
+/// The most that somebody waited for a core in a phase, where it is too much.
+fn waited(outcome: &Outcome, of: fn(&Phase) -> f64) -> Option<String> {
+    let most = outcome.phases.iter().map(of).fold(0.0, f64::max);
+    (most >= WAITED_MAX).then(|| format!("{:.0} %", most * 100.0))
 }
 
 /// What else had too little of the machine: the server, the generator's turns, or both.
-fn starved(outcome: &Outcome) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let waited = outcome.phases.iter().map(|phase| phase.server_waited);
-    let waited = waited.fold(0.0, f64::max);
-    if waited >= WAITED_MAX {
-        doubts.push(format!(
-            "a thread of the server was ready and waited for a core {:.0} % of the time: latencies are those of a \
-             machine too small for both",
-            waited * 100.0
-        ));
-    }
+fn starved(outcome: &Outcome, is_shown: bool) -> impl Iterator<Item = String> {
+    let server = waited(outcome, |phase| phase.server_waited).map(|percent| {
+        format!(
+            "a thread of the server was ready and waited for a core {percent} of the time: latencies are those of a \
+             machine too small for both"
+        )
+    });
     let generator = &outcome.generator;
     let lags = [generator.turn_lag_p99_ms, generator.read_lag_p99_ms];
     let late_ms = lags.into_iter().flatten().fold(0.0, f64::max);
     let measured_ms = outcome.main_latency().at_ms(0.99);
-    if late_ms > LATE_MS
-        && late_ms > measured_ms * LATE_SHARE
-        && outcome.latency_refused().is_none()
-    {
-        doubts.push(format!(
-            "the generator itself was late by {} ms (p99) where {} ms were measured",
-            short(late_ms),
-            short(measured_ms)
-        ));
-    }
+    let is_late = late_ms > LATE_MS && late_ms > measured_ms * LATE_SHARE;
+    let late = (is_late && is_shown).then(|| {
+        let (late, measured) = (short(late_ms), short(measured_ms));
+        format!(
+            "the generator itself was late by {late} ms (p99) where {measured} ms were measured"
+        )
+    });
     let machine = &outcome.machine;
-    if machine.cores > 0 && machine.load_before >= machine.cores as f64 {
-        doubts.push(format!(
-            "the load average was {:.1} on {} cores before the run began: other programs used the machine",
-            machine.load_before, machine.cores
-        ));
-    }
-    doubts
+    let is_loaded = machine.cores > 0 && machine.load_before >= machine.cores as f64;
+    let loaded = is_loaded.then(|| {
+        let (load, cores) = (machine.load_before, machine.cores);
+        format!("the load average was {load:.1} on {cores} cores before the run began: other programs used the machine")
+    });
+    [server, late, loaded].into_iter().flatten()
 }
 
 fn not_waited_for(totals: &Totals) -> Option<String> {
@@ -341,82 +297,58 @@ fn kept(outcome: &Outcome) -> String {
             (totals.received, totals.expected, "expected deliveries"),
             (totals.acked, totals.acks_expected, "acknowledgements"),
         ];
-        let owed = kinds.iter().filter(|(_, owed, _)| *owed > 0);
-        let counted: Vec<String> = owed
-            .map(|(came, owed, what)| format!("{} of {} {what}", digits(*came), digits(*owed)))
-            .collect();
+        let owed = kinds.into_iter().filter(|(_, owed, _)| *owed > 0);
+        let counted =
+            owed.map(|(came, owed, what)| format!("{} of {} {what}", digits(came), digits(owed)));
+        let counted: Vec<String> = counted.collect();
         return format!("{} arrived before the end", counted.join(" and "));
     }
+    let (expected, acks) = (digits(totals.expected), digits(totals.acks_expected));
+    let (made, asked) = (totals.connects_succeeded, totals.connects_attempted);
     match (totals.expected, totals.acks_expected) {
-        (0, 0) if totals.sent > 0 => format!(
-            "{} messages sent to which nothing had to come back",
-            digits(totals.sent)
-        ),
-        (0, 0) => format!(
-            "{} of {} connections made and held",
-            digits(totals.connects_succeeded),
-            digits(totals.connects_attempted)
-        ),
-        (0, acks) => format!("All {} acknowledgements arrived", digits(acks)),
-        (expected, 0) => {
+        (0, 0) if totals.sent > 0 => {
             format!(
-                "All {} expected deliveries arrived once and in order",
-                digits(expected)
+                "{} messages sent to which nothing had to come back",
+                digits(totals.sent)
             )
         }
-        (expected, acks) => format!(
-            "All {} expected deliveries arrived once and in order, all {} acknowledgements too",
-            digits(expected),
-            digits(acks)
+        (0, 0) => format!(
+            "{} of {} connections made and held",
+            digits(made),
+            digits(asked)
+        ),
+        (0, _) => format!("All {acks} acknowledgements arrived"),
+        (_, 0) => format!("All {expected} expected deliveries arrived once and in order"),
+        _ => format!(
+            "All {expected} expected deliveries arrived once and in order, all {acks} acknowledgements too"
         ),
     }
 }
 
 /// The load that the headline holds for.
 fn at_load(outcome: &Outcome) -> String {
-    let mut text = format!(
-        ", with {} connections",
-        digits(outcome.totals.connections_peak)
-    );
-    let returns = &outcome.latency.again;
-    // Where everyone comes back, that is what the run is about.
-    if returns.count() * 2 > outcome.totals.connections_peak && outcome.latency_refused().is_none()
-    {
-        return format!(
+    let connections = outcome.totals.connections_peak;
+    let text = format!(", with {} connections", digits(connections));
+    let (returns, latency) = (&outcome.latency.again, outcome.main_latency().percentiles());
+    match latency {
+        _ if outcome.latency_refused().is_some() => text,
+        // Where everyone comes back, that is what the run is about.
+        _ if returns.count() * 2 > connections => format!(
             "{text}; {} returns, p50 {} ms, p99 {} ms, the last after {} ms",
             digits(returns.count()),
             short(returns.at_ms(0.5)),
             short(returns.at_ms(0.99)),
             short(returns.max_ms())
-        );
+        ),
+        Some(latency) => format!("{text}, p99 {} ms", short(latency.p99_ms)),
+        None => text,
     }
-    if outcome.latency_refused().is_none()
-        && let Some(latency) = outcome.main_latency().percentiles()
-    {
-        text += &format!(", p99 {} ms", short(latency.p99_ms));
-    }
-    text
 }
 
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(chars).collect()
-    })
-}
-
-fn warning(text: String) -> Badge {
-    Badge {
-        text,
-        is_warning: true,
-    }
-}
-
-fn fact(text: String) -> Badge {
-    Badge {
-        text,
-        is_warning: false,
-    }
+    let first = chars.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
 }
 
 /// Connect success as a figure of its own.

@@ -1,48 +1,15 @@
 //! Owns the scenarios that come with the binary.
 
-const BUILT_IN: [(&str, &str); 14] = [
-    ("staircase", include_str!("../../scenarios/staircase.toml")),
-    (
-        "chat-public",
-        include_str!("../../scenarios/chat-public.toml"),
-    ),
-    ("chat-10k", include_str!("../../scenarios/chat-10k.toml")),
-    (
-        "million-idle",
-        include_str!("../../scenarios/million-idle.toml"),
-    ),
-    ("push-ack", include_str!("../../scenarios/push-ack.toml")),
-    (
-        "push-churn",
-        include_str!("../../scenarios/push-churn.toml"),
-    ),
-    ("ticker", include_str!("../../scenarios/ticker.toml")),
-    ("storm", include_str!("../../scenarios/storm.toml")),
-    (
-        "nodes-rooms",
-        include_str!("../../scenarios/nodes-rooms.toml"),
-    ),
-    (
-        "nodes-crowd",
-        include_str!("../../scenarios/nodes-crowd.toml"),
-    ),
-    (
-        "nodes-chat",
-        include_str!("../../scenarios/nodes-chat.toml"),
-    ),
-    (
-        "nodes-paced",
-        include_str!("../../scenarios/nodes-paced.toml"),
-    ),
-    (
-        "nodes-steady",
-        include_str!("../../scenarios/nodes-steady.toml"),
-    ),
-    (
-        "nodes-joins",
-        include_str!("../../scenarios/nodes-joins.toml"),
-    ),
-];
+macro_rules! built_in {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),*]
+    };
+}
+
+const BUILT_IN: [(&str, &str); 14] = built_in! {
+    "staircase" "chat-public" "chat-10k" "million-idle" "push-ack" "push-churn" "ticker" "storm"
+    "nodes-rooms" "nodes-crowd" "nodes-chat" "nodes-paced" "nodes-steady" "nodes-joins"
+};
 
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)

@@ -124,6 +124,9 @@ fn arithmetic_that_cannot_be_is_told() {
     told_of_each(
         r#"
         { join = "${1/0}" } => 9:38: join: cannot read "1/0": what stands behind '/'
+        { join = "${1 +}" } => cannot read "1 +": a number or a name is missing
+        { join = "${random(1}" } => cannot read "random(1": ',' is missing
+        { join = "${1 2}" } => cannot read "1 2": "2" is not expected there
         { join = "${user / 0}" } => behind '/' is always 0
         { emit = "a", body = '${9223372036854775807 + 1}' } => is too large
         { join = "${random(5,1)}" } => random(5, 1): the first number is above

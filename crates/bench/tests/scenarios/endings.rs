@@ -81,17 +81,6 @@ fn asked(steps: &str) -> Totals {
     run(&scenario(3, "", &flows), &StreamServer::start().url, 1).totals
 }
 
-/// Late is not lost.
-#[test]
-fn answers_behind_their_time_are_told_apart_from_those_that_never_came() {
-    let totals = asked(r#"{ emit = "slow", ack = true, within = "100ms" }"#);
-    assert_eq!(
-        (totals.acks_expected, totals.acked, totals.acked_late),
-        (6, 3, 3)
-    );
-    assert_eq!(totals.acks_missing(), 0);
-}
-
 #[test]
 fn answers_behind_their_time_are_waited_for_at_the_end() {
     let totals = asked(r#"{ think = "600ms" }, { emit = "slow", ack = true, within = "100ms" }"#);

@@ -3,8 +3,7 @@
 use crate::node::Node;
 use crate::rig::{assert_clean, run, scenario};
 use crate::stream_server::StreamServer;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use bench::server::{Contender, Server};
 
 /// The small server answers `slow` after 600 ms: one after the other there would be two rounds in a second.
 #[test]
@@ -45,29 +44,12 @@ fn a_message_that_comes_back_makes_room_for_the_next() {
     assert_eq!(totals.received, totals.sent * 20);
 }
 
-struct Floor(Child, String);
-
-impl Floor {
-    fn start(mode: &str) -> Floor {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sockeye-bench"))
-            .args(["floor", mode])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let url = format!("http://127.0.0.1:{}", announced["port"]);
-        Floor(child, url)
-    }
-}
-
-impl Drop for Floor {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn floor(mode: &str) -> Server {
+    let program = env!("CARGO_BIN_EXE_sockeye-bench").as_ref();
+    let args = ["floor", mode].map(str::to_owned);
+    Contender::new("floor", program, &args, None)
+        .start()
+        .unwrap()
 }
 
 #[test]
@@ -76,7 +58,7 @@ fn bare_servers_echo_and_broadcast() {
                 { loop = [{ emit = \"x\", ack = true, window = 8 }], times = 500 }]";
     let outcome = run(
         &scenario(5, "protocol = \"bare\"", echo),
-        &Floor::start("echo").1,
+        floor("echo").url(),
         1,
     );
     assert_clean(&outcome);
@@ -85,8 +67,8 @@ fn bare_servers_echo_and_broadcast() {
                 { loop = [{ emit = \"x\", to = \"r\", echo = true, window = 4 }], times = 500 }]\n\
                 [flows.member]\nsteps = [{ connect = true }, { join = \"r\" }]";
     for mode in ["send", "send-coalesced"] {
-        let floor = Floor::start(mode);
-        let outcome = run(&scenario(10, "protocol = \"bare\"", send), &floor.1, 1);
+        let floor = floor(mode);
+        let outcome = run(&scenario(10, "protocol = \"bare\"", send), floor.url(), 1);
         assert_clean(&outcome);
         let totals = &outcome.totals;
         assert_eq!((totals.sent, totals.received), (500, 5_000), "{mode}");
